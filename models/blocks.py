@@ -1,0 +1,144 @@
+"""Encoder and decoder blocks: sublayers, and where the norm stands around each.
+
+post      x ──┬── f ──(+)── norm ──     norm(x + f(x))      Vaswani et al. 2017
+              └───────┘
+pre       x ──┬── norm ── f ──(+)──     x + f(norm(x))      Xiong et al. 2020
+              └────────────────┘
+sublayer  x ──┬── f ── norm ──(+)──     x + norm(f(x))      often mislabelled "post"
+              └────────────────┘
+"""
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from models.attention import Attention
+from models.cache import LayerCache
+from models.config import ModelConfig
+from models.feedforward import FEEDFORWARDS
+from models.hooks import HookPoint
+from models.norms import NORMS
+from models.positions import Rotation
+
+
+class Block(nn.Module):
+    """What both kinds of block share: the residual around one sublayer."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm_placement = config.norm_placement
+        self.dropout = nn.Dropout(config.dropout)
+
+    def residual(
+        self,
+        x: Tensor,
+        sublayer: Callable[[Tensor], Tensor],
+        norm: nn.Module,
+        hook_out: HookPoint,
+        hook_resid: HookPoint,
+    ) -> Tensor:
+        """One sublayer joined to the stream x [batch, pos, d_model].
+
+        `hook_out` sees what is added to the stream, `hook_resid` what the next sublayer receives.
+        """
+        if self.norm_placement == "post":
+            x = norm(x + hook_out(self.dropout(sublayer(x))))
+        elif self.norm_placement == "pre":
+            x = x + hook_out(self.dropout(sublayer(norm(x))))
+        else:
+            x = x + hook_out(self.dropout(norm(sublayer(x))))
+        return hook_resid(x)  # type: ignore[no-any-return]
+
+
+def _attention(config: ModelConfig) -> Attention:
+    return Attention(
+        config.d_model, config.n_heads, config.kv_heads, dropout=config.dropout, bias=config.bias
+    )
+
+
+class EncoderBlock(Block):
+    """Self-attention, then feed-forward. With a causal mask it is a decoder-only model's block."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        norm = NORMS[config.norm]
+        self.attn = _attention(config)
+        self.attn_norm = norm(config.d_model, config.norm_eps)
+        self.ffn = FEEDFORWARDS[config.ffn](
+            config.d_model, config.d_ff, dropout=config.dropout, bias=config.bias
+        )
+        self.ffn_norm = norm(config.d_model, config.norm_eps)
+        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as are all below
+        self.hook_attn_out = HookPoint()
+        self.hook_resid_mid = HookPoint()
+        self.hook_ffn_out = HookPoint()
+        self.hook_resid_post = HookPoint()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        mask: Tensor | None = None,
+        rotation: Rotation | None = None,
+        cache: LayerCache | None = None,
+    ) -> Float[Tensor, "batch pos d_model"]:
+        x = self.hook_resid_pre(x)
+        x = self.residual(
+            x,
+            lambda h: self.attn(h, mask=mask, rotation=rotation, cache=cache),
+            self.attn_norm,
+            self.hook_attn_out,
+            self.hook_resid_mid,
+        )
+        return self.residual(x, self.ffn, self.ffn_norm, self.hook_ffn_out, self.hook_resid_post)
+
+
+class DecoderBlock(Block):
+    """Masked self-attention, cross-attention over the encoder's output, feed-forward."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        norm = NORMS[config.norm]
+        self.attn = _attention(config)
+        self.attn_norm = norm(config.d_model, config.norm_eps)
+        self.cross_attn = _attention(config)
+        self.cross_attn_norm = norm(config.d_model, config.norm_eps)
+        self.ffn = FEEDFORWARDS[config.ffn](
+            config.d_model, config.d_ff, dropout=config.dropout, bias=config.bias
+        )
+        self.ffn_norm = norm(config.d_model, config.norm_eps)
+        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as are all below
+        self.hook_attn_out = HookPoint()
+        self.hook_resid_mid = HookPoint()
+        self.hook_cross_attn_out = HookPoint()
+        self.hook_resid_mid_cross = HookPoint()
+        self.hook_ffn_out = HookPoint()
+        self.hook_resid_post = HookPoint()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tgt d_model"],
+        memory: Float[Tensor, "batch src d_model"],
+        mask: Tensor | None = None,
+        cross_mask: Tensor | None = None,
+        rotation: Rotation | None = None,
+        cache: LayerCache | None = None,
+        cross_cache: LayerCache | None = None,
+    ) -> Float[Tensor, "batch tgt d_model"]:
+        x = self.hook_resid_pre(x)
+        x = self.residual(
+            x,
+            lambda h: self.attn(h, mask=mask, rotation=rotation, cache=cache),
+            self.attn_norm,
+            self.hook_attn_out,
+            self.hook_resid_mid,
+        )
+        # No rotation here: the two streams' positions are not on one scale.
+        x = self.residual(
+            x,
+            lambda h: self.cross_attn(h, memory, mask=cross_mask, cache=cross_cache),
+            self.cross_attn_norm,
+            self.hook_cross_attn_out,
+            self.hook_resid_mid_cross,
+        )
+        return self.residual(x, self.ffn, self.ffn_norm, self.hook_ffn_out, self.hook_resid_post)

@@ -1,0 +1,138 @@
+"""One frozen description of a model: everything that decides its shape, checked when it is made."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from models.feedforward import FeedForwardKind
+from models.norms import NormKind
+from models.positions import PositionKind
+
+Family = Literal["encoder-decoder", "decoder-only"]
+NormPlacement = Literal["post", "pre", "sublayer"]
+
+_CHOICES = {
+    "family": Family,
+    "norm": NormKind,
+    "norm_placement": NormPlacement,
+    "positions": PositionKind,
+    "ffn": FeedForwardKind,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Sizes and choices. Raises ValueError, naming the field and its value, when impossible.
+
+    `norm_placement` is where the norm stands around a sublayer f: "post" norm(x + f(x)), the 2017
+    design; "pre" x + f(norm(x)); "sublayer" x + norm(f(x)). Pre and sublayer want `final_norm`,
+    since nothing else bounds what reaches the unembedding.
+    """
+
+    family: Family = "encoder-decoder"
+    vocab_size: int
+    d_model: int = 256
+    n_layers: int = 3  # decoder blocks
+    n_encoder_layers: int | None = None  # encoder blocks; None: as many as n_layers
+    n_heads: int = 8
+    n_kv_heads: int | None = None  # key/value heads; None: as many as n_heads
+    d_ff: int = 1024
+    n_ctx: int = 256  # the most tokens per stream
+    norm: NormKind = "layernorm"
+    norm_placement: NormPlacement = "post"
+    final_norm: bool = False
+    norm_eps: float = 1e-5
+    positions: PositionKind = "sinusoidal"
+    rope_base: float = 10000.0  # base of the angles, of the sinusoidal table too
+    ffn: FeedForwardKind = "relu"
+    dropout: float = 0.1
+    bias: bool = True
+    tie_embeddings: bool = True  # one matrix embeds both streams and unembeds
+    scale_embeddings: bool = True  # times sqrt(d_model), to stand up to the positions
+    pad_id: int = 0
+    bos_id: int = 1  # starts every target
+    eos_id: int = 2  # ends every target, and every source
+
+    def __post_init__(self) -> None:
+        for name, choice in _CHOICES.items():
+            if getattr(self, name) not in get_args(choice):
+                options = ", ".join(get_args(choice))
+                raise ValueError(f"{name} is {getattr(self, name)!r}: it must be one of {options}")
+        sizes = ("vocab_size", "d_model", "n_layers", "n_heads", "d_ff", "n_ctx")
+        for name in (*sizes, "n_kv_heads", "n_encoder_layers"):
+            value = getattr(self, name)
+            if value is None and name not in sizes:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} is {value!r}: it must be a whole number of at least 1")
+        special = (self.pad_id, self.bos_id, self.eos_id)
+        if any(not isinstance(i, int) or not 0 <= i < self.vocab_size for i in special):
+            raise ValueError(
+                f"pad_id, bos_id, eos_id are {special}: they must lie in the vocabulary "
+                f"(0 to {self.vocab_size - 1})"
+            )
+        if len(set(special)) < 3:
+            raise ValueError(f"pad_id, bos_id, eos_id are {special}: they must differ")
+        for name in ("final_norm", "bias", "tie_embeddings", "scale_embeddings"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is {getattr(self, name)!r}: it must be true or false")
+        for name in ("dropout", "norm_eps", "rope_base"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise ValueError(f"{name} is {value!r}: it must be a number")
+        if self.d_model % self.n_heads:
+            raise ValueError(
+                f"d_model is {self.d_model}: it must be a multiple of n_heads = {self.n_heads}"
+            )
+        if self.n_heads % self.kv_heads:
+            raise ValueError(
+                f"n_kv_heads is {self.kv_heads}: it must divide n_heads = {self.n_heads}"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(f"d_model is {self.d_model}: sinusoidal positions need an even one")
+        if self.positions == "rotary" and self.d_head % 2:
+            raise ValueError(f"d_head is {self.d_head}: rotary positions need an even one")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout is {self.dropout}: it must be in [0, 1)")
+        if self.norm_eps <= 0:
+            raise ValueError(f"norm_eps is {self.norm_eps}: it must be above 0")
+        if self.rope_base <= 1:
+            raise ValueError(f"rope_base is {self.rope_base}: it must be above 1")
+
+    @property
+    def d_head(self) -> int:
+        """Features per head."""
+        return self.d_model // self.n_heads
+
+    @property
+    def kv_heads(self) -> int:
+        """Key/value heads, with the default filled in."""
+        return self.n_kv_heads or self.n_heads
+
+    @property
+    def encoder_layers(self) -> int:
+        """Encoder blocks, with the default filled in."""
+        return self.n_encoder_layers or self.n_layers
+
+    def to_json(self) -> str:
+        """All fields as indented JSON."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> "ModelConfig":
+        """The config that `to_json` wrote.
+
+        Raises ValueError for text that is no JSON object, and for unknown or missing fields.
+        """
+        try:
+            values: Any = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"the config is not JSON: {error}") from error
+        if not isinstance(values, dict):
+            raise ValueError("the config must be one JSON object")
+        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        if unknown:
+            raise ValueError(f"the config has unknown fields: {', '.join(unknown)}")
+        if "vocab_size" not in values:
+            raise ValueError("the config lacks vocab_size")
+        return cls(**values)

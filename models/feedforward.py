@@ -1,0 +1,72 @@
+"""The feed-forward nets of a block: the same small net on every token, each by itself.
+
+ReLU (Vaswani et al. 2017, §3.3), GELU exact or by tanh (Hendrycks & Gimpel 2016), SwiGLU
+(Shazeer 2020).
+"""
+
+from functools import partial
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from models.hooks import HookPoint
+
+FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
+
+ACTIVATIONS = {
+    "relu": nn.functional.relu,
+    "gelu": nn.functional.gelu,  # x * Phi(x), with the error function
+    "gelu_tanh": partial(nn.functional.gelu, approximate="tanh"),  # within 4.8e-4 of the exact
+    "silu": nn.functional.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """w_down(activation(w_up(x))): d_model -> d_ff -> d_model, narrow, wide, narrow."""
+
+    def __init__(
+        self, d_model: int, d_ff: int, activation: str, dropout: float = 0.0, bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.activation = ACTIVATIONS[activation]
+        self.w_up = nn.Linear(d_model, d_ff, bias=bias)
+        self.w_down = nn.Linear(d_ff, d_model, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+        self.hook_pre = HookPoint()  # [batch, pos, d_ff]
+        self.hook_post = HookPoint()  # [batch, pos, d_ff]
+
+    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+        pre = self.hook_pre(self.w_up(x))
+        post = self.hook_post(self.activation(pre))
+        return self.w_down(self.dropout(post))  # type: ignore[no-any-return]
+
+
+class SwiGLU(nn.Module):
+    """w_down(silu(w_gate(x)) * w_up(x)): a gate decides how much of each hidden unit passes."""
+
+    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, bias: bool = False) -> None:
+        super().__init__()
+        self.w_gate = nn.Linear(d_model, d_ff, bias=bias)
+        self.w_up = nn.Linear(d_model, d_ff, bias=bias)
+        self.w_down = nn.Linear(d_ff, d_model, bias=bias)
+        self.dropout = nn.Dropout(dropout)
+        self.hook_pre = HookPoint()  # [batch, pos, d_ff], w_up's side
+        self.hook_gate = HookPoint()  # [batch, pos, d_ff], after silu
+        self.hook_post = HookPoint()  # [batch, pos, d_ff], their product
+
+    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+        pre = self.hook_pre(self.w_up(x))
+        gate = self.hook_gate(nn.functional.silu(self.w_gate(x)))
+        post: Tensor = self.hook_post(torch.mul(gate, pre))
+        return self.w_down(self.dropout(post))  # type: ignore[no-any-return]
+
+
+FEEDFORWARDS = {
+    "relu": partial(FeedForward, activation="relu"),
+    "gelu": partial(FeedForward, activation="gelu"),
+    "gelu_tanh": partial(FeedForward, activation="gelu_tanh"),
+    "swiglu": SwiGLU,
+}
+assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))

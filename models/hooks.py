@@ -1,0 +1,150 @@
+"""Hook points: see any tensor of a forward pass, or replace it, without registering anything.
+
+A `HookPoint` is an identity module that stands where a tensor is worth seeing. Its name is its
+path in the module tree, for example `decoder.blocks.0.cross_attn.hook_pattern`. While a block of
+code runs under `visiting(visitor)`, each hook point that the visitor asks for hands it the tensor
+and goes on with what comes back.
+
+The visitor lives in a `ContextVar`, so it belongs to one thread (or task) only: a model that many
+sessions share never collects anybody else's tensors, and nothing is left behind after an error.
+torch's registered forward hooks fail at exactly that, since they belong to the module.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from torch import Tensor, nn
+
+
+class Visitor(Protocol):
+    """What `visiting` takes: says which hook points it wants and is called at each of them."""
+
+    def wants(self, name: str) -> bool:
+        """True when the tensor at the hook point `name` is to be handed over."""
+        ...
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor | None:
+        """See one tensor. None keeps it; a tensor of the same shape and dtype replaces it."""
+        ...
+
+
+_visitor: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
+
+
+@contextmanager
+def visiting(visitor: Visitor) -> Iterator[None]:
+    """Let `visitor` see every wanted tensor of the forward passes made in this block.
+
+    Blocks may be nested; the innermost visitor is the only one asked.
+    """
+    token = _visitor.set(visitor)
+    try:
+        yield
+    finally:
+        _visitor.reset(token)
+
+
+class HookPoint(nn.Module):
+    """An identity with a name. `name_hook_points` sets the name once the model is built."""
+
+    name: str = ""
+
+    @property
+    def wanted(self) -> bool:
+        """True when the current visitor asked for this hook point."""
+        visitor = _visitor.get()
+        return visitor is not None and visitor.wants(self.name)
+
+    def forward(self, tensor: Tensor) -> Tensor:
+        """Hand `tensor` (any shape) to the visitor; return it, or its replacement.
+
+        Raises ValueError when a replacement has another shape or dtype.
+        """
+        visitor = _visitor.get()
+        if visitor is None or not visitor.wants(self.name):
+            return tensor
+        replacement = visitor(self.name, tensor)
+        if replacement is None:
+            return tensor
+        if replacement.shape != tensor.shape or replacement.dtype != tensor.dtype:
+            raise ValueError(
+                f"{self.name}: a replacement must be {tensor.dtype} {tuple(tensor.shape)}, "
+                f"not {replacement.dtype} {tuple(replacement.shape)}"
+            )
+        return replacement
+
+
+def name_hook_points(model: nn.Module) -> None:
+    """Give every hook point below `model` its path in the module tree as its name."""
+    for name, module in model.named_modules():
+        if isinstance(module, HookPoint):
+            module.name = name
+
+
+def hook_names(model: nn.Module) -> tuple[str, ...]:
+    """The names of all hook points of a built model, in the order of its modules."""
+    return tuple(module.name for module in model.modules() if isinstance(module, HookPoint))
+
+
+class Edits:
+    """A visitor that replaces: `functions[name]` gets the tensor and returns its replacement."""
+
+    def __init__(self, functions: dict[str, Callable[[Tensor], Tensor]]) -> None:
+        self.functions = functions
+
+    def wants(self, name: str) -> bool:
+        return name in self.functions
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        return self.functions[name](tensor)
+
+
+class Record:
+    """A visitor that keeps: every wanted tensor, detached and copied, in `activations[name]`.
+
+    `edits` are applied first, so what is recorded is what the model went on with. A hook point
+    that runs more than once under one `Record` keeps its last tensor.
+    """
+
+    def __init__(self, wants: Callable[[str], bool], edits: Edits | None = None) -> None:
+        self._wants = wants
+        self._edits = edits or Edits({})
+        self.activations: dict[str, Tensor] = {}
+
+    def wants(self, name: str) -> bool:
+        return self._wants(name) or self._edits.wants(name)
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        if self._edits.wants(name):
+            tensor = self._edits(name, tensor)
+        if self._wants(name):
+            # A copy: a later in-place change of the model's tensor must not reach the record.
+            self.activations[name] = tensor.detach().clone()
+        return tensor
+
+
+Stack = Literal["encoder", "decoder"]
+Stream = Literal["src", "tgt"]
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """One attention sublayer of a model, and all that menus, labels and titles need to know of it.
+
+    `name` is the path of the sublayer; its hook points are `f"{name}.hook_pattern"` and so on.
+    """
+
+    name: str
+    stack: Stack
+    layer: int
+    kind: Literal["self", "cross"]
+    query_stream: Stream
+    key_stream: Stream
+    n_heads: int
+
+    def hook(self, what: str) -> str:
+        """The full name of one of this site's hook points, for example `hook("pattern")`."""
+        return f"{self.name}.hook_{what}"

@@ -1,0 +1,113 @@
+"""Every mask there is, and the one rule that they all follow.
+
+Bool; True = this query may attend to this key; broadcastable to [batch, head, query, key];
+joined with `&`. Nothing else in the project makes a mask or turns one round.
+
+torch itself has three other conventions (`nn.MultiheadAttention`: True = blocked; its
+`key_padding_mask`: True = ignore; additive floats). Only the tests convert to them.
+"""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+
+def causal_mask(
+    n_query: int, n_key: int | None = None, offset: int = 0, device: torch.device | None = None
+) -> Bool[Tensor, "query key"]:
+    """A query sees its own position and those before it: key_pos <= query_pos.
+
+    `offset` is the position of the first query, so a cached step with one query over
+    `n_key` keys is `causal_mask(1, n_key, offset=n_key - 1)`. `n_key` defaults to
+    `offset + n_query`. (torch's `is_causal` aligns to the top left instead, and lets that
+    query see the first key only.) Vaswani et al. 2017, §3.2.3.
+    """
+    key_pos = torch.arange(offset + n_query if n_key is None else n_key, device=device)
+    query_pos = offset + torch.arange(n_query, device=device)
+    return key_pos[None, :] <= query_pos[:, None]
+
+
+def window_mask(
+    n_query: int,
+    n_key: int | None = None,
+    offset: int = 0,
+    window: int = 1,
+    device: torch.device | None = None,
+) -> Bool[Tensor, "query key"]:
+    """A query sees only keys fewer than `window` positions away, before it or after it.
+
+    Join it with `causal_mask` for the sliding window of a decoder. Raises ValueError for a
+    window under 1, which would leave a query nothing at all to see.
+    Beltagy et al. 2020 (Longformer), §3.1.
+    """
+    if window < 1:
+        raise ValueError(f"window must be at least 1, not {window}")
+    key_pos = torch.arange(offset + n_query if n_key is None else n_key, device=device)
+    query_pos = offset + torch.arange(n_query, device=device)
+    return (key_pos[None, :] - query_pos[:, None]).abs() < window
+
+
+def prefix_mask(
+    n_query: int, n_prefix: int, n_key: int | None = None, device: torch.device | None = None
+) -> Bool[Tensor, "query key"]:
+    """Causal, except that every query sees the first `n_prefix` keys (prefix LM).
+
+    Raffel et al. 2020 (T5), §3.2.1.
+    """
+    key_pos = torch.arange(n_query if n_key is None else n_key, device=device)
+    return causal_mask(n_query, n_key, device=device) | (key_pos < n_prefix)[None, :]
+
+
+def block_mask(segments: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
+    """A query sees only keys of its own segment, for several texts packed into one row.
+
+    `segments` holds one whole number per position: equal numbers belong together.
+    """
+    return (segments[:, :, None] == segments[:, None, :])[:, None]
+
+
+def padding_mask(
+    key_valid: Bool[Tensor, "batch key"], query_valid: Bool[Tensor, "batch query"] | None = None
+) -> Bool[Tensor, "batch 1 queries key"]:
+    """No query sees a padding key; with `query_valid`, padding queries see nothing either.
+
+    `valid` is True at real tokens. The axis `queries` has length 1 (it broadcasts) unless
+    `query_valid` is given. A blocked query's pattern is all zeros, not NaN: see `attend`.
+    """
+    mask = key_valid[:, None, None, :]
+    if query_valid is not None:
+        mask = mask & query_valid[:, None, :, None]
+    return mask
+
+
+def encoder_mask(
+    src_valid: Bool[Tensor, "batch src"], mask_queries: bool = False
+) -> Bool[Tensor, "batch 1 queries src"]:
+    """Encoder self-attention: source padding is hidden as key and, if asked, as query too."""
+    return padding_mask(src_valid, src_valid if mask_queries else None)
+
+
+def decoder_mask(
+    tgt_valid: Bool[Tensor, "batch tgt"], mask_queries: bool = False
+) -> Bool[Tensor, "batch 1 tgt tgt"]:
+    """Decoder self-attention: causal, and target padding hidden."""
+    padding = padding_mask(tgt_valid, tgt_valid if mask_queries else None)
+    return padding & causal_mask(tgt_valid.shape[1], device=tgt_valid.device)
+
+
+def cross_mask(
+    tgt_valid: Bool[Tensor, "batch tgt"],
+    src_valid: Bool[Tensor, "batch src"],
+    mask_queries: bool = False,
+) -> Bool[Tensor, "batch 1 queries src"]:
+    """Cross-attention: source padding is hidden as key; target padding, if asked, as query."""
+    return padding_mask(src_valid, tgt_valid if mask_queries else None)
+
+
+def require_bool(mask: Tensor) -> None:
+    """Refuse anything but Bool, with the reason. Raises TypeError."""
+    if mask.dtype != torch.bool:
+        raise TypeError(
+            f"a mask must be Bool with True = may attend, not {mask.dtype}: a float mask of 0 and "
+            "1 would be added to the scores and hide nothing; use mask.bool() if 1 = may attend"
+        )
