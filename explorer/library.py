@@ -1,0 +1,76 @@
+"""The shelf of trained models: what is on it, and one of them opened."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from explorer.problems import InputProblem
+from models.config import ModelConfig
+from models.hooks import AttentionSite
+from models.transformer import Model
+
+if TYPE_CHECKING:
+    from models.tokenizer import Tokenizer
+
+CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedModel:
+    """A model with its tokenizer, ready to be run and shared: eval mode, never changed."""
+
+    name: str
+    model: Model
+    tokenizer: "Tokenizer"
+    config: ModelConfig
+    card: str
+
+    @cached_property
+    def sites(self) -> tuple[AttentionSite, ...]:
+        """Every attention sublayer of the model, in its own order."""
+        return self.model.attention_sites()
+
+    def site(self, name: str) -> AttentionSite:
+        """The site with this name. Raises KeyError for a name that the model does not have."""
+        for site in self.sites:
+            if site.name == name:
+                return site
+        raise KeyError(f"{self.name} has no attention site {name!r}")
+
+
+def list_models(folder: Path = CHECKPOINTS) -> tuple[str, ...]:
+    """The names of the checkpoints in `folder`, sorted; empty when there are none."""
+    return tuple(sorted(path.parent.name for path in folder.glob("*/config.json")))
+
+
+def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
+    """Load a checkpoint: a str is the name of one in `folder`, a Path is a checkpoint's folder.
+
+    A str is never taken as a path, since it may come from a link. Raises InputProblem with
+    `unknown_model` or `broken_model`.
+    """
+    # Imported here until both modules are part of the library.
+    from models.checkpoint import CheckpointError, load_checkpoint
+
+    if isinstance(name, str):
+        available = list_models(folder)
+        if name not in available:
+            raise InputProblem("unknown_model", name=name, available=", ".join(available))
+        path = folder / name
+    else:
+        path = name
+        if not path.is_dir():
+            available = list_models(folder)
+            raise InputProblem("unknown_model", name=str(path), available=", ".join(available))
+    try:
+        checkpoint = load_checkpoint(path)
+    except CheckpointError as error:
+        raise InputProblem("broken_model", name=path.name, reason=str(error)) from error
+    return LoadedModel(
+        name=path.name,
+        model=checkpoint.model,
+        tokenizer=checkpoint.tokenizer,
+        config=checkpoint.config,
+        card=checkpoint.card,
+    )

@@ -1,0 +1,55 @@
+"""Everything that the explorer refuses, by key: the words for each stand in the text files.
+
+Whoever raises says what was wrong in values (limits, lengths, names); whoever shows it looks up
+`problems.<key>` in the reader's language and fills them in.
+"""
+
+PROBLEMS: dict[str, frozenset[str]] = {
+    key: frozenset(values.split())
+    for key, values in {
+        # a typed sentence
+        "empty": "",
+        "whitespace_only": "",
+        "nothing_left": "",  # only control characters, or nothing that makes a token
+        "too_long_chars": "limit length",
+        "too_many_tokens": "limit length",
+        # a typed translation, or the forced beginning of one
+        "target_too_long": "limit length",
+        # settings, from a widget or from a link
+        "bad_number": "name value low high",
+        "bad_edit": "edit",
+        # models
+        "unknown_model": "name available",
+        "broken_model": "name reason",
+        "wrong_model": "name reason",
+        # an uploaded file
+        "file_type": "name allowed",
+        "file_too_large": "name limit size",  # bytes
+        "file_encoding": "name allowed",
+        "file_empty": "name",
+        "file_table": "name reason",
+        "too_many_sentences": "name limit",
+    }.items()
+}
+"""Each key, with the names of the values that its words may use."""
+
+
+class InputProblem(ValueError):  # noqa: N818 (the user's problem, not an error of ours)
+    """Something that the user gave cannot be used; `key` says what, `values` say how much.
+
+    Raises KeyError for a key or values that `PROBLEMS` does not list.
+    """
+
+    def __init__(self, key: str, **values: str | int | float) -> None:
+        if PROBLEMS[key] != values.keys():
+            raise KeyError(f"{key} takes the values {sorted(PROBLEMS[key])}, not {sorted(values)}")
+        super().__init__(f"{key}: {values}" if values else key)
+        self.key = key
+        self.values = values
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (self.key, self.values))
+
+
+def _rebuild(key: str, values: dict[str, str | int | float]) -> InputProblem:
+    return InputProblem(key, **values)
