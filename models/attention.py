@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from models.cache import LayerCache
 from models.hooks import HookPoint
-from models.masks import require_bool
+from models.masks import require_mask
 from models.positions import Rotation, apply_rotation
 
 
@@ -29,7 +29,7 @@ def attend(
     q: Float[Tensor, "batch head query d_head"],
     k: Float[Tensor, "batch kv_head key d_head"],
     v: Float[Tensor, "batch kv_head key d_head"],
-    mask: Bool[Tensor, "*#batch_head_query_key"] | None = None,
+    mask: Bool[Tensor, "..."] | None = None,  # broadcastable to [batch, head, query, key]
     *,
     dropout: float = 0.0,
     fused: bool = False,
@@ -44,7 +44,8 @@ def attend(
     With fewer key/value heads than query heads, query head i reads kv head i // group (Ainslie
     et al. 2023). `dropout` falls on the pattern after it was returned and seen. `fused` takes
     torch's fused kernel: the same z, and no pattern (None).
-    Raises TypeError for a mask that is not Bool, ValueError for heads that do not divide.
+    Raises TypeError for a mask that is not Bool; ValueError for one that does not broadcast to
+    [batch, head, query, key] and for heads that do not divide.
     """
     n_heads, n_kv_heads = q.shape[1], k.shape[1]
     if n_heads % n_kv_heads:
@@ -53,7 +54,7 @@ def attend(
         group = n_heads // n_kv_heads
         k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
     if mask is not None:
-        require_bool(mask)
+        require_mask(mask, (q.shape[0], n_heads, q.shape[2], k.shape[2]))
 
     if fused:
         z = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
@@ -80,7 +81,11 @@ def attend(
 
 
 class Attention(nn.Module):
-    """Multi-head attention, self and cross alike: they differ only in where keys come from."""
+    """Multi-head attention, self and cross alike: they differ only in where keys come from.
+
+    Raises ValueError when d_model does not divide into the heads, or those not into `n_kv_heads`
+    (None: one key/value head for each query head).
+    """
 
     def __init__(
         self,
@@ -91,7 +96,12 @@ class Attention(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.n_heads, self.n_kv_heads = n_heads, n_kv_heads or n_heads
+        self.n_heads = n_heads
+        self.n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
+        if n_heads < 1 or d_model % n_heads:
+            raise ValueError(f"d_model = {d_model} does not divide into {n_heads} heads")
+        if self.n_kv_heads < 1 or n_heads % self.n_kv_heads:
+            raise ValueError(f"{n_heads} heads cannot share {self.n_kv_heads} key/value heads")
         self.d_head = d_model // n_heads
         self.dropout = dropout
         self.w_q = nn.Linear(d_model, self.n_heads * self.d_head, bias=bias)
@@ -144,8 +154,8 @@ class Attention(nn.Module):
             hooks=self,
         )
         z = self.hook_z(z)
-        return self.w_o(z.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        return self.w_o(z.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor, n_heads: int) -> Tensor:
         """[batch, pos, head * d_head] -> [batch, head, pos, d_head]."""
-        return x.unflatten(2, (n_heads, self.d_head)).transpose(1, 2)
+        return x.reshape(*x.shape[:2], n_heads, self.d_head).transpose(1, 2)

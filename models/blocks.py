@@ -48,7 +48,7 @@ class Block(nn.Module):
             x = x + hook_out(self.dropout(sublayer(norm(x))))
         else:
             x = x + hook_out(self.dropout(norm(sublayer(x))))
-        return hook_resid(x)  # type: ignore[no-any-return]
+        return hook_resid(x)
 
 
 def _attention(config: ModelConfig) -> Attention:

@@ -1,6 +1,7 @@
 """One frozen description of a model: everything that decides its shape, checked when it is made."""
 
 import json
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
@@ -65,12 +66,15 @@ class ModelConfig:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} is {value!r}: it must be a whole number of at least 1")
+        for name in ("pad_id", "bos_id", "eos_id"):
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not whole or not 0 <= value < self.vocab_size:
+                raise ValueError(
+                    f"{name} is {value!r}: it must be a whole number in the vocabulary "
+                    f"(0 to {self.vocab_size - 1})"
+                )
         special = (self.pad_id, self.bos_id, self.eos_id)
-        if any(not isinstance(i, int) or not 0 <= i < self.vocab_size for i in special):
-            raise ValueError(
-                f"pad_id, bos_id, eos_id are {special}: they must lie in the vocabulary "
-                f"(0 to {self.vocab_size - 1})"
-            )
         if len(set(special)) < 3:
             raise ValueError(f"pad_id, bos_id, eos_id are {special}: they must differ")
         for name in ("final_norm", "bias", "tie_embeddings", "scale_embeddings"):
@@ -78,8 +82,9 @@ class ModelConfig:
                 raise ValueError(f"{name} is {getattr(self, name)!r}: it must be true or false")
         for name in ("dropout", "norm_eps", "rope_base"):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool):
-                raise ValueError(f"{name} is {value!r}: it must be a number")
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value):
+                raise ValueError(f"{name} is {value!r}: it must be a finite number")
         if self.d_model % self.n_heads:
             raise ValueError(
                 f"d_model is {self.d_model}: it must be a multiple of n_heads = {self.n_heads}"

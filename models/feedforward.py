@@ -4,6 +4,7 @@ ReLU (Vaswani et al. 2017, §3.3), GELU exact or by tanh (Hendrycks & Gimpel 201
 (Shazeer 2020).
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, get_args
 
@@ -15,7 +16,7 @@ from models.hooks import HookPoint
 
 FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
     "gelu": nn.functional.gelu,  # x * Phi(x), with the error function
     "gelu_tanh": partial(nn.functional.gelu, approximate="tanh"),  # within 4.8e-4 of the exact
@@ -24,12 +25,17 @@ ACTIVATIONS = {
 
 
 class FeedForward(nn.Module):
-    """w_down(activation(w_up(x))): d_model -> d_ff -> d_model, narrow, wide, narrow."""
+    """w_down(activation(w_up(x))): d_model -> d_ff -> d_model, narrow, wide, narrow.
+
+    `activation` is a key of `ACTIVATIONS`. Raises ValueError for any other.
+    """
 
     def __init__(
         self, d_model: int, d_ff: int, activation: str, dropout: float = 0.0, bias: bool = True
     ) -> None:
         super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation is {activation!r}: it must be one of {[*ACTIVATIONS]}")
         self.activation = ACTIVATIONS[activation]
         self.w_up = nn.Linear(d_model, d_ff, bias=bias)
         self.w_down = nn.Linear(d_ff, d_model, bias=bias)
@@ -40,7 +46,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         pre = self.hook_pre(self.w_up(x))
         post = self.hook_post(self.activation(pre))
-        return self.w_down(self.dropout(post))  # type: ignore[no-any-return]
+        return self.w_down(self.dropout(post))
 
 
 class SwiGLU(nn.Module):
@@ -58,12 +64,12 @@ class SwiGLU(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         pre = self.hook_pre(self.w_up(x))
-        gate = self.hook_gate(nn.functional.silu(self.w_gate(x)))
+        gate = self.hook_gate(ACTIVATIONS["silu"](self.w_gate(x)))
         post: Tensor = self.hook_post(torch.mul(gate, pre))
-        return self.w_down(self.dropout(post))  # type: ignore[no-any-return]
+        return self.w_down(self.dropout(post))
 
 
-FEEDFORWARDS = {
+FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward | SwiGLU]] = {
     "relu": partial(FeedForward, activation="relu"),
     "gelu": partial(FeedForward, activation="gelu"),
     "gelu_tanh": partial(FeedForward, activation="gelu_tanh"),

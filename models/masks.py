@@ -104,10 +104,21 @@ def cross_mask(
     return padding_mask(src_valid, tgt_valid if mask_queries else None)
 
 
-def require_bool(mask: Tensor) -> None:
-    """Refuse anything but Bool, with the reason. Raises TypeError."""
+def require_mask(mask: Tensor, shape: tuple[int, int, int, int]) -> None:
+    """Refuse a mask that breaks the rule above, with the reason.
+
+    `shape` is (batch, head, query, key). Raises TypeError for anything but Bool, and ValueError
+    for a mask that does not broadcast to `shape`. One that would make `shape` itself larger is
+    refused too: left alone, it would silently give every result an axis or a row too many.
+    """
     if mask.dtype != torch.bool:
         raise TypeError(
             f"a mask must be Bool with True = may attend, not {mask.dtype}: a float mask of 0 and "
             "1 would be added to the scores and hide nothing; use mask.bool() if 1 = may attend"
+        )
+    pairs = zip(reversed(mask.shape), reversed(shape), strict=False)
+    if mask.ndim > len(shape) or any(size not in (1, wanted) for size, wanted in pairs):
+        raise ValueError(
+            f"a mask of shape {tuple(mask.shape)} does not broadcast to "
+            f"[batch, head, query, key] = {shape}"
         )

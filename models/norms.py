@@ -39,7 +39,10 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*rest d_model"]) -> Float[Tensor, "*rest d_model"]:
         # Written out: F.rms_norm has no fused CPU kernel and is several times slower than this.
-        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps))
+        # Half precision is squared in float32: 300 squared is already infinite in float16.
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        rms = torch.sqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)
+        return self.weight * (wide / rms).to(x.dtype)
 
 
 NORMS: dict[NormKind, type[LayerNorm] | type[RMSNorm]] = {
@@ -69,7 +72,7 @@ def layer_norm_backward(
 ) -> tuple[Float[Tensor, "*rest d_model"], Float[Tensor, " d_model"], Float[Tensor, " d_model"]]:
     """The gradients (dx, dweight, dbias) of LayerNorm, given the gradient of its output.
 
-    With n = (x - mean) / std and g = grad_out * weight,
+    With std = sqrt(var + eps), n = (x - mean) / std and g = grad_out * weight,
         dx = (g - mean(g) - n * mean(g * n)) / std,
     so the weight multiplies *before* the Jacobian of the normalisation; applying it afterwards
     is right only while all weights are equal, as they are at initialisation.

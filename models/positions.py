@@ -16,7 +16,10 @@ PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
 
 
 class Rotation(NamedTuple):
-    """Cosine and sine per position and pair of features, each [batch | 1, 1, pos, d_head / 2]."""
+    """Cosine and sine per position and pair of features, each [batch | 1, 1, pos, d_head / 2].
+
+    In float64: they are cast once, to the type of what they turn.
+    """
 
     cos: Tensor
     sin: Tensor
@@ -49,7 +52,7 @@ def rotation_at(
     """The rotation of every pair at these positions, ready to be applied by `apply_rotation`."""
     angles = positions.double()[..., None] * frequencies(d_head, base).to(positions.device)
     angles = angles.reshape(-1, 1, positions.shape[-1], d_head // 2)  # [batch | 1, 1, pos, pair]
-    return Rotation(angles.cos().float(), angles.sin().float())
+    return Rotation(angles.cos(), angles.sin())
 
 
 def apply_rotation(

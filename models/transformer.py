@@ -13,12 +13,10 @@ from torch import Tensor, nn
 from models.blocks import DecoderBlock, EncoderBlock
 from models.cache import KVCache
 from models.config import Family, ModelConfig
-from models.hooks import AttentionSite, HookPoint, name_hook_points
+from models.hooks import AttentionSite, HookPoint, Stream, name_hook_points
 from models.masks import causal_mask, padding_mask
 from models.norms import NORMS
-from models.positions import POSITIONS, Rotation, positions_of
-
-Logits = Float[Tensor, "batch tgt vocab"]
+from models.positions import POSITIONS, Learned, Rotation, positions_of
 
 
 class Stack(nn.Module):
@@ -61,21 +59,21 @@ class Stack(nn.Module):
 
     def finish(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         """After the last block: the final norm, where there is one."""
-        return self.final_norm(self.hook_resid_final(x))  # type: ignore[no-any-return]
+        return self.final_norm(self.hook_resid_final(x))
 
 
-def _sites(
-    prefix: str, stack: Stack, kind: str, query: str, key: str, in_encoder: bool
-) -> list[AttentionSite]:
-    sublayer = "cross_attn" if kind == "cross" else "attn"
+def _sites(path: str, stack: Stack, query: Stream, key: Stream) -> list[AttentionSite]:
+    """One kind of attention sublayer in every block of `stack`, which stands at `path`."""
+    cross = query != key
+    sublayer = "cross_attn" if cross else "attn"
     return [
         AttentionSite(
-            name=f"{prefix}blocks.{layer}.{sublayer}",
-            stack="encoder" if in_encoder else "decoder",
+            name=f"{path}blocks.{layer}.{sublayer}",
+            stack="encoder" if query == "src" else "decoder",
             layer=layer,
-            kind=kind,  # type: ignore[arg-type]
-            query_stream=query,  # type: ignore[arg-type]
-            key_stream=key,  # type: ignore[arg-type]
+            kind="cross" if cross else "self",
+            query_stream=query,
+            key_stream=key,
             n_heads=getattr(block, sublayer).n_heads,
         )
         for layer, block in enumerate(stack.blocks)
@@ -160,7 +158,7 @@ class EncoderDecoder(nn.Module):
                 cache=cache.self_attn[layer] if cache else None,
                 cross_cache=cache.cross_attn[layer] if cache else None,
             )
-        return self.hook_logits(self.unembed(self.decoder.finish(x)))  # type: ignore[no-any-return]
+        return self.hook_logits(self.unembed(self.decoder.finish(x)))
 
     def forward(
         self,
@@ -175,9 +173,9 @@ class EncoderDecoder(nn.Module):
     def attention_sites(self) -> tuple[AttentionSite, ...]:
         """Every attention sublayer: encoder, decoder self, cross."""
         return (
-            *_sites("encoder.", self.encoder, "self", "src", "src", in_encoder=True),
-            *_sites("decoder.", self.decoder, "self", "tgt", "tgt", in_encoder=False),
-            *_sites("decoder.", self.decoder, "cross", "tgt", "src", in_encoder=False),
+            *_sites("encoder.", self.encoder, query="src", key="src"),
+            *_sites("decoder.", self.decoder, query="tgt", key="tgt"),
+            *_sites("decoder.", self.decoder, query="tgt", key="src"),
         )
 
 
@@ -210,11 +208,11 @@ class DecoderOnly(Stack):
                 rotation=rotation,
                 cache=cache.self_attn[layer] if cache else None,
             )
-        return self.hook_logits(self.unembed(self.finish(x)))  # type: ignore[no-any-return]
+        return self.hook_logits(self.unembed(self.finish(x)))
 
     def attention_sites(self) -> tuple[AttentionSite, ...]:
         """Every attention sublayer; all are causal self-attention."""
-        return tuple(_sites("", self, "self", "tgt", "tgt", in_encoder=False))
+        return tuple(_sites("", self, query="tgt", key="tgt"))
 
 
 def _unembed(config: ModelConfig, embed: nn.Embedding) -> nn.Linear:
@@ -229,7 +227,8 @@ def _initialise(model: nn.Module) -> None:
 
     Each of w_q, w_k, w_v is its own matrix here, so Xavier gives each the spread that it should
     have; on a fused w_qkv it would be smaller by sqrt(2). Embeddings of that spread times
-    sqrt(d_model) have unit size, as the positions have. Glorot & Bengio 2010; Vaswani et al. §3.4.
+    sqrt(d_model) have unit size, near the sines' 0.71; learned positions start as large as the
+    embeddings that they join, scaled or not. Glorot & Bengio 2010; Vaswani et al. §3.4.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -239,6 +238,9 @@ def _initialise(model: nn.Module) -> None:
     for module in model.modules():  # afterwards: a tied unembedding keeps the embedding's spread
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+        if isinstance(module, Stack) and isinstance(module.positions, Learned):
+            std = module.embed_scale * module.embed.embedding_dim**-0.5
+            nn.init.normal_(module.positions.weight, std=std)
     name_hook_points(model)
 
 
