@@ -1,10 +1,16 @@
 """One sentence decoded token by token, with what the model really computed at every step."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from explorer.edits import Edit
+from explorer.interventions import edit_functions
+from explorer.library import LoadedModel
+from explorer.rows import Row, limit
+from models.hooks import visiting
 
 
 @dataclass(frozen=True)
@@ -55,3 +61,18 @@ class Generation:
     edits: tuple[Edit, ...] = ()
     ignored_edits: tuple[Edit, ...] = ()
     unknown: tuple[str, ...] = ()
+
+
+def translate(loaded: LoadedModel, src: Row, edits: Sequence[Edit] = ()) -> tuple[list[int], bool]:
+    """The greedy translation of a source row under `edits`: its tokens, and whether it ended."""
+    src_tokens, src_valid = src.tensors()
+    longest = min(limit(loaded) - 1, 2 * len(src.tokens) + 20)
+    row = [loaded.config.bos_id]
+    with torch.inference_mode(), visiting(edit_functions(loaded.sites, edits, src_valid)):
+        for _ in range(longest):
+            logits = loaded.model(src_tokens, torch.tensor([row]), src_valid)
+            token = int(logits[0, -1].argmax())
+            if token == loaded.config.eos_id:
+                return row[1:], True
+            row.append(token)
+    return row[1:], False

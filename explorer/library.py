@@ -3,15 +3,13 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from explorer.problems import InputProblem
+from models.checkpoint import CheckpointError, load_checkpoint
 from models.config import ModelConfig
 from models.hooks import AttentionSite
+from models.tokenizer import Tokenizer
 from models.transformer import Model
-
-if TYPE_CHECKING:
-    from models.tokenizer import Tokenizer
 
 CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
 
@@ -22,7 +20,7 @@ class LoadedModel:
 
     name: str
     model: Model
-    tokenizer: "Tokenizer"
+    tokenizer: Tokenizer
     config: ModelConfig
     card: str
 
@@ -50,9 +48,6 @@ def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
     A str is never taken as a path, since it may come from a link. Raises InputProblem with
     `unknown_model` or `broken_model`.
     """
-    # Imported here until both modules are part of the library.
-    from models.checkpoint import CheckpointError, load_checkpoint
-
     if isinstance(name, str):
         available = list_models(folder)
         if name not in available:

@@ -1,19 +1,39 @@
 """A trace: one sentence, one run of the shared model, everything that pages look at. Numpy only."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from explorer.edits import Edit
-from explorer.generation import Candidate, Generation, GenerationStep
+from explorer.generation import Candidate, Generation, GenerationStep, translate
+from explorer.interventions import edit_functions, fits
+from explorer.library import LoadedModel
+from explorer.rows import (
+    MAX_PADS,
+    MAX_TOKENS,
+    Row,
+    prompt_row,
+    source_row,
+    target_row,
+    target_tokens,
+)
+from explorer.sentences import MAX_CHARS, clean_text
 from models.config import ModelConfig
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, Record, visiting
+from models.transformer import DecoderOnly
 
-__all__ = ["Candidate", "Generation", "GenerationStep", "Trace"]
-
-MAX_TOKENS = 128  # per stream, special tokens included, padding not
-MAX_CHARS = 1000
-MAX_PADS = 16
+__all__ = [
+    "MAX_CHARS",
+    "MAX_PADS",
+    "MAX_TOKENS",
+    "Candidate",
+    "Generation",
+    "GenerationStep",
+    "Trace",
+    "trace",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,3 +91,82 @@ class Trace:
 
     def _tokens(self, stream: str) -> tuple[str, ...]:
         return self.src_str_tokens if stream == "src" else self.tgt_str_tokens
+
+
+def trace(
+    loaded: LoadedModel,
+    text: str,
+    target: str | None = None,
+    edits: Sequence[Edit] = (),
+    pads: int = 0,
+) -> Trace:
+    """Run `text` through the model once and keep everything.
+
+    A translator first translates (greedily, under the same edits) unless `target` is given; then
+    one teacher-forced pass over `<s>` and the translation is what the Trace holds. A decoder-only
+    model gets `text`, and `target` after it. A blank target counts as none.
+
+    `pads` times padding is put after the source and after the decoder's input, as in a batch with
+    longer sentences; the translation itself is made with the source's padding only. Edits that
+    name what this run has not are returned in `ignored_edits`.
+
+    Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
+    """
+    edits = tuple(edits)
+    finished = True
+    output = ""
+    if isinstance(loaded.model, DecoderOnly):
+        src = Row()
+        tgt = prompt_row(loaded, text, target or "", pads)
+    else:
+        src = source_row(loaded, text, pads)
+        tokens = target_tokens(loaded, target or "")
+        if not tokens:
+            tokens, finished = translate(loaded, src, edits)
+        tgt = target_row(loaded, tokens, pads)
+        output = loaded.tokenizer.decode(tokens)
+    activations = _run(loaded, src, tgt, edits)
+    logits = activations["hook_logits"]
+    predicted = tuple(logits.argmax(-1).tolist())
+    fitting = tuple(e for e in edits if fits(e, loaded.sites, len(src.tokens), len(tgt.tokens)))
+    return Trace(
+        model=loaded.name,
+        config=loaded.config,
+        text=clean_text(text),
+        src_tokens=src.tokens,
+        src_str_tokens=src.str_tokens,
+        tgt_tokens=tgt.tokens,
+        tgt_str_tokens=tgt.str_tokens,
+        src_valid=src.valid,
+        tgt_valid=tgt.valid,
+        sites=loaded.sites,
+        activations=activations,
+        logits=logits,
+        output=output,
+        edits=fitting,
+        ignored_edits=tuple(edit for edit in edits if edit not in fitting),
+        unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
+        finished=finished,
+        predicted_tokens=predicted,
+        predicted_str_tokens=tuple(loaded.tokenizer.str_tokens(predicted)),
+    )
+
+
+def _run(loaded: LoadedModel, src: Row, tgt: Row, edits: Sequence[Edit]) -> dict[str, np.ndarray]:
+    """One teacher-forced pass under `edits`; every tensor worth seeing, without its batch axis."""
+    src_tokens, src_valid = src.tensors()
+    tgt_tokens, tgt_valid = tgt.tensors()
+    record = Record(
+        # The hidden units of the feed-forward nets are as large as all the rest together.
+        wants=lambda name: ".ffn." not in name,
+        edits=edit_functions(loaded.sites, edits, src_valid, tgt_valid),
+    )
+    with torch.inference_mode(), visiting(record):
+        if isinstance(loaded.model, DecoderOnly):
+            loaded.model(tgt_tokens, tgt_valid)
+        else:
+            loaded.model(src_tokens, tgt_tokens, src_valid, tgt_valid)
+    activations = {name: tensor[0].numpy() for name, tensor in record.activations.items()}
+    for array in activations.values():
+        array.flags.writeable = False  # a Trace is shared between pages and sessions
+    return activations

@@ -1,0 +1,145 @@
+"""Text from outside: what is cleaned, what is refused, and sentences out of an uploaded file."""
+
+import codecs
+import csv
+import io
+import unicodedata
+from collections.abc import Iterable
+from pathlib import PurePath
+
+from explorer.problems import InputProblem
+
+MAX_CHARS = 1000
+MAX_FILE_BYTES = 1_000_000
+MAX_SENTENCES = 1000
+FILE_TYPES = (".txt", ".csv", ".tsv")
+ENCODINGS = "UTF-8, UTF-16, GB18030"
+HEADERS = frozenset({"text", "sentence", "source", "src"})
+
+# Invisible characters that would change how the rest of the page reads: the byte order mark and
+# the embeddings, overrides and isolates of text direction. Joiners and plain direction marks stay:
+# emoji and right-to-left writing need them.
+_INVISIBLE = frozenset("\ufeff\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# The commonest Chinese characters and marks, 4 in 10 of any running text.
+_COMMON = frozenset(
+    "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年"
+    "过发后作里用道行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样她"
+    "很吗，。！？：；、“”"
+)
+
+
+def clean_text(text: str) -> str:
+    """One typed sentence, cleaned: that is all that is done to it before it becomes tokens.
+
+    Every run of white space, line ends included, becomes one blank, and none is left at the ends.
+    Control characters, lone surrogates, byte order marks and overrides of text direction are
+    dropped. Everything else stays: right-to-left writing, emoji with their joiners, any script.
+
+    Raises InputProblem: `empty`, `whitespace_only`, `nothing_left`, `too_long_chars`.
+    """
+    if not text:
+        raise InputProblem("empty")
+    if text.isspace():
+        raise InputProblem("whitespace_only")
+    if len(text.strip()) > MAX_CHARS:
+        raise InputProblem("too_long_chars", limit=MAX_CHARS, length=len(text.strip()))
+    cleaned = _cleaned(text)
+    if not cleaned:
+        raise InputProblem("nothing_left")
+    return cleaned
+
+
+def _cleaned(text: str) -> str:
+    kept = "".join(
+        " " if char.isspace() else char
+        for char in text
+        if char.isspace()
+        or (char not in _INVISIBLE and unicodedata.category(char) not in ("Cc", "Cs"))
+    )
+    return " ".join(kept.split())
+
+
+def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
+    """The sentences of an uploaded .txt (one a line), .csv or .tsv (one a row), cleaned, in order.
+
+    Of a table, the column named text, sentence, source or src is read, and the row of names is
+    left out; without such a name, the first column that holds words. Blank lines are left out. A
+    sentence may still be too long to be traced: that is said when it is chosen.
+
+    Raises InputProblem: `file_type`, `file_too_large` (bytes), `file_encoding`, `file_table`,
+    `file_empty`, `too_many_sentences`.
+    """
+    suffix = PurePath(name).suffix.lower()
+    if suffix not in FILE_TYPES:
+        raise InputProblem("file_type", name=name, allowed=", ".join(FILE_TYPES))
+    if len(data) > MAX_FILE_BYTES:
+        raise InputProblem("file_too_large", name=name, limit=MAX_FILE_BYTES, size=len(data))
+    text = _decoded(name, data)
+    lines = text.splitlines() if suffix == ".txt" else _column(name, text, suffix)
+    sentences = tuple(filter(None, map(_cleaned, lines)))
+    if not sentences:
+        raise InputProblem("file_empty", name=name)
+    if len(sentences) > MAX_SENTENCES:
+        raise InputProblem("too_many_sentences", name=name, limit=MAX_SENTENCES)
+    return sentences
+
+
+def _decoded(name: str, data: bytes) -> str:
+    """The text of the bytes: UTF-8, UTF-16 with its mark, or GB18030 when it is surely Chinese."""
+    utf_16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        text = data.decode("utf-16" if utf_16 else "utf-8-sig")
+    except UnicodeDecodeError:
+        try:
+            text = data.decode("gb18030")
+        except UnicodeDecodeError:
+            text = "\0"
+        # Nearly any bytes are some GB18030. Text in another old encoding turns into rare
+        # characters there, while of true Chinese the commonest few are a large part: in doubt,
+        # refuse, since a wrong guess would show gibberish as the user's sentence.
+        foreign = [char for char in text if not char.isascii()]
+        if 10 * sum(char in _COMMON for char in foreign) < len(foreign):
+            text = "\0"
+    if "\0" in text:  # also what tells a picture or a spreadsheet from a text
+        raise InputProblem("file_encoding", name=name, allowed=ENCODINGS)
+    return text
+
+
+def _column(name: str, text: str, suffix: str) -> list[str]:
+    """The column of sentences in a table, without its header."""
+    try:
+        rows = [[_cleaned(cell) for cell in row] for row in _rows(text, suffix)]
+    except csv.Error as error:
+        raise InputProblem("file_table", name=name, reason=str(error)) from error
+    rows = [row for row in rows if any(row)]
+    if not rows:
+        return []
+    for column, cell in enumerate(rows[0]):
+        if cell.lower() in HEADERS:
+            return [row[column] for row in rows[1:] if column < len(row)]
+    for column in range(max(map(len, rows))):
+        cells = [row[column] for row in rows if column < len(row) and row[column]]
+        if 2 * sum(any(char.isalpha() for char in cell) for cell in cells) > len(cells):
+            return cells
+    return []
+
+
+def _rows(text: str, suffix: str) -> Iterable[list[str]]:
+    if suffix == ".tsv" or ("\t" in text and "," not in text):
+        # Tab-separated sentences carry bare quotation marks, which must not join lines.
+        for row in csv.reader(
+            io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE
+        ):
+            yield [_unquoted(cell) for cell in row]
+    else:
+        first_line = text[: text.find("\n")] if "\n" in text else text
+        semicolons = ";" in first_line and "," not in first_line
+        yield from csv.reader(io.StringIO(text, newline=""), delimiter=";" if semicolons else ",")
+
+
+def _unquoted(cell: str) -> str:
+    """A cell that a spreadsheet put in quotation marks, without them."""
+    inner = cell[1:-1]
+    if len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner.replace('""', ""):
+        return inner.replace('""', '"')
+    return cell
