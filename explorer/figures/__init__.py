@@ -1,0 +1,1 @@
+"""Arrays and labels in, Plotly figures out; `theme` is the only palette."""

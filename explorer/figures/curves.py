@@ -1,0 +1,71 @@
+"""Curves over one number axis: waves, dot products by distance, losses, entropies."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.frame import Figure, Floats, check_shape, layout, number_axis
+from explorer.figures.theme import escape, palette
+
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+"""A dash for each curve colour, so that no two curves differ in colour alone."""
+
+
+def lines(
+    x: NDArray[np.integer] | Floats,
+    ys: Floats,
+    names: Sequence[str],
+    *,
+    x_title: str,
+    y_title: str,
+    log_y: bool = False,
+    marked_x: float | None = None,
+    height: int = 320,
+    dark: bool = False,
+) -> Figure:
+    """One curve a row of `ys` [curve, x], named in a legend above.
+
+    `marked_x` draws a vertical line (the step or position looked at). Raises ValueError naming
+    the sizes when they disagree.
+    """
+    check_shape("ys", ys, (len(names), len(x)))
+    colours = palette(dark)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": np.asarray(x),
+            "y": np.asarray(y, np.float32),
+            "name": escape(name),
+            "line": {
+                "color": colours.curves[index % len(colours.curves)],
+                "dash": DASHES[index % len(DASHES)],
+                "width": 2,
+            },
+            "hovertemplate": f"{escape(name)}: <b>%{{y:.4~g}}</b><extra></extra>",
+        }
+        for index, (name, y) in enumerate(zip(names, ys, strict=True))
+    ]
+    frame = layout(
+        colours,
+        height,
+        showlegend=len(names) > 1,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        hovermode="x unified",
+    )
+    frame["xaxis"] = number_axis(colours, x_title, showgrid=False)
+    frame["yaxis"] = number_axis(colours, y_title, **({"type": "log"} if log_y else {}))
+    if marked_x is not None:
+        frame["shapes"] = [
+            {
+                "type": "line",
+                "yref": "paper",
+                "x0": marked_x,
+                "x1": marked_x,
+                "y0": 0,
+                "y1": 1,
+                "line": {"color": colours.accent, "width": 1, "dash": "dot"},
+            }
+        ]
+    return {"data": traces, "layout": frame}

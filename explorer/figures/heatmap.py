@@ -1,0 +1,327 @@
+"""The one large attention heatmap, and the difference of two.
+
+Queries run down, keys run across, as in the formula softmax(q·kᵀ)·v. A blocked cell is not a small
+weight: it is left out of the colour scale and shows the hatching behind the trace instead.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+from urllib.parse import quote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.frame import (
+    Bools,
+    Figure,
+    Floats,
+    Words,
+    check_shape,
+    choose_words,
+    layout,
+    percent,
+    token_axis,
+    token_labels,
+)
+from explorer.figures.theme import Palette, Stream, colorscale, escape, palette
+
+Scale = Literal["linear", "log", "rank"]
+
+WORDS = {
+    "query": "query",
+    "key": "key",
+    "weight": "weight",
+    "blocked": "blocked",
+    "first": "strongest",
+    "last": "weakest",
+    "before": "before",
+    "after": "after",
+    "points": "points",
+    "log_weight": "weight, log scale",
+    "rank": "rank in its row",
+}
+"""Every word these figures can show, in English; pass the same keys to translate them."""
+
+LOG_FLOOR = 1e-4
+"""Weights under 0.01 % share the palest colour of the log scale."""
+
+
+def attention(
+    pattern: Floats,
+    mask: Bools | None,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    *,
+    query_title: str = "query",
+    key_title: str = "key",
+    query_stream: Stream | None = None,
+    key_stream: Stream | None = None,
+    blocked_labels: NDArray[np.str_] | Sequence[Sequence[str]] | None = None,
+    scale: Scale = "linear",
+    top: float = 1.0,
+    selected: int | None = None,
+    dark: bool = False,
+    words: Words | None = None,
+) -> Figure:
+    """One head's pattern, [query, key], as a heatmap with tokens on both axes.
+
+    `mask` is [query, key], True = may attend (None: nothing is blocked); `blocked_labels`
+    [query, key] says which mask blocked a cell, in words, and is shown on hover. `scale` maps
+    weights to colour: "linear" from 0 to `top`, "log" from 0.01 % to 100 %, "rank" by the order
+    within each row. `selected` outlines one query's row.
+
+    Raises ValueError naming the sizes when pattern, mask, labels and tokens disagree.
+    """
+    said = choose_words(WORDS, words)
+    shape = (len(query_tokens), len(key_tokens))
+    check_shape("pattern", pattern, shape)
+    allowed = _allowed("mask", mask, shape)
+    weight_text = percent(pattern).astype(object)
+    if blocked_labels is not None:
+        labels = np.asarray(blocked_labels, dtype=object)
+        check_shape("blocked_labels", labels, shape)
+        weight_text = np.where(allowed, weight_text, _blocked_text(said["blocked"], labels))
+    else:
+        weight_text = np.where(allowed, weight_text, escape(said["blocked"]))
+    colours = palette(dark)
+    z, bar = _scaled(np.asarray(pattern, np.float32), allowed, scale, top, said)
+    trace = {
+        "colorscale": colorscale(colours.attention),
+        "zmin": bar.pop("zmin"),
+        "zmax": bar.pop("zmax"),
+        "colorbar": _colorbar(colours, **bar),
+    }
+    return _matrix(
+        np.where(allowed, z, np.nan).astype(np.float32),
+        trace,
+        weight_text,
+        query_tokens,
+        key_tokens,
+        titles=(query_title, key_title),
+        streams=(query_stream, key_stream),
+        blocked=~allowed,
+        selected=selected,
+        dark=dark,
+        said=said,
+    )
+
+
+def difference(
+    before: Floats,
+    after: Floats,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    *,
+    mask_before: Bools | None = None,
+    mask_after: Bools | None = None,
+    query_title: str = "query",
+    key_title: str = "key",
+    query_stream: Stream | None = None,
+    key_stream: Stream | None = None,
+    top: float | None = None,
+    selected: int | None = None,
+    dark: bool = False,
+    words: Words | None = None,
+) -> Figure:
+    """after - before, [query, key], in percentage points around a neutral zero.
+
+    `top` is the change at the ends of the scale (0 to 1); None takes the largest change there is,
+    and at least one point, so that noise does not look like an effect. Cells blocked in both runs
+    are hatched; a cell blocked in one of them shows its change, and hover says which.
+
+    Raises ValueError naming the sizes when the inputs disagree.
+    """
+    said = choose_words(WORDS, words)
+    shape = (len(query_tokens), len(key_tokens))
+    check_shape("before", before, shape)
+    check_shape("after", after, shape)
+    open_before = _allowed("mask_before", mask_before, shape)
+    open_after = _allowed("mask_after", mask_after, shape)
+    blocked = ~(open_before | open_after)
+    change = (np.asarray(after, np.float32) - np.asarray(before, np.float32)) * 100
+    limit = 100 * top if top is not None else max(1.0, float(np.abs(change).max(initial=0.0)))
+    shut = escape(said["blocked"])
+    was = np.where(open_before, percent(before).astype(object), shut)
+    now = np.where(open_after, percent(after).astype(object), shut)
+    points = np.char.replace(np.char.mod("%+.1f", change), "-", "−").astype(object)
+    text = f"{escape(said['before'])} " + was + f" → {escape(said['after'])} " + now
+    text = text + "<br>" + points + f" {escape(said['points'])}"
+    colours = palette(dark)
+    trace = {
+        "colorscale": colorscale(colours.diverging),
+        "zmin": -limit,
+        "zmax": limit,
+        "colorbar": _colorbar(
+            colours,
+            title=said["points"],
+            tickvals=[-limit, 0, limit],
+            ticktext=[f"−{limit:.3g}", "0", f"+{limit:.3g}"],
+        ),
+    }
+    return _matrix(
+        np.where(blocked, np.nan, change).astype(np.float32),
+        trace,
+        np.where(blocked, shut, text),
+        query_tokens,
+        key_tokens,
+        titles=(query_title, key_title),
+        streams=(query_stream, key_stream),
+        blocked=blocked,
+        selected=selected,
+        dark=dark,
+        said=said,
+    )
+
+
+def _allowed(name: str, mask: Bools | None, shape: tuple[int, int]) -> Bools:
+    if mask is None:
+        return np.ones(shape, bool)
+    check_shape(name, mask, shape)
+    if mask.dtype != np.bool_:
+        raise ValueError(f"{name} is {mask.dtype}, expected bool with True = may attend")
+    return mask
+
+
+def _blocked_text(blocked: str, labels: NDArray[np.object_]) -> NDArray[np.object_]:
+    """ "blocked: causal mask" per cell; few labels occur, so each is escaped once."""
+    text = {
+        label: escape(f"{blocked}: {label}" if label else blocked) for label in set(labels.flat)
+    }
+    return np.array([text[label] for label in labels.flat], object).reshape(labels.shape)
+
+
+def _scaled(
+    pattern: Floats, allowed: Bools, scale: Scale, top: float, said: dict[str, str]
+) -> tuple[Floats, Figure]:
+    """Colour values of the cells, and the range, ticks and title of their colour bar."""
+    if scale == "linear":
+        ticks = [0.0, top / 2, top]
+        return pattern, {
+            "zmin": 0,
+            "zmax": top,
+            "title": said["weight"],
+            "tickvals": ticks,
+            "ticktext": [f"{100 * tick:.3g} %" for tick in ticks],
+        }
+    if scale == "log":
+        low = int(np.log10(LOG_FLOOR))
+        return np.log10(np.maximum(pattern, LOG_FLOOR)), {
+            "zmin": low,
+            "zmax": 0,
+            "title": said["log_weight"],
+            "tickvals": list(range(low, 1)),
+            "ticktext": [f"{100 * 10.0**power:.3g} %" for power in range(low, 1)],
+        }
+    if scale == "rank":
+        ordered = np.where(allowed, pattern, -1.0)
+        rank = ordered.argsort(axis=1).argsort(axis=1).astype(np.float32)
+        n_blocked = (~allowed).sum(axis=1, keepdims=True)
+        span = np.maximum(allowed.sum(axis=1, keepdims=True) - 1, 1)
+        return (rank - n_blocked) / span, {
+            "zmin": 0,
+            "zmax": 1,
+            "title": said["rank"],
+            "tickvals": [0, 1],
+            "ticktext": [escape(said["last"]), escape(said["first"])],
+        }
+    raise ValueError(f"scale is {scale!r}, expected 'linear', 'log' or 'rank'")
+
+
+def _colorbar(colours: Palette, *, title: str, **more: object) -> Figure:
+    return {
+        "title": {"text": escape(title), "side": "right", "font": {"color": colours.muted}},
+        "thickness": 10,
+        "outlinewidth": 0,
+        "len": 0.9,
+        "xpad": 8,
+        "tickfont": {"color": colours.muted, "size": 11},
+        **more,
+    }
+
+
+def _matrix(
+    z: Floats,
+    trace: Figure,
+    text: NDArray[np.object_],
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    *,
+    titles: tuple[str, str],
+    streams: tuple[Stream | None, Stream | None],
+    blocked: Bools,
+    selected: int | None,
+    dark: bool,
+    said: dict[str, str],
+) -> Figure:
+    colours = palette(dark)
+    queries, keys = token_labels(query_tokens, dark), token_labels(key_tokens, dark)
+    n_query, n_key = z.shape
+    hover = (
+        f"{escape(said['query'])} <b>%{{y}}</b><br>{escape(said['key'])} <b>%{{x}}</b>"
+        "<br>%{text}<extra></extra>"
+    )
+    heatmap = {
+        "type": "heatmap",
+        "x": keys,
+        "y": queries,
+        "z": z,
+        "text": text,
+        "hovertemplate": hover,
+        # A hairline between cells while they are large enough to afford one.
+        "xgap": 1 if n_key <= 48 else 0,
+        "ygap": 1 if n_query <= 48 else 0,
+        **trace,
+    }
+    frame = layout(colours, _height(n_query))
+    frame["xaxis"] = token_axis(keys, titles[1], streams[1], dark, side="top")
+    frame["yaxis"] = token_axis(queries, titles[0], streams[0], dark, autorange="reversed")
+    if blocked.any():
+        frame["images"] = [_hatching(colours, n_query, n_key)]
+    if selected is not None:
+        if not 0 <= selected < n_query:
+            raise ValueError(f"selected is {selected}, but there are {n_query} queries")
+        frame["shapes"] = [_outline(colours, selected, n_key)]
+    return {"data": [heatmap], "layout": frame}
+
+
+def _height(n_query: int) -> int:
+    """Pixels: roomy rows while there are few, then ever tighter ones."""
+    return 96 + int(n_query * (30 if n_query <= 16 else max(7.0, 480 / n_query)))
+
+
+def _hatching(colours: Palette, n_query: int, n_key: int) -> Figure:
+    """One image below the trace, in cell units: it shows where the trace has a gap.
+
+    It lies on data coordinates, so it zooms with the cells and costs one node however many cells
+    are blocked.
+    """
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{n_key * 24}" height="{n_query * 24}" '
+        f'viewBox="0 0 {n_key * 24} {n_query * 24}" preserveAspectRatio="none">'
+        '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse">'
+        f'<path d="M-1 1l2-2M0 6l6-6M5 7l2-2" stroke="{colours.hatch}"/></pattern>'
+        f'<rect width="100%" height="100%" fill="{colours.blocked}"/>'
+        '<rect width="100%" height="100%" fill="url(#h)"/></svg>'
+    )
+    return {
+        "source": "data:image/svg+xml," + quote(svg),
+        "xref": "x",
+        "yref": "y",
+        "x": -0.5,
+        "y": -0.5,
+        "sizex": n_key,
+        "sizey": n_query,
+        "sizing": "stretch",
+        "layer": "below",
+    }
+
+
+def _outline(colours: Palette, query: int, n_key: int) -> Figure:
+    return {
+        "type": "rect",
+        "x0": -0.5,
+        "x1": n_key - 0.5,
+        "y0": query - 0.5,
+        "y1": query + 0.5,
+        "line": {"color": colours.accent, "width": 2},
+    }

@@ -1,0 +1,162 @@
+"""Position encodings drawn: the table, its wavelengths, chosen waves, and what dot products see."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.curves import lines
+from explorer.figures.frame import (
+    Figure,
+    Floats,
+    Words,
+    axis,
+    check_shape,
+    choose_words,
+    layout,
+    number_axis,
+)
+from explorer.figures.theme import colorscale, escape, palette
+
+WORDS = {
+    "position": "position",
+    "dimension": "dimension",
+    "value": "value",
+    "wavelength": "wavelength, positions",
+    "longest_text": "longest text",
+    "distance": "distance, positions",
+    "dot": "dot product",
+    "other_position": "other position",
+}
+"""Every word these figures can show, in English; pass the same keys to translate them."""
+
+
+def table(values: Floats, *, dark: bool = False, words: Words | None = None) -> Figure:
+    """The encoding itself, [pos, d_model]: one row a position, one column a dimension."""
+    said = choose_words(WORDS, words)
+    return _square(values, (said["position"], said["dimension"]), said["value"], dark)
+
+
+def gram(values: Floats, *, dark: bool = False, words: Words | None = None) -> Figure:
+    """Dot products of every pair of positions, [pos, pos]; stripes = only the distance counts."""
+    said = choose_words(WORDS, words)
+    check_shape("values", values, (len(values), len(values)))
+    return _square(values, (said["position"], said["other_position"]), said["dot"], dark)
+
+
+def wavelengths(
+    lengths: Floats,
+    *,
+    n_ctx: int | None = None,
+    marked: Sequence[int] = (),
+    dark: bool = False,
+    words: Words | None = None,
+) -> Figure:
+    """Wavelength of each dimension in positions, [d_model], on a log axis.
+
+    `n_ctx` draws the longest text as a line: a wave longer than it never repeats. `marked`
+    dimensions are drawn large. Raises ValueError for a marked dimension that does not exist.
+    """
+    said = choose_words(WORDS, words)
+    colours = palette(dark)
+    if any(not 0 <= dim < len(lengths) for dim in marked):
+        raise ValueError(f"marked is {tuple(marked)}, but there are {len(lengths)} dimensions")
+    dims = np.arange(len(lengths))
+    big = np.isin(dims, np.asarray(marked, int))
+    trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": dims,
+        "y": np.asarray(lengths, np.float32),
+        "marker": {
+            "color": np.where(big, colours.curves[1], colours.curves[0]),
+            "size": np.where(big, 11, 5),
+        },
+        "hovertemplate": f"{escape(said['dimension'])} <b>%{{x}}</b><br>"
+        f"{escape(said['wavelength'])} <b>%{{y:.4~g}}</b><extra></extra>",
+    }
+    frame = layout(colours, 320)
+    frame["xaxis"] = number_axis(colours, said["dimension"], showgrid=False)
+    frame["yaxis"] = number_axis(
+        colours, said["wavelength"], type="log", dtick=1, exponentformat="none"
+    )
+    if n_ctx is not None:
+        frame["shapes"] = [
+            {
+                "type": "line",
+                "xref": "paper",
+                "x0": 0,
+                "x1": 1,
+                "y0": n_ctx,
+                "y1": n_ctx,
+                "line": {"color": colours.muted, "width": 1, "dash": "dash"},
+                "label": {
+                    "text": f"{escape(said['longest_text'])}: {n_ctx}",
+                    "textposition": "start",
+                    "font": {"size": 12, "color": colours.muted},
+                },
+            }
+        ]
+    return {"data": [trace], "layout": frame}
+
+
+def waves(
+    values: Floats, dims: Sequence[int], *, dark: bool = False, words: Words | None = None
+) -> Figure:
+    """The chosen columns of the table, [pos, d_model], as curves over position.
+
+    Raises ValueError for a dimension that the table does not have.
+    """
+    said = choose_words(WORDS, words)
+    if any(not 0 <= dim < values.shape[1] for dim in dims):
+        raise ValueError(f"dims is {tuple(dims)}, but the table has {values.shape[1]} dimensions")
+    return lines(
+        np.arange(len(values)),
+        values.T[list(dims)],
+        [f"{said['dimension']} {dim}" for dim in dims],
+        x_title=said["position"],
+        y_title=said["value"],
+        dark=dark,
+    )
+
+
+def dot_by_distance(
+    distances: NDArray[np.integer] | Floats,
+    dots: Floats,
+    names: Sequence[str],
+    *,
+    dark: bool = False,
+    words: Words | None = None,
+) -> Figure:
+    """Dot product against distance, one curve a row of `dots` [curve, distance].
+
+    Raises ValueError naming the sizes when distances, curves and names disagree.
+    """
+    said = choose_words(WORDS, words)
+    return lines(distances, dots, names, x_title=said["distance"], y_title=said["dot"], dark=dark)
+
+
+def _square(values: Floats, titles: tuple[str, str], name: str, dark: bool) -> Figure:
+    colours = palette(dark)
+    limit = float(np.abs(values).max(initial=1e-6))
+    hover = f"{escape(titles[0])} <b>%{{y}}</b><br>{escape(titles[1])} <b>%{{x}}</b><br>"
+    trace = {
+        "type": "heatmap",
+        "z": np.asarray(values, np.float32),
+        "colorscale": colorscale(colours.diverging),
+        "zmin": -limit,
+        "zmax": limit,
+        "colorbar": {
+            "title": {"text": escape(name), "side": "right", "font": {"color": colours.muted}},
+            "thickness": 10,
+            "outlinewidth": 0,
+            "len": 0.9,
+            "tickfont": {"color": colours.muted, "size": 11},
+        },
+        "hovertemplate": f"{hover}{escape(name)} <b>%{{z:.3f}}</b><extra></extra>",
+    }
+    frame = layout(colours, 420)
+    muted = {"color": colours.muted}
+    frame["xaxis"] = axis(colours, titles[1], side="top", tickfont=muted)
+    frame["yaxis"] = axis(colours, titles[0], autorange="reversed", tickfont=muted)
+    return {"data": [trace], "layout": frame}

@@ -1,0 +1,163 @@
+"""The only palette, light and dark: what a colour means is decided here and nowhere else.
+
+Teal is the source stream and amber the target stream; attention runs on one hue from paper to
+indigo; differences diverge around a neutral zero; a blocked cell is hatched grey. Every pair that
+stands side by side also differs in lightness or in pattern, so colour is never the only carrier.
+"""
+
+import unicodedata
+from dataclasses import dataclass, fields
+from typing import Literal
+
+Stream = Literal["src", "tgt"]
+
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
+"""Tokens that no sentence contains; drawn dimmed wherever tokens stand."""
+
+FONT = (
+    'system-ui, -apple-system, "Segoe UI", "Noto Sans", "PingFang SC", "Hiragino Sans GB", '
+    '"Microsoft YaHei", "Noto Sans CJK SC", "Noto Sans SC", sans-serif'
+)
+"""System fonts only, with the Chinese faces of macOS, Windows and Linux behind the Latin ones."""
+
+
+@dataclass(frozen=True)
+class Palette:
+    """One of the two palettes; every field is a CSS colour or a tuple of them."""
+
+    ink: str
+    muted: str
+    line: str
+    paper: str
+    source: str
+    source_soft: str
+    target: str
+    target_soft: str
+    accent: str
+    blocked: str
+    hatch: str
+    attention: tuple[str, ...]
+    diverging: tuple[str, ...]
+    curves: tuple[str, ...]
+    rules: tuple[str, ...]
+    rule_marks: tuple[str, ...]
+
+    def stream(self, stream: Stream) -> str:
+        """The colour of a token stream: "src" teal, "tgt" amber."""
+        return self.source if stream == "src" else self.target
+
+    def soft(self, stream: Stream) -> str:
+        """The pale fill of a chip of that stream."""
+        return self.source_soft if stream == "src" else self.target_soft
+
+
+LIGHT = Palette(
+    ink="#1f2430",
+    muted="#6b7080",
+    line="#dcdee6",
+    paper="#ffffff",
+    source="#0f766e",
+    source_soft="#d7f0ec",
+    target="#b45309",
+    target_soft="#fcebcb",
+    accent="#4338ca",
+    blocked="#ececef",
+    hatch="#b4b6bf",
+    attention=("#f7f7fc", "#cccdf0", "#9596de", "#5f5bc0", "#2e2a7d"),
+    diverging=("#a01c2c", "#e58b7f", "#fafafa", "#7fb0dc", "#1d5a9e"),
+    curves=("#4338ca", "#c2410c", "#4a7a94", "#7a8b2a", "#a8328f", "#64748b"),
+    rules=("#dcd6f0", "#dfe1e5", "#d3e4ee", "#f7d9d0", "#e6ebcb", "#f0d9ec"),
+    rule_marks=("#6d5ba6", "#7b818d", "#3f7390", "#b5472d", "#6b7a2a", "#96358a"),
+)
+
+DARK = Palette(
+    ink="#e8e9ef",
+    muted="#9a9eac",
+    line="#343844",
+    paper="#0e1117",
+    source="#2dd4bf",
+    source_soft="#123f3b",
+    target="#fbbf24",
+    target_soft="#463310",
+    accent="#a5b0ff",
+    blocked="#23262f",
+    hatch="#555967",
+    attention=("#171a25", "#2c2e63", "#4d50b3", "#8689ec", "#dcdeff"),
+    diverging=("#ff8a7a", "#8f4a44", "#20232c", "#3c648f", "#7fb8ff"),
+    curves=("#a5b0ff", "#ff9d6e", "#7fb4cf", "#b8c963", "#e58fd4", "#94a3b8"),
+    rules=("#322c4a", "#2a2d36", "#1f3542", "#45261e", "#303519", "#42213d"),
+    rule_marks=("#a898e0", "#8a909d", "#6cafd0", "#f0886c", "#b3c45f", "#e08fd4"),
+)
+
+
+def palette(dark: bool) -> Palette:
+    """The palette of the dark or the light theme."""
+    return DARK if dark else LIGHT
+
+
+def colorscale(colours: tuple[str, ...]) -> list[tuple[float, str]]:
+    """Plotly's colour scale through evenly spaced colours, 0 to 1."""
+    last = len(colours) - 1
+    return [(index / last, colour) for index, colour in enumerate(colours)]
+
+
+def css() -> str:
+    """The same palette as custom properties `--hl-…`, for components.
+
+    Light on `.hl`, dark on `.hl[data-dark]`; a tuple's members are numbered from 0.
+    """
+    return "\n".join(
+        f"{selector} {{ {' '.join(_properties(colours))} }}"
+        for selector, colours in ((".hl", LIGHT), (".hl[data-dark]", DARK))
+    )
+
+
+def _properties(colours: Palette) -> list[str]:
+    lines = [f"--hl-font: {FONT};"]
+    for field in fields(colours):
+        value = getattr(colours, field.name)
+        name = f"--hl-{field.name.replace('_', '-')}"
+        if isinstance(value, str):
+            lines.append(f"{name}: {value};")
+        else:
+            lines.extend(f"{name}-{index}: {colour};" for index, colour in enumerate(value))
+    return lines
+
+
+_VISIBLE = {"\n": "↵", "\r": "↵", "\t": "⇥", " ": "␣"}
+_JOINERS = "\u200c\u200d"  # they shape scripts and emoji, and reorder nothing
+
+
+def show(token: str) -> str:
+    """A token as it is drawn: nothing invisible, nothing that turns the text round it.
+
+    Line ends, tabs and blanks at the ends get a sign of their own; other control and format
+    characters (a right-to-left override, say) are named; an empty token is "∅".
+    """
+    if not token:
+        return "∅"
+    inner = token.strip(" ")
+    lead = len(token) - len(token.lstrip(" "))
+    padded = token if not inner else "␣" * lead + inner + "␣" * (len(token) - lead - len(inner))
+    return "".join(_drawn(character, alone=not inner) for character in padded)
+
+
+def _drawn(character: str, alone: bool) -> str:
+    if character == " ":
+        return "␣" if alone else " "
+    if character in _VISIBLE:
+        return _VISIBLE[character]
+    if character not in _JOINERS and unicodedata.category(character) in {
+        "Cc",
+        "Cf",
+        "Cs",
+        "Zl",
+        "Zp",
+    }:
+        return f"[U+{ord(character):04X}]"
+    return character
+
+
+def escape(text: str) -> str:
+    """Text for Plotly, which reads `<b>`, `<a href>`, `<span>` and entities in every label."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
