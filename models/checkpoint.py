@@ -1,0 +1,140 @@
+"""A trained model as a folder: config.json, model.safetensors, tokenizer.json, CARD.md.
+
+Only safetensors are read, never pickles: a checkpoint from a stranger can be wrong, but it cannot
+run code.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from models.config import ModelConfig
+from models.tokenizer import Tokenizer
+from models.transformer import Model, build_model
+
+CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint folder cannot be used; the message says which file and why."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded model in eval mode without gradients, its tokenizer, config and card."""
+
+    model: Model
+    tokenizer: Tokenizer
+    config: ModelConfig
+    card: str
+
+
+def save_checkpoint(
+    folder: Path,
+    model: Model,
+    tokenizer: Tokenizer,
+    card: str = "",
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write the four files; a tied matrix is stored once.
+
+    `dtype` is that of the stored tensors: float16 halves the file (`load_checkpoint` computes in
+    float32 whatever was stored). Each file appears whole or not at all, the weights last.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_whole(folder / CONFIG, model.config.to_json())
+    tokenizer.save(folder / TOKENIZER)
+    _write_whole(folder / CARD, card)
+    save_tensors(folder / WEIGHTS, {n: p.detach().to(dtype) for n, p in model.named_parameters()})
+
+
+def save_tensors(
+    path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None
+) -> None:
+    """Write a safetensors file so that a kill at any moment leaves the old one or the new one."""
+    part = path.with_name(path.name + ".part")
+    contiguous = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(contiguous, part, metadata=about)
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def _write_whole(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Read a checkpoint folder, checking every tensor's name and shape against the config.
+
+    Raises CheckpointError when a file is missing, is not what it should be, or does not fit.
+    """
+    folder = Path(folder)
+    for name in (CONFIG, WEIGHTS, TOKENIZER):
+        if not (folder / name).is_file():
+            raise CheckpointError(f"{folder.name}: {name} is missing")
+    try:
+        config = ModelConfig.from_json((folder / CONFIG).read_text(encoding="utf-8"))
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{folder.name}: {CONFIG}: {error}") from error
+    try:
+        tokenizer = Tokenizer.load(folder / TOKENIZER)
+    except ValueError as error:
+        raise CheckpointError(f"{folder.name}: {error}") from error
+    if tokenizer.vocab_size > config.vocab_size:
+        raise CheckpointError(
+            f"{folder.name}: the tokenizer has {tokenizer.vocab_size} tokens, the model only "
+            f"{config.vocab_size}"
+        )
+    ids = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
+    if ids != (config.pad_id, config.bos_id, config.eos_id):
+        raise CheckpointError(
+            f"{folder.name}: the tokenizer's ids of pad, start and end are {ids}, the config's "
+            f"{(config.pad_id, config.bos_id, config.eos_id)}"
+        )
+    model = build_model(config)
+    load_weights(model, folder / WEIGHTS)
+    model.eval().requires_grad_(False)
+    card = folder / CARD
+    return Checkpoint(
+        model, tokenizer, config, card.read_text(encoding="utf-8") if card.is_file() else ""
+    )
+
+
+def load_weights(model: Model, path: Path) -> None:
+    """Copy the tensors of a safetensors file into `model`.
+
+    Raises CheckpointError for a missing, superfluous, misshapen or non-finite tensor.
+    """
+    parameters = dict(model.named_parameters())
+    try:
+        with safe_open(path, framework="pt") as file:
+            stored = set(file.keys())
+            missing = sorted(parameters.keys() - stored)
+            superfluous = sorted(stored - parameters.keys())
+            if missing or superfluous:
+                what = f"lacks {missing[0]}" if missing else f"has an unknown {superfluous[0]}"
+                raise CheckpointError(
+                    f"{path.name} {what} ({len(missing)} missing, {len(superfluous)} unknown)"
+                )
+            for name, parameter in parameters.items():
+                shape = tuple(file.get_slice(name).get_shape())
+                if shape != tuple(parameter.shape):
+                    raise CheckpointError(
+                        f"{path.name}: {name} is {shape}, the config asks for "
+                        f"{tuple(parameter.shape)}"
+                    )
+                tensor = file.get_tensor(name)
+                if not tensor.isfinite().all():
+                    raise CheckpointError(f"{path.name}: {name} holds NaN or infinity")
+                with torch.no_grad():
+                    parameter.copy_(tensor)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path.name} is not a readable safetensors file: {error}") from error

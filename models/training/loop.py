@@ -1,0 +1,359 @@
+"""The training loop: resumable after a kill at any moment, and the same run again from its seed.
+
+All that a run needs to go on stands in one file, `state.safetensors` (weights, Adam's moments and,
+as its metadata, step, epoch and scores), which is replaced as a whole. Batches depend on seed and
+epoch only, dropout on seed, step and process, so nothing else has to be remembered. The state's
+neighbours are the snapshots that are averaged at the end.
+
+Under `torchrun` each process takes its share of every batch (torch's own DDP adds the gradients
+up); the batches, and so the loss curve, are those of one process.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+from safetensors import safe_open
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from models.checkpoint import load_weights, save_tensors
+from models.training.data import Batch, Example, batches, plan_batches
+from models.training.loss import sequence_loss
+from models.transformer import Model
+
+STATE, SNAPSHOTS = "state.safetensors", "snapshots"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How to train. Raises ValueError, naming the field, for an impossible value.
+
+    The learning rate rises linearly for `warmup` steps to `learning_rate` and then falls with the
+    inverse square root of the step (Vaswani et al. 2017, §5.3), or with half a cosine to zero at
+    the last step.
+    """
+
+    epochs: int = 10
+    max_tokens: int = 2048  # cells of a batch's longer stream, padding included
+    learning_rate: float = 7e-4  # the highest one
+    warmup: int = 1000
+    schedule: Literal["inverse_sqrt", "cosine"] = "inverse_sqrt"
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.98)
+    label_smoothing: float = 0.1
+    clip: float = 1.0  # the largest norm of the gradient
+    average: int = 5  # snapshots, one an epoch, that are averaged at the end
+    seed: int = 1
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    save_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "max_tokens", "warmup", "average"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        for name in ("learning_rate", "clip", "save_seconds"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
+
+
+@dataclass
+class Progress:
+    """Where a run stands, and its curve: one row per epoch."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch already trained on
+    seconds: float = 0.0
+    loss_sum: float = 0.0  # of this epoch so far
+    n_labels: int = 0
+    curve: list[dict[str, float]] = field(default_factory=list)
+
+
+def learning_rate(step: int, total: int, config: TrainingConfig) -> float:
+    """The learning rate of the step after `step` steps, of `total` in all."""
+    if step < config.warmup:
+        return config.learning_rate * (step + 1) / config.warmup
+    if config.schedule == "inverse_sqrt":
+        return config.learning_rate * math.sqrt(config.warmup / (step + 1))
+    done = (step - config.warmup) / max(1, total - config.warmup)
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """True where this machine computes in bfloat16 natively, so that autocast is a gain."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported()
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def forward(model: nn.Module, batch: Batch) -> Tensor:
+    """Teacher-forced logits [batch, tgt, vocab] of either family."""
+    if batch.src is not None:
+        return model(batch.src, batch.tgt, batch.src_valid, batch.tgt_valid)
+    return model(batch.tgt, batch.tgt_valid)
+
+
+@torch.no_grad()
+def mean_loss(model: Model, examples: list[Example], max_tokens: int) -> float:
+    """Teacher-forced loss per real label in nats, without smoothing; the model in eval mode."""
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    total, n_labels = 0.0, 0
+    for batch in batches(examples, model.config, max_tokens, seed=0, epoch=0):
+        moved = batch.to(device)
+        total += float(sequence_loss(forward(model, moved), moved.labels, moved.loss_mask))
+        n_labels += batch.n_labels
+    model.train(was_training)
+    return total / max(1, n_labels)
+
+
+class Trainer:
+    """One training run in one folder; making a `Trainer` on a used folder resumes it."""
+
+    def __init__(
+        self,
+        model: Model,
+        examples: list[Example],
+        valid: list[Example],
+        config: TrainingConfig,
+        folder: Path,
+        device: torch.device | None = None,
+        score: Callable[[Model], dict[str, float]] | None = None,
+    ) -> None:
+        """`score` gives figures of the model after each epoch; "bleu", if there, picks snapshots.
+
+        Raises ValueError when the folder holds a run with other settings.
+        """
+        self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.model = model.to(self.device)
+        self.examples, self.valid = examples, valid
+        self.config, self.folder, self.score = config, folder, score
+        self.progress = Progress()
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=config.learning_rate,
+            betas=config.betas,
+            eps=1e-9,
+            weight_decay=config.weight_decay,
+        )
+        # Moments from the start, so that a state file always has the same tensors.
+        for parameter in model.parameters():
+            self.optimizer.state[parameter] = {
+                "step": torch.tensor(0.0),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+        n_batches = [
+            len(plan_batches(examples, config.max_tokens, config.seed, epoch))
+            for epoch in range(config.epochs)
+        ]
+        self.total_steps = sum(n_batches)
+        self.rank, self.n_processes = 0, 1
+        self._wrapped: nn.Module = self.model
+        if dist.is_initialized():
+            self.rank, self.n_processes = dist.get_rank(), dist.get_world_size()
+            self._wrapped = nn.parallel.DistributedDataParallel(self.model)
+        (folder / SNAPSHOTS).mkdir(parents=True, exist_ok=True)
+        if (folder / STATE).is_file():
+            self._resume()
+        self._wait_for_all()
+
+    def run(self, stop: Callable[[], bool] = lambda: False) -> Progress:
+        """Train to the end, or until `stop()`; save at the end of each epoch and now and then."""
+        started = saved = time.monotonic()
+        before = self.progress.seconds
+        progress = self.progress
+        with tqdm(
+            total=self.total_steps,
+            initial=progress.step,
+            unit="step",
+            dynamic_ncols=True,
+            disable=self.rank > 0,
+        ) as bar:
+            while progress.epoch < self.config.epochs:
+                for batch in self._rest_of_epoch():
+                    if stop():
+                        self._save()
+                        return progress
+                    loss = self._step(batch)
+                    progress.seconds = before + time.monotonic() - started
+                    bar.update()
+                    bar.set_postfix(
+                        epoch=progress.epoch + 1,
+                        loss=f"{loss:.3f}",
+                        tokens_per_s=f"{progress.n_labels / self._epoch_seconds():.0f}",
+                        refresh=False,
+                    )
+                    if time.monotonic() - saved > self.config.save_seconds:
+                        self._save()
+                        saved = time.monotonic()
+                self._finish_epoch()
+                if self.rank == 0:
+                    tqdm.write(json.dumps(progress.curve[-1]))
+        return progress
+
+    def _epoch_seconds(self) -> float:
+        past = sum(row["seconds"] for row in self.progress.curve)
+        return max(1e-9, self.progress.seconds - past)
+
+    def _rest_of_epoch(self) -> Iterator[Batch]:
+        return batches(
+            self.examples,
+            self.model.config,
+            self.config.max_tokens,
+            self.config.seed,
+            self.progress.epoch,
+            skip=self.progress.batch,
+            share=(self.rank, self.n_processes),
+        )
+
+    def _wait_for_all(self) -> None:
+        if self.n_processes > 1:
+            dist.barrier()
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        wanted = self.config.precision
+        if wanted == "bfloat16" or (wanted == "auto" and has_bfloat16(self.device)):
+            return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        return nullcontext()
+
+    def _step(self, batch: Batch) -> float:
+        """One update; returns the mean loss per label."""
+        self.model.train()
+        rate = learning_rate(self.progress.step, self.total_steps, self.config)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        moved = batch.to(self.device)
+        torch.manual_seed(hash((self.config.seed, self.progress.step, self.rank)))  # for dropout
+        self.optimizer.zero_grad(set_to_none=True)
+        with self._autocast():
+            logits = forward(self._wrapped, moved)
+        total = sequence_loss(
+            logits.float(), moved.labels, moved.loss_mask, self.config.label_smoothing
+        )
+        # DDP takes the mean of the processes' gradients; this makes it their sum.
+        loss = total * (self.n_processes / batch.n_labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        self.optimizer.step()
+        everybody = total.detach()
+        if self.n_processes > 1:
+            dist.all_reduce(everybody)
+        progress = self.progress
+        progress.step += 1
+        progress.batch += 1
+        progress.loss_sum += everybody.item()
+        progress.n_labels += batch.n_labels
+        return everybody.item() / batch.n_labels
+
+    def _finish_epoch(self) -> None:
+        progress = self.progress
+        row: dict[str, float] = {
+            "epoch": progress.epoch + 1,
+            "step": progress.step,
+            "loss": round(progress.loss_sum / max(1, progress.n_labels), 4),
+            "seconds": round(self._epoch_seconds(), 1),
+        }
+        if self.valid and self.rank == 0:
+            row["valid_loss"] = round(mean_loss(self.model, self.valid, self.config.max_tokens), 4)
+        if self.score is not None and self.rank == 0:
+            self.model.eval()
+            row.update(self.score(self.model))
+        progress.curve.append(row)
+        progress.epoch += 1
+        progress.batch, progress.loss_sum, progress.n_labels = 0, 0.0, 0
+        if self.rank > 0:
+            self._wait_for_all()
+            return
+        save_tensors(self._snapshot(progress.epoch), self._weights())
+        self._save()
+        # Only now: the snapshots that the saved state still names are all there.
+        keep = {self._snapshot(epoch) for epoch in best_epochs(progress.curve, self.config.average)}
+        for path in (self.folder / SNAPSHOTS).glob("*.safetensors"):
+            if path not in keep:
+                path.unlink()
+        self._wait_for_all()
+
+    def _snapshot(self, epoch: int) -> Path:
+        return self.folder / SNAPSHOTS / f"epoch-{epoch:03d}.safetensors"
+
+    def _weights(self) -> dict[str, Tensor]:
+        return {name: p.detach() for name, p in self.model.named_parameters()}
+
+    def _about(self) -> dict[str, Any]:
+        return {"model": asdict(self.model.config), "training": asdict(self.config)}
+
+    def _save(self) -> None:
+        if self.rank > 0:
+            return
+        tensors = {f"weights/{name}": tensor for name, tensor in self._weights().items()}
+        for name, parameter in self.model.named_parameters():
+            for key, value in self.optimizer.state[parameter].items():
+                tensors[f"adam/{key}/{name}"] = value
+        about = {
+            "run": json.dumps(self._about(), sort_keys=True),
+            "progress": json.dumps(asdict(self.progress)),
+        }
+        save_tensors(self.folder / STATE, tensors, about)
+
+    def _resume(self) -> None:
+        with safe_open(self.folder / STATE, framework="pt") as file:
+            about = file.metadata()
+            stored = json.loads(about["run"])
+            ours = json.loads(json.dumps(self._about()))
+            for section, values in ours.items():
+                for name, value in values.items():
+                    # Training on for more epochs is the one change that a stopped run allows.
+                    if (
+                        name not in ("epochs", "save_seconds")
+                        and stored[section].get(name) != value
+                    ):
+                        raise ValueError(
+                            f"{self.folder} holds a run with {name} = "
+                            f"{stored[section].get(name)!r}, not {value!r}: use another folder"
+                        )
+            self.progress = Progress(**json.loads(about["progress"]))
+            with torch.no_grad():
+                for name, parameter in self.model.named_parameters():
+                    parameter.copy_(file.get_tensor(f"weights/{name}"))
+                    for key, value in self.optimizer.state[parameter].items():
+                        value.copy_(file.get_tensor(f"adam/{key}/{name}"))
+
+
+def best_epochs(curve: list[dict[str, float]], n: int) -> list[int]:
+    """The `n` best epochs (1-based) of a curve: by BLEU, else by validation loss, else the last."""
+
+    def goodness(row: dict[str, float]) -> tuple[float, float]:
+        return (row.get("bleu", 0.0), -row.get("valid_loss", -row["epoch"]))
+
+    best = sorted(curve, key=goodness, reverse=True)[:n]
+    return sorted(int(row["epoch"]) for row in best)
+
+
+def average_snapshots(model: Model, paths: list[Path]) -> None:
+    """Set `model`'s weights to the mean of snapshots (Vaswani et al. 2017, §6.1).
+
+    Raises ValueError for no snapshot at all, CheckpointError for one that does not fit.
+    """
+    if not paths:
+        raise ValueError("there is no snapshot to average")
+    total: dict[str, Tensor] = {}
+    for path in paths:
+        load_weights(model, path)
+        for name, parameter in model.named_parameters():
+            total[name] = total.get(name, torch.zeros_like(parameter, dtype=torch.float64))
+            total[name] += parameter.detach().double()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(total[name] / len(paths))
