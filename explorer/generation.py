@@ -1,16 +1,30 @@
 """One sentence decoded token by token, with what the model really computed at every step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
+from torch import Tensor
 
 from explorer.edits import Edit
-from explorer.interventions import edit_functions
+from explorer.interventions import edit_functions, fits
 from explorer.library import LoadedModel
-from explorer.rows import Row, limit
-from models.hooks import visiting
+from explorer.problems import InputProblem
+from explorer.rows import (
+    MAX_TOKENS,
+    Row,
+    checked_number,
+    limit,
+    prompt_row,
+    source_row,
+    target_tokens,
+)
+from explorer.sentences import clean_text
+from models.decoding import DecodeStep, Greedy, Strategy, best, decode
+from models.hooks import Record, visiting
+from models.transformer import DecoderOnly
+
+N_CANDIDATES = 12
 
 
 @dataclass(frozen=True)
@@ -29,9 +43,11 @@ class Candidate:
 class GenerationStep:
     """One step: the row so far, what could follow it, what did, and where the model looked.
 
-    `input_tokens` is the decoder's row so far, `<s>` included; `candidates` are the 12 most
-    probable by the model's own account; `rows[site name]` is this step's attention
-    [head, key] of every decoder self- and cross-attention site.
+    `input_tokens` is the decoder's row so far, `<s>` included. `candidates` are the 12 most
+    probable by the model's own account, then the chosen one where it is not among them.
+    `chosen_prob` is the model's own probability of the chosen token, before any cut. `rows[site
+    name]` is this step's attention [head, key] of every decoder self- and cross-attention site;
+    its keys are `input_tokens`, or the source in cross-attention. `forced`: nothing was chosen.
     """
 
     index: int
@@ -41,19 +57,22 @@ class GenerationStep:
     chosen_str: str
     chosen_prob: float
     rows: dict[str, np.ndarray] = field(repr=False)
+    forced: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Generation:
     """A finished decoding. `steps` follow the text that was chosen in the end (for a beam: the
-    best hypothesis); `logprob` is its sum over `steps`; `finished` says that the end mark came.
+    best hypothesis); `logprob` is the sum over them; `finished` says that the end mark came.
 
-    `hypotheses` are (text, logprob, score), best first; one for greedy and sampling.
+    `hypotheses` are (text, logprob, score), best first: the finished ones, or where none has
+    finished those still alive; one for greedy and sampling.
     """
 
     model: str
     src_str_tokens: tuple[str, ...]
     steps: tuple[GenerationStep, ...]
+    tokens: tuple[int, ...]  # the output, with forced tokens and the end mark
     text: str
     finished: bool
     logprob: float
@@ -64,15 +83,153 @@ class Generation:
 
 
 def translate(loaded: LoadedModel, src: Row, edits: Sequence[Edit] = ()) -> tuple[list[int], bool]:
-    """The greedy translation of a source row under `edits`: its tokens, and whether it ended."""
-    src_tokens, src_valid = src.tensors()
+    """The greedy translation of a source row under `edits`: its tokens, and whether it ended.
+
+    It is cut off at twice the source's length and 20 more, which no sane translation reaches.
+    """
+    tokens, valid = src.tensors()
     longest = min(limit(loaded) - 1, 2 * len(src.tokens) + 20)
-    row = [loaded.config.bos_id]
-    with torch.inference_mode(), visiting(edit_functions(loaded.sites, edits, src_valid)):
-        for _ in range(longest):
-            logits = loaded.model(src_tokens, torch.tensor([row]), src_valid)
-            token = int(logits[0, -1].argmax())
-            if token == loaded.config.eos_id:
-                return row[1:], True
-            row.append(token)
-    return row[1:], False
+    with visiting(edit_functions(loaded.sites, edits, valid)):
+        (output,) = best(_decoding(loaded, tokens, valid, Greedy(), longest, (), edits))
+    return [token for token in output.tokens if token != loaded.config.eos_id], output.finished
+
+
+def _decoding(
+    loaded: LoadedModel,
+    tokens: Tensor,
+    valid: Tensor,
+    strategy: Strategy,
+    max_new_tokens: int,
+    forced: Sequence[int],
+    edits: Sequence[Edit],
+) -> Iterator[DecodeStep]:
+    return decode(
+        loaded.model,
+        tokens,
+        strategy,
+        max_new_tokens,
+        src_valid=valid,
+        prefix=forced,
+        # A cache holds the keys and values of earlier positions as they were computed then. That
+        # is right only while nothing later can reach them: with the causal mask off, or one cell
+        # of the future open, every new token changes all of them. And an edited cell is found by
+        # its row, which a cached step does not have. So under edits each step reads all again.
+        use_cache=not edits,
+        n_candidates=N_CANDIDATES,
+    )
+
+
+def generate(
+    loaded: LoadedModel,
+    text: str,
+    strategy: Strategy,
+    max_new_tokens: int = 64,
+    edits: Sequence[Edit] = (),
+    forced: str | Sequence[int] = "",
+) -> Generation:
+    """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), keeping every step.
+
+    A decoder-only model goes on with `text`; then `text` is not part of the Generation's text.
+    `forced` is how the output must begin, as text, or as token ids where a very token is meant
+    (nothing is taken after an end mark among them). Fewer than `max_new_tokens` are made where
+    the row would pass the limit of tokens.
+
+    Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long` (more forced tokens
+    than new ones), `bad_number` (max_new_tokens, a forced token id).
+    """
+    edits = tuple(edits)
+    checked_number("max_new_tokens", max_new_tokens, 1, MAX_TOKENS)
+    decoder_only = isinstance(loaded.model, DecoderOnly)
+    given = prompt_row(loaded, text) if decoder_only else source_row(loaded, text)
+    room = limit(loaded) - (len(given.tokens) if decoder_only else 1)
+    if room < 1:
+        raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(given.tokens))
+    max_new_tokens = min(max_new_tokens, room)
+    prefix = _forced_tokens(loaded, forced)
+    if len(prefix) > max_new_tokens:
+        raise InputProblem("target_too_long", limit=max_new_tokens, length=len(prefix))
+
+    tokens, valid = given.tensors()
+    visitor = edit_functions(loaded.sites, edits, None if decoder_only else valid)
+    decoding = _decoding(loaded, tokens, valid, strategy, max_new_tokens, prefix, edits)
+    hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.stack == "decoder"}
+    taken: list[tuple[DecodeStep, dict[str, np.ndarray]]] = []
+    while True:
+        record = Record(hooks.__contains__, visitor)
+        with visiting(record):
+            step = next(decoding, None)
+        if step is None:
+            break
+        # Only the newest query's row, copied: without a cache the rest is the whole row again.
+        rows = {
+            site: record.activations[hook][:, :, -1].numpy().copy() for hook, site in hooks.items()
+        }
+        taken.append((step, rows))
+
+    last = taken[-1][0]
+    output = last.best[0]
+    path = taken[: len(output.tokens)]
+    n_src, n_tgt = len(given.tokens), last.input_tokens.shape[1]
+    fitting = tuple(edit for edit in edits if fits(edit, loaded.sites, n_src, n_tgt))
+    return Generation(
+        model=loaded.name,
+        src_str_tokens=() if decoder_only else given.str_tokens,
+        steps=tuple(_step(loaded, step, rows, output.tokens) for step, rows in path),
+        tokens=output.tokens,
+        text=loaded.tokenizer.decode(output.tokens),
+        finished=output.finished,
+        logprob=output.logprob,
+        hypotheses=tuple(
+            (loaded.tokenizer.decode(h.tokens), h.logprob, h.score)
+            for h in last.ended[0] or last.live[0]
+        ),
+        edits=fitting,
+        ignored_edits=tuple(edit for edit in edits if edit not in fitting),
+        unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
+    )
+
+
+def _forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int, ...]:
+    if isinstance(forced, str):
+        return tuple(target_tokens(loaded, forced))
+    for token in forced:
+        checked_number("forced", token, 0, loaded.config.vocab_size - 1)
+    end = loaded.config.eos_id
+    return tuple(forced[: forced.index(end) + 1] if end in forced else forced)
+
+
+def _step(
+    loaded: LoadedModel, step: DecodeStep, rows: dict[str, np.ndarray], output: tuple[int, ...]
+) -> GenerationStep:
+    """What one decoding step did for the hypothesis that became `output`."""
+    so_far = list(output[: step.index])
+    chosen = output[step.index]
+    inputs = step.input_tokens.tolist()
+    # All rows begin with the same prompt or start mark and differ in their outputs only.
+    row = next(r for r, tokens in enumerate(inputs) if tokens[len(tokens) - step.index :] == so_far)
+    log_probs, probs = step.log_probs[row], step.probs[row]
+
+    def shown_as(token: int) -> str:
+        return loaded.tokenizer.str_tokens([inputs[row][-1], token])[-1]
+
+    shown = step.candidates(row, N_CANDIDATES)
+    candidates = tuple(
+        Candidate(
+            token=token,
+            str_token=shown_as(token),
+            logprob=float(log_probs[token]),
+            prob=float(probs[token]),
+            kept=bool(probs[token] > 0),
+        )
+        for token in (*shown, *([] if chosen in shown else [chosen]))
+    )
+    return GenerationStep(
+        index=step.index,
+        input_tokens=tuple(loaded.tokenizer.str_tokens(inputs[row])),
+        candidates=candidates,
+        chosen=chosen,
+        chosen_str=shown_as(chosen),
+        chosen_prob=float(log_probs[chosen].exp()),
+        rows={site: patterns[row] for site, patterns in rows.items()},
+        forced=step.forced,
+    )

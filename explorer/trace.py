@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from explorer.edits import Edit
-from explorer.generation import Candidate, Generation, GenerationStep, translate
+from explorer.generation import Candidate, Generation, GenerationStep, generate, translate
 from explorer.interventions import edit_functions, fits
 from explorer.library import LoadedModel
 from explorer.rows import (
@@ -32,6 +32,7 @@ __all__ = [
     "Generation",
     "GenerationStep",
     "Trace",
+    "generate",
     "trace",
 ]
 
