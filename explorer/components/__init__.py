@@ -1,0 +1,12 @@
+"""Views that Plotly cannot draw fast enough: canvas and DOM components that answer to clicks.
+
+Arrays and labels in, the clicked address out. Each view is a pure function that packs the payload
+(`pack_…`) and a thin call of Streamlit; its JS and CSS lie beside it.
+"""
+
+from explorer.components.head_grid import head_grid
+from explorer.components.mask_matrix import mask_matrix
+from explorer.components.token_lines import token_lines
+from explorer.components.token_strip import token_strip
+
+__all__ = ["head_grid", "mask_matrix", "token_lines", "token_strip"]

@@ -1,0 +1,97 @@
+"""How a view's data travels: one byte string, a JSON head and the raw matrices behind it.
+
+Streamlit passes bytes through untouched only as the whole of a component's data, and JSON numbers
+cost several times their size, so head and matrices share one string:
+4 bytes little-endian length of the head, the head in UTF-8, then the bytes of every matrix.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.theme import SPECIALS, show
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.floating[Any]]
+Bools = NDArray[np.bool_]
+Words = Mapping[str, str]
+
+BLOCKED = 255
+"""The byte of a blocked cell; 0 to 254 are weights."""
+
+
+def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
+    """Head and matrices in one byte string; the head gains `arrays`: name, offset, shape."""
+    arrays = {}
+    offset = 0
+    for name, matrix in matrices.items():
+        if matrix.dtype != np.uint8:
+            raise ValueError(f"{name} is {matrix.dtype}, expected uint8")
+        arrays[name] = {"offset": offset, "shape": list(matrix.shape)}
+        offset += matrix.size
+    text = json.dumps({**head, "arrays": arrays}, ensure_ascii=False).encode()
+    body = b"".join(np.ascontiguousarray(matrix).tobytes() for matrix in matrices.values())
+    return len(text).to_bytes(4, "little") + text + body
+
+
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Bytes]]:
+    """The inverse of `pack`, as shared.js does it: head and named matrices."""
+    length = int.from_bytes(data[:4], "little")
+    head = json.loads(data[4 : 4 + length])
+    body = np.frombuffer(data, np.uint8, offset=4 + length)
+    matrices = {}
+    for name, entry in head.pop("arrays").items():
+        size = int(np.prod(entry["shape"]))
+        matrices[name] = body[entry["offset"] : entry["offset"] + size].reshape(entry["shape"])
+    return head, matrices
+
+
+def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:
+    """Weights 0 to 1 as bytes round(254·√w), blocked cells as 255.
+
+    The root gives small weights the finer steps: a byte tells 0.1 % from 0.2 %, and no weight is
+    off by more than 0.4 percentage points. `mask` True = may attend, broadcastable to `weights`.
+    Raises ValueError for weights outside 0 to 1 or a mask that does not fit.
+    """
+    if weights.size and not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-3):
+        low, high = float(weights.min()), float(weights.max())
+        raise ValueError(f"weights run from {low:.4g} to {high:.4g}, expected 0 to 1")
+    codes = np.round(254 * np.sqrt(np.clip(weights, 0, 1))).astype(np.uint8)
+    if mask is None:
+        return codes
+    try:
+        allowed = np.broadcast_to(mask, weights.shape)
+    except ValueError:
+        raise ValueError(f"mask has shape {mask.shape}, weights have {weights.shape}") from None
+    return np.where(allowed, codes, np.uint8(BLOCKED))
+
+
+def tokens_head(tokens: Sequence[str]) -> dict[str, Any]:
+    """A token row for a head: what is shown, and which of them are special tokens."""
+    return {
+        "tokens": [show(token) for token in tokens],
+        "special": [token in SPECIALS for token in tokens],
+    }
+
+
+def check_length(name: str, length: int, expected: int, what: str) -> None:
+    """Raise ValueError that names both sizes unless they agree."""
+    if length != expected:
+        raise ValueError(f"{name} has {length} entries, but there are {expected} {what}")
+
+
+def check_index(name: str, index: int | None, length: int, what: str) -> None:
+    """Raise ValueError unless the index is None or inside the row."""
+    if index is not None and not 0 <= index < length:
+        raise ValueError(f"{name} is {index}, but there are {length} {what}")
+
+
+def choose_words(defaults: Words, given: Words | None) -> dict[str, str]:
+    """The view's words: English unless the caller translates them; unknown keys are refused."""
+    unknown = sorted(set(given or {}) - set(defaults))
+    if unknown:
+        raise ValueError(f"unknown words {unknown}; this view has {sorted(defaults)}")
+    return {**defaults, **(given or {})}

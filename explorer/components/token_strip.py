@@ -1,0 +1,82 @@
+"""One row of token chips: the same chip wherever tokens stand, positions beneath on demand."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.components.mount import clicked_index
+from explorer.components.payload import (
+    Bools,
+    Floats,
+    Words,
+    check_index,
+    check_length,
+    choose_words,
+    encode_weights,
+    pack,
+    tokens_head,
+)
+from explorer.figures.theme import Stream
+
+WORDS = {"label": "tokens", "position": "position", "blocked": "blocked", "value": "weight"}
+"""Every word the view can show, in English; pass the same keys to translate them."""
+
+
+def token_strip(
+    tokens: Sequence[str],
+    *,
+    key: str,
+    stream: Stream | None = None,
+    title: str = "",
+    values: Floats | None = None,
+    allowed: Bools | None = None,
+    positions: bool = True,
+    selected: int | None = None,
+    words: Words | None = None,
+) -> int | None:
+    """Show `tokens` as chips; return the position just clicked, or None.
+
+    `values` [token], 0 to 1, tint the chips on the attention scale instead of the stream's
+    colour; `allowed` [token] False hatches one as blocked. Raises ValueError naming the sizes
+    that disagree.
+    """
+    data = pack_token_strip(
+        tokens,
+        stream=stream,
+        title=title,
+        values=values,
+        allowed=allowed,
+        positions=positions,
+        selected=selected,
+        words=words,
+    )
+    return clicked_index("token_strip", data, key)
+
+
+def pack_token_strip(
+    tokens: Sequence[str],
+    *,
+    stream: Stream | None = None,
+    title: str = "",
+    values: Floats | None = None,
+    allowed: Bools | None = None,
+    positions: bool = True,
+    selected: int | None = None,
+    words: Words | None = None,
+) -> bytes:
+    """The payload of `token_strip`."""
+    tint = np.zeros(len(tokens), np.float32) if values is None else values
+    check_length("values", len(tint), len(tokens), "tokens")
+    if allowed is not None:
+        check_length("allowed", len(allowed), len(tokens), "tokens")
+    check_index("selected", selected, len(tokens), "tokens")
+    head = {
+        **tokens_head(tokens),
+        "stream": stream,
+        "title": title,
+        "tinted": values is not None,
+        "positions": positions,
+        "selected": selected,
+        "words": choose_words(WORDS, words),
+    }
+    return pack(head, cells=encode_weights(tint, allowed))
