@@ -1,14 +1,17 @@
 """`python -m models`: train, translate, generate, evaluate and describe models from the shell."""
 
 import argparse
+import json
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
-from models.checkpoint import TOKENIZER, save_checkpoint
+from models.checkpoint import TOKENIZER, Checkpoint, load_checkpoint, save_checkpoint
+from models.decoding import Beam, Sample, Strategy, best, decode
 from models.tokenizer import Tokenizer
 from models.training.data import (
     Example,
@@ -17,9 +20,12 @@ from models.training.data import (
     read_pairs,
     read_texts,
 )
+from models.training.evaluate import bleu_score, evaluate, translate
 from models.training.loop import SNAPSHOTS, Trainer, average_snapshots, best_epochs
 from models.training.recipe import read_recipe, recipe_names
-from models.transformer import build_model
+from models.transformer import EncoderDecoder, Model, build_model
+
+SHIPPED = Path(__file__).parents[1] / "assets" / "checkpoints"
 
 
 def train(args: argparse.Namespace) -> None:
@@ -53,6 +59,13 @@ def train(args: argparse.Namespace) -> None:
             return encode_pairs(read_pairs(path), tokenizer, recipe.model.n_ctx)
         return encode_texts(read_texts(path), tokenizer, recipe.model.n_ctx)
 
+    valid_pairs = read_pairs(args.valid) if paired and args.valid else []
+
+    def score(model: Model) -> dict[str, float]:
+        if isinstance(model, EncoderDecoder) and valid_pairs:
+            return bleu_score(model, tokenizer, valid_pairs)
+        return {}
+
     torch.manual_seed(recipe.training.seed)
     trainer = Trainer(
         build_model(recipe.model),
@@ -60,6 +73,7 @@ def train(args: argparse.Namespace) -> None:
         encoded(args.valid),
         recipe.training,
         out,
+        score=score,
     )
     progress = trainer.run()
     if trainer.rank == 0:
@@ -73,17 +87,88 @@ def train(args: argparse.Namespace) -> None:
         dist.destroy_process_group()
 
 
-def main() -> int:
+def _open(name: str) -> Checkpoint:
+    """A checkpoint by its folder, or by its name among the shipped ones."""
+    folder = Path(name)
+    return load_checkpoint(folder if folder.is_dir() else SHIPPED / name)
+
+
+def _strategy(args: argparse.Namespace) -> Strategy:
+    if args.sample:
+        return Sample(args.temperature, args.top_k, args.top_p, args.seed)
+    return Beam(width=args.beam, length_penalty=args.length_penalty)
+
+
+def translate_text(args: argparse.Namespace) -> None:
+    """Translate the sentences given, or one a line from standard input."""
+    checkpoint = _open(args.model)
+    if not isinstance(checkpoint.model, EncoderDecoder):
+        raise ValueError(f"{args.model} is a decoder-only model: use generate")
+    sentences = args.text or [line.strip() for line in sys.stdin if line.strip()]
+    for line in translate(checkpoint.model, checkpoint.tokenizer, sentences, _strategy(args)):
+        print(line)
+
+
+def generate(args: argparse.Namespace) -> None:
+    """Continue a text with a decoder-only model, or translate with an encoder-decoder."""
+    checkpoint = _open(args.model)
+    config, tokenizer = checkpoint.config, checkpoint.tokenizer
+    ids = tokenizer.encode(args.text)
+    paired = isinstance(checkpoint.model, EncoderDecoder)
+    prompt = [*ids, config.eos_id] if paired else [config.bos_id, *ids]
+    steps = decode(checkpoint.model, torch.tensor([prompt]), _strategy(args), args.max_new_tokens)
+    for hypothesis in best(steps):
+        print(tokenizer.decode(hypothesis.tokens if paired else [*ids, *hypothesis.tokens]))
+
+
+def evaluate_model(args: argparse.Namespace) -> None:
+    """Score a model: BLEU and chrF (beam 4) on pairs, perplexity on plain text; JSON, last line."""
+    checkpoint = _open(args.model)
+    paired = isinstance(checkpoint.model, EncoderDecoder)
+    rows: Sequence[object] = read_pairs(args.pairs) if paired else read_texts(args.pairs)
+    if not rows:
+        raise ValueError(f"{args.pairs} is empty")
+    print(json.dumps(evaluate(checkpoint.model, checkpoint.tokenizer, rows)))
+
+
+def info(args: argparse.Namespace) -> None:
+    """Sizes, choices, parameters and attention sites of a model."""
+    checkpoint = _open(args.model)
+    print(checkpoint.config.to_json(), end="")
+    total = 0
+    for name, child in checkpoint.model.named_children():
+        count = sum(p.numel() for p in child.parameters())
+        if count:
+            print(f"{name:12} {count:>12,} parameters")
+    total = sum(p.numel() for p in checkpoint.model.parameters())
+    print(f"{'all':12} {total:>12,} parameters (a tied matrix counts once)")
+    for site in checkpoint.model.attention_sites():
+        print(f"{site.name}: {site.n_heads} heads, {site.query_stream} looks at {site.key_stream}")
+
+
+def _add_strategy(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--beam", type=int, default=4, help="beam width; 1 is greedy")
+    command.add_argument("--length-penalty", type=float, default=1.0)
+    command.add_argument("--sample", action="store_true", help="sample instead of searching")
+    command.add_argument("--temperature", type=float, default=1.0)
+    command.add_argument("--top-k", type=int, default=0, help="0: all")
+    command.add_argument("--top-p", type=float, default=1.0)
+    command.add_argument("--seed", type=int, default=0)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m models", description=__doc__)
-    commands = parser.add_subparsers(required=True)
-    command = commands.add_parser("train", help=train.__doc__)
-    command.set_defaults(run=train)
-    command.add_argument(
-        "--recipe", required=True, help=f"one of {', '.join(recipe_names())}, or a file"
-    )
-    command.add_argument(
-        "--data", type=Path, required=True, help="source TAB target (.tsv), or plain text"
-    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[argparse.Namespace], None]) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+        command.set_defaults(run=run)
+        return command
+
+    command = add("train", train)
+    recipes = ", ".join(recipe_names())
+    command.add_argument("--recipe", required=True, help=f"one of {recipes}, or a file")
+    command.add_argument("--data", type=Path, required=True, help="source TAB target, or text")
     command.add_argument("--valid", type=Path, help="the same, held apart")
     command.add_argument("--out", type=Path, required=True, help="the run's folder")
     command.add_argument(
@@ -94,7 +179,30 @@ def main() -> int:
         help="change the recipe, for example model.dropout=0.2",
     )
     command.add_argument("--threads", type=int, default=1, help="threads of each process")
-    args = parser.parse_args()
+
+    command = add("translate", translate_text)
+    command.add_argument("text", nargs="*")
+    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
+    _add_strategy(command)
+
+    command = add("generate", generate)
+    command.add_argument("text")
+    command.add_argument("--model", required=True, help="a shipped model, or a folder")
+    command.add_argument("--max-new-tokens", type=int, default=64)
+    _add_strategy(command)
+
+    command = add("evaluate", evaluate_model)
+    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
+    command.add_argument("--pairs", type=Path, required=True, help="source TAB target, or text")
+
+    command = add("info", info)
+    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it worked, 1 with a message on standard error when it did not."""
+    args = _parser().parse_args(arguments)
     try:
         args.run(args)
     except (ValueError, OSError) as error:

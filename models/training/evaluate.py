@@ -1,0 +1,134 @@
+"""Translate and score: BLEU and chrF by sacrebleu, perplexity for a language model."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import sacrebleu
+import torch
+
+from models.decoding import Beam, Greedy, Strategy, best, decode
+from models.tokenizer import Tokenizer
+from models.training.data import encode_texts, pad
+from models.training.loop import mean_loss
+from models.transformer import DecoderOnly, EncoderDecoder, Model
+
+
+@dataclass(frozen=True)
+class TranslationScores:
+    """Corpus scores in percent; `seconds` is the time of the translation alone."""
+
+    bleu: float
+    chrf: float
+    sentences: int
+    seconds: float
+
+
+def output_limit(n_source: int) -> int:
+    """The most tokens to write for a source of `n_source` tokens: twice as many, and 16."""
+    return 2 * n_source + 16
+
+
+def translate(
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    sentences: Sequence[str],
+    strategy: Strategy | None = None,
+    max_tokens: int = 1024,
+) -> list[str]:
+    """The model's translation of each sentence (greedy unless a strategy is given).
+
+    Sentences of similar length share a batch of at most `max_tokens` padded source tokens. Raises
+    ValueError for a sentence without a token.
+    """
+    device = next(model.parameters()).device
+    sources = [(*ids, model.config.eos_id) for ids in tokenizer.encode_batch(sentences)]
+    for sentence, source in zip(sentences, sources, strict=True):
+        if len(source) == 1:
+            raise ValueError(f"{sentence!r} holds nothing to translate")
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    translations = [""] * len(sources)
+    while order:
+        width = len(sources[order[-1]])
+        rows = [order.pop() for _ in range(min(len(order), max(1, max_tokens // width)))]
+        src, src_valid = pad([sources[i] for i in rows], model.config.pad_id)
+        steps = decode(
+            model,
+            src.to(device),
+            strategy or Greedy(),
+            output_limit(width),
+            src_valid=src_valid.to(device),
+            n_candidates=0,
+        )
+        for i, hypothesis in zip(rows, best(steps), strict=True):
+            translations[i] = tokenizer.decode(hypothesis.tokens)
+    return translations
+
+
+def by_source(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """Rows with one source are its several references."""
+    references: dict[str, list[str]] = {}
+    for source, target in pairs:
+        references.setdefault(source, []).append(target)
+    return references
+
+
+def is_chinese(texts: Sequence[str]) -> bool:
+    """True when most characters are CJK ideographs: then BLEU counts characters, not words."""
+    joined = "".join(texts)
+    return sum("\u4e00" <= c <= "\u9fff" for c in joined) > len(joined) / 2
+
+
+def evaluate_translation(
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    pairs: Sequence[tuple[str, str]],
+    strategy: Strategy | None = None,
+) -> TranslationScores:
+    """BLEU (`tokenize="zh"` for Chinese, else 13a) and chrF against all references of a source."""
+    references = by_source(pairs)
+    started = time.monotonic()
+    hypotheses = translate(model, tokenizer, list(references), strategy or Beam(width=4))
+    seconds = time.monotonic() - started
+    most = max(map(len, references.values()))
+    # sacrebleu wants the first references of all, then the second ones, ...; None where there
+    # is none.
+    columns: Any = [
+        [r[i] if i < len(r) else None for r in references.values()] for i in range(most)
+    ]
+    chinese = is_chinese([r[0] for r in references.values()])
+    bleu = sacrebleu.corpus_bleu(hypotheses, columns, tokenize="zh" if chinese else "13a")
+    chrf = sacrebleu.corpus_chrf(hypotheses, columns)
+    return TranslationScores(
+        round(bleu.score, 2), round(chrf.score, 2), len(hypotheses), round(seconds, 1)
+    )
+
+
+def bleu_score(
+    model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
+) -> dict[str, float]:
+    """Greedy BLEU, as the training loop wants it after an epoch."""
+    return {"bleu": evaluate_translation(model, tokenizer, pairs, Greedy()).bleu}
+
+
+def evaluate_language_model(
+    model: DecoderOnly, tokenizer: Tokenizer, texts: Sequence[str]
+) -> dict[str, float]:
+    """Loss in nats and perplexity per token, over texts cut at the model's n_ctx."""
+    examples = encode_texts(texts, tokenizer, model.config.n_ctx)
+    loss = mean_loss(model, examples, max_tokens=2048)
+    tokens = sum(len(e.tgt) + 1 for e in examples)
+    return {
+        "loss": round(loss, 4),
+        "perplexity": round(float(torch.tensor(loss).exp()), 3),
+        "tokens": tokens,
+    }
+
+
+def evaluate(model: Model, tokenizer: Tokenizer, rows: Sequence[object]) -> dict[str, float]:
+    """One flat row of figures: translation scores for pairs, perplexity for texts."""
+    if isinstance(model, EncoderDecoder):
+        pairs = [row for row in rows if isinstance(row, tuple)]
+        return asdict(evaluate_translation(model, tokenizer, pairs))
+    return evaluate_language_model(model, tokenizer, [row for row in rows if isinstance(row, str)])
