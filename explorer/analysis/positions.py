@@ -1,0 +1,101 @@
+"""Position encodings in numbers: the table, its wavelengths, its waves, its dot products."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.library import LoadedModel
+from models.hooks import Stream
+from models.positions import frequencies, rotate, sinusoidal_table
+from models.transformer import EncoderDecoder, Stack
+
+
+@dataclass(frozen=True, eq=False)
+class DotByDistance:
+    """Dot products of pairs of positions, gathered by their distance 0, 1, 2, ...
+
+    For sines and cosines, and for a rotation, `lowest` and `highest` agree with `mean` but for
+    rounding: only the distance counts. For learned vectors they need not.
+    """
+
+    mean: Float[np.ndarray, " distance"]
+    lowest: Float[np.ndarray, " distance"]
+    highest: Float[np.ndarray, " distance"]
+
+
+def table(
+    n_positions: int, d_model: int, base: float = 10000.0
+) -> Float[np.ndarray, "pos d_model"]:
+    """The sinusoidal table, as the models use it. Raises ValueError for an odd `d_model`."""
+    return sinusoidal_table(n_positions, d_model, base).numpy()
+
+
+def model_table(
+    loaded: LoadedModel, n_positions: int, stream: Stream = "tgt"
+) -> Float[np.ndarray, "pos d_model"] | None:
+    """What this model adds to the embeddings of a stream at positions 0, 1, 2, ...
+
+    None for a model that adds nothing (rotary, none) or has no such stream. Learned positions end
+    at `n_ctx`, and so does the table then.
+    """
+    stack: Stack
+    if isinstance(loaded.model, EncoderDecoder):
+        stack = loaded.model.encoder if stream == "src" else loaded.model.decoder
+    elif stream == "src":
+        return None
+    else:
+        stack = loaded.model
+    if loaded.config.positions == "learned":
+        n_positions = min(n_positions, loaded.config.n_ctx)
+    with torch.inference_mode():
+        added = stack.positions.added(torch.arange(n_positions)[None])
+    return None if added is None else added[0].numpy()
+
+
+def wavelengths(d_model: int, base: float = 10000.0) -> Float[np.ndarray, " d_model"]:
+    """Positions per full turn of each dimension, 2 pi / theta: a sine and its cosine share one.
+
+    Raises ValueError for an odd `d_model`.
+    """
+    return np.repeat(2 * np.pi / frequencies(d_model, base).numpy(), 2)
+
+
+def waves(
+    encoding: Float[np.ndarray, "pos d_model"], dims: Sequence[int]
+) -> Float[np.ndarray, "wave pos"]:
+    """Chosen dimensions of a table as curves over positions. Raises IndexError."""
+    return encoding[:, list(dims)].T
+
+
+def gram(encoding: Float[np.ndarray, "pos d_model"]) -> Float[np.ndarray, "pos pos"]:
+    """The dot product of every pair of positions, in float64."""
+    wide = encoding.astype(np.float64)
+    return wide @ wide.T
+
+
+def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> DotByDistance:
+    """The dot products of `gram` by distance: PE(p) . PE(p + n) = sum over pairs cos(n theta)."""
+    return _by_distance(gram(encoding))
+
+
+def rotary_dot_by_distance(n_positions: int, d_head: int, base: float = 10000.0) -> DotByDistance:
+    """What a rotation leaves of q . k when q = k = (1, 0, 1, 0, ...), by distance.
+
+    Raises ValueError for an odd `d_head`.
+    """
+    ones = torch.zeros(1, 1, n_positions, d_head, dtype=torch.float64)
+    ones[..., 0::2] = 1.0
+    turned = rotate(ones, torch.arange(n_positions), base)[0, 0].numpy()
+    return _by_distance(turned @ turned.T)
+
+
+def _by_distance(products: Float[np.ndarray, "pos pos"]) -> DotByDistance:
+    diagonals = [np.diagonal(products, distance) for distance in range(len(products))]
+    return DotByDistance(
+        mean=np.array([diagonal.mean() for diagonal in diagonals]),
+        lowest=np.array([diagonal.min() for diagonal in diagonals]),
+        highest=np.array([diagonal.max() for diagonal in diagonals]),
+    )
