@@ -5,7 +5,6 @@
 """
 
 import math
-from typing import Protocol
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,8 +16,8 @@ from models.masks import require_mask
 from models.positions import Rotation, apply_rotation
 
 
-class AttendHooks(Protocol):
-    """The hook points that `attend` passes its tensors through; an `Attention` has them all."""
+class AttendHooks(nn.Module):
+    """The hook points that `attend` passes its tensors through; every `Attention` has them."""
 
     hook_scores: HookPoint
     hook_mask: HookPoint
@@ -80,7 +79,7 @@ def attend(
     return z, pattern
 
 
-class Attention(nn.Module):
+class Attention(AttendHooks):
     """Multi-head attention, self and cross alike: they differ only in where keys come from.
 
     Raises ValueError when d_model does not divide into the heads, or those not into `n_kv_heads`

@@ -3,7 +3,7 @@
 import json
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, no_type_check
 
 from models.feedforward import FeedForwardKind
 from models.norms import NormKind
@@ -21,6 +21,7 @@ _CHOICES = {
 }
 
 
+@no_type_check  # a checker at run time would speak before __post_init__ can say what is wrong
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """Sizes and choices. Raises ValueError, naming the field and its value, when impossible.

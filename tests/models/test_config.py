@@ -1,0 +1,144 @@
+"""ModelConfig: every bad field is refused by name, and a config survives its JSON."""
+
+import json
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from models.config import ModelConfig
+
+BAD = [
+    ("family", "encoder-only"),
+    ("family", None),
+    ("norm", "batchnorm"),
+    ("norm_placement", "middle"),
+    ("norm_placement", ["pre"]),
+    ("positions", "alibi"),
+    ("ffn", "silu"),
+    *[
+        (name, value)
+        for name in ("vocab_size", "d_model", "n_layers", "n_heads", "d_ff", "n_ctx")
+        for value in (0, -1, 2.0, "8", True, None)
+    ],
+    *[(name, value) for name in ("n_kv_heads", "n_encoder_layers") for value in (0, -2, 1.5, True)],
+    *[
+        (name, value)
+        for name in ("pad_id", "bos_id", "eos_id")
+        for value in (-1, 23, 1.0, None, False)
+    ],
+    *[
+        (name, value)
+        for name in ("final_norm", "bias", "tie_embeddings", "scale_embeddings")
+        for value in (1, None, "yes")
+    ],
+    *[
+        (name, value)
+        for name in ("dropout", "norm_eps", "rope_base")
+        for value in (float("nan"), float("inf"), "0.1", None, True, -0.5)
+    ],
+    ("dropout", 1.0),
+    ("norm_eps", 0.0),
+    ("rope_base", 1.0),
+    ("n_kv_heads", 3),
+    ("n_heads", 5),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD)
+def test_a_bad_field_is_named_with_its_value(name, value, tiny_config):
+    with pytest.raises(ValueError, match=name) as refusal:
+        tiny_config(**{name: value})
+    if name != "n_heads" or value != 5:  # there the message is about d_model, and names both
+        assert repr(value) in str(refusal.value)
+
+
+def test_special_ids_must_differ(tiny_config):
+    with pytest.raises(ValueError, match=r"pad_id, bos_id, eos_id are \(0, 2, 2\)"):
+        tiny_config(bos_id=2)
+
+
+def test_d_model_must_divide_into_heads(tiny_config):
+    with pytest.raises(ValueError, match="d_model is 26: it must be a multiple of n_heads = 4"):
+        tiny_config(d_model=26)
+
+
+def test_odd_widths_are_refused_only_where_positions_turn_pairs(tiny_config):
+    with pytest.raises(ValueError, match="d_model is 15"):
+        tiny_config(d_model=15, n_heads=3, positions="sinusoidal")
+    with pytest.raises(ValueError, match="d_head is 5"):
+        tiny_config(d_model=20, n_heads=4, positions="rotary")
+    assert tiny_config(d_model=15, n_heads=3, positions="learned").d_head == 5
+    assert tiny_config(d_model=20, n_heads=4, positions="sinusoidal").d_head == 5
+
+
+def test_derived_sizes(tiny_config):
+    config = tiny_config(n_kv_heads=2)
+    assert (config.d_head, config.kv_heads, config.encoder_layers) == (6, 2, 3)
+    config = tiny_config(n_encoder_layers=None)
+    assert (config.kv_heads, config.encoder_layers) == (4, 2)
+
+
+def test_a_config_is_frozen_and_hashable(tiny_config):
+    config = tiny_config()
+    with pytest.raises(FrozenInstanceError):
+        config.d_model = 8
+    assert hash(config) == hash(tiny_config())
+    assert config != tiny_config(bias=False)
+
+
+EVERYTHING_CHANGED = {
+    "family": "decoder-only",
+    "vocab_size": 31,
+    "d_model": 36,
+    "n_layers": 5,
+    "n_encoder_layers": 7,
+    "n_heads": 6,
+    "n_kv_heads": 2,
+    "d_ff": 50,
+    "n_ctx": 40,
+    "norm": "rmsnorm",
+    "norm_placement": "pre",
+    "final_norm": True,
+    "norm_eps": 1e-6,
+    "positions": "rotary",
+    "rope_base": 500000.0,
+    "ffn": "swiglu",
+    "dropout": 0.25,
+    "bias": False,
+    "tie_embeddings": False,
+    "scale_embeddings": False,
+    "pad_id": 9,
+    "bos_id": 8,
+    "eos_id": 7,
+}
+
+
+def test_every_field_survives_its_json():
+    config = ModelConfig(**EVERYTHING_CHANGED)
+    default = ModelConfig(vocab_size=30)
+    for field in fields(ModelConfig):
+        assert getattr(config, field.name) != getattr(default, field.name), field.name
+    assert ModelConfig.from_json(config.to_json()) == config
+    assert json.loads(config.to_json()) == EVERYTHING_CHANGED
+    assert ModelConfig.from_json(default.to_json()) == default
+
+
+def test_a_short_json_takes_the_defaults():
+    assert ModelConfig.from_json('{"vocab_size": 30}') == ModelConfig(vocab_size=30)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("", "not JSON"),
+        ("[1, 2]", "one JSON object"),
+        ("{}", "lacks vocab_size"),
+        ('{"vocab_size": 30, "n_head": 4, "alpha": 1}', "unknown fields: alpha, n_head"),
+        ('{"vocab_size": 30, "d_model": "256"}', "d_model is '256'"),
+        ('{"vocab_size": 30, "dropout": NaN}', "dropout is nan"),
+    ],
+)
+def test_bad_json_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        ModelConfig.from_json(text)

@@ -1,0 +1,149 @@
+"""Masks, cell by cell: each is compared with its rule written as a loop, or with a drawing."""
+
+import pytest
+import torch
+
+from models.attention import attend
+from models.masks import (
+    block_mask,
+    causal_mask,
+    cross_mask,
+    decoder_mask,
+    encoder_mask,
+    padding_mask,
+    prefix_mask,
+    require_mask,
+    window_mask,
+)
+
+
+def drawn(*rows):
+    """A mask from a drawing: x = may attend."""
+    return torch.tensor([[cell == "x" for cell in row] for row in rows])
+
+
+def same(mask, expected):
+    assert mask.dtype == torch.bool
+    assert mask.shape == expected.shape
+    assert torch.equal(mask, expected)
+
+
+def test_causal_mask_keeps_the_diagonal():
+    same(causal_mask(4), drawn("x...", "xx..", "xxx.", "xxxx"))
+
+
+def test_causal_mask_of_a_cached_step_sees_all_keys():
+    same(causal_mask(1, 5, offset=4), drawn("xxxxx"))
+
+
+def test_causal_mask_offset_is_the_position_of_the_first_query():
+    same(causal_mask(2, offset=3), drawn("xxxx.", "xxxxx"))
+
+
+def test_causal_mask_steps_are_the_rows_of_the_whole():
+    whole = causal_mask(6)
+    for start in range(6):
+        same(causal_mask(6 - start, 6, offset=start), whole[start:])
+
+
+def test_window_mask_looks_both_ways():
+    same(window_mask(4, window=2), drawn("xx..", "xxx.", ".xxx", "..xx"))
+    same(window_mask(2, 5, offset=3, window=2), drawn("..xxx", "...xx"))
+
+
+def test_window_of_one_is_the_token_itself():
+    same(window_mask(3, window=1), torch.eye(3, dtype=torch.bool))
+
+
+def test_window_under_one_is_refused():
+    with pytest.raises(ValueError, match="window must be at least 1, not 0"):
+        window_mask(3, window=0)
+
+
+def test_prefix_mask():
+    same(prefix_mask(4, 2), drawn("xx..", "xx..", "xxx.", "xxxx"))
+    same(prefix_mask(3, 0), causal_mask(3))
+
+
+def test_block_mask_keeps_packed_texts_apart():
+    mask = block_mask(torch.tensor([[0, 0, 1, 1, 1], [7, 7, 7, 7, 3]]))
+    assert mask.shape == (2, 1, 5, 5)
+    same(mask[0, 0], drawn("xx...", "xx...", "..xxx", "..xxx", "..xxx"))
+    same(mask[1, 0], drawn("xxxx.", "xxxx.", "xxxx.", "xxxx.", "....x"))
+
+
+SRC_VALID = torch.tensor([[True, True, True, False], [False, True, True, True]])
+TGT_VALID = torch.tensor([[True, True, False], [False, True, True]])
+
+
+def test_padding_mask_hides_keys_and_broadcasts_over_queries():
+    mask = padding_mask(SRC_VALID)
+    assert mask.shape == (2, 1, 1, 4)
+    same(mask[:, 0, 0], SRC_VALID)
+
+
+def test_padding_mask_with_queries_is_the_outer_product():
+    mask = padding_mask(SRC_VALID, TGT_VALID)
+    assert mask.shape == (2, 1, 3, 4)
+    for b in range(2):
+        for query in range(3):
+            for key in range(4):
+                wanted = TGT_VALID[b, query] and SRC_VALID[b, key]
+                assert mask[b, 0, query, key] == wanted
+
+
+def test_encoder_mask():
+    same(encoder_mask(SRC_VALID), SRC_VALID[:, None, None, :])
+    same(encoder_mask(SRC_VALID, mask_queries=True)[1, 0], drawn("....", ".xxx", ".xxx", ".xxx"))
+
+
+def test_decoder_mask_joins_causal_and_padding():
+    mask = decoder_mask(TGT_VALID)
+    same(mask[0, 0], drawn("x..", "xx.", "xx."))
+    same(mask[1, 0], drawn("...", ".x.", ".xx"))  # padding on the left: its own row sees nothing
+    same(decoder_mask(TGT_VALID, mask_queries=True)[0, 0], drawn("x..", "xx.", "..."))
+
+
+def test_cross_mask_has_target_queries_and_source_keys():
+    same(cross_mask(TGT_VALID, SRC_VALID), SRC_VALID[:, None, None, :])
+    mask = cross_mask(TGT_VALID, SRC_VALID, mask_queries=True)
+    same(mask[0, 0], drawn("xxx.", "xxx.", "...."))
+    same(mask[1, 0], drawn("....", ".xxx", ".xxx"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_mask_that_is_not_bool_is_refused(dtype, fused):
+    q = torch.randn(1, 2, 3, 4)
+    with pytest.raises(TypeError):
+        attend(q, q, q, causal_mask(3).to(dtype), fused=fused)
+
+
+def test_the_refusal_says_why():
+    with pytest.raises(TypeError, match=r"True = may attend, not torch\.float32"):
+        require_mask(torch.ones(3, 3), (1, 2, 3, 3))
+
+
+@pytest.mark.parametrize(
+    "shape", [(7,), (5, 7), (1, 7), (4, 5, 7), (1, 5, 7), (3, 1, 1, 7), (3, 4, 5, 7), (1, 1, 1, 1)]
+)
+def test_masks_that_broadcast_are_accepted(shape):
+    require_mask(torch.ones(shape, dtype=torch.bool), (3, 4, 5, 7))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(7, 5), (3, 5, 7), (3, 7), (6, 1, 5, 7), (3, 2, 5, 7), (1, 1, 1, 5, 7)],
+    ids=["transposed", "no head axis", "valid", "batch", "kv heads", "5-D"],
+)
+@pytest.mark.parametrize("fused", [False, True])
+def test_masks_that_do_not_fit_are_refused(shape, fused):
+    q, k = torch.randn(3, 4, 5, 6), torch.randn(3, 4, 7, 6)
+    with pytest.raises(ValueError, match="does not broadcast to"):
+        attend(q, k, k, torch.ones(shape, dtype=torch.bool), fused=fused)
+
+
+def test_a_mask_may_not_enlarge_the_batch():
+    q = torch.randn(1, 2, 3, 4)
+    with pytest.raises(ValueError, match="does not broadcast to"):
+        attend(q, q, q, torch.ones(5, 1, 3, 3, dtype=torch.bool))

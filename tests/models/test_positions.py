@@ -1,0 +1,211 @@
+"""Positions: the closed forms, rotation as complex multiplication, distance only, padding."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.positions import (
+    POSITIONS,
+    Learned,
+    Sinusoidal,
+    apply_rotation,
+    frequencies,
+    positions_of,
+    rotate,
+    rotation_at,
+    sinusoidal_table,
+)
+
+
+@pytest.mark.parametrize("base", [10000.0, 50.0])
+def test_sinusoidal_table_is_the_closed_form(base):
+    n_positions, d_model = 600, 12
+    expected = np.empty((n_positions, d_model))
+    for p in range(n_positions):
+        for i in range(d_model // 2):
+            angle = p / base ** (2 * i / d_model)
+            expected[p, 2 * i] = math.sin(angle)
+            expected[p, 2 * i + 1] = math.cos(angle)
+    table = sinusoidal_table(n_positions, d_model, base)
+    assert table.shape == (n_positions, d_model)
+    np.testing.assert_allclose(table.numpy(), expected, atol=6e-8, rtol=0)
+
+
+def test_sinusoidal_table_stays_exact_far_out():
+    far = 5000  # angles taken in float32 are off by 4e-4 here
+    row = sinusoidal_table(far + 1, 512)[far]
+    angles = far / 10000.0 ** (np.arange(0, 512, 2) / 512)
+    np.testing.assert_allclose(row[0::2].numpy(), np.sin(angles), atol=6e-8, rtol=0)
+    np.testing.assert_allclose(row[1::2].numpy(), np.cos(angles), atol=6e-8, rtol=0)
+
+
+def test_wavelengths_run_from_2_pi_to_nearly_the_base():
+    wavelengths = 2 * math.pi / frequencies(512)
+    assert wavelengths[0].item() == pytest.approx(6.2832, abs=1e-4)
+    assert wavelengths[-1].item() == pytest.approx(60611, abs=1)
+    assert (wavelengths.diff() > 0).all()
+
+
+def test_dot_products_of_the_table_depend_on_distance_only():
+    table = sinusoidal_table(40, 512).double()
+    gram = table @ table.T
+    for distance, value in [(0, 256.0), (1, 249.1), (10, 173.8)]:
+        diagonal = gram.diagonal(distance)
+        assert (diagonal.max() - diagonal.min()).item() < 1e-5
+        assert diagonal[0].item() == pytest.approx(value, abs=0.05)
+
+
+@pytest.mark.parametrize("function", [lambda: sinusoidal_table(4, 7), lambda: frequencies(3)])
+def test_odd_widths_are_refused(function):
+    with pytest.raises(ValueError, match="is odd"):
+        function()
+
+
+def test_rotate_refuses_an_odd_head():
+    with pytest.raises(ValueError, match="5 is odd"):
+        rotate(torch.randn(1, 2, 3, 5), torch.arange(3))
+
+
+BATCH, HEADS, POS, D_HEAD = 2, 3, 5, 8
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-14), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("base", [10000.0, 100.0])
+def test_rotate_is_complex_multiplication(dtype, atol, base):
+    x = torch.randn(BATCH, HEADS, POS, D_HEAD, dtype=dtype)
+    positions = torch.tensor([0, 1, 4, 9, 2])
+    pairs = torch.view_as_complex(x.double().reshape(BATCH, HEADS, POS, D_HEAD // 2, 2))
+    theta = torch.from_numpy(base ** (-2 * np.arange(D_HEAD // 2) / D_HEAD))
+    turned = pairs * torch.exp(1j * positions[:, None] * theta)
+    expected = torch.view_as_real(turned).reshape(x.shape).to(dtype)
+    torch.testing.assert_close(rotate(x, positions, base), expected, atol=atol, rtol=0)
+
+
+def test_rotate_turns_by_position_not_by_head_or_batch():
+    # As many heads as positions as sentences: mixing up these axes raises nothing here.
+    x = torch.randn(4, 4, 4, 6).double()
+    turned = rotate(x, torch.arange(4))
+    torch.testing.assert_close(turned[:, :, 0], x[:, :, 0])
+    alone = rotate(x[2:3, 1:2], torch.arange(4))
+    torch.testing.assert_close(turned[2:3, 1:2], alone)
+
+
+def test_positions_may_differ_per_sentence():
+    x = torch.randn(BATCH, HEADS, POS, D_HEAD).double()
+    positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]])
+    turned = rotate(x, positions)
+    for b in range(BATCH):
+        torch.testing.assert_close(turned[b : b + 1], rotate(x[b : b + 1], positions[b]))
+
+
+def test_rotation_keeps_lengths():
+    x = torch.randn(BATCH, HEADS, POS, D_HEAD).double()
+    turned = rotate(x, torch.arange(POS) * 17)
+    torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1), atol=1e-13, rtol=0)
+
+
+@given(
+    query=st.integers(0, 200),
+    key=st.integers(0, 200),
+    shift=st.integers(1, 300),
+    seed=st.integers(0, 99),
+)
+def test_rotary_scores_depend_on_the_distance_only(query, key, shift, seed):
+    generator = torch.Generator().manual_seed(seed)
+    q = torch.randn(1, 1, 1, D_HEAD, generator=generator, dtype=torch.float64)
+    k = torch.randn(1, 1, 1, D_HEAD, generator=generator, dtype=torch.float64)
+
+    def score(query_pos, key_pos):
+        turned_q = rotate(q, torch.tensor([query_pos]))
+        return (turned_q * rotate(k, torch.tensor([key_pos]))).sum().item()
+
+    assert score(query + shift, key + shift) == pytest.approx(score(query, key), abs=1e-11)
+
+
+def test_rotary_scores_do_depend_on_the_distance():
+    q, k = torch.randn(2, 1, 1, 1, D_HEAD).double().unbind()
+    scores = [
+        (rotate(q, torch.tensor([p])) * rotate(k, torch.tensor([0]))).sum().item() for p in range(6)
+    ]
+    assert len({round(score, 6) for score in scores}) == 6
+
+
+def test_the_two_layouts_differ_by_a_permutation_of_features():
+    """Half-split code pairs feature i with i + d_head / 2."""
+    x = torch.randn(BATCH, HEADS, POS, D_HEAD).double()
+    half = D_HEAD // 2
+    cos, sin = rotation_at(torch.arange(POS), D_HEAD)
+    first, second = x[..., :half], x[..., half:]
+    half_split = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+    to_interleaved = torch.arange(D_HEAD).reshape(2, half).T.flatten()  # 0 4 1 5 2 6 3 7
+    turned = rotate(x[..., to_interleaved], torch.arange(POS))
+    torch.testing.assert_close(turned, half_split[..., to_interleaved])
+    assert (rotate(x, torch.arange(POS)) - half_split).abs().max() > 0.5
+
+
+def test_a_rotation_is_cast_to_what_it_turns():
+    rotation = rotation_at(torch.arange(POS), D_HEAD)
+    assert rotation.cos.dtype == torch.float64
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        assert apply_rotation(torch.ones(1, 1, POS, D_HEAD, dtype=dtype), rotation).dtype == dtype
+
+
+@pytest.mark.parametrize("kind", POSITIONS)
+def test_what_each_kind_does(kind):
+    positions = POSITIONS[kind](d_model=12, d_head=4, n_ctx=9, base=10000.0)
+    at = torch.tensor([[0, 1, 2], [3, 3, 4]])
+    added, rotation = positions.added(at), positions.rotation(at)
+    assert (added is not None, rotation is not None) == {
+        "sinusoidal": (True, False),
+        "learned": (True, False),
+        "rotary": (False, True),
+        "none": (False, False),
+    }[kind]
+    if added is not None:
+        assert added.shape == (2, 3, 12)
+        # A sentence's second token and a batch's second sentence are not the same thing.
+        for b in range(2):
+            for p in range(3):
+                alone = positions.added(at[b : b + 1, p : p + 1])
+                assert torch.equal(added[b, p], alone[0, 0])
+
+
+def test_sinusoidal_reads_its_table_and_goes_beyond_it():
+    positions = Sinusoidal(d_model=6, d_head=3, n_ctx=4, base=100.0)
+    table = sinusoidal_table(11, 6, base=100.0)
+    at = torch.tensor([[0, 3, 10]])
+    assert torch.equal(positions.added(at)[0], table[[0, 3, 10]])
+    assert len(positions.table) == 4  # a shared model is not changed by a long sentence
+
+
+def test_the_table_moves_with_the_model_but_is_in_no_checkpoint():
+    positions = Sinusoidal(d_model=6, d_head=3, n_ctx=4, base=100.0).double()
+    assert positions.added(torch.tensor([[0, 5]])).dtype == torch.float64
+    assert positions.state_dict() == {}
+
+
+def test_learned_positions_end_at_n_ctx():
+    positions = Learned(d_model=6, d_head=3, n_ctx=4, base=100.0)
+    assert torch.equal(positions.added(torch.tensor([[3]]))[0, 0], positions.weight[3])
+    with pytest.raises(ValueError, match="5 positions, but only n_ctx = 4"):
+        positions.added(torch.tensor([[0, 4]]))
+
+
+def test_positions_count_real_tokens_only():
+    tokens = torch.zeros(3, 5, dtype=torch.long)
+    valid = torch.tensor([[1, 1, 1, 1, 1], [0, 0, 1, 1, 1], [1, 1, 1, 0, 0]], dtype=torch.bool)
+    assert positions_of(valid, tokens).tolist() == [
+        [0, 1, 2, 3, 4],
+        [0, 0, 0, 1, 2],
+        [0, 1, 2, 2, 2],
+    ]
+    assert positions_of(None, tokens).tolist() == [[0, 1, 2, 3, 4]] * 3
+
+
+def test_positions_of_a_cached_step_continue():
+    valid = torch.tensor([[False, True, True, True], [True, True, True, True]])
+    assert positions_of(valid, torch.zeros(2, 1, dtype=torch.long)).tolist() == [[2], [3]]
