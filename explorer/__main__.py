@@ -1,0 +1,151 @@
+"""`python -m explorer`: what the app shows, without a browser."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from explorer import text
+from explorer.edits import format_edits, parse_edits
+from explorer.figures import static
+from explorer.library import LoadedModel, list_models, open_model
+from explorer.problems import InputProblem
+from explorer.trace import Trace, trace
+from models.hooks import AttentionSite
+
+WORDS = {
+    "title": "attention in {model}",
+    "sentence": "sentence",
+    "translation": "translation",
+    "encoder": "encoder self-attention, layer {layer}",
+    "decoder": "decoder self-attention, layer {layer}",
+    "cross": "cross-attention, layer {layer}",
+}
+"""The words of an export in English; other languages have them, and those of the pictures, at
+`export.*`."""
+
+
+def _words(lang: str, defaults: dict[str, str]) -> dict[str, str]:
+    found = text.words(lang)
+    return {key: found.get(f"export.{key}", word) for key, word in defaults.items()}
+
+
+def export(args: argparse.Namespace) -> None:
+    """Write one traced sentence as arrays and pictures."""
+    loaded = _opened(args.model)
+    traced = trace(loaded, args.text, args.target, parse_edits(args.edits), args.pads)
+    out: Path = args.out
+    out.mkdir(parents=True, exist_ok=True)
+    patterns = {site.name: traced.pattern(site.name) for site in traced.sites}
+    with (out / "patterns.npz").open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **patterns)
+    tokens = json.dumps(_tokens(traced), ensure_ascii=False, indent=2)
+    (out / "tokens.json").write_text(tokens + "\n", encoding="utf-8")
+    words = _words(args.lang, WORDS)
+    svgs = []
+    for site in traced.sites:
+        svg = static.site_svg(
+            traced.pattern(site.name),
+            traced.mask(site.name),
+            traced.query_tokens(site.name),
+            traced.key_tokens(site.name),
+            title=_title(site, words),
+            query_stream=site.query_stream,
+            key_stream=site.key_stream,
+            words=_words(args.lang, static.WORDS),
+        )
+        (out / f"{site.name}.svg").write_text(svg, encoding="utf-8")
+        svgs.append(svg)
+    facts = [(words["sentence"], traced.text)]
+    if traced.output:
+        facts.append((words["translation"], traced.output))
+    title = words["title"].format(model=loaded.name)
+    page = static.page_html(svgs, title=title, facts=facts, lang=args.lang)
+    (out / "heads.html").write_text(page, encoding="utf-8")
+    if traced.output:
+        print(traced.output)
+    for path in ("heads.html", "tokens.json", "patterns.npz", f"{len(svgs)} x .svg"):
+        print(out / path)
+
+
+def _opened(name: str) -> LoadedModel:
+    """A model by its name, or by its folder."""
+    return open_model(name if name in list_models() or not Path(name).is_dir() else Path(name))
+
+
+def _title(site: AttentionSite, words: dict[str, str]) -> str:
+    kind = "cross" if site.kind == "cross" else site.stack
+    return words[kind].format(layer=site.layer + 1)
+
+
+def _tokens(traced: Trace) -> dict[str, object]:
+    """What the axes of the arrays in patterns.npz mean."""
+    return {
+        "model": traced.model,
+        "text": traced.text,
+        "output": traced.output,
+        "finished": traced.finished,
+        "unknown": traced.unknown,
+        "edits": format_edits(traced.edits),
+        "ignored_edits": format_edits(traced.ignored_edits),
+        "src": {
+            "ids": traced.src_tokens,
+            "tokens": traced.src_str_tokens,
+            "valid": traced.src_valid.tolist(),
+        },
+        "tgt": {
+            "ids": traced.tgt_tokens,
+            "tokens": traced.tgt_str_tokens,
+            "valid": traced.tgt_valid.tolist(),
+        },
+        "sites": [
+            {
+                "name": site.name,
+                "stack": site.stack,
+                "layer": site.layer,
+                "kind": site.kind,
+                "query": site.query_stream,
+                "key": site.key_stream,
+                "axes": ["head", "query", "key"],
+            }
+            for site in traced.sites
+        ],
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m explorer", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="command")
+    command = commands.add_parser("export", help=export.__doc__, description=export.__doc__)
+    command.set_defaults(run=export)
+    command.add_argument("--model", required=True, help="name of a shipped model, or a folder")
+    command.add_argument("--text", required=True, help="the sentence")
+    command.add_argument("--out", required=True, type=Path, help="folder to write into")
+    command.add_argument("--target", help="a translation to be read instead of the model's own")
+    command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
+    command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
+    command.add_argument("--lang", choices=text.LANGUAGES, default="en", help="of words")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status: 0, or 2 after saying what cannot be used."""
+    args = _parser().parse_args(argv)
+    run: Callable[[argparse.Namespace], None] = args.run
+    try:
+        run(args)
+    except InputProblem as problem:
+        said = text.t(f"problems.{problem.key}", lang=args.lang, **problem.values)
+        print(f"python -m explorer: {said}", file=sys.stderr)
+        return 2
+    except OSError as error:  # what could not be written, and why
+        print(f"python -m explorer: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,224 @@
+"""Pictures without a browser: one SVG per attention site, and one page that holds them all.
+
+Vector cells with token labels, drawn by hand into text: nothing is fetched, nothing is run, and
+every text that came from a user is escaped. Cells of one colour are one path, runs of them one
+rectangle of it, so 8 heads of 128 tokens stay under a megabyte.
+"""
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from explorer.figures.frame import Bools, Floats, Words, check_shape, choose_words
+from explorer.figures.theme import FONT, LIGHT, SPECIALS, Palette, Stream, palette, show
+
+WORDS = {
+    "query": "query",
+    "key": "key",
+    "head": "head",
+    "blocked": "blocked by a mask",
+    "weight": "weight",
+    "src": "source",
+    "tgt": "target",
+}
+"""Every word these pictures can show, in English; pass the same keys to translate them."""
+
+LEVELS = 64
+"""Shades of the scale; weights that differ by less than 1.6 % may look the same."""
+_GAP, _TITLE, _LEGEND = 32.0, 30.0, 34.0
+
+
+def site_svg(
+    patterns: Floats,
+    mask: Bools,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    *,
+    title: str,
+    query_stream: Stream,
+    key_stream: Stream,
+    dark: bool = False,
+    words: Words | None = None,
+) -> str:
+    """All heads of one site as an SVG: queries down, keys across, one scale from 0 to 100 %.
+
+    `patterns` and `mask` are [head, query, key]; a cell whose mask is False is hatched, whatever
+    its weight. Raises ValueError naming the sizes when they disagree.
+    """
+    n_heads, n_query, n_key = len(patterns), len(query_tokens), len(key_tokens)
+    check_shape("patterns", patterns, (n_heads, n_query, n_key))
+    check_shape("mask", mask, (n_heads, n_query, n_key))
+    said, colours = choose_words(WORDS, words), palette(dark)
+    cell = max(4.0, min(18.0, 420 / max(n_query, n_key, 1)))
+    font = max(3.0, min(12.0, cell * 0.8))
+    left = 30 + font * _longest(query_tokens)
+    top = 48 + font * _longest(key_tokens) * 0.75
+    width, height = left + n_key * cell, top + n_query * cell
+    columns = max(1, min(n_heads, 4, int(1600 // (width + _GAP))))
+    rows = -(-n_heads // columns)
+    total = (
+        max(columns * (width + _GAP), 360.0) + _GAP,
+        _TITLE + rows * (height + _GAP) + _LEGEND,
+    )
+    axes = (
+        f"{said['query']} ({said[query_stream]})",
+        f"{said['key']} ({said[key_stream]})",
+    )
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{total[0]:g}" '
+        f'height="{total[1]:g}" viewBox="0 0 {total[0]:g} {total[1]:g}" '
+        f'font-family="{escape(FONT)}" font-size="{font:g}" fill="{colours.ink}">',
+        f"<title>{escape(title)}</title>",
+        '<defs><pattern id="h" width="0.5" height="0.5" patternUnits="userSpaceOnUse">'
+        f'<rect width="0.5" height="0.5" fill="{colours.blocked}"/>'
+        f'<path d="M0 0.5L0.5 0" stroke="{colours.hatch}" stroke-width="0.08"/></pattern></defs>',
+        f'<rect width="100%" height="100%" fill="{colours.paper}"/>',
+        f'<text x="{_GAP:g}" y="22" font-size="15" font-weight="600">{escape(title)}</text>',
+    ]
+    for head in range(n_heads):
+        x = _GAP + (head % columns) * (width + _GAP)
+        y = _TITLE + (head // columns) * (height + _GAP)
+        parts.append(f'<g transform="translate({x:g} {y:g})">')
+        parts.append(
+            f'<text x="{left:g}" y="14" font-size="12" font-weight="600">'
+            f"{escape(said['head'])} {head + 1}</text>"
+        )
+        parts.extend(_axes(axes, (query_stream, key_stream), colours, left, top, width))
+        parts.extend(_labels(query_tokens, key_tokens, colours, left, top, cell, font))
+        parts.append(f'<g transform="translate({left:g} {top:g}) scale({cell:g})">')
+        parts.extend(_cells(patterns[head], mask[head], colours))
+        parts.append("</g></g>")
+    parts.extend(_legend(colours, said, _TITLE + rows * (height + _GAP)))
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def page_html(
+    svgs: Sequence[str], *, title: str, facts: Sequence[tuple[str, str]], lang: str = "en"
+) -> str:
+    """One self-contained page: a title, facts (name, value), and SVGs from `site_svg`."""
+    # Each picture brings its own hatching under one id; they are alike, so the first serves all.
+    rows = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
+    figures = "\n".join(f"<figure>\n{svg}</figure>" for svg in svgs)
+    return f"""<!doctype html>
+<html lang="{escape(lang)}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>
+body {{ margin: 2rem auto; max-width: 110rem; padding: 0 1.5rem; color: {LIGHT.ink};
+  background: {LIGHT.paper}; font: 16px/1.5 {FONT}; }}
+dl {{ display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; }}
+dt {{ color: {LIGHT.muted}; }}
+dd {{ margin: 0; overflow-wrap: anywhere; }}
+figure {{ margin: 2rem 0; overflow-x: auto; }}
+</style>
+</head>
+<body>
+<h1>{escape(title)}</h1>
+<dl>
+{rows}
+</dl>
+{figures}
+</body>
+</html>
+"""
+
+
+def _longest(tokens: Sequence[str]) -> float:
+    """Width of the widest label in units of the font size; a Chinese character is wide."""
+    return max((sum(0.6 if c < "\u1100" else 1.0 for c in _shown(t)) for t in tokens), default=0.0)
+
+
+def _shown(token: str) -> str:
+    drawn = show(token)
+    return drawn if len(drawn) <= 16 else drawn[:15] + "…"
+
+
+def _axes(
+    titles: tuple[str, str],
+    streams: tuple[Stream, Stream],
+    colours: Palette,
+    left: float,
+    top: float,
+    width: float,
+) -> list[str]:
+    return [
+        f'<text transform="translate(10 {top:g}) rotate(-90)" text-anchor="end" font-size="11" '
+        f'fill="{colours.stream(streams[0])}">{escape(titles[0])}</text>',
+        f'<text x="{left:g}" y="30" font-size="11" '
+        f'fill="{colours.stream(streams[1])}">{escape(titles[1])}</text>',
+    ]
+
+
+def _labels(
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    colours: Palette,
+    left: float,
+    top: float,
+    cell: float,
+    font: float,
+) -> list[str]:
+    labels = []
+    for index, token in enumerate(query_tokens):
+        y = top + (index + 0.5) * cell + font * 0.35
+        labels.append(
+            f'<text x="{left - 4:g}" y="{y:g}" text-anchor="end"{_ink(token, colours)}>'
+            f"{escape(_shown(token))}</text>"
+        )
+    for index, token in enumerate(key_tokens):
+        x = left + (index + 0.5) * cell + font * 0.3
+        labels.append(
+            f'<text transform="translate({x:g} {top - 4:g}) rotate(-50)"{_ink(token, colours)}>'
+            f"{escape(_shown(token))}</text>"
+        )
+    return labels
+
+
+def _ink(token: str, colours: Palette) -> str:
+    return f' fill="{colours.muted}"' if token in SPECIALS else ""
+
+
+def _cells(pattern: Floats, mask: Bools, colours: Palette) -> list[str]:
+    """Paths in units of cells, one per shade, after a ground of the palest."""
+    n_query, n_key = pattern.shape
+    level = np.rint(np.clip(pattern, 0, 1) * (LEVELS - 1)).astype(int)
+    level[~mask] = -1
+    runs: dict[int, list[str]] = {}
+    for query, row in enumerate(level):
+        starts = np.flatnonzero(np.diff(row, prepend=LEVELS))
+        for start, end in zip(starts, [*starts[1:], n_key], strict=True):
+            n = end - start
+            runs.setdefault(int(row[start]), []).append(f"M{start} {query}h{n}v1h-{n}z")
+    runs.pop(0, None)
+    shades = {-1: "url(#h)"} | {
+        shade: _shade(shade / (LEVELS - 1), colours) for shade in runs if shade > 0
+    }
+    return [
+        f'<rect width="{n_key}" height="{n_query}" fill="{_shade(0, colours)}" '
+        f'stroke="{colours.line}" stroke-width="0.06"/>',
+        *(f'<path fill="{shades[shade]}" d="{"".join(runs[shade])}"/>' for shade in sorted(runs)),
+    ]
+
+
+def _shade(share: float, colours: Palette) -> str:
+    """A colour of the attention scale, between its stops."""
+    stops = [[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colours.attention]
+    at = np.linspace(0, 1, len(stops))
+    channels = [round(float(np.interp(share, at, [stop[i] for stop in stops]))) for i in range(3)]
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def _legend(colours: Palette, said: dict[str, str], y: float) -> list[str]:
+    parts = [f'<g transform="translate({_GAP:g} {y:g})" font-size="11">']
+    for step in range(20):
+        parts.append(
+            f'<rect x="{step * 5}" width="5" height="10" fill="{_shade(step / 19, colours)}"/>'
+        )
+    parts.append(f'<text x="106" y="9">0–100 % {escape(said["weight"])}</text>')
+    parts.append('<g transform="translate(216 0) scale(10)">')
+    parts.append('<rect width="2" height="1" fill="url(#h)"/></g>')
+    parts.append(f'<text x="242" y="9">{escape(said["blocked"])}</text></g>')
+    return parts
