@@ -175,7 +175,8 @@ class _Reader:
                 logits = self.model(tokens, self.valid, self.cache)
         if self.cache is not None:
             self.n_read = self.tokens.shape[1]
-        return logits[:, -1].float().log_softmax(-1)
+        wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more
+        return logits[:, -1].to(wide).log_softmax(-1)
 
     def go_on(self, parents: list[int], tokens: list[int]) -> None:
         """Row i becomes row parents[i] followed by tokens[i]."""

@@ -18,6 +18,7 @@ from torch import Tensor
 
 SEEDS = 2**32  # torch's CPU generator reads 32 bits of a seed: a larger one would repeat a smaller
 FINITE = sys.float_info.max
+Number = float | int  # spelled out: run-time type checks take `float` literally
 
 
 def require_whole(name: str, value: object, least: int) -> None:
@@ -26,7 +27,7 @@ def require_whole(name: str, value: object, least: int) -> None:
         raise ValueError(f"{name} is {value!r}: it must be a whole number of at least {least}")
 
 
-def _require_number(name: str, value: object, least: float, most: float = FINITE) -> None:
+def _require_number(name: str, value: object, least: Number, most: Number = FINITE) -> None:
     """Raise ValueError unless `value` is a finite number in [least, most]; NaN is none."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not (is_number and least <= value <= most):  # type: ignore[operator]
@@ -129,9 +130,9 @@ class Sample(Strategy):
     whole number of at least 0, top_p in [0, 1], seed a whole number in [0, 2**32).
     """
 
-    temperature: float = 1.0
+    temperature: Number = 1.0
     top_k: int = 0
-    top_p: float = 1.0
+    top_p: Number = 1.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -211,7 +212,7 @@ class Beam(Strategy):
     """
 
     width: int = 4
-    length_penalty: float = 1.0
+    length_penalty: Number = 1.0
 
     def __post_init__(self) -> None:
         require_whole("width", self.width, 1)

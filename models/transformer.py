@@ -100,6 +100,15 @@ def _full_valid(valid: Tensor | None, tokens: Tensor, past: int) -> Tensor | Non
     return valid
 
 
+def _source_visible(src_valid: Tensor | None, n_src: int) -> Tensor | None:
+    """Bool [batch, 1, 1, src]: padding of the source hidden as key. Raises ValueError."""
+    if src_valid is None:
+        return None
+    if src_valid.shape[1] != n_src:  # one of length 1 would broadcast, and hide the mistake
+        raise ValueError(f"src_valid covers {src_valid.shape[1]} positions; the source has {n_src}")
+    return padding_mask(src_valid)
+
+
 class EncoderDecoder(nn.Module):
     """The Transformer of Vaswani et al. 2017, §3.1: encode once, then decode any number of times.
 
@@ -124,9 +133,9 @@ class EncoderDecoder(nn.Module):
         src: Int[Tensor, "batch src"],
         src_valid: Bool[Tensor, "batch src"] | None = None,
     ) -> Float[Tensor, "batch src d_model"]:
-        """The encoder's output, `memory`."""
+        """The encoder's output, `memory`. Raises ValueError when `src_valid` does not fit `src`."""
+        mask = _source_visible(src_valid, src.shape[1])
         x, rotation = self.encoder.embed_tokens(src, src_valid)
-        mask = None if src_valid is None else padding_mask(src_valid)
         for block in self.encoder.blocks:
             x = block(x, mask=mask, rotation=rotation)
         return self.encoder.finish(x)
@@ -142,12 +151,13 @@ class EncoderDecoder(nn.Module):
         """Logits for the token after each of `tgt`.
 
         With a `cache`, `tgt` holds the new tokens only and `tgt_valid` covers the cached ones too.
+        Raises ValueError when a `valid` does not fit its tokens.
         """
         past = cache.length if cache else 0
         valid = _full_valid(tgt_valid, tgt, past)
         x, rotation = self.decoder.embed_tokens(tgt, valid)
         mask = _visible(tgt.shape[1], valid, past, tgt.device)
-        cross = None if src_valid is None else padding_mask(src_valid)
+        cross = _source_visible(src_valid, memory.shape[1])
         for layer, block in enumerate(self.decoder.blocks):
             x = block(
                 x,

@@ -75,9 +75,9 @@ def by_source(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def is_chinese(texts: Sequence[str]) -> bool:
-    """True when most characters are CJK ideographs: then BLEU counts characters, not words."""
-    joined = "".join(texts)
-    return sum("\u4e00" <= c <= "\u9fff" for c in joined) > len(joined) / 2
+    """True when most letters are CJK ideographs: then BLEU counts characters, not words."""
+    letters = [c for text in texts for c in text if c.isalpha()]
+    return sum("\u4e00" <= c <= "\u9fff" for c in letters) > len(letters) / 2
 
 
 def evaluate_translation(

@@ -1,0 +1,37 @@
+# make run: the app.  make test: every check.  make bench: timings.  make lint: style alone.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: run test bench lint chromium
+
+run: .venv/runtime
+	$(BIN)/streamlit run app.py
+
+test: lint chromium
+	$(BIN)/python -m pytest --jaxtyping-packages=models,explorer,beartype.beartype
+
+bench: .venv/development
+	$(BIN)/python -m benchmarks
+
+lint: .venv/development
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.venv/runtime: requirements.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	touch $@
+
+.venv/development: .venv/runtime requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	touch $@
+
+# The browser tests drive a real Chromium: one that is there, Debian's, or Playwright's own.
+chromium: .venv/development
+	@$(BIN)/python tests/browser/chromium.py || \
+	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -y -qq --no-install-recommends chromium fonts-noto-cjk >/dev/null; \
+	else $(BIN)/python -m playwright install --with-deps chromium; fi

@@ -1,0 +1,154 @@
+"""Checkpoint folders: what is stored comes back, and what does not fit is refused by name."""
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from models import CheckpointError, ModelConfig, build_model, load_checkpoint, save_checkpoint
+from models.tokenizer import Tokenizer
+
+TEXTS = ["the fox likes the dog", "我喜欢你"] * 2
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train(TEXTS, vocab_size=60)
+
+
+def config(tokenizer: Tokenizer, **changes: object) -> ModelConfig:
+    sizes = {"vocab_size": tokenizer.vocab_size, "d_model": 16, "n_layers": 2, "n_heads": 2}
+    return ModelConfig(**{**sizes, "d_ff": 24, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def folder(tokenizer: Tokenizer, tmp_path: Path) -> Path:
+    torch.manual_seed(0)
+    save_checkpoint(tmp_path / "tiny", build_model(config(tokenizer)), tokenizer, "# A card")
+    return tmp_path / "tiny"
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_saved_model_comes_back(
+    family: str, tied: bool, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    model = build_model(config(tokenizer, family=family, tie_embeddings=tied))
+    save_checkpoint(tmp_path, model, tokenizer, "# Card")
+    loaded = load_checkpoint(tmp_path)
+    assert loaded.config == model.config
+    assert loaded.card == "# Card"
+    assert not loaded.model.training
+    assert not any(p.requires_grad for p in loaded.model.parameters())
+    saved = dict(model.named_parameters())
+    for name, parameter in loaded.model.named_parameters():
+        assert torch.equal(parameter, saved[name])
+    assert (loaded.model.unembed.weight.data_ptr() in _embedding_pointers(loaded.model)) == tied
+
+
+def _embedding_pointers(model: torch.nn.Module) -> set[int]:
+    embeddings = [m for m in model.modules() if isinstance(m, torch.nn.Embedding)]
+    return {m.weight.data_ptr() for m in embeddings}
+
+
+def test_half_precision_halves_the_file_and_is_computed_in_float32(
+    folder: Path, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    model = load_checkpoint(folder).model
+    save_checkpoint(tmp_path / "half", model, tokenizer, dtype=torch.float16)
+    half = (tmp_path / "half" / "model.safetensors").stat().st_size
+    assert half < 0.6 * (folder / "model.safetensors").stat().st_size
+    loaded = load_checkpoint(tmp_path / "half").model
+    for p, q in zip(model.parameters(), loaded.parameters(), strict=True):
+        assert q.dtype == torch.float32
+        assert torch.equal(q, p.half().float())
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    with pytest.raises(CheckpointError, match=f"tiny: {name} is missing"):
+        load_checkpoint(folder)
+
+
+def _change_config(folder: Path, **changes: object) -> None:
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**values, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_heads": 3}, "d_model is 16.*n_heads = 3"),
+        ({"norm": "batchnorm"}, "norm is 'batchnorm'"),
+        ({"d_model": "16"}, "d_model is '16'"),
+        ({"colour": 1}, "unknown fields: colour"),
+        ({"d_ff": 32}, r"w_up.* is \(24, 16\), the config asks for \(32, 16\)"),
+        ({"n_layers": 3}, "lacks decoder.blocks.2"),
+        ({"n_layers": 1}, "has an unknown decoder.blocks.1"),
+        ({"pad_id": 2, "eos_id": 0}, "ids of pad, start and end"),
+        ({"vocab_size": 10}, "the tokenizer has .* tokens, the model only 10"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_refused(
+    folder: Path, changes: dict[str, object], message: str
+) -> None:
+    _change_config(folder, **changes)
+    with pytest.raises(CheckpointError, match=message):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"d_model": 16}', "\x00"])
+def test_a_config_that_is_none_is_refused(folder: Path, text: str) -> None:
+    (folder / "config.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"config.json"):
+        load_checkpoint(folder)
+
+
+def test_truncated_weights_are_refused(folder: Path) -> None:
+    data = (folder / "model.safetensors").read_bytes()
+    for length in (0, 7, 100, len(data) - 1):
+        (folder / "model.safetensors").write_bytes(data[:length])
+        with pytest.raises(CheckpointError, match="not a readable safetensors file"):
+            load_checkpoint(folder)
+
+
+def test_a_pickle_is_refused_and_never_run(folder: Path, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+
+    class Bomb:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.mkdir, (str(canary),)
+
+    (folder / "model.safetensors").write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(CheckpointError):
+        load_checkpoint(folder)
+    assert not canary.exists()
+
+
+def test_weights_that_are_not_finite_are_refused(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    tensors["decoder.blocks.1.attn.w_q.weight"][0, 0] = torch.nan
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"w_q.weight holds NaN or infinity"):
+        load_checkpoint(folder)
+
+
+def test_a_failed_write_leaves_the_old_checkpoint(
+    folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = load_checkpoint(folder)
+
+    def broken(*args: object, **kwargs: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("models.checkpoint.save_file", broken)
+    with pytest.raises(OSError, match="disk full"):
+        save_checkpoint(folder, build_model(config(tokenizer)), tokenizer)
+    after = load_checkpoint(folder)
+    for p, q in zip(before.model.parameters(), after.model.parameters(), strict=True):
+        assert torch.equal(p, q)

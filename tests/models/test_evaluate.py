@@ -1,0 +1,190 @@
+"""Scores and the shell commands, on a tiny model that really translates nothing."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+import sacrebleu
+import torch
+
+from models import ModelConfig, build_model, load_checkpoint, save_checkpoint
+from models.__main__ import main
+from models.tokenizer import Tokenizer
+from models.training import evaluate as scores
+from models.training.recipe import read_recipe, recipe_names
+from models.transformer import EncoderDecoder
+
+PAIRS = [("the fox", "狐狸"), ("the dog", "狗"), ("the dog", "那只狗"), ("a cat", "一只猫")] * 2
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=60)
+    path = tmp_path_factory.mktemp("checkpoints") / "tiny"
+    sizes = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "n_ctx": 40}
+    config = ModelConfig(vocab_size=tokenizer.vocab_size, **sizes)  # type: ignore[arg-type]
+    save_checkpoint(path, build_model(config), tokenizer)
+    story = ModelConfig(
+        family="decoder-only",
+        vocab_size=tokenizer.vocab_size,
+        **sizes,  # type: ignore[arg-type]
+    )
+    save_checkpoint(path.with_name("story"), build_model(story), tokenizer)
+    return path
+
+
+def test_rows_with_one_source_are_its_references() -> None:
+    assert scores.by_source(PAIRS[:4]) == {
+        "the fox": ["狐狸"],
+        "the dog": ["狗", "那只狗"],
+        "a cat": ["一只猫"],
+    }
+
+
+def test_scores_are_sacrebleus_against_all_references(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = load_checkpoint(folder)
+    assert isinstance(checkpoint.model, EncoderDecoder)
+    said = ["狐狸和狗都好", "那只狗很好", "一只大猫"]
+    monkeypatch.setattr(scores, "translate", lambda *args: said)
+    pairs = [("a", "狐狸和狗都好"), ("b", "这狗很好"), ("b", "那只狗很好"), ("c", "一只小猫")]
+    result = scores.evaluate_translation(checkpoint.model, checkpoint.tokenizer, pairs)
+    references = [["狐狸和狗都好", "这狗很好", "一只小猫"], [None, "那只狗很好", None]]
+    assert result.bleu == round(sacrebleu.corpus_bleu(said, references, tokenize="zh").score, 2)
+    assert result.chrf == round(sacrebleu.corpus_chrf(said, references).score, 2)
+    assert 0 < result.bleu < 100
+    only_first = sacrebleu.corpus_bleu(said, references[:1], tokenize="zh").score
+    assert result.bleu > only_first
+    assert result.sentences == 3
+
+
+def test_chinese_is_told_from_english() -> None:
+    assert scores.is_chinese(["他说 hi。"])
+    assert not scores.is_chinese(["He said 嗨."])
+
+
+def test_batched_translations_are_those_of_each_sentence_alone(folder: Path) -> None:
+    checkpoint = load_checkpoint(folder)
+    assert isinstance(checkpoint.model, EncoderDecoder)
+    sentences = ["the fox", "a", "the dog a cat the fox", "cat"]
+    together = scores.translate(checkpoint.model, checkpoint.tokenizer, sentences, max_tokens=12)
+    for sentence, translation in zip(sentences, together, strict=True):
+        [alone] = scores.translate(checkpoint.model, checkpoint.tokenizer, [sentence])
+        # A batch may write on for as long as its longest source allows.
+        assert alone == translation or (len(alone) > 10 and translation.startswith(alone))
+
+
+def test_translate_prints_a_line_for_each_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["translate", "--model", str(folder), "the fox", "a cat"]) == 0
+    from_arguments = capsys.readouterr().out
+    assert len(from_arguments.splitlines()) == 2
+    monkeypatch.setattr("sys.stdin", io.StringIO("the fox\n\na cat\n"))
+    assert main(["translate", "--model", str(folder)]) == 0
+    assert capsys.readouterr().out == from_arguments
+
+
+def test_evaluate_ends_with_one_json_object(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{s}\t{t}\tsomewhere\n" for s, t in PAIRS), encoding="utf-8")
+    assert main(["evaluate", "--model", str(folder), "--pairs", str(pairs)]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert set(result) == {"bleu", "chrf", "sentences", "seconds"}
+    assert result["sentences"] == 3
+
+
+def test_a_language_model_continues_and_is_scored(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = str(folder.with_name("story"))
+    arguments = ["generate", "--model", story, "the fox", "--sample", "--seed", "5"]
+    assert main([*arguments, "--max-new-tokens", "8"]) == 0
+    first = capsys.readouterr().out
+    assert first.startswith("the fox")
+    assert main([*arguments, "--max-new-tokens", "8"]) == 0
+    assert capsys.readouterr().out == first
+    text = tmp_path / "text.txt"
+    text.write_text("the fox\n<|endoftext|>\na cat\n", encoding="utf-8")
+    assert main(["evaluate", "--model", story, "--pairs", str(text)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["perplexity"] == pytest.approx(torch.tensor(result["loss"]).exp().item(), 1e-3)
+    assert result["tokens"] == len(["the", "fox"]) + len(["a", "cat"]) + 2
+
+
+def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "--model", str(folder)]) == 0
+    out = capsys.readouterr().out
+    model = load_checkpoint(folder).model
+    assert f"{sum(p.numel() for p in model.parameters()):,} parameters" in out
+    assert "decoder.blocks.0.cross_attn: 2 heads, tgt looks at src" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", "--model", "no-such-model", "hi"], "no-such-model: config.json is missing"),
+        (["translate", "--model", "{story}", "hi"], "use generate"),
+        (["translate", "--model", "{tiny}", "  "], "nothing to translate"),
+        (["translate", "--model", "{tiny}", "fox", "--beam", "0"], "width"),
+        (["generate", "--model", "{story}", "fox", "--sample", "--top-p", "2"], "top_p"),
+        (["evaluate", "--model", "{tiny}", "--pairs", "/nowhere.tsv"], "nowhere.tsv"),
+        (["train", "--recipe", "nothing", "--data", "x", "--out", "y"], "no recipe 'nothing'"),
+    ],
+)
+def test_a_mistake_gets_a_message_and_status_1(
+    folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"{tiny}": str(folder), "{story}": str(folder.with_name("story"))}
+    assert main([names.get(a, a) for a in arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert message in error
+
+
+def test_train_makes_a_checkpoint_that_translates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS * 8), encoding="utf-8")
+    recipe = tmp_path / "tiny.toml"
+    recipe.write_text(
+        "[model]\nvocab_size = 60\nd_model = 16\nn_layers = 1\nn_heads = 2\nd_ff = 16\n"
+        "[training]\nepochs = 2\nmax_tokens = 64\nwarmup = 5\n"
+    )
+    out = tmp_path / "run"
+    arguments = ["train", "--recipe", str(recipe), "--data", str(data), "--valid", str(data)]
+    assert main([*arguments, "--out", str(out)]) == 1
+    needed = capsys.readouterr().err.split("set model.vocab_size=")[1].strip()
+    settings = ["--set", f"model.vocab_size={needed}", "--set", "training.learning_rate=1e-3"]
+    assert main([*arguments, "--out", str(out), *settings]) == 0
+    rows = [json.loads(row) for row in capsys.readouterr().out.splitlines() if row[0] == "{"]
+    assert [row["epoch"] for row in rows] == [1, 2]
+    assert all("bleu" in row and "valid_loss" in row for row in rows)
+    assert main(["translate", "--model", str(out / "checkpoint"), "the fox"]) == 0
+
+
+def test_every_recipe_that_ships_can_be_built() -> None:
+    assert "en-zh" in recipe_names()
+    for name in recipe_names():
+        assert build_model(read_recipe(name, []).model)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("model.colour=1", "unknown fields colour"),
+        ("model.n_heads=7", "d_model is 256"),
+        ("training.epochs=0", "epochs is 0"),
+        ("model.norm=layernorm", "not TOML"),
+        ("garden.size=1", "unknown tables"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(change: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_recipe("en-zh", [change])

@@ -1,0 +1,93 @@
+"""The tokenizer: what goes in comes out, and what is shown is readable in both scripts."""
+
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.tokenizer import SPECIAL_TOKENS, Tokenizer
+
+ENGLISH = ["The quick brown fox jumps over the lazy dog.", "Don't pay 250 dollars, Tom!"]
+CHINESE = ["我喜欢你。", "你好吗？我很好，谢谢。", "他们喜欢这只狗。"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train((ENGLISH + CHINESE) * 3, vocab_size=200)
+
+
+def test_texts_of_the_corpus_come_back(tokenizer: Tokenizer) -> None:
+    for text in ENGLISH + CHINESE:
+        ids = tokenizer.encode(text)
+        assert tokenizer.unk_id not in ids
+        assert tokenizer.decode(ids) == text
+
+
+def test_a_word_is_the_same_token_at_the_start_and_in_the_middle(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode("fox") == tokenizer.encode("the fox")[-len(tokenizer.encode("fox")) :]
+
+
+def test_white_space_at_the_ends_and_in_runs_does_not_count(tokenizer: Tokenizer) -> None:
+    assert tokenizer.encode("  the \n fox ") == tokenizer.encode("the fox")
+
+
+def test_digits_stand_alone(tokenizer: Tokenizer) -> None:
+    assert tokenizer.str_tokens(tokenizer.encode("250")) == ["2", "5", "0"]
+
+
+def test_special_tokens_typed_by_a_user_are_text(tokenizer: Tokenizer) -> None:
+    special = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id}
+    for token in SPECIAL_TOKENS:
+        assert not special & set(tokenizer.encode(f"the {token} dog"))
+
+
+def test_special_tokens_are_shown_but_not_decoded(tokenizer: Tokenizer) -> None:
+    ids = [tokenizer.bos_id, *tokenizer.encode("我喜欢"), tokenizer.eos_id, tokenizer.pad_id]
+    shown = tokenizer.str_tokens(ids)
+    assert (shown[0], *shown[-2:]) == ("<s>", "</s>", "<pad>")
+    assert "".join(shown[1:-2]) == "我喜欢"
+    assert tokenizer.decode(ids) == "我喜欢"
+
+
+def test_a_piece_inside_a_word_is_marked_and_a_chinese_one_is_not(tokenizer: Tokenizer) -> None:
+    shown = tokenizer.str_tokens(tokenizer.encode("foxdog"))
+    assert len(shown) > 1
+    assert not shown[0].startswith("·")
+    assert all(s.startswith("·") for s in shown[1:])
+    assert not any("·" in s for s in tokenizer.str_tokens(tokenizer.encode("你好吗我很好")))
+
+
+def test_unknown_characters_are_named_once_each(tokenizer: Tokenizer) -> None:
+    assert tokenizer.unknown("我 😀 fox 😀 龘") == ["😀", "龘"]
+    assert tokenizer.unk_id in tokenizer.encode("😀")
+
+
+@given(st.text(max_size=40))
+@settings(max_examples=200, deadline=None)
+def test_any_text_can_be_encoded_and_shown(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    shown = tokenizer.str_tokens(ids)
+    assert len(shown) == len(ids)
+    assert all(s and "�" not in s for s in shown if "�" not in text)
+    assert tokenizer.encode_batch([text]) == [ids]
+    if not tokenizer.unknown(unicodedata.normalize("NFC", text)):
+        # Blanks apart, nothing is lost.
+        kept = "".join(unicodedata.normalize("NFC", text).split())
+        assert "".join(tokenizer.decode(ids).split()) == kept
+
+
+def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path / "tokenizer.json")
+    loaded = Tokenizer.load(tmp_path / "tokenizer.json")
+    for text in [*ENGLISH, *CHINESE, "</s>", "  odd\tblanks "]:
+        assert loaded.encode(text) == tokenizer.encode(text)
+    assert loaded.vocab_size == tokenizer.vocab_size
+
+
+@pytest.mark.parametrize("content", ["", "{}", "not json", '{"version": "1.0"}'])
+def test_a_file_that_is_no_tokenizer_is_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match="not a usable tokenizer"):
+        Tokenizer.load(tmp_path / "tokenizer.json")

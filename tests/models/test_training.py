@@ -1,0 +1,242 @@
+"""The training loop: it learns, it repeats itself, and a kill at any moment loses nothing."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from models.checkpoint import CheckpointError
+from models.config import ModelConfig
+from models.decoding import Greedy, best, decode
+from models.training.data import Example, pad
+from models.training.loop import (
+    SNAPSHOTS,
+    STATE,
+    Trainer,
+    TrainingConfig,
+    average_snapshots,
+    best_epochs,
+    learning_rate,
+    mean_loss,
+)
+from models.training.tasks import solve, task_examples
+from models.transformer import Model, build_model
+
+CONFIG = ModelConfig(
+    vocab_size=12, d_model=24, n_layers=1, n_heads=4, d_ff=40, dropout=0.1, positions="rotary"
+)
+SETTINGS = TrainingConfig(
+    epochs=2, max_tokens=50, warmup=10, learning_rate=3e-3, precision="float32", average=2
+)
+EXAMPLES = task_examples("reverse", CONFIG, 120, (2, 6), seed=0)
+VALID = task_examples("reverse", CONFIG, 20, (2, 6), seed=1)
+
+
+def trainer(folder: Path, settings: TrainingConfig = SETTINGS) -> Trainer:
+    torch.manual_seed(settings.seed)
+    return Trainer(build_model(CONFIG), EXAMPLES, VALID, settings, folder)
+
+
+def weights(model: Model) -> dict[str, torch.Tensor]:
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def without_times(curve: list[dict[str, float]]) -> list[dict[str, float]]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in curve]
+
+
+def test_the_same_seed_is_the_same_run_and_another_is_not(tmp_path: Path) -> None:
+    first, second = trainer(tmp_path / "a"), trainer(tmp_path / "b")
+    other = trainer(tmp_path / "c", dataclasses.replace(SETTINGS, seed=2))
+    curves = [without_times(t.run().curve) for t in (first, second, other)]
+    assert curves[0] == curves[1]
+    assert same(weights(first.model), weights(second.model))
+    assert curves[0] != curves[2]
+
+
+@pytest.mark.parametrize("stop_after", [1, 7, 20])
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, stop_after: int) -> None:
+    whole = trainer(tmp_path / "whole")
+    expected = without_times(whole.run().curve)
+    assert whole.total_steps > 20
+
+    steps = iter(range(10**6))
+    trainer(tmp_path / "parts").run(stop=lambda: next(steps) >= stop_after)
+    resumed = trainer(tmp_path / "parts")
+    assert resumed.progress.step == stop_after
+    assert without_times(resumed.run().curve) == expected
+    assert same(weights(resumed.model), weights(whole.model))
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    """SIGKILL while the state is being written again and again; then resume."""
+    script = f"""
+import dataclasses, sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+import torch
+torch.set_num_threads(1)
+import importlib.util
+spec = importlib.util.spec_from_file_location("training", {__file__!r})
+module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)
+settings = dataclasses.replace(module.SETTINGS, save_seconds=1e-6)
+from pathlib import Path
+run = module.trainer(Path(sys.argv[1]), settings)
+print("ready", flush=True)
+run.run()
+"""
+    folder = tmp_path / "killed"
+    for _ in range(2):  # the second life gets a little further
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        seen = (folder / STATE).stat().st_mtime_ns if (folder / STATE).exists() else 0
+        while process.poll() is None:
+            now = (folder / STATE).stat().st_mtime_ns if (folder / STATE).exists() else 0
+            if now != seen:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+        process.wait()
+        process.stdout.close()
+    whole = trainer(tmp_path / "whole")
+    expected = without_times(whole.run().curve)
+    resumed = trainer(folder)
+    assert resumed.progress.step > 0
+    assert without_times(resumed.run().curve) == expected
+    assert same(weights(resumed.model), weights(whole.model))
+
+
+def test_a_folder_with_another_run_is_refused(tmp_path: Path) -> None:
+    steps = iter(range(10))
+    trainer(tmp_path).run(stop=lambda: next(steps) >= 2)
+    with pytest.raises(ValueError, match=r"learning_rate = 0\.003, not 0\.01"):
+        trainer(tmp_path, dataclasses.replace(SETTINGS, learning_rate=0.01))
+
+
+def test_snapshots_are_kept_for_the_best_epochs_and_averaged(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, epochs=4)
+    run = trainer(tmp_path, settings)
+    curve = run.run().curve
+    kept = sorted((tmp_path / SNAPSHOTS).glob("*.safetensors"))
+    best_two = best_epochs(curve, 2)
+    assert [path.stem for path in kept] == [f"epoch-{epoch:03d}" for epoch in best_two]
+    average_snapshots(run.model, kept)
+    stored = [load_file(path) for path in kept]
+    for name, parameter in run.model.named_parameters():
+        mean = (stored[0][name].double() + stored[1][name].double()) / 2
+        torch.testing.assert_close(parameter.detach(), mean.float())
+
+
+def test_the_best_epochs_are_chosen_by_bleu_then_by_loss() -> None:
+    rows = [(1, 3.0, 5.0), (2, 2.0, 9.0), (3, 1.0, 7.0), (4, 1.5, 9.0)]
+    curve = [{"epoch": e, "valid_loss": loss, "bleu": bleu} for e, loss, bleu in rows]
+    assert best_epochs(curve, 2) == [2, 4]
+    assert best_epochs(curve, 1) == [4]
+    assert best_epochs([{"epoch": e, "valid_loss": loss} for e, loss, _ in rows], 2) == [3, 4]
+    assert best_epochs([{"epoch": e} for e, _, _ in rows], 2) == [3, 4]
+
+
+def test_no_or_foreign_snapshots_are_refused(tmp_path: Path) -> None:
+    model = build_model(CONFIG)
+    with pytest.raises(ValueError, match="no snapshot"):
+        average_snapshots(model, [])
+    (tmp_path / "x.safetensors").write_bytes(b"no")
+    with pytest.raises(CheckpointError):
+        average_snapshots(model, [tmp_path / "x.safetensors"])
+
+
+def test_learning_rate_by_hand() -> None:
+    root = TrainingConfig(warmup=4, learning_rate=1.0)
+    assert [learning_rate(s, 100, root) for s in (0, 1, 3)] == [0.25, 0.5, 1.0]
+    assert learning_rate(15, 100, root) == pytest.approx(0.5)  # sqrt(4 / 16)
+    cosine = TrainingConfig(warmup=4, learning_rate=1.0, schedule="cosine")
+    assert learning_rate(54, 104, cosine) == pytest.approx(0.5)
+    assert learning_rate(104, 104, cosine) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("field", ["epochs", "max_tokens", "learning_rate", "clip", "warmup"])
+def test_impossible_settings_are_named(field: str) -> None:
+    with pytest.raises(ValueError, match=f"{field} is 0"):
+        TrainingConfig(**{field: 0})  # type: ignore[arg-type]
+
+
+def test_mean_loss_does_not_depend_on_batching_or_leave_the_mode_changed() -> None:
+    model = build_model(CONFIG)
+    assert mean_loss(model, EXAMPLES, 40) == pytest.approx(mean_loss(model, EXAMPLES, 400), 1e-5)
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"), [("copy", (7, 5, 9)), ("reverse", (9, 5, 7)), ("sort", (5, 7, 9))]
+)
+def test_tasks_by_hand(task: str, expected: tuple[int, ...]) -> None:
+    assert solve(task, (7, 5, 9)) == expected  # type: ignore[arg-type]
+    one = task_examples(task, CONFIG, 1, (3, 3), seed=1)[0]  # type: ignore[arg-type]
+    assert one.tgt == solve(task, one.src)  # type: ignore[arg-type]
+
+
+def test_a_language_models_task_is_one_row(tiny_config: Callable[..., ModelConfig]) -> None:
+    config = tiny_config(family="decoder-only")
+    [example] = task_examples("reverse", config, 1, (3, 3), seed=1)
+    assert example.src == ()
+    assert example.tgt[3] == config.eos_id
+    assert example.tgt[4:] == example.tgt[2::-1]
+
+
+def test_an_unknown_task_and_a_small_vocabulary_are_refused(
+    tiny_config: Callable[..., ModelConfig],
+) -> None:
+    with pytest.raises(ValueError, match="no task 'shuffle'"):
+        solve("shuffle", (1,))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="vocab_size is 5"):
+        task_examples("copy", tiny_config(vocab_size=5), 1, (1, 2), seed=0)
+
+
+def test_it_learns_to_reverse_and_generates_what_it_learnt(tmp_path: Path) -> None:
+    config = dataclasses.replace(
+        CONFIG,
+        d_model=32,
+        dropout=0.0,
+        positions="sinusoidal",
+        norm_placement="pre",
+        final_norm=True,
+    )
+    settings = dataclasses.replace(
+        SETTINGS, epochs=12, max_tokens=300, warmup=30, learning_rate=1e-2, schedule="cosine"
+    )
+    torch.manual_seed(0)
+    examples = task_examples("reverse", config, 1500, (2, 5), seed=0)
+    run = Trainer(build_model(config), examples, [], settings, tmp_path)
+    curve = run.run().curve
+    assert curve[-1]["loss"] < curve[0]["loss"] / 2
+    model = run.model.eval()
+    unseen: list[Example] = task_examples("reverse", config, 50, (2, 5), seed=2)
+    src, src_valid = pad([(*e.src, config.eos_id) for e in unseen], config.pad_id)
+    written = best(decode(model, src, Greedy(), 10, src_valid=src_valid))
+    right = sum(h.tokens == (*e.tgt, config.eos_id) for h, e in zip(written, unseen, strict=True))
+    assert right >= 35  # by chance: none
+
+
+def test_the_state_says_what_it_is(tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    trainer(tmp_path).run()
+    with safe_open(tmp_path / STATE, framework="pt") as file:
+        about = file.metadata()
+    assert json.loads(about["run"])["model"]["d_model"] == CONFIG.d_model
+    assert json.loads(about["progress"])["epoch"] == SETTINGS.epochs
