@@ -62,7 +62,7 @@ def test_scores_are_sacrebleus_against_all_references(
 
 
 def test_chinese_is_told_from_english() -> None:
-    assert scores.is_chinese(["他说 hi。"])
+    assert scores.is_chinese(["他们说 hi。"])
     assert not scores.is_chinese(["He said 嗨."])
 
 
