@@ -1,0 +1,139 @@
+"""The golden list: every hook point of each family, by name and in order.
+
+These names are an interface: pages, checkpoints' cards and notebooks use them. A change here is a
+change of that interface.
+"""
+
+import pytest
+
+from models.hooks import AttentionSite, hook_names
+
+ATTENTION = ("hook_q", "hook_k", "hook_v", "hook_scores", "hook_mask", "hook_pattern", "hook_z")
+
+DECODER_ONLY = """
+blocks.0.attn.hook_q
+blocks.0.attn.hook_k
+blocks.0.attn.hook_v
+blocks.0.attn.hook_scores
+blocks.0.attn.hook_mask
+blocks.0.attn.hook_pattern
+blocks.0.attn.hook_z
+blocks.0.ffn.hook_pre
+blocks.0.ffn.hook_gate
+blocks.0.ffn.hook_post
+blocks.0.hook_resid_pre
+blocks.0.hook_attn_out
+blocks.0.hook_resid_mid
+blocks.0.hook_ffn_out
+blocks.0.hook_resid_post
+hook_embed
+hook_pos_embed
+hook_resid_final
+hook_logits
+"""
+
+ENCODER_DECODER = """
+encoder.blocks.0.attn.hook_q
+encoder.blocks.0.attn.hook_k
+encoder.blocks.0.attn.hook_v
+encoder.blocks.0.attn.hook_scores
+encoder.blocks.0.attn.hook_mask
+encoder.blocks.0.attn.hook_pattern
+encoder.blocks.0.attn.hook_z
+encoder.blocks.0.ffn.hook_pre
+encoder.blocks.0.ffn.hook_post
+encoder.blocks.0.hook_resid_pre
+encoder.blocks.0.hook_attn_out
+encoder.blocks.0.hook_resid_mid
+encoder.blocks.0.hook_ffn_out
+encoder.blocks.0.hook_resid_post
+encoder.hook_embed
+encoder.hook_pos_embed
+encoder.hook_resid_final
+decoder.blocks.0.attn.hook_q
+decoder.blocks.0.attn.hook_k
+decoder.blocks.0.attn.hook_v
+decoder.blocks.0.attn.hook_scores
+decoder.blocks.0.attn.hook_mask
+decoder.blocks.0.attn.hook_pattern
+decoder.blocks.0.attn.hook_z
+decoder.blocks.0.cross_attn.hook_q
+decoder.blocks.0.cross_attn.hook_k
+decoder.blocks.0.cross_attn.hook_v
+decoder.blocks.0.cross_attn.hook_scores
+decoder.blocks.0.cross_attn.hook_mask
+decoder.blocks.0.cross_attn.hook_pattern
+decoder.blocks.0.cross_attn.hook_z
+decoder.blocks.0.ffn.hook_pre
+decoder.blocks.0.ffn.hook_post
+decoder.blocks.0.hook_resid_pre
+decoder.blocks.0.hook_attn_out
+decoder.blocks.0.hook_resid_mid
+decoder.blocks.0.hook_cross_attn_out
+decoder.blocks.0.hook_resid_mid_cross
+decoder.blocks.0.hook_ffn_out
+decoder.blocks.0.hook_resid_post
+decoder.hook_embed
+decoder.hook_pos_embed
+decoder.hook_resid_final
+hook_logits
+"""
+
+GOLDEN = {
+    "decoder-only": (DECODER_ONLY, "swiglu"),
+    "encoder-decoder": (ENCODER_DECODER, "relu"),
+}
+
+
+@pytest.mark.parametrize("family", GOLDEN)
+def test_the_hook_points_of_a_one_layer_model(family, tiny_model):
+    golden, ffn = GOLDEN[family]
+    model = tiny_model(family=family, ffn=ffn, n_layers=1, n_encoder_layers=1)
+    assert list(hook_names(model)) == golden.split()
+
+
+@pytest.mark.parametrize("family", GOLDEN)
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_every_hook_point_fires_where_it_has_something_to_show(
+    family, positions, tiny_model, run_model, random_tokens, record
+):
+    model = tiny_model(family=family, positions=positions)
+    src, tgt = random_tokens(3, 7), random_tokens(3, 5)
+    seen = record(lambda: run_model(model, src, tgt), lambda name: True)
+    silent = set(hook_names(model)) - set(seen)
+    if positions == "sinusoidal":
+        assert silent == set()
+    else:  # rotary adds nothing to the embedding
+        stacks = ("",) if family == "decoder-only" else ("encoder.", "decoder.")
+        assert silent == {f"{stack}hook_pos_embed" for stack in stacks}
+
+
+def test_sites_of_the_encoder_decoder(tiny_model):
+    sites = tiny_model().attention_sites()
+    rows = [(s.name, s.stack, s.layer, s.kind, s.query_stream, s.key_stream) for s in sites]
+    assert rows == [
+        ("encoder.blocks.0.attn", "encoder", 0, "self", "src", "src"),
+        ("encoder.blocks.1.attn", "encoder", 1, "self", "src", "src"),
+        ("encoder.blocks.2.attn", "encoder", 2, "self", "src", "src"),
+        ("decoder.blocks.0.attn", "decoder", 0, "self", "tgt", "tgt"),
+        ("decoder.blocks.1.attn", "decoder", 1, "self", "tgt", "tgt"),
+        ("decoder.blocks.0.cross_attn", "decoder", 0, "cross", "tgt", "src"),
+        ("decoder.blocks.1.cross_attn", "decoder", 1, "cross", "tgt", "src"),
+    ]
+
+
+def test_sites_of_decoder_only(tiny_model):
+    assert tiny_model(family="decoder-only").attention_sites() == (
+        AttentionSite("blocks.0.attn", "decoder", 0, "self", "tgt", "tgt", n_heads=4),
+        AttentionSite("blocks.1.attn", "decoder", 1, "self", "tgt", "tgt", n_heads=4),
+    )
+
+
+@pytest.mark.parametrize("family", GOLDEN)
+def test_sites_lead_to_their_hook_points(family, tiny_model):
+    model = tiny_model(family=family)
+    names = set(hook_names(model))
+    for site in model.attention_sites():
+        assert {site.hook(name.removeprefix("hook_")) for name in ATTENTION} <= names
+    patterns = {name for name in names if name.endswith("hook_pattern")}
+    assert patterns == {site.hook("pattern") for site in model.attention_sites()}

@@ -1,0 +1,304 @@
+"""Whole sublayers, blocks and models against torch's own, with copied weights.
+
+torch's modules speak another language of masks: True = blocked, True = ignore. The two functions
+`blocked` below are the only place where it is translated.
+"""
+
+import pytest
+import torch
+from torch import nn
+
+from models.attention import Attention
+from models.blocks import DecoderBlock, EncoderBlock
+from models.hooks import Record, name_hook_points, visiting
+from models.masks import causal_mask, cross_mask, decoder_mask, encoder_mask, padding_mask
+
+B, T, S, H, D_MODEL, D_FF = 3, 5, 7, 4, 24, 20
+SRC_VALID = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0]]) == 1
+TGT_VALID = torch.tensor([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]]) == 1
+PLACEMENT = {True: "pre", False: "post"}
+
+
+def blocked(mask):
+    """Ours (True = may attend) to torch's (True = blocked, or True = ignore this key)."""
+    return ~mask
+
+
+def blocked_per_head(mask):
+    """[batch, head | 1, query, key] to torch's [batch * head, query, key], True = blocked."""
+    return ~mask.expand(B, H, *mask.shape[2:]).reshape(B * H, *mask.shape[2:])
+
+
+def copy_linear(ours, theirs):
+    ours.load_state_dict(theirs.state_dict())
+
+
+def copy_attention(ours: Attention, theirs: nn.MultiheadAttention):
+    for projection, weight in zip("qkv", theirs.in_proj_weight.chunk(3), strict=True):
+        getattr(ours, f"w_{projection}").weight.data.copy_(weight)
+    if theirs.in_proj_bias is not None:
+        for projection, bias in zip("qkv", theirs.in_proj_bias.chunk(3), strict=True):
+            getattr(ours, f"w_{projection}").bias.data.copy_(bias)
+    copy_linear(ours.w_o, theirs.out_proj)
+
+
+def copy_block(ours: EncoderBlock | DecoderBlock, theirs):
+    copy_attention(ours.attn, theirs.self_attn)
+    copy_linear(ours.ffn.w_up, theirs.linear1)
+    copy_linear(ours.ffn.w_down, theirs.linear2)
+    norms = [ours.attn_norm, ours.ffn_norm]
+    if isinstance(ours, DecoderBlock):
+        copy_attention(ours.cross_attn, theirs.multihead_attn)
+        norms.insert(1, ours.cross_attn_norm)
+    for number, norm in enumerate(norms, start=1):
+        copy_linear(norm, getattr(theirs, f"norm{number}"))
+
+
+def close(ours, theirs, atol=1e-12):
+    assert ours.shape == theirs.shape
+    torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
+
+
+# nn.MultiheadAttention
+
+
+def attention_pair(scatter, bias=True):
+    theirs = scatter(nn.MultiheadAttention(D_MODEL, H, bias=bias, batch_first=True))
+    ours = Attention(D_MODEL, H, bias=bias)
+    copy_attention(ours, theirs)
+    name_hook_points(ours)
+    return ours.double().eval(), theirs.double().eval()
+
+
+def pattern_of(ours, *args, **kwargs):
+    record = Record(lambda name: name == "hook_pattern")
+    with visiting(record):
+        out = ours(*args, **kwargs)
+    return out, record.activations["hook_pattern"]
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("looked_at", [True, False], ids=["explicit", "fused"])
+def test_self_attention_is_multihead_attention(bias, looked_at, scatter):
+    ours, theirs = attention_pair(scatter, bias)
+    x = torch.randn(B, T, D_MODEL).double()
+    mask = causal_mask(T)
+    expected, weights = theirs(
+        x, x, x, attn_mask=blocked(mask), need_weights=True, average_attn_weights=False
+    )
+    if looked_at:
+        out, pattern = pattern_of(ours, x, mask=mask)
+        close(pattern, weights)
+    else:
+        out = ours(x, mask=mask)
+    close(out, expected)
+
+
+@pytest.mark.parametrize("looked_at", [True, False], ids=["explicit", "fused"])
+def test_cross_attention_is_multihead_attention(looked_at, scatter):
+    ours, theirs = attention_pair(scatter)
+    x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
+    expected, weights = theirs(
+        x,
+        memory,
+        memory,
+        key_padding_mask=blocked(SRC_VALID),
+        need_weights=True,
+        average_attn_weights=False,
+    )
+    assert weights.shape == (B, H, T, S)
+    mask = padding_mask(SRC_VALID)
+    if looked_at:
+        out, pattern = pattern_of(ours, x, memory, mask=mask)
+        close(pattern, weights)
+    else:
+        out = ours(x, memory, mask=mask)
+    close(out, expected)
+
+
+def test_a_mask_of_its_own_for_each_head_and_sentence(scatter):
+    ours, theirs = attention_pair(scatter)
+    x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
+    mask = torch.rand(B, H, T, S) < 0.5
+    mask[..., 0] = True  # torch gives NaN for a row with nothing allowed; ours has its own test
+    expected, weights = theirs(
+        x, memory, memory, attn_mask=blocked_per_head(mask), average_attn_weights=False
+    )
+    out, pattern = pattern_of(ours, x, memory, mask=mask)
+    close(pattern, weights)
+    close(out, expected)
+
+
+def test_attention_gradients_are_multihead_attentions(scatter):
+    ours, theirs = attention_pair(scatter)
+    x = torch.randn(B, T, D_MODEL).double()
+    mine, other = x.clone().requires_grad_(), x.clone().requires_grad_()
+    ours(mine, mask=causal_mask(T)).pow(2).sum().backward()
+    out, _ = theirs(other, other, other, attn_mask=blocked(causal_mask(T)))
+    out.pow(2).sum().backward()
+    close(mine.grad, other.grad)
+    stacked = torch.cat([getattr(ours, f"w_{name}").weight.grad for name in "qkv"])
+    close(stacked, theirs.in_proj_weight.grad)
+    close(ours.w_o.bias.grad, theirs.out_proj.bias.grad)
+
+
+# nn.TransformerEncoderLayer, nn.TransformerDecoderLayer
+
+
+LAYER = {"d_model": D_MODEL, "nhead": H, "dim_feedforward": D_FF, "batch_first": True}
+
+
+@pytest.mark.parametrize("norm_first", [True, False], ids=PLACEMENT.get)
+@pytest.mark.parametrize("ffn", ["relu", "gelu"])
+@pytest.mark.parametrize("training", [True, False])
+def test_an_encoder_block_is_an_encoder_layer(norm_first, ffn, training, tiny_config, scatter):
+    theirs = nn.TransformerEncoderLayer(
+        **LAYER, dropout=0.0, activation=ffn, norm_first=norm_first, layer_norm_eps=1e-3
+    )
+    config = tiny_config(norm_placement=PLACEMENT[norm_first], ffn=ffn, norm_eps=1e-3)
+    ours = EncoderBlock(config)
+    copy_block(ours, scatter(theirs))
+    ours, theirs = ours.double().train(training), theirs.double().train(training)
+    x = torch.randn(B, S, D_MODEL).double()
+    expected = theirs(x, src_key_padding_mask=blocked(SRC_VALID))
+    out = ours(x, mask=encoder_mask(SRC_VALID))
+    # In eval mode torch's fast path packs the sentences and leaves 0 at the padding.
+    close(out[SRC_VALID], expected[SRC_VALID])
+
+
+@pytest.mark.parametrize("norm_first", [True, False], ids=PLACEMENT.get)
+@pytest.mark.parametrize("ffn", ["relu", "gelu"])
+def test_a_decoder_block_is_a_decoder_layer(norm_first, ffn, tiny_config, scatter):
+    theirs = nn.TransformerDecoderLayer(
+        **LAYER, dropout=0.0, activation=ffn, norm_first=norm_first, layer_norm_eps=1e-3
+    )
+    config = tiny_config(norm_placement=PLACEMENT[norm_first], ffn=ffn, norm_eps=1e-3)
+    ours = DecoderBlock(config)
+    copy_block(ours, scatter(theirs))
+    ours, theirs = ours.double().eval(), theirs.double().eval()
+    x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()
+    expected = theirs(
+        x,
+        memory,
+        tgt_mask=blocked(causal_mask(T)),
+        tgt_key_padding_mask=blocked(TGT_VALID),
+        memory_key_padding_mask=blocked(SRC_VALID),
+    )
+    out = ours(x, memory, mask=decoder_mask(TGT_VALID), cross_mask=cross_mask(TGT_VALID, SRC_VALID))
+    close(out, expected)
+
+
+# nn.Transformer
+
+
+def transformer_pair(tiny_model, scatter, norm_first, ffn="relu", **changes):
+    ours = tiny_model(
+        norm_placement=PLACEMENT[norm_first],
+        ffn=ffn,
+        final_norm=True,  # torch ends both stacks with a norm, post-norm or not
+        **changes,
+    )
+    theirs = nn.Transformer(
+        D_MODEL,
+        H,
+        num_encoder_layers=3,
+        num_decoder_layers=2,
+        dim_feedforward=D_FF,
+        dropout=0.0,
+        activation=ffn,
+        batch_first=True,
+        norm_first=norm_first,
+    )
+    theirs = scatter(theirs).double()
+    for stack in ("encoder", "decoder"):
+        mine, other = getattr(ours, stack), getattr(theirs, stack)
+        for block, layer in zip(mine.blocks, other.layers, strict=True):
+            copy_block(block, layer)
+        copy_linear(mine.final_norm, other.norm)
+    # In train mode (dropout 0) torch does not take the fast path, which would blank the padding.
+    return ours.double(), theirs.train()
+
+
+def torch_logits(ours, theirs, src, tgt, src_valid, tgt_valid):
+    """Our embeddings and unembedding around torch's two stacks."""
+    embedded_src, _ = ours.encoder.embed_tokens(src, src_valid)
+    embedded_tgt, _ = ours.decoder.embed_tokens(tgt, tgt_valid)
+    hidden = theirs(
+        embedded_src,
+        embedded_tgt,
+        tgt_mask=blocked(causal_mask(T)),
+        src_key_padding_mask=None if src_valid is None else blocked(src_valid),
+        tgt_key_padding_mask=None if tgt_valid is None else blocked(tgt_valid),
+        memory_key_padding_mask=None if src_valid is None else blocked(src_valid),
+    )
+    return ours.unembed(hidden)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
+@pytest.mark.parametrize("norm_first", [True, False], ids=PLACEMENT.get)
+@pytest.mark.parametrize("ffn", ["relu", "gelu"])
+@pytest.mark.parametrize("padded", [True, False])
+@pytest.mark.parametrize("looked_at", [True, False], ids=["explicit", "fused"])
+def test_the_encoder_decoder_is_torchs_transformer(
+    norm_first, ffn, padded, looked_at, tiny_model, scatter, random_tokens
+):
+    ours, theirs = transformer_pair(tiny_model, scatter, norm_first, ffn)
+    src, tgt = random_tokens(B, S), random_tokens(B, T)
+    src_valid, tgt_valid = (SRC_VALID, TGT_VALID) if padded else (None, None)
+    expected = torch_logits(ours, theirs, src, tgt, src_valid, tgt_valid)
+    if looked_at:
+        with visiting(Record(lambda name: "pattern" in name)):
+            logits = ours(src, tgt, src_valid, tgt_valid)
+    else:
+        logits = ours(src, tgt, src_valid, tgt_valid)
+    close(logits, expected, atol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
+@pytest.mark.parametrize("norm_first", [True, False], ids=PLACEMENT.get)
+def test_memory_is_torchs_memory(norm_first, tiny_model, scatter, random_tokens):
+    ours, theirs = transformer_pair(tiny_model, scatter, norm_first)
+    src = random_tokens(B, S)
+    embedded, _ = ours.encoder.embed_tokens(src, SRC_VALID)
+    expected = theirs.encoder(embedded, src_key_padding_mask=blocked(SRC_VALID))
+    close(ours.encode(src, SRC_VALID), expected, atol=1e-11)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
+@pytest.mark.parametrize("norm_first", [True, False], ids=PLACEMENT.get)
+def test_gradients_are_torchs_gradients(norm_first, tiny_model, scatter, random_tokens):
+    ours, theirs = transformer_pair(tiny_model, scatter, norm_first, tie_embeddings=False)
+    src, tgt = random_tokens(B, S), random_tokens(B, T)
+    real = TGT_VALID.reshape(-1)
+    weights = torch.randn(B * T, 23).double()[real]
+
+    def gradients(logits):
+        ours.zero_grad()
+        (logits.reshape(B * T, -1)[real] * weights).sum().backward()
+        return [ours.encoder.embed.weight.grad.clone(), ours.decoder.embed.weight.grad.clone()]
+
+    mine = gradients(ours(src, tgt, SRC_VALID, TGT_VALID))
+    last = ours.encoder.blocks[2].ffn.w_down.weight.grad.clone()
+    others = gradients(torch_logits(ours, theirs, src, tgt, SRC_VALID, TGT_VALID))
+    for a, b in zip(mine, others, strict=True):
+        close(a, b, atol=1e-9)
+    close(last, theirs.encoder.layers[2].linear2.weight.grad, atol=1e-9)
+
+
+@pytest.mark.parametrize("norm_first", [True, False], ids=PLACEMENT.get)
+def test_decoder_only_is_a_causal_encoder_stack(norm_first, tiny_model, scatter, random_tokens):
+    ours = tiny_model(
+        family="decoder-only", norm_placement=PLACEMENT[norm_first], final_norm=True, ffn="gelu"
+    )
+    layers = [
+        nn.TransformerEncoderLayer(**LAYER, dropout=0.0, activation="gelu", norm_first=norm_first)
+        for _ in range(2)
+    ]
+    for block, layer in zip(ours.blocks, layers, strict=True):
+        copy_block(block, scatter(layer).double())
+    ours = ours.double()
+    tgt = random_tokens(B, T)
+    x, _ = ours.embed_tokens(tgt, TGT_VALID)
+    for layer in layers:
+        x = layer(x, src_mask=blocked(causal_mask(T)), src_key_padding_mask=blocked(TGT_VALID))
+    close(ours(tgt, TGT_VALID), ours.unembed(ours.final_norm(x)), atol=1e-11)

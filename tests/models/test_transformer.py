@@ -1,0 +1,318 @@
+"""The two families: what adds up, what is shared, how it starts, what it refuses."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from models.cache import KVCache
+from models.config import ModelConfig
+from models.hooks import Edits, Record, visiting
+from models.positions import POSITIONS, sinusoidal_table
+from models.transformer import FAMILIES, DecoderOnly, EncoderDecoder, build_model
+
+B, T, S, H, V, D_MODEL = 3, 5, 7, 4, 23, 24
+STACKS = {"encoder-decoder": ("encoder.", "decoder."), "decoder-only": ("",)}
+
+
+def everything(name):
+    return True
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request):
+    return request.param
+
+
+@pytest.fixture
+def streams(random_tokens):
+    return random_tokens(B, S), random_tokens(B, T)
+
+
+def test_build_model_builds_the_family(tiny_config):
+    assert isinstance(build_model(tiny_config()), EncoderDecoder)
+    assert isinstance(build_model(tiny_config(family="decoder-only")), DecoderOnly)
+
+
+# Sum to the whole
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize("n_kv_heads", [2, None])
+def test_heads_add_up_to_attn_out(
+    family, placement, n_kv_heads, streams, tiny_model, run_model, record
+):
+    model = tiny_model(family=family, norm_placement=placement, n_kv_heads=n_kv_heads)
+    seen = record(lambda: run_model(model, *streams), everything)
+    for site in model.attention_sites():
+        w_o = model.get_submodule(site.name).w_o
+        z = seen[site.hook("z")]
+        heads = w_o.weight.unflatten(1, (H, -1))  # [d_model, head, d_head]
+        parts = torch.einsum("bhqd,mhd->bhqm", z, heads)
+        block, sublayer = site.name.rsplit(".", 1)
+        whole = seen[f"{block}.hook_{sublayer}_out"]
+        torch.testing.assert_close(parts.sum(1) + w_o.bias, whole, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("placement", ["pre", "sublayer"])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_residual_pieces_add_up_to_resid_final(
+    family, placement, positions, streams, tiny_model, run_model, record
+):
+    model = tiny_model(family=family, norm_placement=placement, positions=positions)
+    seen = record(lambda: run_model(model, *streams), everything)
+    for stack in STACKS[family]:
+        pieces = [
+            tensor
+            for name, tensor in seen.items()
+            if name.startswith(f"{stack}blocks.") and name.endswith("_out")
+        ]
+        assert len(pieces) == {"encoder.": 6, "decoder.": 6, "": 4}[stack]
+        pieces.append(seen[f"{stack}hook_embed"])
+        if f"{stack}hook_pos_embed" in seen:
+            pieces.append(seen[f"{stack}hook_pos_embed"])
+        torch.testing.assert_close(
+            sum(pieces), seen[f"{stack}hook_resid_final"], atol=1e-12, rtol=0
+        )
+
+
+def test_each_block_starts_where_the_last_one_ended(family, streams, tiny_model, run_model, record):
+    model = tiny_model(family=family)
+    seen = record(lambda: run_model(model, *streams), everything)
+    for stack in STACKS[family]:
+        layers = 3 if stack == "encoder." else 2
+        for layer in range(1, layers):
+            ended = seen[f"{stack}blocks.{layer - 1}.hook_resid_post"]
+            assert torch.equal(seen[f"{stack}blocks.{layer}.hook_resid_pre"], ended)
+        last = seen[f"{stack}blocks.{layers - 1}.hook_resid_post"]
+        assert torch.equal(seen[f"{stack}hook_resid_final"], last)
+
+
+@pytest.mark.parametrize("final_norm", [True, False])
+def test_logits_are_the_unembedded_last_stream(
+    family, final_norm, streams, tiny_model, run_model, record
+):
+    model = tiny_model(family=family, final_norm=final_norm)
+    seen = record(lambda: run_model(model, *streams), everything)
+    stack = STACKS[family][-1]
+    x = seen[f"{stack}hook_resid_final"]
+    if final_norm:
+        norm = model.get_submodule(f"{stack}final_norm")
+        x = nn.functional.layer_norm(x, (D_MODEL,), norm.weight, norm.bias, 1e-5)
+    torch.testing.assert_close(x @ model.unembed.weight.T, seen["hook_logits"])
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_the_input_is_scaled_embeddings_plus_positions(
+    family, scale, streams, tiny_model, run_model, record
+):
+    model = tiny_model(family=family, scale_embeddings=scale, tie_embeddings=False)
+    seen = record(lambda: run_model(model, *streams), everything)
+    for stack in STACKS[family]:
+        tokens = streams[0] if stack == "encoder." else streams[1]
+        embedding = model.get_submodule(f"{stack}embed").weight[tokens]
+        embedding = embedding * (math.sqrt(D_MODEL) if scale else 1)
+        table = sinusoidal_table(tokens.shape[1], D_MODEL).double()
+        torch.testing.assert_close(seen[f"{stack}hook_embed"], embedding)
+        torch.testing.assert_close(seen[f"{stack}blocks.0.hook_resid_pre"], embedding + table)
+
+
+# One memory
+
+
+def test_the_encoder_runs_once_and_every_decoder_block_reads_it(streams, tiny_model, record):
+    model = tiny_model()
+    src, tgt = streams
+    memory = model.encode(src)
+    seen = record(lambda: model.decode(tgt, memory), everything)
+    assert not any(name.startswith("encoder.") for name in seen)
+    for layer, block in enumerate(model.decoder.blocks):
+        keys = block.cross_attn.w_k(memory).unflatten(2, (H, -1)).transpose(1, 2)
+        torch.testing.assert_close(seen[f"decoder.blocks.{layer}.cross_attn.hook_k"], keys)
+    torch.testing.assert_close(seen["hook_logits"], model(src, tgt))
+
+
+def test_rotary_turns_self_attention_and_not_cross_attention(streams, tiny_model, record):
+    model = tiny_model(positions="rotary")
+    src, tgt = streams
+    seen = record(lambda: model(src, tgt), everything)
+
+    def turned(site):
+        layer = model.get_submodule(site)
+        block = site.rsplit(".", 1)[0]
+        stream = "resid_mid" if site.endswith("cross_attn") else "resid_pre"
+        plain = layer.w_q(seen[f"{block}.hook_{stream}"]).unflatten(2, (H, -1)).transpose(1, 2)
+        return ~torch.isclose(seen[f"{site}.hook_q"], plain).all(-1).all(1)  # [batch, query]
+
+    assert not turned("decoder.blocks.1.cross_attn").any()
+    for site in ("encoder.blocks.1.attn", "decoder.blocks.1.attn"):
+        assert not turned(site)[:, 0].any()  # position 0 is turned by nothing
+        assert turned(site)[:, 1:].all()
+
+
+# Edits
+
+
+def test_one_edited_head_changes_the_output_inside_the_block_only(streams, tiny_model):
+    model = tiny_model()
+    before = model(*streams)
+
+    def without_head_2(z):
+        z = z.clone()
+        z[:, 2] = 0
+        return z
+
+    with visiting(Edits({"decoder.blocks.1.cross_attn.hook_z": without_head_2})):
+        inside = model(*streams)
+    assert (inside - before).abs().max() > 1e-3
+    assert torch.equal(model(*streams), before)
+
+
+def test_opening_the_causal_mask_lets_the_future_in(streams, tiny_model):
+    model = tiny_model()
+    src, tgt = streams
+    edited = tgt.clone()
+    edited[:, -1] = (edited[:, -1] - 4 + 1) % (V - 4) + 4
+    opened = Edits({"decoder.blocks.0.attn.hook_mask": torch.ones_like})
+    with visiting(opened):
+        difference = (model(src, edited) - model(src, tgt)).abs().amax(-1)
+    assert (difference > 1e-6).all()
+
+
+def test_patterns_sum_to_one_in_training_too(family, streams, tiny_model, run_model):
+    model = tiny_model(family=family, dropout=0.5).train()
+    record = Record(lambda name: name.endswith("hook_pattern"))
+    with visiting(record):
+        first = run_model(model, *streams)
+    assert len(record.activations) == len(model.attention_sites())
+    for pattern in record.activations.values():
+        torch.testing.assert_close(pattern.sum(-1), torch.ones(pattern.shape[:-1]).double())
+    assert not torch.equal(first, run_model(model, *streams))
+    model.eval()
+    assert torch.equal(run_model(model, *streams), run_model(model, *streams))
+
+
+# Refusals
+
+
+def test_valid_must_cover_what_is_cached_and_new(tiny_model, random_tokens):
+    model = tiny_model(family="decoder-only")
+    cache = KVCache(n_layers=2)
+    model(random_tokens(B, 3), cache=cache)
+    with pytest.raises(ValueError, match="valid covers 2 positions; 3 cached and 2 new"):
+        model(random_tokens(B, 2), torch.ones(B, 2) == 1, cache)
+
+
+def test_a_source_mask_of_another_length_is_refused(tiny_model, random_tokens):
+    model = tiny_model()
+    # ValueError from the model; TypeError where shapes are checked on the way in.
+    with pytest.raises((ValueError, TypeError), match="src_valid"):
+        model.encode(random_tokens(B, S), torch.ones(B, S + 1) == 1)
+    with pytest.raises((ValueError, TypeError), match="src_valid"):
+        model.decode(
+            random_tokens(B, T), torch.randn(B, S, D_MODEL).double(), torch.ones(B, 1) == 1
+        )
+
+
+def test_more_tokens_than_learned_positions_are_refused(tiny_model, run_model, random_tokens):
+    model = tiny_model(positions="learned", n_ctx=4)
+    with pytest.raises(ValueError, match="only n_ctx = 4 were learned"):
+        run_model(model, random_tokens(1, 5), random_tokens(1, 3))
+
+
+# How a model starts
+
+
+@pytest.fixture(scope="module")
+def wide():
+    torch.manual_seed(0)
+    return build_model(
+        ModelConfig(
+            vocab_size=500,
+            d_model=96,
+            n_layers=1,
+            n_heads=6,
+            n_kv_heads=2,
+            d_ff=160,
+            n_ctx=300,
+            positions="learned",
+            tie_embeddings=False,
+        )
+    )
+
+
+def test_every_matrix_starts_xavier_and_every_bias_at_zero(wide):
+    linears = [(name, m) for name, m in wide.named_modules() if isinstance(m, nn.Linear)]
+    assert len(linears) == 6 + 10 + 1  # encoder block, decoder block, unembedding
+    for name, linear in linears:
+        xavier = math.sqrt(2 / (linear.in_features + linear.out_features))
+        assert linear.weight.std().item() == pytest.approx(xavier, rel=0.05), name
+        assert linear.weight.abs().max().item() <= math.sqrt(3) * xavier, name
+        if name != "unembed":
+            assert (linear.bias == 0).all(), name
+    assert wide.unembed.bias is None
+
+
+def test_projections_start_different_from_each_other(wide):
+    attn = wide.encoder.blocks[0].attn
+    assert not torch.equal(attn.w_k.weight, attn.w_v.weight)
+    assert not torch.equal(attn.w_q.weight, attn.w_o.weight)
+
+
+def test_embeddings_start_at_unit_size_once_scaled(wide):
+    for stack in (wide.encoder, wide.decoder):
+        assert stack.embed.weight.std().item() == pytest.approx(96**-0.5, rel=0.03)
+        assert stack.embed_scale == math.sqrt(96)
+        assert stack.positions.weight.std().item() == pytest.approx(1, rel=0.03)
+
+
+def test_learned_positions_start_as_large_as_unscaled_embeddings(tiny_config):
+    model = build_model(
+        tiny_config(positions="learned", scale_embeddings=False, d_model=96, n_ctx=300)
+    )
+    assert model.encoder.positions.weight.std().item() == pytest.approx(96**-0.5, rel=0.03)
+
+
+def test_a_tied_model_has_one_matrix_counted_once(family, tiny_config):
+    tied = build_model(tiny_config(family=family))
+    untied = build_model(tiny_config(family=family, tie_embeddings=False))
+    stacks = [tied.encoder, tied.decoder] if family == "encoder-decoder" else [tied]
+    storages = {stack.embed.weight.data_ptr() for stack in stacks}
+    storages.add(tied.unembed.weight.data_ptr())
+    assert len(storages) == 1
+    assert tied.unembed.weight is stacks[0].embed.weight
+    tied_count, untied_count = (
+        sum(parameter.numel() for parameter in model.parameters()) for model in (tied, untied)
+    )
+    extra = 2 if family == "encoder-decoder" else 1
+    assert untied_count - tied_count == extra * V * D_MODEL
+
+
+def test_a_tied_embedding_keeps_the_embeddings_spread():
+    model = build_model(ModelConfig(vocab_size=3000, d_model=64, n_layers=1, n_heads=2, d_ff=8))
+    assert model.unembed.weight.std().item() == pytest.approx(64**-0.5, rel=0.02)
+
+
+def test_the_parameter_count_by_hand(tiny_config):
+    model = build_model(tiny_config(final_norm=True))
+    attention = 4 * (24 * 24 + 24)
+    ffn = 24 * 20 + 20 + 20 * 24 + 24
+    norm = 2 * 24
+    encoder = 3 * (attention + ffn + 2 * norm) + norm
+    decoder = 2 * (2 * attention + ffn + 3 * norm) + norm
+    assert sum(p.numel() for p in model.parameters()) == 23 * 24 + encoder + decoder
+
+
+def test_the_same_seed_builds_the_same_model(tiny_config):
+    torch.manual_seed(3)
+    first = build_model(tiny_config(positions="learned")).state_dict()
+    torch.manual_seed(3)
+    second = build_model(tiny_config(positions="learned")).state_dict()
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_state_dict_holds_weights_only(tiny_config):
+    names = build_model(tiny_config()).state_dict().keys()
+    assert not [name for name in names if "hook" in name or "table" in name]
