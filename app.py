@@ -1,0 +1,3 @@
+from explorer.shell import run
+
+run()

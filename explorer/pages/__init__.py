@@ -1,0 +1,28 @@
+"""The pages in the order of the menu. A page is a name, an icon, and `render(view)`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from explorer.pages import decoding, heads, masks, positions
+from explorer.ui.view import View
+
+
+@dataclass(frozen=True)
+class Page:
+    """`name` is also its address and the table of its words.
+
+    `usual_pads` is how many PADs it adds to the sentence until the visitor chooses a number.
+    """
+
+    name: str
+    icon: str
+    render: Callable[[View], None]
+    usual_pads: int = 0
+
+
+PAGES: tuple[Page, ...] = (
+    Page("heads", ":material/grid_view:", heads.render),
+    Page("masks", ":material/grid_off:", masks.render, usual_pads=3),
+    Page("positions", ":material/waves:", positions.render),
+    Page("decoding", ":material/format_list_numbered:", decoding.render),
+)

@@ -1,0 +1,163 @@
+"""Positions: sines and cosines that tell places apart, what they give and where they end."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis import positions as numbers
+from explorer.figures import positions as figures
+from explorer.ui import controls, session
+from explorer.ui.view import View
+from models.positions import frequencies, sinusoidal_table
+
+BASES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+WIDTHS = (8, 16, 32, 64, 128, 256, 512)
+LENGTHS = (16, 32, 64, 128, 256)
+BASE, WIDTH, LENGTH = 10_000, 64, 64
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("positions.lead"))
+    st.markdown(view.t("positions.try"))
+    _picture(view)
+
+
+@st.fragment
+def _picture(view: View) -> None:
+    session.write_link()
+    base, width, length = _controls(view)
+    encoding = numbers.table(length, width, base)
+    words = view.words("figures.positions")
+    controls.chart(
+        figures.table(encoding, dark=view.dark, words=words),
+        "positions.table",
+        alt=view.t("positions.table"),
+    )
+    turns = numbers.wavelengths(width, base)
+    st.markdown(
+        "#### "
+        + view.t(
+            "positions.reading", fast=f"{turns[0]:.1f}", last=width - 2, slow=f"{turns[-1]:,.0f}"
+        )
+    )
+    left, right = st.columns(2, gap="large")
+    with left:
+        dims = _dimensions(view, width)
+        if dims:
+            controls.chart(
+                figures.waves(encoding, dims, dark=view.dark, words=words),
+                "positions.waves",
+                alt=view.t("positions.waves"),
+            )
+        else:
+            st.info(view.t("positions.no_dims"), icon=":material/lightbulb:")
+    with right:
+        st.markdown(f"**{view.t('positions.wavelengths')}**")
+        st.caption(view.t("positions.wavelengths_note"))
+        controls.chart(
+            figures.wavelengths(
+                turns, n_ctx=view.loaded.config.n_ctx, marked=dims, dark=view.dark, words=words
+            ),
+            "positions.wavelengths",
+            alt=view.t("positions.wavelengths"),
+        )
+    _distances(view, encoding)
+    st.markdown(view.t("positions.limits"))
+    controls.small_print(
+        view,
+        "positions",
+        formula=(
+            r"PE_{p,\,2i} = \sin(p\,\theta_i),\quad PE_{p,\,2i+1} = \cos(p\,\theta_i),\quad"
+            r"\theta_i = \mathrm{base}^{-2i/d},\quad \lambda_i = 2\pi/\theta_i",
+            r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)",
+        ),
+        code=(sinusoidal_table, frequencies),
+        numbers=lambda: {
+            view.t("positions.dimension"): list(range(width)),
+            view.t("positions.wavelength"): [round(float(turn), 2) for turn in turns],
+        },
+    )
+
+
+def _controls(view: View) -> tuple[int, int, int]:
+    state, config = session.state(), view.loaded.config
+    base = BASE if state.base is None else state.base
+    # A sine and its cosine share a frequency, so an odd width from a link loses its last one.
+    width = WIDTH if state.width is None else max(2, state.width // 2 * 2)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        _slider(view.t("positions.base"), BASES, base, "base")
+        _slider(view.t("positions.width"), WIDTHS, width, "width")
+        length = st.select_slider(
+            view.t("positions.length"), LENGTHS, LENGTH, key="positions.length", width=220
+        )
+        if config.positions == "sinusoidal":
+            own = {"base": int(config.rope_base), "width": config.d_model}
+            st.button(
+                view.t("positions.own"),
+                key="positions.own",
+                on_click=session.change,
+                kwargs=own,
+                disabled=own == {"base": base, "width": width},
+            )
+    st.caption(
+        view.t(f"positions.model_{config.positions}", width=config.d_model, limit=config.n_ctx)
+    )
+    return base, width, length
+
+
+def _slider(label: str, choices: Sequence[int], value: int, field: str) -> None:
+    key = f"positions.{field}"
+    st.session_state[key] = value
+    st.select_slider(
+        label,
+        sorted({*choices, value}),
+        key=key,
+        format_func=lambda number: f"{number:,}",
+        width=220,
+        on_change=lambda: session.change(**{field: st.session_state[key]}),
+    )
+
+
+def _dimensions(view: View, width: int) -> list[int]:
+    """The dimensions whose waves are drawn; four are proposed for every width."""
+    return st.multiselect(
+        view.t("positions.waves"),
+        range(width),
+        default=sorted({int(share * width) // 2 * 2 for share in (0, 0.125, 0.25, 0.5)}),
+        max_selections=6,
+        key=f"positions.dims.{width}",
+        format_func=lambda dim: view.t("positions.dim", dim=dim),
+    )
+
+
+def _distances(view: View, encoding: np.ndarray) -> None:
+    found = numbers.dot_by_distance(encoding)
+    distance = np.arange(len(found.mean))
+    words = view.words("figures.positions")
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown(f"**{view.t('positions.dot')}**")
+        st.caption(view.t("positions.dot_note"))
+        controls.chart(
+            figures.dot_by_distance(
+                distance, found.mean[None], [view.t("positions.dot")], dark=view.dark, words=words
+            ),
+            "positions.dot",
+            alt=view.t("positions.dot"),
+        )
+    with right:
+        st.markdown(f"**{view.t('positions.gram')}**")
+        st.caption(view.t("positions.gram_note"))
+        controls.chart(
+            figures.gram(numbers.gram(encoding), dark=view.dark, words=words),
+            "positions.gram",
+            alt=view.t("positions.gram"),
+        )
+    rises = np.flatnonzero(np.diff(found.mean) > 0)
+    values = {"zero": f"{found.mean[0]:.1f}", "one": f"{found.mean[1]:.1f}"}
+    if len(rises):
+        st.markdown("#### " + view.t("positions.rises", distance=int(rises[0]) + 1, **values))
+    else:
+        st.markdown("#### " + view.t("positions.falls", **values))

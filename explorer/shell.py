@@ -1,0 +1,45 @@
+"""The frame round every page: sidebar, menu, the view, and what to say when there is none."""
+
+from functools import partial
+
+import streamlit as st
+
+from explorer.pages import PAGES, Page
+from explorer.problems import InputProblem
+from explorer.text import t
+from explorer.ui import session
+from explorer.ui.current import first_view
+from explorer.ui.problem import show_problem
+from explorer.ui.sidebar import sidebar
+
+
+def run() -> None:
+    """The app: called once per run by app.py."""
+    st.set_page_config(page_title="Headlight", page_icon=":material/flare:", layout="wide")
+    session.start()
+    lang = session.state().lang
+    pages = [
+        st.Page(
+            partial(show, page),
+            title=t(f"{page.name}.title", lang=lang),
+            icon=page.icon,
+            url_path=page.name,
+            default=index == 0,
+        )
+        for index, page in enumerate(PAGES)
+    ]
+    current = st.navigation(pages, position="top")
+    current.run()
+
+
+def show(page: Page) -> None:
+    """One page in its frame, after `session.start`. No input keeps the frame from standing."""
+    sidebar()
+    lang = session.state().lang
+    try:
+        view = first_view(page.usual_pads)
+    except InputProblem as problem:  # nothing can be shown: no model opens
+        show_problem(problem, lang)
+        st.info(t("shell.nothing", lang=lang), icon=":material/lightbulb:")
+        return
+    page.render(view)

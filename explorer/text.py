@@ -1,0 +1,60 @@
+"""Every word that the user reads, from `assets/text/<language>.toml`, and the example sentences.
+
+A key is a path of tables: `t("heads.title", lang="en")`. Words may hold placeholders, filled by
+keyword: `t("sidebar.length", lang="zh", length=12)`.
+"""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+LANGUAGES: tuple[str, ...] = ("en", "zh")
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+
+
+def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in table.items():
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = str(value).strip()
+    return flat
+
+
+@cache
+def words(lang: str) -> dict[str, str]:
+    """All words of one language, by key. Raises KeyError for a language that is not there."""
+    if lang not in LANGUAGES:
+        raise KeyError(f"no language {lang!r}; there are {', '.join(LANGUAGES)}")
+    with (ASSETS / "text" / f"{lang}.toml").open("rb") as file:
+        return _flatten(tomllib.load(file))
+
+
+def t(key: str, /, *, lang: str, **values: object) -> str:
+    """The words at `key` with their placeholders filled.
+
+    Raises KeyError for a missing key and for a placeholder without a value: a hole in the text is
+    a bug, and is found by a test rather than shown to a reader.
+    """
+    found = words(lang)
+    if key not in found:
+        raise KeyError(f"assets/text/{lang}.toml has no {key!r}")
+    return found[key].format(**values)
+
+
+@cache
+def examples(model: str) -> dict[str, tuple[str, ...]]:
+    """Example sentences for a model, grouped by what they show: {group: sentences}.
+
+    They come from `assets/sentences/<model>.toml`, else from the file of the model's source
+    language (the part of its name before the first "-"), else from `en.toml`. The words for a
+    group are at `sentences.<group>`. The first sentence is what a first visit opens with.
+    """
+    for stem in (model, model.split("-")[0], "en"):
+        path = ASSETS / "sentences" / f"{Path(stem).name}.toml"
+        if path.is_file():
+            with path.open("rb") as file:
+                return {name: tuple(group) for name, group in tomllib.load(file).items()}
+    raise FileNotFoundError(f"no example sentences in {ASSETS / 'sentences'}")

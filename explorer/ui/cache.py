@@ -1,0 +1,61 @@
+"""The only file with Streamlit's caches: one model for everybody, results by what they came from.
+
+Importing it also imports torch, so whoever starts the app early has the model code ready.
+"""
+
+from pathlib import Path
+
+import streamlit as st
+import torch
+
+from explorer import generation, library
+from explorer import trace as tracing
+from explorer.edits import parse_edits
+from explorer.library import LoadedModel
+from explorer.ui.url import parse_strategy
+
+
+def models() -> tuple[str, ...]:
+    """The names on the shelf. Not cached: a checkpoint that was added shows up at once."""
+    return library.list_models(library.CHECKPOINTS)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def model(name: str, folder: str) -> LoadedModel:
+    """One checkpoint of `folder`, opened once and shared by all sessions. Raises InputProblem.
+
+    Small models run on one torch thread: with two and a busy neighbour they are four times slower.
+    """
+    torch.set_num_threads(1)
+    return library.open_model(name, Path(folder))
+
+
+def open_model(name: str) -> LoadedModel:
+    """One checkpoint of the shelf. Raises InputProblem."""
+    return model(name, str(library.CHECKPOINTS))
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _trace(
+    name: str, folder: str, text: str, target: str | None, edits: str, pads: int
+) -> tracing.Trace:
+    return tracing.trace(model(name, folder), text, target, parse_edits(edits), pads)
+
+
+def trace(name: str, text: str, target: str | None, edits: str, pads: int) -> tracing.Trace:
+    """One sentence through one model; `edits` as in a link. Raises InputProblem."""
+    return _trace(name, str(library.CHECKPOINTS), text, target, edits, pads)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _generate(
+    name: str, folder: str, text: str, strategy: str, edits: str
+) -> generation.Generation:
+    return generation.generate(
+        model(name, folder), text, parse_strategy(strategy), edits=parse_edits(edits)
+    )
+
+
+def generate(name: str, text: str, strategy: str, edits: str) -> generation.Generation:
+    """One sentence decoded, `strategy` and `edits` as in a link. Raises InputProblem."""
+    return _generate(name, str(library.CHECKPOINTS), text, strategy, edits)

@@ -1,0 +1,225 @@
+"""What several pages show: the sentence, the place looked at, changes in force, small print."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from explorer.analysis.compare import compare
+from explorer.analysis.masks import BLOCKERS
+from explorer.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.text import t
+from explorer.ui import session
+from explorer.ui.escape import escape
+from explorer.ui.view import View, kind_of
+
+Figure = dict[str, Any]
+CHART = {"displayModeBar": False, "scrollZoom": False}
+
+
+def chart(figure: Figure, key: str, alt: str) -> None:
+    """A Plotly figure as wide as its place; `alt` says for screen readers what it shows."""
+    st.plotly_chart(figure, key=key, width="stretch", theme=None, config=CHART, alt=alt)
+
+
+def clicked(key: str) -> Any:
+    """What was just clicked in the component with this key, before it is drawn again; else None."""
+    return getattr(st.session_state.get(key), "picked", None)
+
+
+def quoted(view: View, token: str) -> str:
+    """A token in quotation marks, as Markdown."""
+    return view.t("place.quoted", token=escape(token))
+
+
+def percent(weight: float) -> str:
+    """A weight as a reader says it: "71 %", and "0.4 %" where whole numbers would hide it."""
+    return f"{weight:.0%}"[:-1] + " %" if weight >= 0.095 else f"{100 * weight:.1f} %"
+
+
+def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
+    """The names of `analysis.masks` in the visitor's language, cell by cell."""
+    words = {str(name): view.t(f"blockers.{name}") if name else "" for name in BLOCKERS}
+    return [[words[str(name)] for name in row] for row in names]
+
+
+def sentence_line(view: View) -> None:
+    """What was read and what came out, in the colours of the two streams."""
+    source, output = escape(view.trace.text), escape(view.trace.output)
+    key = "translated" if view.sites_of("cross") else "prompt"
+    if view.target and key == "translated":
+        key = "forced"
+    st.markdown(view.t(f"place.{key}", source=f":green[{source}]", output=f":orange[{output}]"))
+    if not view.trace.finished:
+        st.caption(view.t("place.unfinished"))
+    if view.trace.unknown:
+        characters = " ".join(escape(character) for character in view.trace.unknown[:20])
+        st.caption(view.t("place.unknown", characters=characters))
+
+
+def pick(
+    label: str,
+    options: Sequence[Any],
+    value: Any,
+    key: str,
+    change: Callable[[Any], None],
+    **more: Any,
+) -> None:
+    """A select box that shows `value` and hands what is picked to `change`."""
+    st.session_state[key] = value
+    st.selectbox(label, options, key=key, on_change=lambda: change(st.session_state[key]), **more)
+
+
+def pick_kind(view: View, key: str) -> None:
+    """Which kind of attention."""
+    st.session_state[key] = view.kind
+    st.segmented_control(
+        view.t("place.kind"),
+        view.kinds,
+        format_func=lambda kind: view.t(f"kinds.{kind}"),
+        required=True,
+        key=key,
+        on_change=lambda: session.change(
+            site=st.session_state[key], layer=None, head=None, row=None
+        ),
+    )
+
+
+def pick_layer(view: View, key: str) -> None:
+    """Which layer."""
+    pick(
+        view.t("place.layer"),
+        range(len(view.sites_of(view.kind))),
+        view.layer,
+        key,
+        lambda layer: session.change(layer=layer, head=view.head),
+        format_func=lambda layer: str(layer + 1),
+    )
+
+
+def pick_head(view: View, key: str) -> None:
+    """Which head."""
+    pick(
+        view.t("place.head"),
+        range(view.site.n_heads),
+        view.head,
+        key,
+        lambda head: session.change(layer=view.layer, head=head),
+        format_func=lambda head: str(head + 1),
+    )
+
+
+def place_titles(view: View) -> dict[str, Any]:
+    """Names and streams of the axes of the view's site, as figures and components take them."""
+    site = view.site
+    return {
+        "query_title": axis_title(view, "query", site.query_stream),
+        "key_title": axis_title(view, "key", site.key_stream),
+        "query_stream": site.query_stream,
+        "key_stream": site.key_stream,
+    }
+
+
+def axis_title(view: View, role: str, stream: str) -> str:
+    """ "query · target" and the like, in the visitor's language."""
+    return view.t(f"streams.{role}", stream=view.t(f"streams.{stream}"))
+
+
+def edits_bar(view: View, key: str) -> None:
+    """The changes in force, in words, what they did to the translation, and one button to undo."""
+    named = [f"**{name_edit(view, edit)}**" for edit in view.trace.edits]
+    if view.state.pads:
+        named.append(f"**{view.t('edits.pads', count=view.pads)}**")
+    if view.trace.ignored_edits:
+        st.caption(view.t("edits.ignored", count=len(view.trace.ignored_edits)))
+    if not named and not view.trace.ignored_edits:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"{view.t('edits.active')} {' · '.join(named)}")
+        st.button(
+            view.t("edits.reset"),
+            key=key,
+            on_click=lambda: session.change(edits=(), pads=None),
+        )
+    translation_change(view)
+
+
+def translation_change(view: View) -> None:
+    """What the changes did to the translation: the words that went and those that came."""
+    if view.target or not view.sites_of("cross"):
+        return
+    comparison = compare(view.before(), view.trace)
+    if comparison.same_output:
+        st.markdown(view.t("edits.same"))
+    else:
+        st.markdown(view.t("edits.changed", words=marked_words(comparison.words)))
+
+
+def name_edit(view: View, edit: Edit) -> str:
+    """One edit in words, as Markdown."""
+    match edit:
+        case MaskSwitch(part, on):
+            state = "switch_on" if on else "switch_off"
+            return view.t(f"edits.{state}", part=view.t(f"edits.{part}"))
+        case HeadOff(name, head):
+            site = view.trace.site(name)
+            return view.t(
+                "edits.head_off",
+                kind=view.t(f"kinds.{kind_of(site)}"),
+                layer=site.layer + 1,
+                head=head + 1,
+            )
+        case CellEdit(_, _, query, key, is_open):
+            state = "cell_open" if is_open else "cell_shut"
+            return view.t(f"edits.{state}", query=query, key=key)
+
+
+def marked_words(words: Sequence[tuple[str, str]]) -> str:
+    """Tokens of a comparison as Markdown: what is gone struck out, what is new set off."""
+    parts = []
+    for index, (token, status) in enumerate(words):
+        inside = token.startswith("·")
+        shown = escape(token[1:] if inside else token)
+        blank = " " if index and not inside and token[:1].isascii() else ""
+        if status == "gone":
+            shown = f":gray[~~{shown}~~]"
+        elif status == "new":
+            shown = f":orange-background[**{shown}**]"
+        parts.append(blank + shown)
+    return "".join(parts)
+
+
+def small_print(
+    view: View,
+    name: str,
+    *,
+    formula: Sequence[str],
+    code: Sequence[Callable[..., Any] | type],
+    numbers: Callable[[], Mapping[str, Sequence[Any]]],
+) -> None:
+    """One quiet row: formula, code and numbers of a page, each shown only when asked for.
+
+    `formula` is LaTeX, explained by the words at `<name>.formula`; `code` are the functions that
+    computed the picture, shown as they stand in their files; `numbers` makes the table.
+    """
+    key = f"{name}.more"
+    shown = st.segmented_control(
+        view.t("more.label"),
+        ("formula", "code", "numbers"),
+        format_func=lambda part: view.t(f"more.{part}"),
+        key=key,
+        label_visibility="collapsed",
+    )
+    if shown == "formula":
+        for line in formula:
+            st.latex(line)
+        st.caption(view.t(f"{name}.formula"))
+    elif shown == "code":
+        for each in code:
+            st.caption(t("more.code_note", lang=view.lang, module=each.__module__))
+            st.code(inspect.getsource(each), language="python")
+    elif shown == "numbers":
+        st.dataframe(dict(numbers()), hide_index=True, width="stretch")

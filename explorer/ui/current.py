@@ -1,0 +1,86 @@
+"""The view of this run; and when the input is refused, the last good one under the message."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from explorer.problems import InputProblem
+from explorer.text import t
+from explorer.ui import session
+from explorer.ui.escape import escape, shorten
+from explorer.ui.problem import show_problem
+from explorer.ui.url import State
+from explorer.ui.view import View, build, without_text
+
+_GOOD, _STANDING_IN, _PADS = "view.good", "view.standing_in", "view.usual_pads"
+
+
+def first_view(usual_pads: int = 0) -> View:
+    """The view of a full run, with a message above it for everything that was refused.
+
+    `usual_pads` is what this page adds where the visitor chose nothing.
+
+    Raises InputProblem when there is nothing at all to show.
+    """
+    state = session.state()
+    for name, value in session.refused():
+        st.warning(
+            t("shell.refused", lang=state.lang, name=name, value=escape(shorten(value, 40))),
+            icon=":material/link_off:",
+        )
+    st.session_state[_STANDING_IN], st.session_state[_PADS] = False, usual_pads
+    with st.spinner(t("shell.working", lang=state.lang)):
+        try:
+            return _accept(_build(state))
+        except InputProblem as problem:
+            refused = problem
+    show_problem(refused, state.lang)
+    st.session_state[_STANDING_IN] = True
+    return _standing_in(state)
+
+
+def latest(view: View) -> View:
+    """The view inside a fragment, which reruns without the page: `view` with the newest choices."""
+    state = session.state()
+    if state == view.state:
+        return view
+    if st.session_state.get(_STANDING_IN):
+        return _standing_in(state)
+    try:
+        return _accept(_build(state))
+    except InputProblem as problem:
+        show_problem(problem, state.lang)
+        return view
+
+
+def _build(state: State) -> View:
+    return build(state, session.is_dark(), st.session_state[_PADS])
+
+
+def _accept(view: View) -> View:
+    for note in view.notes:
+        show_problem(note, view.lang)
+    st.session_state[_GOOD] = view
+    session.write_link()
+    return view
+
+
+def _standing_in(state: State) -> View:
+    """The newest choices on the last sentence that worked; else on that of a first visit.
+
+    Raises InputProblem when no model opens.
+    """
+    good: View | None = st.session_state.get(_GOOD)
+    if good is None:
+        st.caption(t("shell.first_instead", lang=state.lang))
+        tried = without_text(state)
+        try:
+            return _build(tried)
+        except InputProblem:
+            return _build(replace(tried, model=""))
+    st.caption(t("shell.last_good", lang=state.lang, text=escape(shorten(good.text))))
+    kept = replace(state, model=good.loaded.name, text=good.text, target=good.target)
+    try:
+        return _build(kept)
+    except InputProblem:
+        return good

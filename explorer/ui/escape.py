@@ -1,0 +1,30 @@
+"""User text inside Markdown, harmless: what somebody typed is shown, never obeyed."""
+
+import re
+
+from explorer.figures.theme import show
+
+_ACTIVE = re.compile(r"[!-/:-@\[-`{-~]")  # ASCII punctuation: all that Markdown can act on
+_WORD_JOINER = "\u2060"
+
+
+def escape(text: str) -> str:
+    """`text` as Markdown that reads exactly as typed, on one line.
+
+    Every ASCII punctuation mark becomes a character reference, which CommonMark never takes for
+    markup (nor do Streamlit's `:red[…]`, `$…$` and `<…>`). A word joiner behind each colon keeps
+    `:name:` from being replaced by an emoji after parsing. Control characters, and those that
+    turn the writing direction of what stands around them, are named visibly.
+    """
+    visible = show(" ".join(text.split())) if text.strip() else ""
+    return _ACTIVE.sub(_reference, visible)
+
+
+def _reference(match: re.Match[str]) -> str:
+    mark = match.group()
+    return f"&#{ord(mark)};" + (_WORD_JOINER if mark == ":" else "")
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    """The beginning of a long text, with "…" where it was cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,24 @@
+"""Refusals, said in the visitor's language: what was wrong, and what would be right."""
+
+import streamlit as st
+
+from explorer.problems import InputProblem
+from explorer.text import t
+from explorer.ui.escape import escape, shorten
+
+
+def message(problem: InputProblem, lang: str) -> str:
+    """The words for a refusal, as Markdown; what the visitor typed in them is escaped."""
+    values = {
+        name: escape(shorten(value, 120)) if isinstance(value, str) else f"{value:,}"
+        for name, value in problem.values.items()
+    }
+    if problem.key == "bad_number":
+        # The names of settings have words of their own.
+        values["name"] = t(f"settings.{problem.values['name']}", lang=lang)
+    return t(f"problems.{problem.key}", lang=lang, **values)
+
+
+def show_problem(problem: InputProblem, lang: str) -> None:
+    """The refusal in a quiet box."""
+    st.warning(message(problem, lang), icon=":material/info:")

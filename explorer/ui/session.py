@@ -1,0 +1,76 @@
+"""What one visitor chose, kept for the session and mirrored in the address of the page.
+
+Widgets do not own state. Before a widget is drawn it is given the value of the state, and when the
+visitor moves it, it calls `change`; so pages may come and go, and a link fills everything at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from explorer.text import LANGUAGES
+from explorer.ui import url
+from explorer.ui.url import State
+
+_STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
+
+
+def state() -> State:
+    """What is chosen now. Call `start` first in every full run."""
+    found: State = st.session_state[_STATE]
+    return found
+
+
+def start() -> None:
+    """Read the link, once when the session begins and again after the browser's back button.
+
+    An address without parameters is a change of page (the menu drops them), not a wish. And while
+    a visitor clicks fast, a run may still carry the address before the last change: a run that a
+    widget caused is therefore never taken for the back button.
+    """
+    params = st.query_params.to_dict()
+    moved = st.session_state.pop(_CHANGED, False)
+    if _STATE not in st.session_state:
+        _load(params, lang=_preferred_language())
+    elif params and params != st.session_state.get(_WRITTEN) and not moved:
+        _load(params, lang=state().lang)
+
+
+def _load(params: Mapping[str, str], lang: str) -> None:
+    chosen, refused = url.read({"lang": lang, **params})
+    st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)
+    st.session_state[_REFUSED] = refused
+
+
+def refused() -> tuple[tuple[str, str], ...]:
+    """What of the link could not be used, as (name, value), until the visitor changes anything."""
+    found: tuple[tuple[str, str], ...] = st.session_state.get(_REFUSED, ())
+    return found
+
+
+def change(**fields: Any) -> None:
+    """Choose something; the address follows once a picture of it could be drawn."""
+    st.session_state[_STATE] = replace(state(), **fields)
+    st.session_state[_CHANGED] = True
+    st.session_state[_REFUSED] = ()
+
+
+def write_link() -> None:
+    """Make the address a link to what is chosen."""
+    params = url.write(state())
+    if st.query_params.to_dict() != params:
+        st.query_params.from_dict(params)
+    st.session_state[_WRITTEN] = params
+
+
+def is_dark() -> bool:
+    """Whether the visitor looks at the dark theme."""
+    return st.context.theme.type == "dark"
+
+
+def _preferred_language() -> str:
+    """The first visit's language: Chinese for a browser that asks for it, else English."""
+    wanted = (st.context.locale or "").split("-")[0].lower()
+    return wanted if wanted in LANGUAGES else LANGUAGES[0]

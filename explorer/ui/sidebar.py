@@ -1,0 +1,170 @@
+"""The sidebar: language, sentence, examples, file, own translation, model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from explorer import text
+from explorer.problems import InputProblem
+from explorer.sentences import FILE_TYPES, sentences_from_file
+from explorer.ui import cache, session
+from explorer.ui.escape import escape
+from explorer.ui.problem import show_problem
+from explorer.ui.view import default_model, first_sentence
+
+LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
+
+
+def sidebar() -> None:
+    """Draw the sidebar; what the visitor does there changes the session's state."""
+    with st.sidebar:
+        _language()
+        model = session.state().model or default_model(cache.models())
+        _sentence(model)
+        _examples(model)
+        _file()
+        _translation()
+        _model()
+
+
+def chosen(key: str, field: str, read: Callable[[Any], Any] = lambda value: value) -> None:
+    """A widget's callback: take what it holds into the state."""
+    session.change(**{field: read(st.session_state[key])})
+
+
+def _t(key: str, **values: object) -> str:
+    return text.t(key, lang=session.state().lang, **values)
+
+
+def _language() -> None:
+    st.session_state["sidebar.lang"] = session.state().lang
+    st.segmented_control(
+        "Language / 语言",
+        text.LANGUAGES,
+        format_func=LANGUAGE_NAMES.__getitem__,
+        required=True,
+        key="sidebar.lang",
+        on_change=chosen,
+        args=("sidebar.lang", "lang"),
+        label_visibility="collapsed",
+    )
+
+
+def _new_text(sentence: str, target: str | None = None) -> None:
+    # Another sentence has other rows and steps; the head looked at stays.
+    session.change(text=sentence, target=target, row=None, step=None)
+
+
+def _sentence(model: str) -> None:
+    shown = session.state().text
+    st.session_state["sidebar.text"] = first_sentence(model) if shown is None else shown
+    st.text_area(
+        _t("sidebar.sentence"),
+        key="sidebar.text",
+        height=110,
+        placeholder=_t("sidebar.sentence_hint"),
+        help=_t("sidebar.sentence_help"),
+        on_change=lambda: _new_text(st.session_state["sidebar.text"]),
+    )
+
+
+def _examples(model: str) -> None:
+    with st.popover(_t("sidebar.examples"), width="stretch"):
+        for group, sentences in text.examples(model).items():
+            st.caption(_t(f"sentences.{group}"))
+            for number, sentence in enumerate(sentences):
+                st.button(
+                    escape(sentence),
+                    key=f"sidebar.example.{group}.{number}",
+                    type="tertiary",
+                    on_click=_new_text,
+                    args=(sentence,),
+                )
+
+
+def _file() -> None:
+    with st.expander(_t("sidebar.file")):
+        uploaded = st.file_uploader(
+            _t("sidebar.file_label", types=", ".join(FILE_TYPES)),
+            # The types are checked by the project itself, which can say what was wrong.
+            key="sidebar.file",
+            label_visibility="visible",
+        )
+        if uploaded is None:
+            return
+        try:
+            sentences = sentences_from_file(uploaded.name, uploaded.getvalue())
+        except InputProblem as problem:
+            show_problem(problem, session.state().lang)
+            return
+        st.selectbox(
+            _t("sidebar.file_pick", count=len(sentences)),
+            sentences,
+            index=None,
+            key="sidebar.pick",
+            placeholder=_t("sidebar.file_placeholder"),
+            on_change=_picked,
+        )
+
+
+def _picked() -> None:
+    sentence = st.session_state["sidebar.pick"]
+    if sentence is not None:
+        _new_text(sentence)
+
+
+def _translation() -> None:
+    with st.expander(_t("sidebar.target"), expanded=bool(session.state().target)):
+        st.session_state["sidebar.target"] = session.state().target or ""
+        st.text_area(
+            _t("sidebar.target"),
+            key="sidebar.target",
+            height=80,
+            placeholder=_t("sidebar.target_hint"),
+            help=_t("sidebar.target_help"),
+            label_visibility="collapsed",
+            on_change=lambda: session.change(
+                target=st.session_state["sidebar.target"] or None, row=None
+            ),
+        )
+
+
+def _model() -> None:
+    names = cache.models()
+    current = session.state().model or default_model(names)
+    if current in names:
+        st.session_state["sidebar.model"] = current
+    st.selectbox(
+        _t("sidebar.model"),
+        names,
+        key="sidebar.model",
+        on_change=lambda: session.change(
+            model=st.session_state["sidebar.model"],
+            layer=None,
+            head=None,
+            row=None,
+            step=None,
+            edits=(),
+        ),
+    )
+    if current not in names:
+        return
+    with st.popover(_t("sidebar.card"), width="stretch"):
+        try:
+            loaded = cache.open_model(current)
+        except InputProblem as problem:
+            show_problem(problem, session.state().lang)
+            return
+        config = loaded.config
+        st.markdown(
+            _t(
+                "sidebar.sizes",
+                layers=config.n_layers,
+                heads=config.n_heads,
+                d_model=config.d_model,
+                vocabulary=f"{config.vocab_size:,}",
+                parameters=f"{sum(p.numel() for p in loaded.model.parameters()) / 1e6:.1f}",
+            )
+        )
+        st.text(loaded.card or _t("sidebar.no_card"))

@@ -1,0 +1,157 @@
+"""State <-> link: everything that decides a picture stands in the address, so a copied link is it.
+
+Layers and heads count from 1 in a link, as they do on the screen. What a link says wrongly is
+dropped and reported; the rest of the link still holds.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.edits import Edit, format_edits, parse_edits
+from explorer.problems import InputProblem
+from explorer.text import LANGUAGES
+from models.decoding import Beam, Greedy, Sample
+
+KINDS: tuple[str, ...] = ("encoder", "decoder", "cross")
+MOST_PADS = 8
+Strategy = Greedy | Beam | Sample
+GREEDY = Greedy()
+
+
+@dataclass(frozen=True)
+class State:
+    """What the user chose. None means: not chosen, so the page picks something telling.
+
+    `site` is a kind of attention; `layer`, `head`, `row` and `step` count from 0. `row` is the
+    query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
+    translates by itself. `base` and `width` belong to the Positions page.
+    """
+
+    lang: str = "en"
+    model: str = ""
+    text: str | None = None
+    target: str | None = None
+    site: str = "cross"
+    layer: int | None = None
+    head: int | None = None
+    row: int | None = None
+    step: int | None = None
+    edits: tuple[Edit, ...] = ()
+    pads: int | None = None
+    strategy: Strategy = GREEDY
+    base: int | None = None
+    width: int | None = None
+
+
+class RefusedError(ValueError):
+    """One value of a link cannot be used."""
+
+
+def _one_of(choices: tuple[str, ...]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise RefusedError(text)
+        return text
+
+    return parse
+
+
+def _whole(low: int, high: int, shift: int = 0) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not low <= int(text[:9]) <= high:
+            raise RefusedError(text)
+        return int(text) - shift
+
+    return parse
+
+
+def _edits(text: str) -> tuple[Edit, ...]:
+    try:
+        return parse_edits(text)
+    except InputProblem as problem:
+        raise RefusedError(text) from problem
+
+
+def format_strategy(strategy: Strategy) -> str:
+    """`greedy`, `beam-4-0.6` or `sample-0.8-40-0.95-1` (temperature, top-k, top-p, seed)."""
+    match strategy:
+        case Beam(width=width, length_penalty=penalty):
+            return f"beam-{width}-{penalty:g}"
+        case Sample(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed):
+            return f"sample-{temperature:g}-{top_k or 0}-{1.0 if top_p is None else top_p:g}-{seed}"
+    return "greedy"
+
+
+def parse_strategy(text: str) -> Strategy:
+    """Read what `format_strategy` wrote. Raises ValueError for anything else."""
+    match text.split("-"):
+        case ["greedy"]:
+            return Greedy()
+        case ["beam", width, penalty] if 1 <= int(width) <= 8 and 0 <= float(penalty) <= 2:
+            return Beam(width=int(width), length_penalty=float(penalty))
+        case ["sample", temperature, top_k, top_p, seed] if (
+            0.1 <= float(temperature) <= 3
+            and 0 <= int(top_k) <= 100
+            and 0.05 <= float(top_p) <= 1
+            and 0 <= int(seed) <= 9999
+        ):
+            return Sample(
+                temperature=float(temperature),
+                top_k=int(top_k),
+                top_p=float(top_p),
+                seed=int(seed),
+            )
+    raise ValueError(f"no decoding strategy {text!r}")
+
+
+_READ: dict[str, Callable[[str], Any]] = {
+    "lang": _one_of(LANGUAGES),
+    "model": str,
+    "text": str,
+    "target": str,
+    "site": _one_of(KINDS),
+    "layer": _whole(1, 999, shift=1),
+    "head": _whole(1, 999, shift=1),
+    "row": _whole(0, 999),
+    "step": _whole(1, 999, shift=1),
+    "edits": _edits,
+    "pads": _whole(0, MOST_PADS),
+    "strategy": parse_strategy,
+    "base": _whole(2, 1_000_000),
+    "width": _whole(2, 1024),
+}
+_WRITE: dict[str, Callable[[Any], str]] = {
+    "layer": lambda value: str(value + 1),
+    "head": lambda value: str(value + 1),
+    "step": lambda value: str(value + 1),
+    "edits": format_edits,
+    "strategy": format_strategy,
+}
+
+
+def read(params: Mapping[str, str]) -> tuple[State, tuple[tuple[str, str], ...]]:
+    """The state of a link, and what of it was refused as (name, value) pairs.
+
+    Names that a link does not know are ignored: sites that pass links on add their own.
+    """
+    chosen: dict[str, Any] = {}
+    refused: list[tuple[str, str]] = []
+    for name, parse in _READ.items():
+        if name in params:
+            try:
+                chosen[name] = parse(params[name])
+            except ValueError:
+                refused.append((name, params[name]))
+    return State(**chosen), tuple(refused)
+
+
+def write(state: State) -> dict[str, str]:
+    """The state as the parameters of a link; what is as usual is left out, except the language."""
+    usual = State()
+    return {
+        name: _WRITE.get(name, str)(value)
+        for name in _READ
+        if (value := getattr(state, name)) is not None
+        and (name == "lang" or value != getattr(usual, name))
+    }

@@ -1,0 +1,168 @@
+"""One frozen View: everything that a page looks at, made from what the visitor chose."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from explorer import text
+from explorer.analysis.heads import head_measures
+from explorer.edits import Edit, format_edits
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.trace import Trace
+from explorer.ui import cache
+from explorer.ui.url import KINDS, State, Strategy
+from models.hooks import AttentionSite
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What is chosen (`state`), the model and its run (`trace`), and the place looked at.
+
+    `site`, `head` and `row` always exist in this run, whatever the link asked for; `notes` are
+    the refusals that this took. Indices count from 0.
+    """
+
+    state: State
+    dark: bool
+    loaded: LoadedModel
+    text: str
+    pads: int
+    trace: Trace
+    site: AttentionSite
+    head: int
+    row: int
+    notes: tuple[InputProblem, ...] = ()
+
+    @property
+    def lang(self) -> str:
+        """The language of every word on the page."""
+        return self.state.lang
+
+    @property
+    def target(self) -> str | None:
+        """The visitor's own translation, or None where the model translates."""
+        return self.state.target
+
+    @property
+    def kind(self) -> str:
+        """The kind of attention of `site`: one of KINDS."""
+        return kind_of(self.site)
+
+    @property
+    def layer(self) -> int:
+        """The layer of `site`."""
+        return self.site.layer
+
+    @property
+    def step(self) -> int:
+        """The decoding step, not yet limited to the steps there are."""
+        return self.state.step or 0
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits asked for; `trace.edits` are those that fit."""
+        return self.state.edits
+
+    @property
+    def strategy(self) -> Strategy:
+        """How the Decoding page decodes."""
+        return self.state.strategy
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of attention that this model has."""
+        return tuple(kind for kind in KINDS if self.sites_of(kind))
+
+    def sites_of(self, kind: str) -> tuple[AttentionSite, ...]:
+        """The sites of one kind, one per layer."""
+        return sites_of(self.trace, kind)
+
+    def before(self) -> Trace:
+        """The same sentence in the model as it is: no edit, no padding."""
+        return cache.trace(self.loaded.name, self.text, self.target, "", 0)
+
+    def t(self, key: str, /, **values: object) -> str:
+        """The words at `key` in the visitor's language."""
+        return text.t(key, lang=self.lang, **values)
+
+    def words(self, prefix: str) -> dict[str, str]:
+        """All words directly under `prefix`, by their last name: what figures take."""
+        start = f"{prefix}."
+        return {
+            key.removeprefix(start): words
+            for key, words in text.words(self.lang).items()
+            if key.startswith(start)
+        }
+
+
+def kind_of(site: AttentionSite) -> str:
+    """ "encoder", "decoder" or "cross": the three kinds of attention as links name them."""
+    return "cross" if site.kind == "cross" else site.stack
+
+
+def sites_of(trace: Trace, kind: str) -> tuple[AttentionSite, ...]:
+    """The sites of one kind in a trace, one per layer."""
+    return tuple(site for site in trace.sites if kind_of(site) == kind)
+
+
+def build(state: State, dark: bool, usual_pads: int = 0) -> View:
+    """Run what is chosen, with `usual_pads` PADs where no number of them was chosen.
+
+    Raises InputProblem when text, model or edits cannot be used.
+    """
+    names = cache.models()
+    loaded = cache.open_model(state.model or default_model(names))
+    sentence = first_sentence(loaded.name) if state.text is None else state.text
+    pads = usual_pads if state.pads is None else state.pads
+    trace = cache.trace(loaded.name, sentence, state.target, format_edits(state.edits), pads)
+    notes: list[InputProblem] = []
+    kinds = [kind for kind in KINDS if sites_of(trace, kind)]
+    kind = state.site if state.site in kinds else kinds[-1]
+    sites = sites_of(trace, kind)
+    site, head = _place(state, trace, sites, notes)
+    n_rows = len(trace.query_tokens(site.name))
+    row = default_row(trace, site) if state.row is None else min(state.row, n_rows - 1)
+    return View(state, dark, loaded, sentence, pads, trace, site, head, row, tuple(notes))
+
+
+def default_model(names: tuple[str, ...]) -> str:
+    """What a first visit opens: the English-Chinese translator, else the first there is."""
+    return "en-zh" if "en-zh" in names or not names else names[0]
+
+
+def first_sentence(model: str) -> str:
+    """The sentence of a first visit."""
+    return next(iter(text.examples(model).values()))[0]
+
+
+def _place(
+    state: State, trace: Trace, sites: tuple[AttentionSite, ...], notes: list[InputProblem]
+) -> tuple[AttentionSite, int]:
+    """The site and head that were asked for; where none was, the most telling one."""
+    layer = _checked("layer", state.layer, len(sites), notes)
+    head = _checked("head", state.head, sites[0].n_heads, notes)
+    choice = sites if layer is None else (sites[layer],)
+    if head is not None:
+        return choice[0], head
+    measures = [measure for each in choice for measure in head_measures(trace, each.name)]
+    telling = max(measures, key=lambda measure: measure.information)
+    return trace.site(telling.site), telling.head
+
+
+def _checked(name: str, index: int | None, size: int, notes: list[InputProblem]) -> int | None:
+    """An index that exists, else None and a note."""
+    if index is None or index < size:
+        return index
+    notes.append(InputProblem("bad_number", name=name, value=index + 1, low=1, high=size))
+    return None
+
+
+def default_row(trace: Trace, site: AttentionSite) -> int:
+    """The query that is read first: the first word, behind a start mark where there is one."""
+    n_rows = len(trace.query_tokens(site.name))
+    return min(1 if site.query_stream == "tgt" else 0, n_rows - 1)
+
+
+def without_text(state: State) -> State:
+    """The same choices on the first visit's sentence: what is shown when nothing worked yet."""
+    return replace(state, text=None, target=None, edits=(), pads=None)
