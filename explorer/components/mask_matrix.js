@@ -17,14 +17,14 @@ export default function ({ parentElement, data, setTriggerValue }) {
   readout.setAttribute("aria-live", "polite");
   const legend = el("div", "legend");
 
-  let theme, cell, left, above, fills, every;
+  let theme, wide, tall, left, above, overhang, slanted, fills;
   let cursor = null;
   let selected = head.selected;
 
   function draw(width) {
     theme = followTheme(root);
     measure(width);
-    const context = fit(canvas, left + nKey * cell + 2, above + nQuery * cell + 2);
+    const context = fit(canvas, left + nKey * wide + 2 + overhang, above + nQuery * tall + 2);
     fills = head.rules.map((_, rule) => (
       hatching(context, theme.get("rules-" + rule), theme.get("rule-marks-" + rule), rule)));
     drawCells(context);
@@ -34,28 +34,31 @@ export default function ({ parentElement, data, setTriggerValue }) {
     drawLegend();
   }
 
-  /** Cells as large as the width allows, and room for the longest labels. */
+  /** Cells wide enough for horizontal labels if there is room, else slanted labels. */
   function measure(width) {
     scratch.font = `13px ${theme.font}`;
     const widest = (row) => Math.max(...row.tokens.map((token) => scratch.measureText(token).width), 20);
-    left = Math.min(130, widest(queries) + 10) + 22;
-    cell = Math.max(9, Math.min(36, Math.floor((width - left - 4) / nKey)));
-    every = Math.ceil(13 / cell); // labels thin out once the cells are smaller than the text
-    const slanted = widest(keys) > cell - 2;
-    above = (slanted ? Math.min(110, widest(keys) * 0.75 + 14) : 22) + 22;
-    canvas.dataset.slanted = slanted ? "yes" : "";
+    left = Math.min(Math.min(130, width / 4), widest(queries) + 10) + 22;
+    const least = nKey > 40 ? 9 : 18; // room for a slanted label; the matrix scrolls if need be
+    const longest = Math.min(110, widest(keys));
+    const room = (width - left - 10) / nKey;
+    tall = Math.max(least, Math.min(32, 640 / nQuery, room * 1.5));
+    wide = Math.floor(Math.max(least, Math.min(room, Math.max(tall, Math.min(84, longest + 10)))));
+    slanted = longest + 4 > wide;
+    overhang = slanted ? Math.max(0, 0.72 * longest - 0.4 * wide) : 0; // of the last slanted label
+    if (slanted) wide = Math.floor(Math.max(least, Math.min(wide, room - overhang / nKey)));
+    tall = Math.floor(Math.min(tall, wide));
+    above = (slanted ? longest * 0.75 + 14 : 22) + 20;
   }
 
   function drawCells(context) {
-    const gap = cell > 14 ? 1 : 0.5;
+    context.fillStyle = theme.get("line"); // shows through the gaps as hairlines
+    context.fillRect(left - 1, above - 1, nKey * wide + 1, nQuery * tall + 1);
     for (let query = 0; query < nQuery; query += 1) {
       for (let key = 0; key < nKey; key += 1) {
         const rule = cells[query * nKey + key];
         context.fillStyle = rule ? fills[rule - 1] : theme.get("paper");
-        context.fillRect(left + key * cell, above + query * cell, cell - gap, cell - gap);
-        if (rule || cell < 8) continue;
-        context.strokeStyle = theme.get("line");
-        context.strokeRect(left + key * cell + 0.5, above + query * cell + 0.5, cell - gap - 1, cell - gap - 1);
+        context.fillRect(left + key * wide, above + query * tall, wide - 1, tall - 1);
       }
     }
   }
@@ -66,18 +69,18 @@ export default function ({ parentElement, data, setTriggerValue }) {
     const ink = (row, index, lit) => (
       lit ? theme.get("accent") : row.special[index] ? theme.get("muted") : theme.get("ink"));
     context.textAlign = "right";
-    for (let index = 0; index < nQuery; index += every) {
+    // Labels thin out once the cells are smaller than the text.
+    for (let index = 0; index < nQuery; index += Math.ceil(14 / tall)) {
       context.fillStyle = ink(queries, index, cursor?.[0] === index);
-      context.fillText(queries.tokens[index], left - 8, above + (index + 0.5) * cell, left - 30);
+      context.fillText(queries.tokens[index], left - 8, above + (index + 0.5) * tall, left - 30);
     }
-    const slanted = canvas.dataset.slanted;
-    for (let index = 0; index < nKey; index += every) {
+    for (let index = 0; index < nKey; index += Math.ceil(14 / wide)) {
       context.fillStyle = ink(keys, index, cursor?.[1] === index);
       context.save();
-      context.translate(left + (index + (slanted ? 0.6 : 0.5)) * cell, above - 10);
+      context.translate(left + (index + (slanted ? 0.6 : 0.5)) * wide, above - 10);
       if (slanted) context.rotate(-Math.PI / 4);
       context.textAlign = slanted ? "left" : "center";
-      context.fillText(keys.tokens[index], 0, 0);
+      context.fillText(keys.tokens[index], 0, 0, 110);
       context.restore();
     }
     context.fillStyle = theme.stream(keys.stream);
@@ -85,10 +88,10 @@ export default function ({ parentElement, data, setTriggerValue }) {
     context.fillText(`${keys.title} →`, left, 9);
     context.fillStyle = theme.stream(queries.stream);
     context.save();
-    context.translate(9, above + nQuery * cell);
+    context.translate(9, above);
     context.rotate(-Math.PI / 2);
     context.textAlign = "right";
-    context.fillText(`← ${queries.title}`, nQuery * cell, 0);
+    context.fillText(`← ${queries.title}`, 0, 0);
     context.restore();
   }
 
@@ -96,7 +99,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     if (!at) return;
     context.strokeStyle = colour;
     context.lineWidth = width;
-    context.strokeRect(left + at[1] * cell, above + at[0] * cell, cell - 1, cell - 1);
+    context.strokeRect(left + at[1] * wide - 0.5, above + at[0] * tall - 0.5, wide, tall);
   }
 
   function drawLegend() {
@@ -137,8 +140,8 @@ export default function ({ parentElement, data, setTriggerValue }) {
   }
 
   function under(event) {
-    const key = Math.floor((event.offsetX - left) / cell);
-    const query = Math.floor((event.offsetY - above) / cell);
+    const key = Math.floor((event.offsetX - left) / wide);
+    const query = Math.floor((event.offsetY - above) / tall);
     return key >= 0 && key < nKey && query >= 0 && query < nQuery ? [query, key] : null;
   }
 

@@ -65,7 +65,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     const ink = rgb(theme.get("accent"));
     for (const [strength, query, key] of links) {
       context.strokeStyle = css(ink, active ? 0.15 + 0.85 * strength : strength);
-      context.lineWidth = 0.75 + 4 * strength;
+      context.lineWidth = 0.75 + 6 * strength;
       context.beginPath();
       context.moveTo(from[query], 0);
       context.bezierCurveTo(from[query], HEIGHT / 2, to[key], HEIGHT / 2, to[key], HEIGHT);
@@ -109,9 +109,12 @@ export default function ({ parentElement, data, setTriggerValue }) {
   stage.append(above.line, canvas, below.line);
   scroller.append(stage);
   rebuild(root, title(queries, "first"), scroller, title(keys, "last"), readout);
-  const sideways = (row, other) => (key, index) => (
-    { ArrowLeft: index - 1, ArrowRight: index + 1 }[key]);
-  roving(above.chips, selected ?? 0, sideways());
-  roving(below.chips, 0, sideways());
-  return redraws(root, draw);
+  const sideways = (key, index) => ({ ArrowLeft: index - 1, ArrowRight: index + 1 }[key]);
+  // The old place in a long row, or else the kept query in the middle.
+  const kept = above.chips[selected];
+  scroller.scrollLeft = root.scrolled ?? (kept ? kept.offsetLeft - root.clientWidth / 2 : 0);
+  roving(above.chips, selected ?? 0, sideways);
+  roving(below.chips, 0, sideways);
+  const stop = redraws(root, draw);
+  return () => { root.scrolled = scroller.scrollLeft; stop(); };
 }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from explorer.figures.frame import (
     Bools,
@@ -17,7 +18,7 @@ from explorer.figures.frame import (
     token_axis,
     token_labels,
 )
-from explorer.figures.theme import Stream, escape, palette
+from explorer.figures.theme import Palette, Stream, escape, palette
 
 WORDS = {
     "probability": "probability",
@@ -64,21 +65,16 @@ def candidates(
     trace = {
         "type": "bar",
         "orientation": "h",
-        "x": shown,
+        "x": shown * 100,
         "y": names,
         "text": text,
         "textposition": "outside",
         "cliponaxis": False,
         "marker": {
             "color": np.where(
-                is_chosen, colours.target, np.where(keep, colours.attention[2], colours.blocked)
+                is_chosen, colours.target, np.where(keep, colours.attention[2], colours.hatch)
             ),
-            "pattern": {
-                "shape": np.where(keep, "", "/"),
-                "fgcolor": colours.hatch,
-                "size": 6,
-                "solidity": 0.2,
-            },
+            "pattern": _hatched(np.where(keep, "", "/"), colours),
         },
         "hovertemplate": "<b>%{y}</b><br>%{text}<extra></extra>",
     }
@@ -86,9 +82,9 @@ def candidates(
     frame["xaxis"] = number_axis(
         colours,
         said["probability"],
-        tickformat=".0%",
+        ticksuffix=" %",
         # Room on the right for the text that stands outside the longest bar.
-        range=[0, max(float(shown.max(initial=0.0)), 0.01) * 1.35],
+        range=[0, max(float(shown.max(initial=0.0)), 0.01) * 135],
         nticks=5,
     )
     frame["yaxis"] = token_axis(names, "", None, dark, autorange="reversed")
@@ -115,28 +111,23 @@ def row(
     """
     said = choose_words(WORDS, words)
     n = len(tokens)
-    by_head = np.atleast_2d(np.asarray(weights, np.float32))
+    by_head = np.atleast_2d(np.asarray(weights, np.float32)) * 100
     check_shape("weights", by_head, (max(len(head_names), 1), n))
     open_keys = np.ones(n, bool) if allowed is None else allowed
     check_shape("allowed", open_keys, (n,))
     colours = palette(dark)
     names = token_labels(tokens, dark)
     mean = by_head.mean(axis=0)
-    top = max(float(by_head.max(initial=0.0)), 0.01) * 1.1
+    top = max(float(by_head.max(initial=0.0)), 1.0) * 1.1
     bar = {
         "type": "bar",
         "x": names,
         "y": np.where(open_keys, mean, top).astype(np.float32),
-        "text": np.where(open_keys, percent(mean), escape(said["blocked"])),
+        "text": np.where(open_keys, percent(mean / 100), escape(said["blocked"])),
         "textposition": "none",
         "marker": {
-            "color": np.where(open_keys, colours.attention[2], colours.blocked),
-            "pattern": {
-                "shape": np.where(open_keys, "", "/"),
-                "fgcolor": colours.hatch,
-                "size": 6,
-                "solidity": 0.2,
-            },
+            "color": np.where(open_keys, colours.attention[2], colours.hatch),
+            "pattern": _hatched(np.where(open_keys, "", "/"), colours),
         },
         "hovertemplate": "<b>%{x}</b><br>%{text}"
         + (f" · {escape(said['mean'])}" if head_names else "")
@@ -153,12 +144,19 @@ def row(
                 "y": by_head[:, seen].ravel(),
                 "text": np.repeat([escape(name) for name in head_names], len(seen)),
                 "marker": {"color": colours.accent, "size": 5, "opacity": 0.7},
-                "hovertemplate": "%{text} → <b>%{x}</b> %{y:.1%}<extra></extra>",
+                "hovertemplate": "%{text} → <b>%{x}</b> %{y:.1f} %<extra></extra>",
             }
         )
     frame = layout(colours, 260, bargap=0.2)
     frame["xaxis"] = token_axis(names, title, stream, dark)
-    frame["yaxis"] = number_axis(
-        colours, said["weight"], tickformat=".0%", range=[0, top], nticks=5
-    )
+    frame["yaxis"] = number_axis(colours, said["weight"], ticksuffix=" %", range=[0, top], nticks=5)
     return {"data": traces, "layout": frame}
+
+
+def _hatched(shape: NDArray[np.str_], colours: Palette) -> Figure:
+    """Plotly's bar pattern in the hatching of blocked cells.
+
+    Where every bar has its own colour, that colour also draws the lines of its pattern, so the
+    hatched bars' own colour is `hatch` and only the ground is named here.
+    """
+    return {"shape": shape, "bgcolor": colours.blocked, "size": 6, "solidity": 0.2}

@@ -100,6 +100,35 @@ def token_axis(
     )
 
 
+def colorbar(colours: Palette, title: str, **more: Any) -> Figure:
+    """A slim bar at the lower right: beside the plot it would cost a phone a third of its width."""
+    return {
+        "orientation": "h",
+        "title": {
+            "text": escape(title),
+            "side": "top",
+            "font": {"color": colours.muted, "size": 12},
+        },
+        "thickness": 8,
+        "lenmode": "pixels",
+        "len": 240,
+        "x": 1,
+        "xanchor": "right",
+        "y": 0,
+        "yanchor": "bottom",
+        "yref": "container",
+        "xpad": 12,
+        "ypad": 8,
+        "outlinewidth": 0,
+        "tickfont": {"color": colours.muted, "size": 11},
+        **more,
+    }
+
+
+BAR_ROOM = 64
+"""Pixels of bottom margin that the colour bar needs."""
+
+
 def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
     """Each token once as a category: escaped, special tokens dimmed, doubles kept apart.
 

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.figures.frame import (
+    BAR_ROOM,
     Bools,
     Figure,
     Floats,
     Words,
     check_shape,
     choose_words,
+    colorbar,
     layout,
     percent,
     token_axis,
@@ -89,7 +91,7 @@ def attention(
         "colorscale": colorscale(colours.attention),
         "zmin": bar.pop("zmin"),
         "zmax": bar.pop("zmax"),
-        "colorbar": _colorbar(colours, **bar),
+        "colorbar": colorbar(colours, **bar),
     }
     return _matrix(
         np.where(allowed, z, np.nan).astype(np.float32),
@@ -151,7 +153,7 @@ def difference(
         "colorscale": colorscale(colours.diverging),
         "zmin": -limit,
         "zmax": limit,
-        "colorbar": _colorbar(
+        "colorbar": colorbar(
             colours,
             title=said["points"],
             tickvals=[-limit, 0, limit],
@@ -227,18 +229,6 @@ def _scaled(
     raise ValueError(f"scale is {scale!r}, expected 'linear', 'log' or 'rank'")
 
 
-def _colorbar(colours: Palette, *, title: str, **more: object) -> Figure:
-    return {
-        "title": {"text": escape(title), "side": "right", "font": {"color": colours.muted}},
-        "thickness": 10,
-        "outlinewidth": 0,
-        "len": 0.9,
-        "xpad": 8,
-        "tickfont": {"color": colours.muted, "size": 11},
-        **more,
-    }
-
-
 def _matrix(
     z: Floats,
     trace: Figure,
@@ -272,11 +262,12 @@ def _matrix(
         "ygap": 1 if n_query <= 48 else 0,
         **trace,
     }
-    frame = layout(colours, _height(n_query))
+    frame = layout(colours, 64 + BAR_ROOM + _rows(n_query))
+    frame["margin"]["b"] = BAR_ROOM
     frame["xaxis"] = token_axis(keys, titles[1], streams[1], dark, side="top")
     frame["yaxis"] = token_axis(queries, titles[0], streams[0], dark, autorange="reversed")
     if blocked.any():
-        frame["images"] = [_hatching(colours, n_query, n_key)]
+        frame["images"] = [_hatching(colours, blocked)]
     if selected is not None:
         if not 0 <= selected < n_query:
             raise ValueError(f"selected is {selected}, but there are {n_query} queries")
@@ -284,24 +275,32 @@ def _matrix(
     return {"data": [heatmap], "layout": frame}
 
 
-def _height(n_query: int) -> int:
-    """Pixels: roomy rows while there are few, then ever tighter ones."""
-    return 96 + int(n_query * (30 if n_query <= 16 else max(7.0, 480 / n_query)))
+def _rows(n_query: int) -> int:
+    """Pixels of all rows together: roomy while there are few, then ever tighter."""
+    return int(n_query * (30 if n_query <= 16 else max(7.0, 480 / n_query)))
 
 
-def _hatching(colours: Palette, n_query: int, n_key: int) -> Figure:
-    """One image below the trace, in cell units: it shows where the trace has a gap.
+def _hatching(colours: Palette, blocked: Bools) -> Figure:
+    """One image below the trace, hatched where cells are blocked.
 
-    It lies on data coordinates, so it zooms with the cells and costs one node however many cells
-    are blocked.
+    It lies on data coordinates, so it zooms with the cells, and costs one node however many cells
+    are blocked. Its own size only sets how steep the hatching looks: about that of the plot.
     """
+    n_query, n_key = blocked.shape
+    wide, tall = 900 / n_key, _rows(n_query) / n_query
+    runs = "".join(
+        f"M{start * wide:.2f} {query * tall:.2f}h{(stop - start) * wide:.2f}"
+        f"v{tall:.2f}H{start * wide:.2f}z"
+        for query, row in enumerate(blocked)
+        for start, stop in _runs(row)
+    )
     svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{n_key * 24}" height="{n_query * 24}" '
-        f'viewBox="0 0 {n_key * 24} {n_query * 24}" preserveAspectRatio="none">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="{tall * n_query:.0f}" '
+        f'viewBox="0 0 900 {tall * n_query:.2f}" preserveAspectRatio="none">'
         '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse">'
+        f'<rect width="6" height="6" fill="{colours.blocked}"/>'
         f'<path d="M-1 1l2-2M0 6l6-6M5 7l2-2" stroke="{colours.hatch}"/></pattern>'
-        f'<rect width="100%" height="100%" fill="{colours.blocked}"/>'
-        '<rect width="100%" height="100%" fill="url(#h)"/></svg>'
+        f'<path d="{runs}" fill="url(#h)"/></svg>'
     )
     return {
         "source": "data:image/svg+xml," + quote(svg),
@@ -314,6 +313,12 @@ def _hatching(colours: Palette, n_query: int, n_key: int) -> Figure:
         "sizing": "stretch",
         "layer": "below",
     }
+
+
+def _runs(row: Bools) -> list[tuple[int, int]]:
+    """Start and end of every unbroken run of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], row.astype(np.int8), [0]))))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _outline(colours: Palette, query: int, n_key: int) -> Figure:

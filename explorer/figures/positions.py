@@ -7,12 +7,14 @@ from numpy.typing import NDArray
 
 from explorer.figures.curves import lines
 from explorer.figures.frame import (
+    BAR_ROOM,
     Figure,
     Floats,
     Words,
     axis,
     check_shape,
     choose_words,
+    colorbar,
     layout,
     number_axis,
 )
@@ -146,16 +148,11 @@ def _square(values: Floats, titles: tuple[str, str], name: str, dark: bool) -> F
         "colorscale": colorscale(colours.diverging),
         "zmin": -limit,
         "zmax": limit,
-        "colorbar": {
-            "title": {"text": escape(name), "side": "right", "font": {"color": colours.muted}},
-            "thickness": 10,
-            "outlinewidth": 0,
-            "len": 0.9,
-            "tickfont": {"color": colours.muted, "size": 11},
-        },
+        "colorbar": colorbar(colours, name),
         "hovertemplate": f"{hover}{escape(name)} <b>%{{z:.3f}}</b><extra></extra>",
     }
-    frame = layout(colours, 420)
+    frame = layout(colours, 460)
+    frame["margin"]["b"] = BAR_ROOM
     muted = {"color": colours.muted}
     frame["xaxis"] = axis(colours, titles[1], side="top", tickfont=muted)
     frame["yaxis"] = axis(colours, titles[0], autorange="reversed", tickfont=muted)
