@@ -88,7 +88,7 @@ def translate(loaded: LoadedModel, src: Row, edits: Sequence[Edit] = ()) -> tupl
     It is cut off at twice the source's length and 20 more, which no sane translation reaches.
     """
     tokens, valid = src.tensors()
-    longest = min(limit(loaded) - 1, 2 * len(src.tokens) + 20)
+    longest = min(limit(loaded) - 1, 2 * int(src.valid.sum()) + 20)
     with visiting(edit_functions(loaded.sites, edits, valid)):
         (output,) = best(_decoding(loaded, tokens, valid, Greedy(), longest, (), edits))
     return [token for token in output.tokens if token != loaded.config.eos_id], output.finished

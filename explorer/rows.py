@@ -79,7 +79,7 @@ def target_tokens(loaded: LoadedModel, target: str) -> list[int]:
     return _text_tokens(loaded, target) if target.strip() else []
 
 
-def checked_number(name: str, value: float, low: float, high: float) -> None:
+def checked_number(name: str, value: int | float, low: int | float, high: int | float) -> None:
     """Refuse a number outside `low` to `high`, and NaN. Raises InputProblem `bad_number`."""
     if not low <= value <= high:
         raise InputProblem("bad_number", name=name, value=value, low=low, high=high)

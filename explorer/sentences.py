@@ -133,7 +133,7 @@ def _rows(text: str, suffix: str) -> Iterable[list[str]]:
             yield [_unquoted(cell) for cell in row]
     else:
         first_line = text[: text.find("\n")] if "\n" in text else text
-        semicolons = ";" in first_line and "," not in first_line
+        semicolons = first_line.count(";") > first_line.count(",")
         yield from csv.reader(io.StringIO(text, newline=""), delimiter=";" if semicolons else ",")
 
 

@@ -1,9 +1,13 @@
 """Tiny seeded models with a tokenizer trained on a few sentences, for the tests of the explorer."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
 
-from explorer.library import LoadedModel
+from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from models.config import ModelConfig
 from models.tokenizer import Tokenizer
 from models.transformer import build_model
@@ -18,22 +22,45 @@ CORPUS = (
 )
 
 
-def tiny(name: str = "tiny", seed: int = 0, **changes: object) -> LoadedModel:
-    """A random model of 2 layers and 2 heads; `changes` are fields of its config."""
+def _tiny(name: str = "tiny", seed: int = 1, **changes: Any) -> LoadedModel:
     tokenizer = Tokenizer.train(CORPUS * 2, vocab_size=120)
-    values = {"d_model": 16, "n_layers": 2, "n_heads": 2, "d_ff": 32, "n_ctx": 160} | changes
-    config = ModelConfig(vocab_size=tokenizer.vocab_size, **values)  # type: ignore[arg-type]
+    sizes: dict[str, Any] = {
+        "d_model": 24,
+        "n_layers": 2,
+        "n_encoder_layers": 3,
+        "n_heads": 4,
+        "d_ff": 20,
+        "n_ctx": 160,
+    }
+    config = ModelConfig(vocab_size=tokenizer.vocab_size, **(sizes | changes))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = build_model(config).eval().requires_grad_(False)
-    return LoadedModel(name, model, tokenizer, config, card="")
+        for parameter in model.parameters():
+            # Sharper than a fresh model, and no bias 0: what is wrong then shows in the output.
+            parameter.copy_(parameter * 1.3 + 0.05 * torch.randn(parameter.shape))
+    return LoadedModel(name, model, tokenizer, config, card="a card")
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Callable[..., LoadedModel]:
+    """tiny(name, seed, field=value, ...): a random model whose sizes are pairwise different."""
+    return _tiny
 
 
 @pytest.fixture(scope="session")
 def translator() -> LoadedModel:
-    return tiny()
+    return _tiny()
 
 
 @pytest.fixture(scope="session")
 def writer() -> LoadedModel:
-    return tiny("writer", family="decoder-only", norm_placement="pre", final_norm=True)
+    return _tiny("writer", family="decoder-only", norm_placement="pre", final_norm=True)
+
+
+@pytest.fixture(scope="session")
+def shipped() -> LoadedModel:
+    """The model that the app opens with."""
+    if "en-zh" not in list_models():
+        pytest.skip(f"no en-zh in {Path(*CHECKPOINTS.parts[-2:])}")
+    return open_model("en-zh")

@@ -1,0 +1,83 @@
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from explorer.edits import (
+    USUAL_MASKS,
+    CellEdit,
+    Edit,
+    HeadOff,
+    MaskSwitch,
+    format_edits,
+    parse_edits,
+)
+from explorer.problems import PROBLEMS, InputProblem
+
+sites = st.from_regex(r"(encoder\.|decoder\.)?blocks\.[0-9]{1,2}\.(cross_)?attn", fullmatch=True)
+small = st.integers(0, 9999)
+edits = st.lists(
+    st.one_of(
+        st.builds(MaskSwitch, st.sampled_from(sorted(USUAL_MASKS)), st.booleans()),
+        st.builds(HeadOff, sites, small),
+        st.builds(CellEdit, sites, st.none() | small, small, small, st.booleans()),
+    ),
+    max_size=6,
+).map(tuple)
+
+
+@given(edits)
+def test_edits_come_back_from_a_link(these: tuple[Edit, ...]) -> None:
+    written = format_edits(these)
+    assert parse_edits(written) == these
+    assert all(char.isascii() and (char.isalnum() or char in "-._~") for char in written)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_edits_or_a_problem(text: str) -> None:
+    problem = None
+    try:
+        parsed = parse_edits(text)
+    except InputProblem as caught:
+        problem = caught.key
+    assert problem == "bad_edit" or parse_edits(format_edits(parsed)) == parsed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "causal",
+        "causal-of",
+        "casual-off",
+        "head-decoder.blocks.0.attn",
+        "head-decoder.blocks.0.attn--1",
+        "head-x-١",  # a digit, but not one of a link
+        "cell-x-all-1-2",
+        "cell-x-all-1-2-ajar",
+        "cell-x-all-1-12345-open",
+        "causal-off~",
+    ],
+)
+def test_a_bad_edit_is_named(text: str) -> None:
+    with pytest.raises(InputProblem) as caught:
+        parse_edits(text)
+    assert caught.value.key == "bad_edit"
+    assert caught.value.values["edit"] in text
+
+
+def test_the_link_text_is_short_and_readable() -> None:
+    these = (MaskSwitch("causal", False), CellEdit("decoder.blocks.0.attn", None, 2, 3, True))
+    assert format_edits(these) == "causal-off~cell-decoder.blocks.0.attn-all-2-3-open"
+    assert format_edits(()) == ""
+    assert parse_edits("") == ()
+
+
+def test_a_problem_says_just_its_values_and_survives_pickling() -> None:
+    problem = pickle.loads(pickle.dumps(InputProblem("too_long_chars", limit=3, length=5)))
+    assert (problem.key, problem.values) == ("too_long_chars", {"limit": 3, "length": 5})
+    with pytest.raises(KeyError, match="too_long_chars"):
+        InputProblem("too_long_chars", limit=3)
+    with pytest.raises(KeyError):
+        InputProblem("no such key")
+    assert "empty" in PROBLEMS
