@@ -1,0 +1,181 @@
+"""The key/value cache: what it stores, and that a cached model computes what an uncached one does.
+
+Everything here uses the cache by itself; tests/models/test_decoding.py uses it inside decoding.
+"""
+
+from functools import cache as remember
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.cache import KVCache, LayerCache
+from models.config import ModelConfig
+from models.hooks import Edits, visiting
+from models.positions import POSITIONS
+from models.transformer import FAMILIES, EncoderDecoder, Model, build_model
+
+SRC = torch.tensor([[5, 9, 3, 7, 2], [8, 4, 2, 0, 0], [6, 6, 10, 2, 0]])
+TGT = torch.tensor(
+    [[1, 4, 11, 5, 5, 9, 3], [1, 12, 7, 3, 10, 4, 8], [1, 6, 9, 12, 8, 11, 4]]
+)  # [batch, tgt]
+
+
+@remember
+def tiny(family: str, positions: str, n_kv_heads: int = 4) -> Model:
+    torch.manual_seed(0)
+    config = ModelConfig(
+        family=family,
+        positions=positions,
+        vocab_size=13,
+        d_model=16,
+        n_layers=2,
+        n_heads=4,
+        n_kv_heads=n_kv_heads,
+        d_ff=24,
+        n_ctx=20,
+        tie_embeddings=False,
+    )
+    return build_model(config).eval()
+
+
+def logits_of(
+    model: Model, tgt: torch.Tensor, valid: torch.Tensor | None = None, cache: KVCache | None = None
+) -> torch.Tensor:
+    if isinstance(model, EncoderDecoder):
+        src = SRC[: len(tgt)]
+        return model.decode(tgt, model.encode(src, src != 0), src != 0, valid, cache)
+    return model(tgt, valid, cache)
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_cached_logits_equal_uncached_ones(family, positions, n_kv_heads):
+    model = tiny(family, positions, n_kv_heads)
+    cache = KVCache(2)
+    with torch.no_grad():
+        whole = logits_of(model, TGT)
+        steps = [logits_of(model, TGT[:, i : i + 1], cache=cache) for i in range(TGT.shape[1])]
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole, atol=2e-6, rtol=0)
+    assert cache.length == TGT.shape[1]
+
+
+@given(
+    cuts=st.lists(st.integers(1, 6), max_size=3),
+    family=st.sampled_from(list(FAMILIES)),
+    positions=st.sampled_from(list(POSITIONS)),
+    left=st.lists(st.integers(0, 3), min_size=3, max_size=3),
+)
+def test_any_way_to_cut_a_padded_row_into_cached_pieces_gives_the_same(
+    cuts, family, positions, left
+):
+    model, cache = tiny(family, positions, 2), KVCache(2)
+    valid = torch.arange(TGT.shape[1]) >= torch.tensor(left)[:, None]
+    edges = [0, *sorted(set(cuts)), TGT.shape[1]]
+    with torch.no_grad():
+        whole = logits_of(model, TGT, valid)
+        pieces = [
+            logits_of(model, TGT[:, start:end], valid[:, :end], cache)
+            for start, end in pairwise(edges)
+        ]
+    joined = torch.cat(pieces, dim=1)
+    torch.testing.assert_close(joined[valid], whole[valid], atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
+    model, cache = tiny(family, "rotary", 2), KVCache(2)
+    if isinstance(model, EncoderDecoder):  # beams of one sentence: every row has the same source
+        memory = model.encode(SRC[:1]).expand(3, -1, -1)
+
+        def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
+            return model.decode(tgt, memory, cache=cache)
+    else:
+
+        def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
+            return model(tgt, cache=cache)
+
+    rows = torch.tensor([2, 0, 2])
+    with torch.no_grad():
+        read(TGT[:, :4], cache)
+        cache.select(rows)
+        after = read(TGT[:, 4:5], cache)
+        whole = read(torch.cat((TGT[rows, :4], TGT[:, 4:5]), dim=1))
+    torch.testing.assert_close(after[:, -1], whole[:, -1], atol=2e-6, rtol=0)
+
+
+def test_cross_attention_is_computed_once_and_stays():
+    model, cache = tiny("encoder-decoder", "sinusoidal"), KVCache(2)
+    with torch.no_grad():
+        memory = model.encode(SRC)
+        model.decode(TGT[:, :2], memory, cache=cache)
+        kept = [layer.keys.clone() for layer in cache.cross_attn]
+        # A step later nothing reads the memory any more, so nonsense in it changes nothing.
+        with_nonsense = model.decode(TGT[:, 2:3], torch.full_like(memory, 1e3), cache=cache)
+        whole = model.decode(TGT[:, :3], memory)
+    torch.testing.assert_close(with_nonsense[:, 0], whole[:, 2], atol=2e-6, rtol=0)
+    assert [layer.length for layer in cache.cross_attn] == [SRC.shape[1]] * 2
+    assert [layer.length for layer in cache.self_attn] == [3, 3]
+    for before, layer in zip(kept, cache.cross_attn, strict=True):
+        assert torch.equal(before, layer.keys)
+
+
+def test_an_edit_of_new_keys_is_not_kept_in_the_cache():
+    """`hook_k` sees old and new keys at every step: an edit acts on the look, not on the store."""
+    model, cache = tiny("decoder-only", "none"), KVCache(2)
+    with torch.no_grad():
+        with visiting(Edits({"blocks.0.attn.hook_k": torch.zeros_like})):
+            model(TGT[:, :3], cache=cache)
+        clean = KVCache(2)
+        model(TGT[:, :3], cache=clean)
+    assert torch.equal(cache.self_attn[0].keys, clean.self_attn[0].keys)
+
+
+def test_a_layer_cache_returns_all_columns_over_any_number_of_doublings():
+    k = torch.arange(2 * 3 * 70 * 4.0).reshape(2, 3, 70, 4)  # [batch, kv_head, pos, d_head]
+    layer = LayerCache()
+    for i in range(70):
+        keys, values = layer.append(k[:, :, i : i + 1], -k[:, :, i : i + 1])
+        assert torch.equal(keys, k[:, :, : i + 1])
+        assert torch.equal(values, -k[:, :, : i + 1])
+    assert layer.n_bytes == 2 * k.numel() * k.element_size()
+
+
+def test_a_step_copies_nothing_while_there_is_room():
+    layer, new = LayerCache(), torch.ones(1, 1, 1, 2)
+    places = []
+    for _ in range(33):
+        layer.append(new, new)
+        places.append(layer.keys.data_ptr())
+    changes = sum(a != b for a, b in pairwise(places))
+    assert changes == 1  # room for 16 at first, doubled (to 34) by the 17th
+
+
+def test_select_repeats_and_drops_rows_and_the_copies_are_independent():
+    layer, k = LayerCache(), torch.arange(3.0).reshape(3, 1, 1, 1)
+    layer.append(k, 10 * k)
+    layer.select(torch.tensor([2, 2, 0, 1]))
+    assert layer.keys.flatten().tolist() == [2, 2, 0, 1]
+    assert layer.values.flatten().tolist() == [20, 20, 0, 10]
+    layer.append(torch.arange(4.0).reshape(4, 1, 1, 1), torch.zeros(4, 1, 1, 1))
+    assert layer.keys[:, 0, :, 0].tolist() == [[2, 0], [2, 1], [0, 2], [1, 3]]
+
+
+def test_an_empty_cache_says_so():
+    layer = LayerCache()
+    for read in (lambda: layer.keys, lambda: layer.values):
+        with pytest.raises(ValueError, match="the cache is empty: append to it first"):
+            read()
+    layer.select(torch.tensor([0]))
+    assert (layer.length, layer.n_bytes, KVCache(3).length, KVCache(3).n_bytes) == (0, 0, 0, 0)
+
+
+def test_valid_that_does_not_cover_the_cached_positions_is_refused():
+    model, cache = tiny("decoder-only", "learned"), KVCache(2)
+    with torch.no_grad():
+        model(TGT[:, :4], cache=cache)
+        with pytest.raises(ValueError, match="valid covers 1 positions; 4 cached and 1 new"):
+            model(TGT[:, 4:5], torch.ones(3, 1, dtype=torch.bool), cache)

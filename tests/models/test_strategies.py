@@ -1,0 +1,265 @@
+"""Greedy and sampling on models whose logits are a fixed table: every answer is known by hand."""
+
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+
+from models.decoding import Beam, Greedy, Sample, best, decode
+from models.strategies import largest
+
+EOS, A, B, C = 2, 3, 4, 5
+START = torch.tensor([[1]])
+
+
+# Greedy, stopping, what a step says
+
+
+def test_greedy_takes_the_best_token_and_stops_at_eos(chain):
+    model = chain(_1={A: 0.6, B: 0.4}, _3={C: 0.5, EOS: 0.3, A: 0.2}, _5={EOS: 0.9, A: 0.1})
+    steps = list(decode(model, START, Greedy(), 8))
+    assert [step.tokens.tolist() for step in steps] == [[A], [C], [EOS]]
+    assert [step.index for step in steps] == [0, 1, 2]
+    assert [step.finished.tolist() for step in steps] == [[False], [False], [True]]
+    assert [step.forced for step in steps] == [False] * 3
+    assert [step.input_tokens.tolist() for step in steps] == [[[1]], [[1, A]], [[1, A, C]]]
+    assert steps[1].log_probs[0, C].item() == pytest.approx(math.log(0.5), abs=1e-6)
+    assert steps[1].probs.tolist() == [[0, 0, 0, 0, 0, 1]]
+    answer = steps[-1].best[0]
+    assert (answer.tokens, answer.finished) == ((A, C, EOS), True)
+    assert answer.logprob == answer.score == pytest.approx(math.log(0.6 * 0.5 * 0.9), abs=1e-6)
+
+
+@pytest.mark.parametrize("strategy", [Greedy(), Sample(), Beam(1)])
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_one_forward_a_step_over_the_new_token_only_when_cached(chain, only, strategy, use_cache):
+    model = chain(_1={A: 1}, _3={B: 1}, _4={EOS: 1})
+    assert only(model, strategy, use_cache=use_cache).tokens == (A, B, EOS)
+    assert model.forwards == ([(1, 1)] * 3 if use_cache else [(1, 1), (1, 2), (1, 3)])
+
+
+def test_the_limit_ends_an_output_that_never_says_eos(chain, only):
+    model = chain(_1={A: 1}, _3={A: 1})
+    for strategy in (Greedy(), Sample(), Beam(2)):
+        answer = only(model, strategy, 5)
+        assert (answer.tokens, answer.finished, answer.logprob) == ((A,) * 5, False, 0.0)
+
+
+def test_no_steps_within_a_limit_of_0(chain):
+    model = chain()
+    assert list(decode(model, START, Beam(), 0)) == []
+    assert best(decode(model, START, Beam(), 0)) == ()
+    assert model.forwards == []
+
+
+def test_equal_logits_go_to_the_smallest_id(only, table_model):
+    model = table_model(torch.zeros(6, 6))
+    assert only(model, Greedy(), 3).tokens == (0, 0, 0)
+    assert only(model, Sample(temperature=0), 3).tokens == (0, 0, 0)
+    assert only(model, Sample(top_k=1), 3).tokens == (0, 0, 0)
+    step = next(decode(model, START, Beam(2), 3))
+    assert [h.tokens for h in step.live[0]] == [(0,), (1,)]
+    assert step.candidates(0, 4) == [0, 1, 2, 3]
+
+
+def test_finished_sentences_leave_the_batch_and_keep_their_answers(chain):
+    model = chain(_1={EOS: 1}, _3={B: 1}, _4={C: 1}, _5={EOS: 1})
+    steps = list(decode(model, torch.tensor([[3], [1], [4]]), Greedy(), 8))
+    assert [step.sentences for step in steps] == [(0, 1, 2), (0, 2), (0,)]
+    assert [step.tokens.tolist() for step in steps] == [[B, EOS, C], [C, 0, EOS], [EOS, 0, 0]]
+    assert [step.finished.tolist() for step in steps] == [
+        [False, True, False],
+        [False, True, True],
+        [True, True, True],
+    ]
+    assert [h.tokens for h in steps[-1].best] == [(B, C, EOS), (EOS,), (C, EOS)]
+    assert model.forwards == [(3, 1), (2, 1), (1, 1)]
+
+
+def test_logits_without_probabilities_are_named(table_model):
+    model = table_model(torch.full((6, 6), math.nan))
+    with pytest.raises(ValueError, match=r"step 0: the model's logits .*NaN"):
+        next(decode(model, START, Greedy(), 4))
+
+
+# Sampling
+
+
+def cut(probs: list[float], **options: float) -> list[float]:
+    """What `Sample` leaves of a distribution."""
+    return Sample(**options).probs(torch.tensor([probs]).log())[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [0.1, 0.4, 0.2, 0.3]),
+        ({"top_k": 0}, [0.1, 0.4, 0.2, 0.3]),
+        ({"top_k": 1}, [0, 1, 0, 0]),
+        ({"top_k": 2}, [0, 4 / 7, 0, 3 / 7]),
+        ({"top_k": 4}, [0.1, 0.4, 0.2, 0.3]),
+        ({"top_k": 99}, [0.1, 0.4, 0.2, 0.3]),
+        ({"top_p": 0}, [0, 1, 0, 0]),
+        ({"top_p": 0.39}, [0, 1, 0, 0]),
+        ({"top_p": 0.41}, [0, 4 / 7, 0, 3 / 7]),
+        ({"top_p": 0.71}, [0, 4 / 9, 2 / 9, 3 / 9]),
+        ({"top_p": 0.91}, [0.1, 0.4, 0.2, 0.3]),
+        ({"top_p": 1}, [0.1, 0.4, 0.2, 0.3]),
+        # Top-p counts what top-k left: 4/9 + 3/9 reach 0.75 (of the whole only 0.7).
+        ({"top_k": 3, "top_p": 0.75}, [0, 4 / 7, 0, 3 / 7]),
+        # Squares, then the same: 16 / 30 is more than half.
+        ({"temperature": 0.5}, [1 / 30, 16 / 30, 4 / 30, 9 / 30]),
+        ({"temperature": 0.5, "top_p": 0.5}, [0, 1, 0, 0]),
+        ({"temperature": 0}, [0, 1, 0, 0]),
+        ({"temperature": 5e-324}, [0, 1, 0, 0]),
+        ({"temperature": 1e300}, [0.25, 0.25, 0.25, 0.25]),
+        ({"temperature": 10**300}, [0.25, 0.25, 0.25, 0.25]),
+    ],
+)
+def test_cuts_worked_by_hand(options, expected):
+    left = cut([0.1, 0.4, 0.2, 0.3], **options)
+    assert left == pytest.approx(expected, abs=1e-6)
+    assert [p == 0 for p in left] == [p == 0 for p in expected]  # cut means exactly 0
+
+
+@settings(max_examples=30)
+@given(
+    logits=st.lists(st.floats(-8, 8, width=32), min_size=2, max_size=9),
+    temperature=st.floats(0, 4),
+    top_k=st.integers(0, 10),
+    top_p=st.floats(0, 1),
+)
+def test_cuts_keep_the_best_tokens_in_proportion(logits, temperature, top_k, top_p):
+    log_probs = torch.tensor([logits]).log_softmax(-1)
+    left = Sample(temperature, top_k, top_p).probs(log_probs)[0]
+    assert left.sum().item() == pytest.approx(1)
+    kept = left > 0
+    assert kept[int(log_probs.argmax())]
+    if temperature and top_k:
+        assert int(kept.sum()) <= top_k
+    if not kept.all():
+        untouched = Sample(temperature).probs(log_probs)[0]
+        torch.testing.assert_close(left[kept], untouched[kept] / untouched[kept].sum())
+        assert untouched[kept].min() >= untouched[~kept].max()
+
+
+@pytest.mark.parametrize(
+    ("top_k", "expected"), [(0, {A: 0.5, B: 0.3, C: 0.2}), (2, {A: 0.625, B: 0.375})]
+)
+def test_frequencies_match_the_probabilities(chain, top_k, expected):
+    model, n = chain(_1={A: 0.5, B: 0.3, C: 0.2}), 2000
+    step = next(decode(model, START.expand(n, 1), Sample(seed=7, top_k=top_k), 1))
+    seen = Counter(step.tokens.tolist())
+    assert set(seen) == set(expected)
+    for token, prob in expected.items():
+        assert step.probs[0, token].item() == pytest.approx(prob)
+        assert abs(seen[token] / n - prob) < 4 * math.sqrt(prob * (1 - prob) / n)
+
+
+def test_the_draws_along_one_output_are_independent(chain, only):
+    probs = {A: 0.5, B: 0.5}
+    model = chain(_1=probs, _3=probs, _4=probs)
+    tokens = only(model, Sample(seed=1), 600).tokens
+    pairs = Counter(itertools.pairwise(tokens))
+    assert len(pairs) == 4
+    assert all(100 < n < 200 for n in pairs.values())  # 150 expected, deviation about 11
+
+
+def test_a_seed_decides_the_sample_and_the_global_generator_nothing(random_chain, only):
+    model = random_chain(0, n_vocab=40)
+    state = torch.random.get_rng_state()
+    first = only(model, Sample(seed=5), 12).tokens
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.manual_seed(123)
+    assert only(model, Sample(seed=5), 12).tokens == first
+    others = {only(model, Sample(seed=seed), 12).tokens for seed in (6, 7, 8, 2**32 - 1)}
+    assert len(others | {first}) == 5
+
+
+def test_sentence_i_of_a_batch_draws_what_it_would_alone_with_seed_plus_i(random_chain):
+    model = random_chain(1, n_vocab=20)
+    prompts = torch.tensor([[1], [7], [1], [9]])
+    together = best(decode(model, prompts, Sample(seed=40), 9))
+    for i, answer in enumerate(together):
+        alone = best(decode(model, prompts[i : i + 1], Sample(seed=40 + i), 9))[0]
+        assert answer.tokens == alone.tokens
+
+
+def test_forcing_what_was_drawn_changes_nothing_after_it(random_chain, only):
+    model = random_chain(2, n_vocab=20)
+    drawn = only(model, Sample(seed=3), 10)
+    for n in range(1, len(drawn.tokens)):
+        assert only(model, Sample(seed=3), 10, prefix=drawn.tokens[:n]).tokens == drawn.tokens
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), penalty=st.floats(0, 3))
+def test_temperature_0_top_k_1_top_p_0_and_beam_width_1_are_greedy(
+    random_chain, only, seed, penalty
+):
+    model = random_chain(seed)
+    greedy = only(model, Greedy())
+    for strategy in (
+        Sample(temperature=0, seed=seed, top_k=3),
+        Sample(top_k=1, seed=seed),
+        Sample(top_p=0, seed=seed, temperature=2),
+        Beam(width=1, length_penalty=penalty),
+    ):
+        answer = only(model, strategy)
+        assert (answer.tokens, answer.finished) == (greedy.tokens, greedy.finished)
+        assert answer.logprob == pytest.approx(greedy.logprob)
+
+
+# Small parts and refusals
+
+
+def test_largest_takes_the_first_of_equals_and_never_minus_infinity():
+    values = torch.tensor([1.0, 3.0, -math.inf, 3.0, 1.0, 3.0])
+    assert largest(values, 2) == [1, 3]
+    assert largest(values, 4) == [1, 3, 5, 0]
+    assert largest(values, 99) == [1, 3, 5, 0, 4]
+    assert largest(values, 0) == []
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Beam(width=0), "width is 0"),
+        (lambda: Beam(width=True), "width is True"),
+        (lambda: Beam(length_penalty=-0.1), r"length_penalty is -0\.1.*at least 0"),
+        (lambda: Beam(length_penalty=math.nan), "length_penalty is nan"),
+        (lambda: Beam(length_penalty=math.inf), "length_penalty is inf"),
+        (lambda: Sample(temperature=-1), "temperature is -1"),
+        (lambda: Sample(temperature=math.nan), "temperature is nan: it must be a finite number"),
+        (lambda: Sample(temperature=math.inf), "temperature is inf"),
+        (lambda: Sample(top_k=-1), "top_k is -1"),
+        (lambda: Sample(top_p=-0.01), r"top_p is -0\.01.*from 0 to 1"),
+        (lambda: Sample(top_p=1.01), r"top_p is 1\.01"),
+        (lambda: Sample(top_p=math.nan), "top_p is nan"),
+        (lambda: Sample(seed=-1), "seed is -1"),
+        (lambda: Sample(seed=2**32), r"seed is 4294967296: it must be below 2\*\*32"),
+    ],
+)
+def test_impossible_values_are_refused_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "field", "value"),
+    [(Beam, "width", 2.0), (Sample, "temperature", "hot"), (Sample, "top_k", 1.5)],
+)
+def test_values_of_a_wrong_type_are_refused_by_name(strategy, field, value):
+    # Run-time type checks, where they are on, refuse first: they name field and value as well.
+    with pytest.raises((ValueError, TypeCheckError), match=field) as caught:
+        strategy(**{field: value})
+    assert str(value) in str(caught.value)
+
+
+def test_a_huge_penalty_is_a_number_still():
+    assert Beam(length_penalty=1e308).score(-3.0, 2) == 0
