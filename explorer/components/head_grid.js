@@ -3,6 +3,13 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
   const { queries, keys, labels, words, step } = head;
+  root.send = (place) => setTriggerValue("picked", place);
+  // A click mostly changes nothing but the outline: then all those thumbnails may stay.
+  followTheme(root);
+  const likeness = JSON.stringify([{ ...head, selected: null }, root.hasAttribute("data-dark")]);
+  const same = root.likeness === likeness && arrays.cells.every((code, cell) => code === root.cells[cell]);
+  if (same) { root.mark(head.selected); return root.stop; }
+  Object.assign(root, { likeness, cells: arrays.cells, mark });
   const rows = Math.ceil(queries.tokens.length / step);
   const columns = Math.ceil(keys.tokens.length / step);
   const cellsOf = (index) => arrays.cells.subarray(index * rows * columns, (index + 1) * rows * columns);
@@ -21,7 +28,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     button.append(canvas, el("span", "name", label));
     button.addEventListener("click", () => {
       mark(index); // at once; Python's answer draws the same outline again
-      setTriggerValue("picked", [Math.floor(index / head.columns), index % head.columns]);
+      root.send([Math.floor(index / head.columns), index % head.columns]);
     });
     canvas.addEventListener("pointermove", (event) => point(index, event));
     canvas.addEventListener("pointerleave", () => { paint(index); say(null); });
@@ -36,10 +43,13 @@ export default function ({ parentElement, data, setTriggerValue }) {
     });
   }
 
-  let theme, colours, side, tall, across;
+  let theme, colours, ground, side, tall, across;
   function draw(width) {
     theme = followTheme(root);
-    colours = ramp(theme, head.top);
+    // One 32-bit pixel per byte of the payload; the last, blocked, stays transparent.
+    colours = new Uint32Array(256);
+    new Uint8Array(colours.buffer).set(ramp(theme, head.top).flatMap((colour) => [...colour, 255]));
+    ground = hatching(scratch, theme.get("blocked"), theme.get("hatch"));
     // A layer is a row while its heads keep a readable width, else the row is halved.
     across = head.columns;
     while (width / across < 76 && across > 1) across = Math.ceil(across / 2);
@@ -52,14 +62,11 @@ export default function ({ parentElement, data, setTriggerValue }) {
   /** One thumbnail: hatching below, then the open cells as one small image blown up. */
   function paint(index, at = null) {
     const context = fit(heads[index].canvas, side, tall);
-    context.fillStyle = hatching(context, theme.get("blocked"), theme.get("hatch"));
+    context.fillStyle = ground;
     context.fillRect(0, 0, side, tall);
     const image = new ImageData(columns, rows);
-    cellsOf(index).forEach((code, cell) => {
-      if (code === BLOCKED) return;
-      image.data.set(colours[code], 4 * cell);
-      image.data[4 * cell + 3] = 255;
-    });
+    const pixels = new Uint32Array(image.data.buffer);
+    cellsOf(index).forEach((code, cell) => { pixels[cell] = colours[code]; });
     scratch.canvas.width = columns;
     scratch.canvas.height = rows;
     scratch.putImageData(image, 0, 0);

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.components.mount import clicked_pair
+from explorer.components.mount import Place, show
 from explorer.components.payload import (
     Bools,
     Bytes,
@@ -48,17 +48,21 @@ def head_grid(
     broadcastable to `patterns`; `selected` is outlined; a weight of `top` or more is darkest.
     Both numbers of an address count from 0. Raises ValueError naming the sizes that disagree.
     """
-    data = pack_head_grid(
-        patterns,
-        query_tokens=query_tokens,
-        key_tokens=key_tokens,
-        labels=labels,
-        mask=mask,
-        selected=selected,
-        top=top,
-        words=words,
-    )
-    return clicked_pair("head_grid", data, key)
+
+    def pack_with(place: Place | None) -> bytes:
+        return pack_head_grid(
+            patterns,
+            query_tokens=query_tokens,
+            key_tokens=key_tokens,
+            labels=labels,
+            mask=mask,
+            selected=None if place is None else (place[0], place[1]),
+            top=top,
+            words=words,
+        )
+
+    picked = show("head_grid", key, patterns.shape[:2], selected, pack_with)
+    return None if picked is None else (picked[0], picked[1])
 
 
 def pack_head_grid(
@@ -112,5 +116,6 @@ def pool(codes: Bytes, step: int) -> Bytes:
     # Blocked becomes 0 and weights move up by one, so that the maximum prefers any open cell.
     open_first = np.zeros((n, rows * step, columns * step), np.uint8)
     open_first[:, :n_query, :n_key] = codes + np.uint8(1)  # 255 wraps round to 0
-    pooled = open_first.reshape(n, rows, step, columns, step).max(axis=(2, 4))
+    by_rows = np.maximum.reduce([open_first[:, start::step] for start in range(step)])
+    pooled = np.maximum.reduce([by_rows[:, :, start::step] for start in range(step)])
     return pooled - np.uint8(1)

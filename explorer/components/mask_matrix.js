@@ -134,7 +134,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
   function move(at) {
     if (String(at) === String(cursor)) return;
-    cursor = at;
+    cursor = root.cursor = at;
     draw(root.clientWidth);
     say();
   }
@@ -171,7 +171,6 @@ export default function ({ parentElement, data, setTriggerValue }) {
   // A new payload keeps the keyboard's place, as long as that place still exists.
   if (root.cursor && root.cursor[0] < nQuery && root.cursor[1] < nKey) cursor = root.cursor;
   rebuild(root, scroller, legend, readout);
-  const stop = redraws(root, draw);
   say();
-  return () => { root.cursor = cursor; stop(); };
+  return redraws(root, draw);
 }

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.components.mount import clicked_pair
+from explorer.components.mount import Place, show
 from explorer.components.payload import (
     Bools,
     Words,
@@ -52,20 +52,24 @@ def mask_matrix(
     are "src" or "tgt" and colour the axis titles. Raises ValueError naming sizes that disagree,
     or a cell whose rule contradicts the mask.
     """
-    data = pack_mask_matrix(
-        mask,
-        blocked_by,
-        rules=rules,
-        query_tokens=query_tokens,
-        key_tokens=key_tokens,
-        query_title=query_title,
-        key_title=key_title,
-        query_stream=query_stream,
-        key_stream=key_stream,
-        selected=selected,
-        words=words,
-    )
-    return clicked_pair("mask_matrix", data, key)
+
+    def pack_with(place: Place | None) -> bytes:
+        return pack_mask_matrix(
+            mask,
+            blocked_by,
+            rules=rules,
+            query_tokens=query_tokens,
+            key_tokens=key_tokens,
+            query_title=query_title,
+            key_title=key_title,
+            query_stream=query_stream,
+            key_stream=key_stream,
+            selected=None if place is None else (place[0], place[1]),
+            words=words,
+        )
+
+    picked = show("mask_matrix", key, mask.shape, selected, pack_with)
+    return None if picked is None else (picked[0], picked[1])
 
 
 def pack_mask_matrix(

@@ -35,18 +35,33 @@ def view(name: str) -> Callable[..., Any]:
     )
 
 
-def clicked(name: str, data: bytes, key: str) -> Any:
-    """Show the view and return what this click picked; None in every run without a click."""
-    return view(name)(key=key, data=data, on_picked_change=lambda: None).picked
+Place = tuple[int, ...]
 
 
-def clicked_pair(name: str, data: bytes, key: str) -> tuple[int, int] | None:
-    """As `clicked`, for views that pick two numbers."""
-    picked = clicked(name, data, key)
-    return None if picked is None else (int(picked[0]), int(picked[1]))
+def place_of(picked: Any, shape: Place) -> Place | None:
+    """What the browser sent as a place inside `shape`; None for no click or a stale one.
+
+    A click can arrive late, on data that meanwhile has fewer tokens. One number may come bare.
+    """
+    if picked is None:
+        return None
+    numbers = picked if isinstance(picked, list | tuple) else [picked]
+    place = tuple(int(number) for number in numbers)
+    inside = len(place) == len(shape) and all(
+        0 <= at < size for at, size in zip(place, shape, strict=True)
+    )
+    return place if inside else None
 
 
-def clicked_index(name: str, data: bytes, key: str) -> int | None:
-    """As `clicked`, for views that pick one number."""
-    picked = clicked(name, data, key)
-    return None if picked is None else int(picked)
+def show(
+    name: str, key: str, shape: Place, selected: Place | None, pack: Callable[[Place | None], bytes]
+) -> Place | None:
+    """Show a view and return the place that was just clicked; None in every other run.
+
+    `pack` makes the payload for a selected place. A click selects in the same run, so that a page
+    needs no second run to draw it.
+    """
+    before = st.session_state.get(key)
+    picked = place_of(before.get("picked") if before else None, shape)
+    view(name)(key=key, data=pack(picked or selected), on_picked_change=lambda: None)
+    return picked

@@ -59,7 +59,7 @@ def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:
     if weights.size and not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-3):
         low, high = float(weights.min()), float(weights.max())
         raise ValueError(f"weights run from {low:.4g} to {high:.4g}, expected 0 to 1")
-    codes = np.round(254 * np.sqrt(np.clip(weights, 0, 1))).astype(np.uint8)
+    codes = (254 * np.sqrt(np.clip(weights, 0, 1)) + 0.5).astype(np.uint8)
     if mask is None:
         return codes
     try:

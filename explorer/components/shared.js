@@ -60,13 +60,14 @@ function ramp(theme, top = 1) {
   return Array.from({ length: 255 }, (_, code) => {
     const at = Math.min(weightOf(code) / top, 1) * 4;
     const low = Math.min(Math.floor(at), 3);
-    return stops[low].length
-      ? [0, 1, 2].map((c) => stops[low][c] + (stops[low + 1][c] - stops[low][c]) * (at - low))
-      : [0, 0, 0];
+    return [0, 1, 2].map((c) => Math.round(stops[low][c] + (stops[low + 1][c] - stops[low][c]) * (at - low)));
   });
 }
 
-const css = ([r, g, b], alpha = 1) => `rgba(${r | 0},${g | 0},${b | 0},${alpha})`;
+const css = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
+
+/** Black or white, whichever reads better on a colour. */
+const inkOn = ([r, g, b]) => (0.3 * r + 0.59 * g + 0.11 * b > 140 ? "#14161f" : "#ffffff");
 
 /** Sizes a canvas in CSS pixels at the screen's own resolution; returns its context. */
 function fit(canvas, width, height) {
@@ -132,17 +133,19 @@ function roving(items, start, next) {
   });
 }
 
-/** Calls `draw` now, on every new width and on a change of theme; returns the clean-up. */
+/**
+ * Calls `draw` now and on every new width. Streamlit runs a view again for new data and for a
+ * change of theme, but without the clean-up of the run before, so that is done here.
+ */
 function redraws(root, draw) {
+  root.stop?.();
   let width = -1;
   const again = () => { width = root.clientWidth; draw(width); };
   const sizes = new ResizeObserver(() => { if (root.clientWidth !== width) again(); });
-  // The colours come from Streamlit's custom properties, which announce no change of their own;
-  // shared.css puts a transition on a property that uses one, and its start does.
-  root.addEventListener("transitionrun", again);
   again();
   sizes.observe(root);
-  return () => { sizes.disconnect(); root.removeEventListener("transitionrun", again); };
+  root.stop = () => sizes.disconnect();
+  return root.stop;
 }
 
 /** A token chip; `row` is a row of tokens as tokens_head sends it. */
@@ -153,6 +156,3 @@ function chip(row, index, tag = "button") {
   if (row.stream) node.classList.add(row.stream);
   return node;
 }
-
-/** Black or white, whichever reads better on a colour. */
-const inkOn = ([r, g, b]) => (0.3 * r + 0.59 * g + 0.11 * b > 140 ? "#14161f" : "#ffffff");

@@ -115,6 +115,6 @@ export default function ({ parentElement, data, setTriggerValue }) {
   scroller.scrollLeft = root.scrolled ?? (kept ? kept.offsetLeft - root.clientWidth / 2 : 0);
   roving(above.chips, selected ?? 0, sideways);
   roving(below.chips, 0, sideways);
-  const stop = redraws(root, draw);
-  return () => { root.scrolled = scroller.scrollLeft; stop(); };
+  scroller.addEventListener("scroll", () => { root.scrolled = scroller.scrollLeft; });
+  return redraws(root, draw);
 }

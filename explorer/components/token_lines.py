@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from explorer.components.mount import clicked_index
+from explorer.components.mount import Place, show
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -47,20 +47,25 @@ def token_lines(
     lines; `mask` [query, key] True = may attend. Streams are "src" or "tgt" and colour the rows.
     Raises ValueError naming the sizes that disagree.
     """
-    data = pack_token_lines(
-        pattern,
-        query_tokens=query_tokens,
-        key_tokens=key_tokens,
-        mask=mask,
-        query_title=query_title,
-        key_title=key_title,
-        query_stream=query_stream,
-        key_stream=key_stream,
-        selected=selected,
-        least=least,
-        words=words,
-    )
-    return clicked_index("token_lines", data, key)
+
+    def pack_with(place: Place | None) -> bytes:
+        return pack_token_lines(
+            pattern,
+            query_tokens=query_tokens,
+            key_tokens=key_tokens,
+            mask=mask,
+            query_title=query_title,
+            key_title=key_title,
+            query_stream=query_stream,
+            key_stream=key_stream,
+            selected=None if place is None else place[0],
+            least=least,
+            words=words,
+        )
+
+    chosen = None if selected is None else (selected,)
+    picked = show("token_lines", key, (len(query_tokens),), chosen, pack_with)
+    return None if picked is None else picked[0]
 
 
 def pack_token_lines(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.components.mount import clicked_index
+from explorer.components.mount import Place, show
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -40,17 +40,22 @@ def token_strip(
     colour; `allowed` [token] False hatches one as blocked. Raises ValueError naming the sizes
     that disagree.
     """
-    data = pack_token_strip(
-        tokens,
-        stream=stream,
-        title=title,
-        values=values,
-        allowed=allowed,
-        positions=positions,
-        selected=selected,
-        words=words,
-    )
-    return clicked_index("token_strip", data, key)
+
+    def pack_with(place: Place | None) -> bytes:
+        return pack_token_strip(
+            tokens,
+            stream=stream,
+            title=title,
+            values=values,
+            allowed=allowed,
+            positions=positions,
+            selected=None if place is None else place[0],
+            words=words,
+        )
+
+    chosen = None if selected is None else (selected,)
+    picked = show("token_strip", key, (len(tokens),), chosen, pack_with)
+    return None if picked is None else picked[0]
 
 
 def pack_token_strip(

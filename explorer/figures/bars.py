@@ -61,7 +61,7 @@ def candidates(
     keep = keep[order]
     is_chosen = order == (-1 if chosen is None else chosen)
     note = np.where(is_chosen, f" ✓ {said['chosen']}", np.where(keep, "", f" · {said['cut']}"))
-    text = np.char.add(percent(shown), np.array([escape(str(each)) for each in note], str))
+    text = percent(shown) + np.array([escape(str(each)) for each in note], object)
     trace = {
         "type": "bar",
         "orientation": "h",

@@ -147,7 +147,13 @@ def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
     return labels
 
 
-def percent(weights: Floats) -> NDArray[np.str_]:
-    """Weights 0 to 1 as text, one decimal: "12.3 %"; what rounds to nothing is "< 0.1 %"."""
-    text = np.char.add(np.char.mod("%.1f", np.asarray(weights, np.float64) * 100), " %")
-    return np.where((weights > 0) & (weights < 0.0005), "< 0.1 %", text)
+_PERCENTS = np.array([f"{tenths / 10:.1f} %" for tenths in range(1001)], object)
+
+
+def percent(weights: Floats) -> NDArray[np.object_]:
+    """Weights 0 to 1 as text, one decimal: "12.3 %"; what rounds to nothing is "< 0.1 %".
+
+    The thousand texts are made once: formatting each of 128 x 128 cells would take 30 ms.
+    """
+    tenths = np.rint(np.clip(weights, 0, 1) * 1000).astype(np.int16)
+    return np.where((tenths == 0) & (weights > 0), "< 0.1 %", _PERCENTS[tenths])

@@ -78,7 +78,7 @@ def attention(
     shape = (len(query_tokens), len(key_tokens))
     check_shape("pattern", pattern, shape)
     allowed = _allowed("mask", mask, shape)
-    weight_text = percent(pattern).astype(object)
+    weight_text = percent(pattern)
     if blocked_labels is not None:
         labels = np.asarray(blocked_labels, dtype=object)
         check_shape("blocked_labels", labels, shape)
@@ -143,8 +143,8 @@ def difference(
     change = (np.asarray(after, np.float32) - np.asarray(before, np.float32)) * 100
     limit = 100 * top if top is not None else max(1.0, float(np.abs(change).max(initial=0.0)))
     shut = escape(said["blocked"])
-    was = np.where(open_before, percent(before).astype(object), shut)
-    now = np.where(open_after, percent(after).astype(object), shut)
+    was = np.where(open_before, percent(before), shut)
+    now = np.where(open_after, percent(after), shut)
     points = np.char.replace(np.char.mod("%+.1f", change), "-", "−").astype(object)
     text = f"{escape(said['before'])} " + was + f" → {escape(said['after'])} " + now
     text = text + "<br>" + points + f" {escape(said['points'])}"
