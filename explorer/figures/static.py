@@ -197,7 +197,7 @@ def _cells(pattern: Floats, mask: Bools, colours: Palette) -> list[str]:
         shade: _shade(shade / (LEVELS - 1), colours) for shade in runs if shade > 0
     }
     return [
-        f'<rect width="{n_key}" height="{n_query}" fill="{_shade(0, colours)}" '
+        f'<rect width="{n_key}" height="{n_query}" fill="{_shade(0.0, colours)}" '
         f'stroke="{colours.line}" stroke-width="0.06"/>',
         *(f'<path fill="{shades[shade]}" d="{"".join(runs[shade])}"/>' for shade in sorted(runs)),
     ]
