@@ -1,0 +1,1 @@
+"""Timings: `make bench`. The same work by Headlight and by a public alternative, in one run."""

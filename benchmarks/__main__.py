@@ -1,0 +1,18 @@
+"""Run every benchmark, on one torch thread as the app does. Quote ratios: machines differ."""
+
+import torch
+
+from benchmarks import decoding, first_picture, looking
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    for benchmark in (looking, decoding, first_picture):
+        assert benchmark.__doc__ is not None
+        print(f"\n## {benchmark.__doc__.splitlines()[0]}")
+        for row in benchmark.run():
+            print(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""Time functions against each other, in turn, so that a drifting machine hurts them equally."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+
+def medians(functions: dict[str, Callable[[], object]], runs: int = 7) -> dict[str, float]:
+    """Median seconds of each function over `runs` rounds, after one round that is not counted."""
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for counted in range(-1, runs):
+        for name, function in functions.items():
+            started = time.perf_counter()
+            function()
+            if counted >= 0:
+                seconds[name].append(time.perf_counter() - started)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def rows(times: dict[str, float], reference: str) -> list[str]:
+    """One line a function: milliseconds, and how many times faster it is than `reference`."""
+    return [
+        f"{name:<58} {1000 * value:9.1f} ms   {times[reference] / value:5.2f} x"
+        for name, value in times.items()
+    ]

@@ -1,0 +1,81 @@
+"""The real app in a real browser: start Streamlit on a free port, open Chromium on it.
+
+Used by the browser tests' fixtures and by the benchmark of the first picture.
+"""
+
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.chromium import find
+
+ROOT = Path(__file__).parents[2]
+# No sandbox: tests often run as root in a container. The others keep Chromium from looking for
+# its maker's hosts, so that every request that is seen is the app's.
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+    return port
+
+
+@contextmanager
+def running_app() -> Iterator[str]:
+    """`streamlit run app.py`, answering; its address."""
+    port = free_port()
+    arguments = ["run", "app.py", "--server.port", str(port), "--server.headless", "true"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "streamlit", *arguments, "--server.address", "127.0.0.1"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        while not answers(f"{address}/_stcore/health"):
+            if server.poll() is not None:
+                raise RuntimeError(f"streamlit ended with status {server.returncode}")
+        yield address
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def answers(address: str) -> bool:
+    """True when an HTTP request gets the status 200."""
+    try:
+        with urllib.request.urlopen(address, timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium. Raises RuntimeError, saying what to do, where there is none."""
+    path = find()
+    if path is None:
+        raise RuntimeError("no Chromium found: `make chromium` installs one, or set $CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
