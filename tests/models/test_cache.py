@@ -24,7 +24,9 @@ TGT = torch.tensor(
 
 
 @remember
-def tiny(family: str, positions: str, n_kv_heads: int = 4) -> Model:
+def tiny(
+    family: str, positions: str, n_kv_heads: int = 4, dtype: torch.dtype = torch.float64
+) -> Model:
     torch.manual_seed(0)
     config = ModelConfig(
         family=family,
@@ -38,7 +40,7 @@ def tiny(family: str, positions: str, n_kv_heads: int = 4) -> Model:
         n_ctx=20,
         tie_embeddings=False,
     )
-    return build_model(config).eval()
+    return build_model(config).to(dtype).eval()
 
 
 def logits_of(
@@ -53,13 +55,14 @@ def logits_of(
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_cached_logits_equal_uncached_ones(family, positions, n_kv_heads):
-    model = tiny(family, positions, n_kv_heads)
+@pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_cached_logits_equal_uncached_ones(family, positions, n_kv_heads, dtype, atol):
+    model = tiny(family, positions, n_kv_heads, dtype)
     cache = KVCache(2)
     with torch.no_grad():
         whole = logits_of(model, TGT)
         steps = [logits_of(model, TGT[:, i : i + 1], cache=cache) for i in range(TGT.shape[1])]
-    torch.testing.assert_close(torch.cat(steps, dim=1), whole, atol=2e-6, rtol=0)
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole, atol=atol, rtol=0)
     assert cache.length == TGT.shape[1]
 
 
@@ -82,7 +85,7 @@ def test_any_way_to_cut_a_padded_row_into_cached_pieces_gives_the_same(
             for start, end in pairwise(edges)
         ]
     joined = torch.cat(pieces, dim=1)
-    torch.testing.assert_close(joined[valid], whole[valid], atol=2e-6, rtol=0)
+    torch.testing.assert_close(joined[valid], whole[valid], atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -104,7 +107,7 @@ def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
         cache.select(rows)
         after = read(TGT[:, 4:5], cache)
         whole = read(torch.cat((TGT[rows, :4], TGT[:, 4:5]), dim=1))
-    torch.testing.assert_close(after[:, -1], whole[:, -1], atol=2e-6, rtol=0)
+    torch.testing.assert_close(after[:, -1], whole[:, -1], atol=1e-12, rtol=0)
 
 
 def test_cross_attention_is_computed_once_and_stays():
@@ -116,7 +119,7 @@ def test_cross_attention_is_computed_once_and_stays():
         # A step later nothing reads the memory any more, so nonsense in it changes nothing.
         with_nonsense = model.decode(TGT[:, 2:3], torch.full_like(memory, 1e3), cache=cache)
         whole = model.decode(TGT[:, :3], memory)
-    torch.testing.assert_close(with_nonsense[:, 0], whole[:, 2], atol=2e-6, rtol=0)
+    torch.testing.assert_close(with_nonsense[:, 0], whole[:, 2], atol=1e-12, rtol=0)
     assert [layer.length for layer in cache.cross_attn] == [SRC.shape[1]] * 2
     assert [layer.length for layer in cache.self_attn] == [3, 3]
     for before, layer in zip(kept, cache.cross_attn, strict=True):

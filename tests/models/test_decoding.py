@@ -3,6 +3,7 @@
 The strategies themselves are tested in tests/models/test_strategies.py, on fixed logits.
 """
 
+import copy
 import itertools
 import math
 
@@ -32,7 +33,7 @@ def row_logits(model: Model, src: torch.Tensor, output: list[int]) -> torch.Tens
     return model(torch.cat((src, torch.tensor([output]).long()), dim=1))[0, src.shape[1] - 1 :]
 
 
-def assert_same_steps(one, other, atol=1e-5):
+def assert_same_steps(one, other, atol=1e-10):
     for a, b in zip(one, other, strict=True):
         assert a.tokens.tolist() == b.tokens.tolist()
         assert [h.tokens for hs in a.live for h in hs] == [h.tokens for hs in b.live for h in hs]
@@ -68,8 +69,8 @@ def test_a_sentence_in_a_padded_batch_comes_out_as_alone(
     for row, answer in zip(SRC, together, strict=True):
         alone = best(decode(model, row[row != 0][None], strategy, LIMIT))[0]
         assert (answer.tokens, answer.finished) == (alone.tokens, alone.finished)
-        assert answer.logprob == pytest.approx(alone.logprob, abs=1e-4)
-        assert answer.score == pytest.approx(alone.score, abs=1e-4)
+        assert answer.logprob == pytest.approx(alone.logprob, abs=1e-9)
+        assert answer.score == pytest.approx(alone.score, abs=1e-9)
 
 
 def test_the_models_here_say_different_things_and_some_stop(wide_model):
@@ -112,13 +113,13 @@ def test_log_probs_and_sums_are_the_models_own(wide_model, family, strategy):
         rows = lineage(steps, answer)
         assert len(rows) == len(answer.tokens)
         for i, (row, token) in enumerate(zip(rows, answer.tokens, strict=True)):
-            torch.testing.assert_close(steps[i].log_probs[row], own[i], atol=1e-5, rtol=0)
+            torch.testing.assert_close(steps[i].log_probs[row], own[i], atol=1e-10, rtol=0)
             read = steps[i].input_tokens[row].tolist()
             assert read[len(read) - i :] == list(answer.tokens[:i])
             assert steps[i].probs[row, token] > 0
         total = sum(own[i, token].item() for i, token in enumerate(answer.tokens))
-        assert answer.logprob == pytest.approx(total, abs=1e-4)
-        assert answer.score == pytest.approx(strategy.score(total, len(rows)), abs=1e-4)
+        assert answer.logprob == pytest.approx(total, abs=1e-9)
+        assert answer.score == pytest.approx(strategy.score(total, len(rows)), abs=1e-9)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
@@ -136,6 +137,14 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(wide_model, family, penalty):
             scores[tuple(output)] = logprob / length**penalty
     *_, last = decode(model, src, Beam(5**limit, penalty), limit)
     assert [h.tokens for h in last.ended[0]] == sorted(scores, key=lambda o: -scores[o])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_in_half_precision_is_summed_in_float32(wide_model, family):
+    model = copy.deepcopy(wide_model(family)).bfloat16()
+    for step in decode(model, SRC, Greedy(), 3, src_valid=VALID):
+        assert step.log_probs.dtype == torch.float32
+        torch.testing.assert_close(step.log_probs.exp().sum(-1), torch.ones(len(step.log_probs)))
 
 
 # Forced prefixes
@@ -165,7 +174,7 @@ def test_a_forced_prefix_goes_on_as_a_longer_prompt_does(wide_model, positions):
 
 def assert_same_log_probs(one, other):
     for a, b in zip(one, other, strict=True):
-        torch.testing.assert_close(a.log_probs, b.log_probs, atol=1e-5, rtol=0)
+        torch.testing.assert_close(a.log_probs, b.log_probs, atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
