@@ -6,7 +6,6 @@ weight: it is left out of the colour scale and shows the hatching behind the tra
 
 from collections.abc import Sequence
 from typing import Literal
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from explorer.figures.frame import (
     token_axis,
     token_labels,
 )
+from explorer.figures.hatching import hatching
 from explorer.figures.theme import Palette, Stream, colorscale, escape, palette
 
 Scale = Literal["linear", "log", "rank"]
@@ -267,7 +267,7 @@ def _matrix(
     frame["xaxis"] = token_axis(keys, titles[1], streams[1], dark, side="top")
     frame["yaxis"] = token_axis(queries, titles[0], streams[0], dark, autorange="reversed")
     if blocked.any():
-        frame["images"] = [_hatching(colours, blocked)]
+        frame["images"] = [hatching(colours, blocked, _rows(n_query))]
     if selected is not None:
         if not 0 <= selected < n_query:
             raise ValueError(f"selected is {selected}, but there are {n_query} queries")
@@ -278,47 +278,6 @@ def _matrix(
 def _rows(n_query: int) -> int:
     """Pixels of all rows together: roomy while there are few, then ever tighter."""
     return int(n_query * (30 if n_query <= 16 else max(7.0, 480 / n_query)))
-
-
-def _hatching(colours: Palette, blocked: Bools) -> Figure:
-    """One image below the trace, hatched where cells are blocked.
-
-    It lies on data coordinates, so it zooms with the cells, and costs one node however many cells
-    are blocked. Its own size only sets how steep the hatching looks: about that of the plot.
-    """
-    n_query, n_key = blocked.shape
-    wide, tall = 900 / n_key, _rows(n_query) / n_query
-    runs = "".join(
-        f"M{start * wide:.2f} {query * tall:.2f}h{(stop - start) * wide:.2f}"
-        f"v{tall:.2f}H{start * wide:.2f}z"
-        for query, row in enumerate(blocked)
-        for start, stop in _runs(row)
-    )
-    svg = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="900" height="{tall * n_query:.0f}" '
-        f'viewBox="0 0 900 {tall * n_query:.2f}" preserveAspectRatio="none">'
-        '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse">'
-        f'<rect width="6" height="6" fill="{colours.blocked}"/>'
-        f'<path d="M-1 1l2-2M0 6l6-6M5 7l2-2" stroke="{colours.hatch}"/></pattern>'
-        f'<path d="{runs}" fill="url(#h)"/></svg>'
-    )
-    return {
-        "source": "data:image/svg+xml," + quote(svg),
-        "xref": "x",
-        "yref": "y",
-        "x": -0.5,
-        "y": -0.5,
-        "sizex": n_key,
-        "sizey": n_query,
-        "sizing": "stretch",
-        "layer": "below",
-    }
-
-
-def _runs(row: Bools) -> list[tuple[int, int]]:
-    """Start and end of every unbroken run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], row.astype(np.int8), [0]))))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
 def _outline(colours: Palette, query: int, n_key: int) -> Figure:

@@ -1,0 +1,107 @@
+"""Position figures, curves and bars by their data."""
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from explorer.figures import bars, curves, positions
+from explorer.figures.theme import LIGHT
+
+TABLE = np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]], np.float32)
+
+
+def test_table_is_drawn_row_by_position_around_zero() -> None:
+    trace = positions.table(TABLE)["data"][0]
+    np.testing.assert_array_equal(trace["z"], TABLE)
+    assert (trace["zmin"], trace["zmax"]) == (-2, 2)
+
+
+def test_gram_must_be_square() -> None:
+    with pytest.raises(ValueError, match=r"values has shape \(2, 3\), expected \(2, 2\)"):
+        positions.gram(TABLE)
+
+
+def test_wavelengths_stand_on_a_log_axis_with_the_longest_text() -> None:
+    figure = positions.wavelengths(np.array([6.28, 6.28, 628.3]), n_ctx=128, marked=(2,))
+    assert figure["layout"]["yaxis"]["type"] == "log"
+    assert figure["layout"]["shapes"][0]["y0"] == 128
+    np.testing.assert_array_equal(figure["data"][0]["marker"]["size"], [5, 5, 11])
+    with pytest.raises(ValueError, match="but there are 3 dimensions"):
+        positions.wavelengths(np.ones(3), marked=(3,))
+
+
+def test_waves_are_columns_of_the_table() -> None:
+    figure = positions.waves(TABLE, (2, 0), words={"dimension": "维度"})
+    assert [trace["name"] for trace in figure["data"]] == ["维度 2", "维度 0"]
+    np.testing.assert_array_equal(figure["data"][0]["y"], [0, 2])
+    with pytest.raises(ValueError, match="but the table has 3 dimensions"):
+        positions.waves(TABLE, (3,))
+
+
+def test_curves_differ_without_colour_and_escape_their_names() -> None:
+    ys = np.arange(12.0).reshape(6, 2)
+    figure = curves.lines(np.arange(2), ys, ["<i>"] * 6, x_title="x", y_title="y", marked_x=1)
+    assert len({trace["line"]["dash"] for trace in figure["data"]}) == 6
+    assert figure["data"][0]["name"] == "&lt;i&gt;"
+    assert figure["layout"]["shapes"][0]["x0"] == 1
+    with pytest.raises(ValueError, match=r"ys has shape \(6, 2\), expected \(1, 2\)"):
+        curves.lines(np.arange(2), ys, ["one"], x_title="x", y_title="y")
+
+
+def test_candidates_are_sorted_and_say_what_became_of_them() -> None:
+    figure = bars.candidates(
+        ("cat", "dog", "<b>", "the"),
+        np.array([0.1, 0.6, 0.0001, 0.2999]),
+        kept=np.array([True, True, False, True]),
+        chosen=3,
+    )
+    trace = figure["data"][0]
+    assert [label.rstrip("\u200b") for label in trace["y"]] == ["dog", "the", "cat", "&lt;b&gt;"]
+    np.testing.assert_allclose(trace["x"], [60, 29.99, 10, 0.01], rtol=1e-5)
+    assert trace["text"].tolist() == ["60.0 %", "30.0 % ✓ chosen", "10.0 %", "< 0.1 % · cut off"]
+    assert trace["marker"]["color"][1] == LIGHT.target
+    assert trace["marker"]["pattern"]["shape"].tolist() == ["", "", "", "/"]
+
+
+def test_candidates_refuse_sizes_that_disagree() -> None:
+    with pytest.raises(ValueError, match=r"probabilities has shape \(2,\), expected \(1,\)"):
+        bars.candidates(("a",), np.ones(2))
+    with pytest.raises(ValueError, match="chosen is 1, but there are 1 candidates"):
+        bars.candidates(("a",), np.ones(1), chosen=1)
+
+
+def test_row_shows_the_mean_and_each_head() -> None:
+    weights = np.array([[0.2, 0.8, 0.0], [0.6, 0.4, 0.0]], np.float32)
+    figure = bars.row(
+        ("a", "b", "<pad>"),
+        weights,
+        head_names=("H1", "H2"),
+        allowed=np.array([True, True, False]),
+        stream="src",
+    )
+    bar, dots = figure["data"]
+    np.testing.assert_allclose(bar["y"][:2], [40, 60], rtol=1e-5)
+    assert bar["text"].tolist() == ["40.0 %", "60.0 %", "blocked"]
+    assert bar["marker"]["pattern"]["shape"].tolist() == ["", "", "/"]
+    np.testing.assert_allclose(dots["y"], [20, 80, 60, 40], rtol=1e-5)
+    assert list(dots["text"]) == ["H1", "H1", "H2", "H2"]
+    assert figure["layout"]["xaxis"]["title"]["font"]["color"] == LIGHT.source
+
+
+def test_row_refuses_unnamed_heads() -> None:
+    with pytest.raises(ValueError, match=r"weights has shape \(2, 3\), expected \(1, 3\)"):
+        bars.row(("a", "b", "c"), np.ones((2, 3)))
+
+
+def test_plotly_accepts_every_figure() -> None:
+    for dark in (False, True):
+        for figure in (
+            positions.table(TABLE, dark=dark),
+            positions.gram(TABLE @ TABLE.T, dark=dark),
+            positions.wavelengths(np.ones(3), n_ctx=9, dark=dark),
+            positions.waves(TABLE, (0, 1), dark=dark),
+            positions.dot_by_distance(np.arange(3), TABLE, ("a", "b"), dark=dark),
+            bars.candidates(("a", "b"), np.array([0.5, 0.5]), chosen=0, dark=dark),
+            bars.row(("a", "b"), np.ones((2, 2)) / 2, head_names=("x", "y"), dark=dark),
+        ):
+            go.Figure(figure)

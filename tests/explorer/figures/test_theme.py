@@ -1,0 +1,90 @@
+"""The palette reads well in both themes, and no token can speak Plotly's HTML."""
+
+from dataclasses import fields
+
+import pytest
+
+from explorer.figures.theme import DARK, LIGHT, Palette, colorscale, css, escape, palette, show
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb, WCAG 2.2."""
+    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_colours_have_the_contrast_of_readable_text(colours: Palette) -> None:
+    for name in ("ink", "muted", "source", "target", "accent"):
+        assert contrast(getattr(colours, name), colours.paper) >= 4.5, name
+    for soft in (colours.source_soft, colours.target_soft):
+        assert contrast(colours.ink, soft) >= 7
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_attention_moves_steadily_away_from_the_paper(colours: Palette) -> None:
+    steps = [contrast(colour, colours.paper) for colour in colours.attention]
+    assert steps == sorted(steps)
+    assert steps[0] < 1.2
+    assert steps[-1] > 9
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_hatching_is_visible_on_its_own_ground(colours: Palette) -> None:
+    assert contrast(colours.hatch, colours.blocked) > 1.5
+    for ground, mark in zip(colours.rules, colours.rule_marks, strict=True):
+        assert contrast(mark, ground) > 2.5
+
+
+def test_streams_have_their_colours() -> None:
+    assert palette(False).stream("src") == LIGHT.source
+    assert palette(True).stream("tgt") == DARK.target
+    assert palette(True).soft("src") == DARK.source_soft
+
+
+def test_colour_scale_is_evenly_spaced() -> None:
+    assert colorscale(("#000000", "#777777", "#ffffff")) == [
+        (0.0, "#000000"),
+        (0.5, "#777777"),
+        (1.0, "#ffffff"),
+    ]
+
+
+def test_css_carries_every_colour_of_both_palettes() -> None:
+    light, dark = css().split("\n")
+    for text, colours in ((light, LIGHT), (dark, DARK)):
+        for field in fields(colours):
+            value = getattr(colours, field.name)
+            for colour in (value,) if isinstance(value, str) else value:
+                assert f": {colour};" in text
+    assert "--hl-source-soft: #d7f0ec;" in light
+    assert "--hl-attention-4: #dcdeff;" in dark
+    assert dark.startswith(".hl[data-dark]")
+
+
+@pytest.mark.parametrize(
+    ("token", "shown"),
+    [
+        ("dog", "dog"),
+        ("", "∅"),
+        (" ", "␣"),
+        ("  a b ", "␣␣a b␣"),
+        ("\n", "↵"),
+        ("\u202eabc", "[U+202E]abc"),
+        ("👩\u200d🚀", "👩\u200d🚀"),
+        ("狗", "狗"),
+        ("\ud800", "[U+D800]"),
+    ],
+)
+def test_nothing_in_a_shown_token_is_invisible(token: str, shown: str) -> None:
+    assert show(token) == shown
+
+
+def test_escape_leaves_no_markup() -> None:
+    assert escape('<a href="x">&lt;') == '&lt;a href="x"&gt;&amp;lt;'

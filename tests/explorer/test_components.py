@@ -1,0 +1,242 @@
+"""What components send to the browser, byte by byte, and what they refuse."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.components.head_grid import pack_head_grid, pool
+from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.components.mount import FOLDER, place_of
+from explorer.components.payload import BLOCKED, choose_words, encode_weights, pack, unpack
+from explorer.components.token_lines import pack_token_lines
+from explorer.components.token_strip import pack_token_strip
+
+QUERIES = ("<s>", "狗")
+KEYS = ("the", "<script>", "</s>")
+PATTERN = np.array([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]], np.float32)
+MASK = np.array([[True, True, False], [True, True, True]])
+
+
+def test_payload_is_length_head_and_raw_bytes() -> None:
+    data = pack({"word": "狗"}, cells=np.array([[1, 2], [3, 255]], np.uint8))
+    length = int.from_bytes(data[:4], "little")
+    assert data[4 : 4 + length].decode() == (
+        '{"word": "狗", "arrays": {"cells": {"offset": 0, "shape": [2, 2]}}}'
+    )
+    assert data[4 + length :] == bytes([1, 2, 3, 255])
+
+
+def test_unpack_returns_what_was_packed() -> None:
+    one, two = np.arange(6, dtype=np.uint8).reshape(2, 3), np.full(4, 9, np.uint8)
+    head, arrays = unpack(pack({"a": [1, None]}, one=one.T, two=two))
+    assert head == {"a": [1, None]}
+    np.testing.assert_array_equal(arrays["one"], one.T)
+    np.testing.assert_array_equal(arrays["two"], two)
+
+
+def test_payload_refuses_anything_but_bytes() -> None:
+    with pytest.raises(ValueError, match="cells is float32, expected uint8"):
+        pack({}, cells=np.ones(2, np.float32))
+
+
+def test_weights_come_back_within_four_tenths_of_a_point() -> None:
+    weights = np.linspace(0, 1, 10_001, dtype=np.float32)
+    codes = encode_weights(weights)
+    assert codes.max() < BLOCKED
+    back = (codes / 254) ** 2
+    assert np.abs(back - weights).max() < 0.004
+    assert encode_weights(np.array([0.001]))[0] != encode_weights(np.array([0.002]))[0]
+
+
+def test_blocked_cells_are_255_and_no_weight_is() -> None:
+    np.testing.assert_array_equal(encode_weights(PATTERN, MASK) == BLOCKED, ~MASK)
+
+
+@pytest.mark.parametrize(
+    ("weights", "mask", "message"),
+    [
+        (np.array([0.0, 1.5]), None, "weights run from 0 to 1.5, expected 0 to 1"),
+        (np.array([np.nan]), None, "expected 0 to 1"),
+        (PATTERN, MASK.T, r"mask has shape \(3, 2\), weights have \(2, 3\)"),
+    ],
+)
+def test_weights_that_cannot_be_are_refused(weights, mask, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=message):
+        encode_weights(weights, mask)
+
+
+def test_head_grid_sends_heads_row_by_row() -> None:
+    patterns = np.zeros((2, 3, 2, 3), np.float32)
+    patterns[1, 2] = PATTERN
+    data = pack_head_grid(
+        patterns, query_tokens=QUERIES, key_tokens=KEYS, mask=MASK, selected=(1, 2)
+    )
+    head, arrays = unpack(data)
+    assert head["labels"] == ["L1·H1", "L1·H2", "L1·H3", "L2·H1", "L2·H2", "L2·H3"]
+    assert (head["columns"], head["selected"], head["step"]) == (3, 5, 1)
+    assert head["queries"] == {"tokens": ["<s>", "狗"], "special": [True, False]}
+    assert head["keys"]["tokens"][1] == "<script>"  # as data; the browser draws it as text
+    assert arrays["cells"].shape == (6, 2, 3)
+    # 254·√0.25 = 127 and 254·√0.75 = 219.97.
+    np.testing.assert_array_equal(arrays["cells"][5], [[254, 0, BLOCKED], [127, 220, 0]])
+
+
+def test_long_patterns_are_pooled_to_their_maxima() -> None:
+    codes = np.array([[[10, 255, 255], [3, 200, 255], [0, 255, 7]]], np.uint8)
+    np.testing.assert_array_equal(pool(codes, 2), [[[200, 255], [0, 7]]])
+    tokens = tuple(map(str, range(130)))
+    causal = np.tril(np.ones((130, 130), bool))
+    patterns = np.broadcast_to(np.eye(130, dtype=np.float32), (1, 1, 130, 130))
+    head, arrays = unpack(
+        pack_head_grid(patterns, query_tokens=tokens, key_tokens=tokens, mask=causal)
+    )
+    assert head["step"] == 3
+    assert arrays["cells"].shape == (1, 44, 44)
+    np.testing.assert_array_equal(np.diagonal(arrays["cells"][0]), 254)
+    assert (arrays["cells"][0][np.triu_indices(44, 1)] == BLOCKED).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"query_tokens": KEYS}, "query_tokens has 3 entries, but there are 2 queries"),
+        ({"key_tokens": QUERIES}, "key_tokens has 2 entries, but there are 3 keys"),
+        ({"labels": ["one"]}, "labels has 1 entries, but there are 6 heads"),
+        ({"selected": (2, 0)}, r"selected is \(2, 0\), but there are 2 x 3 heads"),
+        ({"words": {"hnit": ""}}, r"unknown words \['hnit'\]"),
+    ],
+)
+def test_head_grid_refuses_what_does_not_fit(change: dict[str, object], message: str) -> None:
+    fitting = {"query_tokens": QUERIES, "key_tokens": KEYS}
+    with pytest.raises(ValueError, match=message):
+        pack_head_grid(np.zeros((2, 3, 2, 3)), **{**fitting, **change})  # type: ignore[arg-type]
+
+
+def test_mask_matrix_sends_the_rule_of_each_cell() -> None:
+    head, arrays = unpack(
+        pack_mask_matrix(
+            MASK,
+            np.array([[0, 0, 2], [0, 0, 0]]),
+            rules=("causal", "padding"),
+            query_tokens=QUERIES,
+            key_tokens=KEYS,
+            query_title="target · query",
+            query_stream="tgt",
+            selected=(0, 2),
+        )
+    )
+    np.testing.assert_array_equal(arrays["cells"], [[0, 0, 2], [0, 0, 0]])
+    assert head["rules"] == ["causal", "padding"]
+    assert head["selected"] == [0, 2]
+    assert (head["queries"]["title"], head["queries"]["stream"]) == ("target · query", "tgt")
+
+
+@pytest.mark.parametrize(
+    ("codes", "rules", "message"),
+    [
+        (
+            [[0, 0, 0], [0, 0, 0]],
+            ("a",),
+            "1 cells contradict the mask, the first is query 0, key 2",
+        ),
+        ([[0, 0, 2], [0, 0, 0]], ("a",), "runs from 0 to 2, but there are 1 rules"),
+        ([[0, 0, 1], [0, 0, 0]], tuple("abcdefg"), "7 rules, at most 6"),
+        ([[0, 0, 1]], ("a",), r"blocked_by has shape \(1, 3\), mask has \(2, 3\)"),
+    ],
+)
+def test_mask_matrix_refuses_contradictions(
+    codes: list[list[int]], rules: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        pack_mask_matrix(MASK, np.array(codes), rules=rules, query_tokens=QUERIES, key_tokens=KEYS)
+
+
+def test_token_lines_sends_weights_and_refuses_misfits() -> None:
+    head, arrays = unpack(
+        pack_token_lines(PATTERN, mask=MASK, query_tokens=QUERIES, key_tokens=KEYS, selected=1)
+    )
+    np.testing.assert_array_equal(arrays["cells"], [[254, 0, BLOCKED], [127, 220, 0]])
+    assert (head["selected"], head["least"]) == (1, 0.02)
+    with pytest.raises(ValueError, match="selected is 2, but there are 2 queries"):
+        pack_token_lines(PATTERN, query_tokens=QUERIES, key_tokens=KEYS, selected=2)
+    with pytest.raises(ValueError, match="key_tokens has 2 entries, but there are 3 keys"):
+        pack_token_lines(PATTERN, query_tokens=QUERIES, key_tokens=QUERIES)
+
+
+def test_token_strip_sends_tints_and_blocks() -> None:
+    head, arrays = unpack(
+        pack_token_strip(KEYS, values=PATTERN[1], allowed=MASK[0], stream="src", selected=0)
+    )
+    np.testing.assert_array_equal(arrays["cells"], [127, 220, BLOCKED])
+    assert head["tinted"]
+    assert head["special"] == [False, False, True]
+    assert not unpack(pack_token_strip(KEYS))[0]["tinted"]
+    with pytest.raises(ValueError, match="values has 2 entries, but there are 3 tokens"):
+        pack_token_strip(KEYS, values=PATTERN[0, :2])
+
+
+def test_words_fall_back_to_english_and_refuse_misspelling() -> None:
+    assert choose_words({"a": "A", "b": "B"}, {"a": "甲"}) == {"a": "甲", "b": "B"}
+    with pytest.raises(ValueError, match="unknown words"):
+        choose_words({"a": "A"}, {"A": ""})
+
+
+@pytest.mark.parametrize(
+    ("picked", "shape", "place"),
+    [
+        (None, (3,), None),
+        (2, (3,), (2,)),
+        ([1, 0], (2, 3), (1, 0)),
+        ([2, 0], (2, 3), None),  # a click on what is no longer there
+        (-1, (3,), None),
+        ([1], (2, 3), None),
+    ],
+)
+def test_only_places_that_exist_are_returned(
+    picked: object, shape: tuple[int, ...], place: tuple[int, ...] | None
+) -> None:
+    assert place_of(picked, shape) == place
+
+
+def views() -> None:
+    import numpy as np
+
+    from explorer.components import head_grid, mask_matrix, token_lines, token_strip
+
+    tokens = ("a", "<script>")
+    pattern, mask = np.eye(2, dtype=np.float32), np.ones((2, 2), bool)
+    for key in ("one", "two"):
+        head_grid(pattern[None, None], query_tokens=tokens, key_tokens=tokens, key="g" + key)
+    mask_matrix(
+        mask, np.zeros((2, 2), int), rules=("r",), query_tokens=tokens, key_tokens=tokens, key="m"
+    )
+    token_lines(pattern, query_tokens=tokens, key_tokens=tokens, key="l")
+    token_strip(tokens, stream="src", key="s")
+
+
+def test_streamlit_shows_every_view_and_several_of_one() -> None:
+    app = AppTest.from_function(views).run()
+    assert not app.exception
+    shown = app.get("bidi_component")
+    assert [each.proto.component_name for each in shown] == [
+        "headlight_head_grid",
+        "headlight_head_grid",
+        "headlight_mask_matrix",
+        "headlight_token_lines",
+        "headlight_token_strip",
+    ]
+    assert len({each.proto.id for each in shown}) == 5
+    assert "<script>" not in shown[0].proto.js_content + shown[0].proto.html_content
+    head, _ = unpack(shown[-1].proto.bytes)
+    assert head["tokens"] == ["a", "<script>"]
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("*.js")), ids=lambda file: file.name)
+def test_scripts_never_make_html_of_text_and_fetch_nothing(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
+    assert not re.search(r"https?:|fetch\(|XMLHttpRequest|import\(", text)
+    assert len(text.splitlines()) <= 250
