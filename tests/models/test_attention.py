@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from models.attention import Attention, attend
 from models.hooks import Edits, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
+from models.positions import rotate, rotation_at
 
 B, H, KV, T, S, D = 3, 4, 2, 5, 7, 6
 
@@ -235,6 +236,29 @@ def test_each_step_follows_from_the_one_before(layer):
     blocked = seen["scores"].masked_fill(~seen["mask"], -torch.inf)
     torch.testing.assert_close(seen["pattern"], blocked.softmax(-1))
     torch.testing.assert_close(layer.w_o(seen["z"].transpose(1, 2).flatten(2)), out)
+
+
+def test_a_rotation_turns_queries_and_keys_and_no_values(layer):
+    x = torch.randn(B, T, D_MODEL).double()
+    positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 1, 2, 3], [5, 6, 7, 8, 9]])
+    record = Record(everything)
+    with visiting(record):
+        layer(x, rotation=rotation_at(positions, D))
+    for what, turn in [("q", rotate), ("k", rotate), ("v", lambda split, positions: split)]:
+        projected = getattr(layer, f"w_{what}")(x)
+        split = projected.unflatten(2, (-1, D)).transpose(1, 2)  # [batch, head, pos, d_head]
+        torch.testing.assert_close(record.activations[f"hook_{what}"], turn(split, positions))
+
+
+def test_rotated_patterns_depend_on_distances_only(layer):
+    x = torch.randn(B, T, D_MODEL).double()
+    patterns = []
+    for shift in (0, 113):
+        record = Record(everything)
+        with visiting(record):
+            layer(x, rotation=rotation_at(shift + torch.arange(T)[None], D))
+        patterns.append(record.activations["hook_pattern"])
+    torch.testing.assert_close(patterns[0], patterns[1], atol=1e-12, rtol=0)
 
 
 def test_heads_add_up_to_the_output(layer):
