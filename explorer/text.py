@@ -1,7 +1,7 @@
 """Every word that the user reads, from `assets/text/<language>.toml`, and the example sentences.
 
 A key is a path of tables: `t("heads.title", lang="en")`. Words may hold placeholders, filled by
-keyword: `t("sidebar.length", lang="zh", length=12)`.
+keyword: `t("heads.large", lang="zh", layer=2, head=5)`.
 """
 
 import tomllib

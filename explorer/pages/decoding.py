@@ -18,6 +18,7 @@ from models import strategies
 from models.decoding import Beam, Greedy, Sample
 
 NAMES: dict[str, type[Strategy]] = {"greedy": Greedy, "beam": Beam, "sample": Sample}
+MEAN = -1  # in the menu of heads: none of them, but their mean
 CODE = {
     "greedy": strategies.Greedy,
     "beam": strategies.Beam,
@@ -54,6 +55,7 @@ def _picture(view: View) -> None:
     if not generation.steps:
         st.info(view.t("decoding.nothing"), icon=":material/lightbulb:")
         return
+    _result(view, generation)
     index = _step_slider(view, generation)
     step = generation.steps[index]
     _row(view, step)
@@ -65,7 +67,7 @@ def _picture(view: View) -> None:
         )
     with right:
         _attention(view, generation, step)
-    st.markdown(f"#### {_reading(view, step)}")
+    controls.reading("decoding", _reading(view, step))
     _hypotheses(view, generation)
     controls.small_print(
         view,
@@ -207,11 +209,11 @@ def _attention(view: View, generation: Generation, step: GenerationStep) -> None
             n_heads = view.sites_of("decoder")[0].n_heads
             controls.pick(
                 view.t("place.head"),
-                (None, *range(n_heads)),
-                head if head is None or head < n_heads else None,
+                (MEAN, *range(n_heads)),
+                MEAN if head is None or head >= n_heads else head,
                 "decoding.head",
-                lambda value: session.change(head=value),
-                format_func=lambda value: view.t("place.mean") if value is None else str(value + 1),
+                lambda value: session.change(head=None if value == MEAN else value),
+                format_func=lambda value: view.t("place.mean") if value == MEAN else str(value + 1),
             )
     for kind in ("cross", "decoder"):
         sites = [site for site in sites_of(view.trace, kind) if site.name in step.rows]
@@ -231,6 +233,9 @@ def _attention(view: View, generation: Generation, step: GenerationStep) -> None
             words=view.words("figures.bars"),
         )
         figure["layout"]["height"] = 200
+        # A row of one or two tokens keeps slim bars, and grows into its place step by step.
+        shown = max(8, weights.shape[-1])
+        figure["layout"]["xaxis"]["range"] = [-0.5, shown - 0.5]
         controls.chart(figure, f"decoding.looks.{kind}", alt=view.t(f"decoding.looks_{kind}"))
 
 
@@ -252,15 +257,25 @@ def _reading(view: View, step: GenerationStep) -> str:
     return view.t(f"decoding.why_{name}", **values)
 
 
-def _hypotheses(view: View, generation: Generation) -> None:
-    st.markdown(
+def _result(view: View, generation: Generation) -> None:
+    with st.container(key="sentence"):
+        st.markdown(
+            view.t(
+                "place.translated",
+                source=f":green[{escape(view.trace.text)}]",
+                output=f":orange[{escape(generation.text)}]",
+            )
+        )
+    st.caption(
         view.t(
             "decoding.result" if generation.finished else "decoding.result_unfinished",
-            text=f":orange[**{escape(generation.text)}**]",
-            logprob=f"{generation.logprob:.2f}",
+            logprob=f"{generation.logprob:.2f}".replace("-", "−"),
             count=len(generation.steps),
         )
     )
+
+
+def _hypotheses(view: View, generation: Generation) -> None:
     if len(generation.hypotheses) > 1:
         st.caption(view.t("decoding.hypotheses"))
         st.dataframe(

@@ -30,7 +30,7 @@ def _picture(view: View) -> None:
     controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
     _controls(view)
-    left, right = st.columns([5, 6], gap="large")
+    left, right = st.columns([3, 2], gap="medium")
     with left:
         st.caption(view.t("heads.grid"))
         _grid(view)
@@ -38,7 +38,7 @@ def _picture(view: View) -> None:
         _lines(view)
     with right:
         _large(view)
-    st.markdown(f"#### {read_row(view)}")
+    controls.reading("heads", read_row(view))
     _switch_off(view)
     controls.small_print(
         view,

@@ -54,6 +54,15 @@ def _picture(view: View) -> None:
 def _switches(view: View) -> None:
     in_force = _in_force(view)
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        st.session_state["masks.pads"] = view.pads
+        st.slider(
+            view.t("masks.pads"),
+            0,
+            MOST_PADS,
+            key="masks.pads",
+            width=170,
+            on_change=lambda: session.change(pads=st.session_state["masks.pads"]),
+        )
         for part in USUAL_MASKS:
             if part == "cross_pad" and not view.sites_of("cross"):
                 continue
@@ -66,15 +75,6 @@ def _switches(view: View) -> None:
                 on_change=_switch,
                 args=(part,),
             )
-        st.session_state["masks.pads"] = view.pads
-        st.slider(
-            view.t("masks.pads"),
-            0,
-            MOST_PADS,
-            key="masks.pads",
-            width=220,
-            on_change=lambda: session.change(pads=st.session_state["masks.pads"]),
-        )
         if view.edits:
             st.button(
                 view.t("edits.reset"),
@@ -187,23 +187,24 @@ def _effect(view: View, comparison: Comparison) -> None:
         before, after = st.columns(2, gap="large")
         with before:
             st.caption(view.t("masks.before"))
-            st.markdown(f"#### {controls.marked_words(_whole(view.before()))}")
+            controls.reading("before", controls.marked_words(_whole(view.before())))
         with after:
             st.caption(view.t("masks.after"))
-            st.markdown(f"#### {controls.marked_words(comparison.words)}")
+            controls.reading("after", controls.marked_words(comparison.words))
     points = 100 * comparison.max_abs
-    if points < 0.0005:
-        st.markdown(view.t("masks.nothing_changed"))
+    if points < 0.005:
+        controls.reading("masks", view.t("masks.nothing_changed"))
     else:
         site = max(comparison.sites.values(), key=lambda each: each.max_abs).site
         found = view.trace.site(site)
-        st.markdown(
+        controls.reading(
+            "masks",
             view.t(
                 "masks.largest",
                 points=f"{points:.2g}" if points < 1 else f"{points:.0f}",
                 kind=view.t(f"kinds.{kind_of(found)}"),
                 layer=found.layer + 1,
-            )
+            ),
         )
 
 

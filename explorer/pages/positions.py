@@ -36,11 +36,11 @@ def _picture(view: View) -> None:
         alt=view.t("positions.table"),
     )
     turns = numbers.wavelengths(width, base)
-    st.markdown(
-        "#### "
-        + view.t(
+    controls.reading(
+        "table",
+        view.t(
             "positions.reading", fast=f"{turns[0]:.1f}", last=width - 2, slow=f"{turns[-1]:,.0f}"
-        )
+        ),
     )
     left, right = st.columns(2, gap="large")
     with left:
@@ -158,6 +158,6 @@ def _distances(view: View, encoding: np.ndarray) -> None:
     rises = np.flatnonzero(np.diff(found.mean) > 0)
     values = {"zero": f"{found.mean[0]:.1f}", "one": f"{found.mean[1]:.1f}"}
     if len(rises):
-        st.markdown("#### " + view.t("positions.rises", distance=int(rises[0]) + 1, **values))
+        controls.reading("rises", view.t("positions.rises", distance=int(rises[0]) + 1, **values))
     else:
-        st.markdown("#### " + view.t("positions.falls", **values))
+        controls.reading("falls", view.t("positions.falls", **values))

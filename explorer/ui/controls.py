@@ -46,13 +46,20 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
     return [[words[str(name)] for name in row] for row in names]
 
 
+def reading(page: str, words: str) -> None:
+    """The one sentence under a picture that says its number."""
+    with st.container(key=f"reading-{page}"):
+        st.markdown(words)
+
+
 def sentence_line(view: View) -> None:
     """What was read and what came out, in the colours of the two streams."""
     source, output = escape(view.trace.text), escape(view.trace.output)
     key = "translated" if view.sites_of("cross") else "prompt"
     if view.target and key == "translated":
         key = "forced"
-    st.markdown(view.t(f"place.{key}", source=f":green[{source}]", output=f":orange[{output}]"))
+    with st.container(key="sentence"):
+        st.markdown(view.t(f"place.{key}", source=f":green[{source}]", output=f":orange[{output}]"))
     if not view.trace.finished:
         st.caption(view.t("place.unfinished"))
     if view.trace.unknown:

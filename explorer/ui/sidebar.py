@@ -19,7 +19,10 @@ LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 def sidebar() -> None:
     """Draw the sidebar; what the visitor does there changes the session's state."""
     with st.sidebar:
-        _language()
+        with st.container(horizontal=True, vertical_alignment="center"):
+            with st.container(key="brand", width="content"):
+                st.markdown("Headlight")
+            _language()
         model = session.state().model or default_model(cache.models())
         _sentence(model)
         _examples(model)

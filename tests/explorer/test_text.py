@@ -1,0 +1,168 @@
+"""The words: both languages whole and alike, every key used, every used key there."""
+
+import re
+import string
+from pathlib import Path
+
+import pytest
+
+from explorer.analysis.masks import BLOCKERS
+from explorer.components import head_grid, mask_matrix, token_lines, token_strip
+from explorer.edits import USUAL_MASKS
+from explorer.figures import bars, heatmap
+from explorer.figures import positions as position_figures
+from explorer.figures.theme import DARK, LIGHT
+from explorer.pages import PAGES
+from explorer.problems import PROBLEMS
+from explorer.text import LANGUAGES, examples, t, words
+from explorer.ui.url import KINDS
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = "\n".join(
+    path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer").rglob("*.py"))
+)
+
+# Families of keys whose last name is made at run time, with all the names it can take.
+MADE = {
+    "kinds": set(KINDS),
+    "streams": {"src", "tgt", "query", "key"},
+    "blockers": set(BLOCKERS) - {""},
+    "problems": set(PROBLEMS),
+    "more": {"formula", "code", "numbers", "label", "code_note"},
+    "sentences": set(examples("en-zh")),
+    "figures.heatmap": set(heatmap.WORDS),
+    "figures.bars": set(bars.WORDS),
+    "figures.positions": set(position_figures.WORDS),
+    "components.head_grid": set(head_grid.__globals__["WORDS"]),
+    "components.mask_matrix": set(mask_matrix.__globals__["WORDS"]),
+    "components.token_lines": set(token_lines.__globals__["WORDS"]),
+    "components.token_strip": set(token_strip.__globals__["WORDS"]),
+}
+# Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
+PIECES = {
+    *(f"{page.name}.title" for page in PAGES),
+    *(f"{page.name}.formula" for page in PAGES),
+    *(f"edits.{part}" for part in USUAL_MASKS),
+    *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
+    *(f"masks.{part}_help" for part in USUAL_MASKS),
+    *(f"masks.{name}" for name in ("sides", "difference", "before", "after")),
+    *(f"masks.{name}" for name in ("open_cell", "shut_cell")),
+    *(f"heads.scale_{name}" for name in ("linear", "log", "rank")),
+    *(f"place.{name}" for name in ("translated", "forced", "prompt")),
+    *(f"positions.model_{kind}" for kind in ("sinusoidal", "learned", "rotary", "none")),
+    *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),
+    *(f"decoding.{name}_note" for name in ("greedy", "beam", "sample")),
+    *(f"decoding.{name}" for name in ("width", "length_penalty", "temperature", "top_k", "top_p")),
+    *(f"decoding.why_{name}" for name in ("greedy", "beam_first", "beam_other", "sample")),
+    *(f"decoding.looks_{kind}" for kind in ("cross", "decoder")),
+}
+NAMES_OF_SETTINGS = {"layer", "head"}  # the view's own; the rest come with the backend's problems
+
+
+def placeholders(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name}
+
+
+def literal_keys() -> set[str]:
+    """Every key that code writes out as a whole string."""
+    tables = {key.split(".")[0] for key in words("en")}
+    found = re.findall(r"""["']([a-z_]+(?:\.[a-z_]+)+)["']""", CODE)
+    return {key for key in found if key.split(".")[0] in tables and key in words("en")}
+
+
+def test_both_languages_have_the_same_keys() -> None:
+    first, second = (set(words(lang)) for lang in LANGUAGES)
+    assert first == second
+
+
+def test_both_languages_have_the_same_placeholders() -> None:
+    for key, english in words("en").items():
+        assert placeholders(english) == placeholders(words("zh")[key]), key
+
+
+def test_no_words_are_empty_or_left_in_the_other_language() -> None:
+    for key in words("en"):
+        assert words("en")[key], key
+        assert words("zh")[key], key
+        assert not re.search(r"[\u4e00-\u9fff]", words("en")[key]), key
+        plain = re.sub(r"\{\w+\}|[A-Za-zα0-9 =().`*:·−→-]+", "", words("zh")[key])
+        untranslated = key.startswith("settings.top_") or key in (
+            "place.quoted", "place.translated", "place.prompt", "heads.and",
+        )  # fmt: skip
+        assert plain or untranslated, key
+
+
+@pytest.mark.parametrize("family", MADE)
+def test_each_family_has_just_the_words_it_can_show(family: str) -> None:
+    prefix = f"{family}."
+    there = {
+        key.removeprefix(prefix)
+        for key in words("en")
+        if key.startswith(prefix) and "." not in key.removeprefix(prefix)
+    }
+    assert there == MADE[family]
+
+
+def test_every_used_key_exists() -> None:
+    called = set(re.findall(r"""\bt\(\s*["']([a-z_.]+)["']""", CODE))
+    assert called
+    assert called <= set(words("en"))
+    assert set(words("en")) >= PIECES
+
+
+def test_every_key_is_used() -> None:
+    made = {f"{family}.{name}" for family, names in MADE.items() for name in names}
+    settings = {key for key in words("en") if key.startswith("settings.")}
+    unused = set(words("en")) - literal_keys() - made - PIECES - settings
+    assert not unused
+
+
+def test_every_setting_that_can_be_refused_has_a_name() -> None:
+    named = set(re.findall(r'checked_number\(\s*"(\w+)"', CODE))
+    assert named
+    have = {key.removeprefix("settings.") for key in words("en") if key.startswith("settings.")}
+    assert named | NAMES_OF_SETTINGS <= have
+
+
+@pytest.mark.parametrize("key", PROBLEMS)
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_words_of_a_problem_use_values_that_it_has(lang: str, key: str) -> None:
+    assert placeholders(words(lang)[f"problems.{key}"]) <= PROBLEMS[key]
+
+
+def test_a_missing_key_or_value_or_language_raises() -> None:
+    with pytest.raises(KeyError, match="no_such_key"):
+        t("no_such_key", lang="en")
+    with pytest.raises(KeyError, match="text"):
+        t("shell.last_good", lang="en")
+    with pytest.raises(KeyError, match="xx"):
+        t("shell.working", lang="xx")
+
+
+def test_values_fill_the_words() -> None:
+    assert t("heads.large", lang="en", layer=2, head=5) == "Layer 2, head 5"
+    assert t("heads.large", lang="zh", layer=2, head=5) == "第 2 层，第 5 头"
+
+
+def test_examples_are_sentences_and_come_for_any_model() -> None:
+    for model in ("en-zh", "copy", "../../etc/passwd"):
+        groups = examples(model)
+        assert all(groups.values())
+        assert all(sentence.strip() == sentence for group in groups.values() for sentence in group)
+
+
+def test_the_theme_of_the_app_is_the_palette() -> None:
+    config = (ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8")
+    for name, palette in (("light", LIGHT), ("dark", DARK)):
+        section = config.split(f"[theme.{name}]")[1].split("[theme.")[0]
+        for option, colour in (
+            ("primaryColor", palette.accent),
+            ("backgroundColor", palette.paper),
+            ("textColor", palette.ink),
+            ("borderColor", palette.line),
+            ("greenTextColor", palette.source),
+            ("greenBackgroundColor", palette.source_soft),
+            ("orangeTextColor", palette.target),
+            ("orangeBackgroundColor", palette.target_soft),
+        ):
+            assert f'{option} = "{colour}"' in section

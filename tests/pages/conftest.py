@@ -1,0 +1,82 @@
+"""The real app over small seeded checkpoints: every page through AppTest, as a visitor uses it."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import streamlit as st
+import torch
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from models.checkpoint import save_checkpoint
+from models.config import ModelConfig
+from models.tokenizer import Tokenizer
+from models.transformer import build_model
+
+CORPUS = (
+    "I like you because you are kind.",
+    "She reads a book every morning.",
+    "We went to the park yesterday.",
+    "我喜欢你，因为你很善良。",
+    "她每天早上看书。",
+    "我们昨天去了公园。",
+)
+
+
+def _save(folder: Path, **changes: object) -> None:
+    """A random model with sharp attention, so that an edit shows in what it writes."""
+    tokenizer = Tokenizer.train(CORPUS * 2, vocab_size=150)
+    sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 3, "n_heads": 4, "d_ff": 20}
+    config = ModelConfig(
+        vocab_size=tokenizer.vocab_size,
+        n_ctx=64,
+        **(sizes | changes),  # type: ignore[arg-type]
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model = build_model(config).eval().requires_grad_(False)
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.3 * torch.randn(parameter.shape))
+            elif ".attn." in name or ".cross_attn." in name:
+                parameter.mul_(2.0)
+    save_checkpoint(folder, model, tokenizer, card="A random model.")
+
+
+@pytest.fixture(scope="session")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two models: a translator, which the app opens with, and a writer."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    _save(folder / "en-zh")
+    _save(folder / "writer", family="decoder-only", norm_placement="pre", final_norm=True)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(library, "CHECKPOINTS", shelf)
+    yield
+    st.cache_data.clear()
+
+
+def _page(name: str) -> None:
+    from explorer.pages import PAGES
+    from explorer.shell import show
+    from explorer.ui import session
+
+    session.start()
+    show(next(page for page in PAGES if page.name == name))
+
+
+@pytest.fixture
+def open_page() -> Callable[..., AppTest]:
+    """open_page("heads", lang="zh", text="…"): the page behind that link, already drawn."""
+
+    def opened(name: str, **params: str) -> AppTest:
+        at = AppTest.from_function(_page, default_timeout=60, args=(name,))
+        for key, value in params.items():
+            at.query_params[key] = value
+        return at.run()
+
+    return opened

@@ -1,0 +1,247 @@
+"""Every page in both languages, and what its widgets do to what is shown."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.pages import PAGES
+from explorer.text import LANGUAGES, t
+
+Open = Callable[..., AppTest]
+
+
+def everything(at: AppTest) -> str:
+    """All words on the page that came through Markdown."""
+    return "\n".join(
+        str(each.value) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
+    )
+
+
+def reading(at: AppTest, needle: str) -> str:
+    """The one Markdown text that contains `needle`."""
+    found = [str(each.value) for each in at.markdown if needle in str(each.value)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def figure(at: AppTest, index: int = 0) -> dict[str, Any]:
+    return json.loads(at.get("plotly_chart")[index].proto.spec)
+
+
+def titles_of(fig: dict[str, Any]) -> tuple[str, str]:
+    layout = fig["layout"]
+    return layout["yaxis"]["title"]["text"], layout["xaxis"]["title"]["text"]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_each_page_is_drawn_in_each_language_for_each_family(
+    open_page: Open, page: str, lang: str, model: str
+) -> None:
+    at = open_page(page, lang=lang, model=model)
+    assert not at.exception
+    assert not at.warning
+    assert t(f"{page}.lead", lang=lang) in everything(at)
+    assert at.get("plotly_chart")
+    if lang == "zh":
+        assert t(f"{page}.lead", lang="en") not in everything(at)
+
+
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+@pytest.mark.parametrize("part", ["formula", "code", "numbers"])
+def test_formula_code_and_numbers_are_there_when_asked_for(
+    open_page: Open, page: str, part: str
+) -> None:
+    at = open_page(page)
+    assert not at.latex
+    assert not at.code
+    at.segmented_control(key=f"{page}.more").set_value(part).run()
+    assert not at.exception
+    if part == "formula":
+        assert at.latex
+    elif part == "code":
+        source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def sinus"}
+        assert source.get(page, "class Greedy(") in at.code[0].value
+    else:
+        assert len(at.dataframe[-1].value) > 1
+
+
+def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page: Open) -> None:
+    at = open_page("heads", lang="en", layer="2", head="3")
+    before = figure(at)["data"][0]["z"]
+    at.segmented_control(key="sidebar.lang").set_value("zh").run()
+    assert t("heads.lead", lang="zh") in everything(at)
+    assert t("heads.lead", lang="en") not in everything(at)
+    assert figure(at)["data"][0]["z"] == before
+    assert at.query_params["lang"] == "zh"
+    assert titles_of(figure(at)) == ("查询 · 目标语言", "键 · 源语言")
+
+
+def test_another_kind_of_attention_has_its_own_axes(open_page: Open) -> None:
+    at = open_page("heads")
+    assert titles_of(figure(at)) == ("query · target", "key · source")
+    at.segmented_control(key="heads.kind").set_value("encoder").run()
+    assert titles_of(figure(at)) == ("query · source", "key · source")
+    assert at.query_params["site"] == "encoder"
+
+
+def test_another_query_is_read_out_with_its_numbers(open_page: Open) -> None:
+    at = open_page("heads", site="encoder", layer="1", head="1", row="0")
+    first = reading(at, "layer 1, head 1")
+    assert "“I”" in first
+    assert "%" in first
+    at.selectbox(key="heads.row").select(2).run()
+    second = reading(at, "layer 1, head 1")
+    assert "“you”" in second.split("looks")[0]
+    assert at.query_params["row"] == "2"
+
+
+def test_a_link_opens_the_head_it_names(open_page: Open) -> None:
+    at = open_page("heads", site="decoder", layer="2", head="4")
+    assert at.selectbox(key="heads.layer").value == 1
+    assert at.selectbox(key="heads.head").value == 3
+    assert "Layer 2, head 4" in everything(at)
+
+
+def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Open) -> None:
+    at = open_page("heads", site="cross", layer="1", head="2")
+    at.toggle(key="heads.off").set_value(True).run()
+    assert not at.exception
+    assert "Cross, layer 1, head 2: off" in everything(at)
+    assert at.query_params["edits"] == "head-decoder.blocks.0.cross_attn-1"
+    said = t("edits.same", lang="en"), t("edits.changed", lang="en", words="")
+    assert any(words in everything(at) for words in said)
+    at.button(key="heads.reset").click().run()
+    assert "edits" not in at.query_params
+    assert not at.toggle(key="heads.off").value
+
+
+def test_a_head_that_is_off_shows_in_the_translation(open_page: Open) -> None:
+    """Some head of the small model matters: without it the sentence is another."""
+    changed = [
+        head
+        for head in range(1, 5)
+        if t("edits.changed", lang="en", words="")
+        in everything(open_page("heads", edits=f"head-decoder.blocks.1.cross_attn-{head - 1}"))
+    ]
+    assert changed
+
+
+def test_padding_changes_nothing_while_the_masks_are_right(open_page: Open) -> None:
+    at = open_page("masks", pads="0")
+    for pads in (1, 8):
+        at.slider(key="masks.pads").set_value(pads).run()
+        assert t("masks.nothing_changed", lang="en") in everything(at)
+        assert at.query_params["pads"] == str(pads)
+
+
+def test_seen_padding_changes_weights_and_says_by_how_much(open_page: Open) -> None:
+    at = open_page("masks", pads="5")
+    at.toggle(key="masks.pad_keys").set_value(False).run()
+    assert t("masks.nothing_changed", lang="en") not in everything(at)
+    largest = reading(at, "Largest change")
+    points = float(largest.split("**")[1].split()[0])
+    assert 0.005 < points <= 100
+    assert at.query_params["edits"] == "pad_keys-off"
+
+
+def test_without_the_causal_mask_the_shown_translation_is_another(open_page: Open) -> None:
+    at = open_page("masks", pads="0")
+    before = reading(at, "→")
+    at.toggle(key="masks.causal").set_value(False).run()
+    assert reading(at, "→") != before
+    assert "-background[" in everything(at)
+    at.toggle(key="masks.causal").set_value(True).run()
+    assert reading(at, "→") == before
+    assert "edits" not in at.query_params
+
+
+def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
+    at = open_page("masks", edits="cross_pad-off", pads="3")
+    assert len(at.get("plotly_chart")) == 2
+    at.segmented_control(key="masks.picture").set_value("difference").run()
+    assert len(at.get("plotly_chart")) == 1
+    assert figure(at)["data"][0]["zmin"] == -figure(at)["data"][0]["zmax"]
+
+
+def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:
+    at = open_page("positions")
+    before = reading(at, "is back where it began")
+    at.select_slider(key="positions.base").set_value(10).run()
+    at.select_slider(key="positions.width").set_value(8).run()
+    after = reading(at, "is back where it began")
+    assert before != after
+    assert "dimension 6" in after
+    assert "35" in after  # 2 pi 10^(6/8)
+    assert at.query_params["base"] == "10"
+    assert at.query_params["width"] == "8"
+    at.button(key="positions.own").click().run()
+    assert at.query_params["width"] == "24"
+
+
+def test_waves_of_no_dimension_say_what_to_do(open_page: Open) -> None:
+    at = open_page("positions", width="8")
+    charts = len(at.get("plotly_chart"))
+    at.multiselect(key="positions.dims.8").set_value([]).run()
+    assert t("positions.no_dims", lang="en") in everything(at)
+    assert len(at.get("plotly_chart")) == charts - 1
+
+
+def test_the_step_slider_grows_the_row(open_page: Open) -> None:
+    at = open_page("decoding")
+    assert "Step 1:" in everything(at)
+    at.slider(key="decoding.step").set_value(3).run()
+    assert "Step 3:" in everything(at)
+    assert at.query_params["step"] == "3"
+
+
+def test_a_beam_shows_its_hypotheses_and_a_seed_its_own_sentence(open_page: Open) -> None:
+    at = open_page("decoding")
+    at.segmented_control(key="decoding.strategy").set_value("beam").run()
+    assert at.query_params["strategy"] == "beam-4-1"
+    assert len(at.dataframe[0].value) > 1
+    at.segmented_control(key="decoding.strategy").set_value("sample").run()
+    drawn = set()
+    for seed in (0, 1, 2):
+        at.number_input(key="decoding.seed").set_value(seed).run()
+        drawn.add(reading(at, "→"))
+        assert at.query_params["strategy"] == f"sample-1-0-1-{seed}"
+    assert len(drawn) > 1
+
+
+def test_cut_candidates_have_no_probability_left(open_page: Open) -> None:
+    at = open_page("decoding", strategy="sample-1-3-1-7")
+    at.segmented_control(key="decoding.more").set_value("numbers").run()
+    column = t("decoding.cut", lang="en")
+    left = [float(value) for value in at.dataframe[-1].value[column]]
+    assert sum(value > 0 for value in left) == 3
+    assert sum(left) == pytest.approx(1, abs=1e-3)
+
+
+def test_an_example_is_translated_at_once_and_goes_into_the_link(open_page: Open) -> None:
+    at = open_page("heads")
+    at.button(key="sidebar.example.first.1").click().run()
+    assert "She reads a book every morning" in reading(at, "→")
+    assert at.text_area(key="sidebar.text").value == "She reads a book every morning."
+    assert at.query_params["text"] == "She reads a book every morning."
+
+
+def test_an_own_translation_is_read_instead(open_page: Open) -> None:
+    at = open_page("heads")
+    at.text_area(key="sidebar.target").set_value("我喜欢你").run()
+    assert ":orange[我喜欢你]" in reading(at, "→")
+    assert at.query_params["target"] == "我喜欢你"
+
+
+def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
+    at = open_page("heads", layer="2", head="3")
+    at.selectbox(key="sidebar.model").select("writer").run()
+    assert not at.exception
+    assert not at.warning
+    assert titles_of(figure(at)) == ("query · target", "key · target")
+    assert at.query_params["model"] == "writer"
+    assert "layer" not in at.query_params
