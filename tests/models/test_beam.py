@@ -20,6 +20,7 @@ def test_a_beam_by_hand(chain):
     )
     steps = list(decode(model, START, Beam(width=2, length_penalty=0), 5, n_candidates=4))
     first, second, third = steps
+    assert [step.tokens.tolist() for step in steps] == [[A], [C], [EOS]]  # of the best extension
     assert [(h.tokens, h.parent) for h in first.live[0]] == [((A,), 0), ((B,), 0)]
     assert [h.tokens for h in first.fallen[0]] == [(EOS,)]  # 0.1, third of two places
     # B C 0.36 before A C 0.2; A eos 0.175 and A B 0.125 fall. The order turns round.
@@ -40,8 +41,9 @@ def test_a_beam_by_hand(chain):
 
 def test_a_finished_hypothesis_keeps_its_place_and_narrows_the_beam(chain):
     model = chain(_1={EOS: 0.5, A: 0.3, B: 0.2}, _3={A: 0.5, B: 0.5}, _4={A: 0.5, B: 0.5})
-    steps = list(decode(model, START, Beam(width=2), 3))
+    steps = list(decode(model, START, Beam(width=2), 3, n_candidates=0))
     assert [len(step.live[0]) for step in steps] == [1, 1, 1]
+    assert [step.fallen for step in steps] == [((),)] * 3  # none was asked for
     assert [h.tokens for h in steps[0].ended[0]] == [(EOS,)]
     assert steps[1].lost_rows == ()
     assert steps[-1].best[0].tokens == (EOS,)

@@ -215,6 +215,15 @@ def test_temperature_0_top_k_1_top_p_0_and_beam_width_1_are_greedy(
         assert answer.logprob == pytest.approx(greedy.logprob)
 
 
+@pytest.mark.parametrize(
+    ("draw", "token"), [(0.0, A), (0.49, A), (0.5, C), (0.74, C), (0.75, 6), (1 - 2**-53, 6)]
+)
+def test_a_draw_picks_the_token_in_whose_share_it_falls(draw, token):
+    # Shares, by id: A [0, 0.5), C [0.5, 0.75), 6 [0.75, 1); tokens of probability 0 have none.
+    probs = torch.tensor([[0, 0, 0, 0.5, 0, 0.25, 0.25, 0]])
+    assert Sample().choose(probs.log(), probs, [0.0], 1, draw) == [(0, token)]
+
+
 # Small parts and refusals
 
 
