@@ -146,6 +146,7 @@ class Trainer:
             betas=config.betas,
             eps=1e-9,
             weight_decay=config.weight_decay,
+            fused=True,
         )
         # Moments from the start, so that a state file always has the same tensors.
         for parameter in model.parameters():
