@@ -1,0 +1,83 @@
+"""The shipped checkpoints: they load, fit, say what their cards say, and translate."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from models import load_checkpoint
+from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
+from models.decoding import Beam
+from models.training.evaluate import translate
+from models.transformer import EncoderDecoder
+
+ASSETS = Path(__file__).parents[2] / "assets"
+FOLDERS = sorted(path.parent for path in (ASSETS / "checkpoints").glob(f"*/{CONFIG}"))
+MEGABYTE = 1_000_000
+
+
+def examples(language: str) -> list[str]:
+    """The example sentences that the sidebar offers in one language."""
+    groups = tomllib.loads((ASSETS / "sentences" / f"{language}.toml").read_text(encoding="utf-8"))
+    return [sentence for group in groups.values() for sentence in group]
+
+
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_default_model_is_there() -> None:
+    assert "en-zh" in [folder.name for folder in FOLDERS]
+
+
+def test_all_of_them_stay_small() -> None:
+    assert all(size(folder) <= 25 * MEGABYTE for folder in FOLDERS)
+    assert sum(map(size, FOLDERS)) <= 60 * MEGABYTE
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {CARD, CONFIG, TOKENIZER, WEIGHTS}
+    checkpoint = load_checkpoint(folder)
+    n_parameters = sum(p.numel() for p in checkpoint.model.parameters())
+    stated = re.search(r"([\d,]+) parameters", checkpoint.card)
+    assert stated is not None
+    assert int(stated[1].replace(",", "")) == n_parameters
+    stated = re.search(r"([\d.]+) MB", checkpoint.card)
+    assert stated is not None
+    assert float(stated[1]) == round(size(folder) / MEGABYTE, 1)
+    for heading in ("## Data", "## Training", "## Scores", "## Known weaknesses"):
+        assert heading in checkpoint.card
+
+
+def test_no_example_sentence_holds_an_unknown_character() -> None:
+    tokenizer = load_checkpoint(ASSETS / "checkpoints" / "en-zh").tokenizer
+    assert {s: tokenizer.unknown(s) for s in examples("en") if tokenizer.unknown(s)} == {}
+
+
+# Each with words of which a right translation holds at least one (我爱你。 / 我喜欢你。 ...).
+EVERYDAY = {
+    "I love you.": ["爱你", "喜欢你"],
+    "Thank you.": ["谢谢", "感谢"],
+    "He is my friend.": ["朋友"],
+    "Where do you live?": ["住在哪", "住哪"],
+    "I don't know.": ["不知道", "不清楚"],
+    "She is reading a book.": ["书"],
+    "This is my house.": ["家", "房子", "屋"],
+    "Are you hungry?": ["饿"],
+    "It is raining.": ["雨"],
+    "I like dogs.": ["狗"],
+}
+
+
+def test_everyday_sentences_come_out_right_more_often_than_not() -> None:
+    checkpoint = load_checkpoint(ASSETS / "checkpoints" / "en-zh")
+    assert isinstance(checkpoint.model, EncoderDecoder)
+    said = translate(checkpoint.model, checkpoint.tokenizer, list(EVERYDAY), Beam(width=4))
+    wrong = {
+        sentence: translation
+        for (sentence, words), translation in zip(EVERYDAY.items(), said, strict=True)
+        if not any(word in translation for word in words)
+    }
+    assert len(wrong) <= 2, wrong
