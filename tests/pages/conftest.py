@@ -7,41 +7,50 @@ import pytest
 import streamlit as st
 import torch
 from streamlit.testing.v1 import AppTest
+from torch import Tensor, nn
 
 from explorer import library
 from models.checkpoint import save_checkpoint
 from models.config import ModelConfig
 from models.tokenizer import Tokenizer
-from models.transformer import build_model
+from models.transformer import Model, build_model
 
-CORPUS = (
-    "I like you because you are kind.",
-    "She reads a book every morning.",
-    "We went to the park yesterday.",
-    "我喜欢你，因为你很善良。",
-    "她每天早上看书。",
-    "我们昨天去了公园。",
+PAIRS = (
+    ("I like you because you are kind.", "我喜欢你，因为你很善良。"),
+    ("She reads a book every morning.", "她每天早上看书。"),
+    ("We went to the park yesterday.", "我们昨天去了公园。"),
 )
+CORPUS = tuple(sentence for pair in PAIRS for sentence in pair)
 
 
 def _save(folder: Path, **changes: object) -> None:
-    """A random model with sharp attention, so that an edit shows in what it writes."""
+    """A small model that has half learned three pairs: unsure enough for every edit to show."""
     tokenizer = Tokenizer.train(CORPUS * 2, vocab_size=150)
     sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 3, "n_heads": 4, "d_ff": 20}
     config = ModelConfig(
         vocab_size=tokenizer.vocab_size,
         n_ctx=64,
+        dropout=0.0,
         **(sizes | changes),  # type: ignore[arg-type]
     )
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        model = build_model(config).eval().requires_grad_(False)
-        for name, parameter in model.named_parameters():
-            if parameter.ndim == 1:
-                parameter.add_(0.3 * torch.randn(parameter.shape))
-            elif ".attn." in name or ".cross_attn." in name:
-                parameter.mul_(2.0)
-    save_checkpoint(folder, model, tokenizer, card="A random model.")
+        model = build_model(config)
+        optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+        for _ in range(15):
+            loss = torch.stack([_loss(model, tokenizer, *pair) for pair in PAIRS]).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    save_checkpoint(folder, model, tokenizer, card="Three sentences, half learned.")
+
+
+def _loss(model: Model, tokenizer: Tokenizer, source: str, target: str) -> Tensor:
+    src = torch.tensor([[*tokenizer.encode(source), tokenizer.eos_id]])
+    row = torch.tensor([tokenizer.bos_id, *tokenizer.encode(target), tokenizer.eos_id])
+    inputs = row[None, :-1]
+    logits = model(inputs) if model.config.family == "decoder-only" else model(src, inputs)
+    return nn.functional.cross_entropy(logits[0], row[1:])
 
 
 @pytest.fixture(scope="session")
