@@ -57,6 +57,16 @@ def test_a_row_without_survivors_is_lost(chain):
     assert second.lost_rows == (1,)
 
 
+def test_an_output_finished_earlier_does_not_hide_a_lost_row(chain):
+    model = chain(
+        _1={EOS: 0.5, A: 0.3, B: 0.2}, _3=dict.fromkeys(range(6), 1 / 6), _4={B: 1 / 2, C: 1 / 2}
+    )
+    first, second = decode(model, START, Beam(width=3), 2)
+    assert (first.ended[0][0].tokens, first.ended[0][0].parent) == ((EOS,), 0)
+    assert [h.tokens for h in second.live[0]] == [(B, B), (B, C)]
+    assert second.lost_rows == (0,)
+
+
 def test_the_length_penalty_by_hand(chain, only):
     # eos at once: ln 0.3 over 1 token; A A eos: ln(0.7 * 0.6 * 0.5 = 0.21) over 3.
     model = chain(_1={A: 0.7, EOS: 0.3}, _3={B: 0.6, C: 0.4}, _4={EOS: 0.5, C: 0.5}, _5={C: 1})
