@@ -19,7 +19,7 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{name}.")
         else:
-            flat[prefix + name] = str(value).strip()
+            flat[prefix + name] = str(value)
     return flat
 
 

@@ -65,9 +65,9 @@ def _picture(view: View) -> None:
         controls.chart(
             _candidates(view, step), "decoding.candidates", alt=view.t("decoding.candidates")
         )
+        controls.reading("decoding", _reading(view, step))
     with right:
         _attention(view, generation, step)
-    controls.reading("decoding", _reading(view, step))
     _hypotheses(view, generation)
     controls.small_print(
         view,

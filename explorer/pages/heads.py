@@ -38,8 +38,8 @@ def _picture(view: View) -> None:
         _lines(view)
     with right:
         _large(view)
-    controls.reading("heads", read_row(view))
-    _switch_off(view)
+        controls.reading("heads", read_row(view))
+        _switch_off(view)
     controls.small_print(
         view,
         "heads",

@@ -28,12 +28,14 @@ def render(view: View) -> None:
 @st.fragment
 def _picture(view: View) -> None:
     view = latest(view)
+    comparison = compare(view.before(), view.trace)
     controls.sentence_line(view)
+    if not comparison.same_output:
+        st.markdown(view.t("edits.changed", words=controls.marked_words(comparison.words)))
     _switches(view)
     picked = _matrices(view)
     if picked is not None:
         _cell(view, *picked)
-    comparison = compare(view.before(), view.trace)
     _effect(view, comparison)
     _patterns(view, comparison)
     controls.small_print(
@@ -182,15 +184,7 @@ def _cell(view: View, kind: str, query: int, key: int) -> None:
 
 
 def _effect(view: View, comparison: Comparison) -> None:
-    """The translation before and after, and the largest change as a number."""
-    if view.sites_of("cross") and not view.target:
-        before, after = st.columns(2, gap="large")
-        with before:
-            st.caption(view.t("masks.before"))
-            controls.reading("before", controls.marked_words(_whole(view.before())))
-        with after:
-            st.caption(view.t("masks.after"))
-            controls.reading("after", controls.marked_words(comparison.words))
+    """The largest change of any weight, as a number."""
     points = 100 * comparison.max_abs
     if points < 0.005:
         controls.reading("masks", view.t("masks.nothing_changed"))
@@ -208,7 +202,8 @@ def _effect(view: View, comparison: Comparison) -> None:
         )
 
 
-def _whole(trace: Trace) -> tuple[tuple[str, str], ...]:
+def _written(trace: Trace) -> tuple[tuple[str, str], ...]:
+    """What a run wrote, as words of a comparison that all stayed."""
     real = trace.tgt_str_tokens[1 : int(trace.tgt_valid.sum())]
     return tuple((token, "same") for token in real)
 
@@ -237,6 +232,9 @@ def _patterns(view: View, comparison: Comparison) -> None:
         site = view.site.name
         with column:
             st.caption(view.t(f"masks.{name}"))
+            if view.sites_of("cross"):
+                words = _written(trace) if name == "before" else comparison.words
+                controls.reading(name, controls.marked_words(words))
             figure = attention(
                 trace.pattern(site)[view.head],
                 trace.mask(site)[view.head],
