@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from explorer import text
+from explorer.analysis.certificate import certify_text
 from explorer.edits import format_edits, parse_edits
 from explorer.figures import static
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.problems import InputProblem
+from explorer.report import report_lines
 from explorer.trace import Trace, trace
 from models.hooks import AttentionSite
 
@@ -33,7 +35,7 @@ def _words(lang: str, defaults: dict[str, str]) -> dict[str, str]:
     return {key: found.get(f"export.{key}", word) for key, word in defaults.items()}
 
 
-def export(args: argparse.Namespace) -> None:
+def export(args: argparse.Namespace) -> int:
     """Write one traced sentence as arrays and pictures."""
     loaded = _opened(args.model)
     traced = trace(loaded, args.text, args.target, parse_edits(args.edits), args.pads)
@@ -69,6 +71,19 @@ def export(args: argparse.Namespace) -> None:
         print(traced.output)
     for path in ("heads.html", "tokens.json", "patterns.npz", f"{len(svgs)} x .svg"):
         print(out / path)
+    return 0
+
+
+def certify(args: argparse.Namespace) -> int:
+    """Test a model's masks by its behaviour; exit status 1 when they fail."""
+    loaded = _opened(args.model)
+    sentence = args.text
+    if sentence is None:
+        sentence = next(iter(text.examples(loaded.name).values()))[0]
+    certificate = certify_text(loaded, sentence, args.target)
+    for line in report_lines(certificate, loaded.name, sentence, args.lang):
+        print(line)
+    return 0 if certificate.passed else 1
 
 
 def _opened(name: str) -> LoadedModel:
@@ -116,27 +131,39 @@ def _tokens(traced: Trace) -> dict[str, object]:
     }
 
 
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    """A command with what all of them take."""
+    command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    command.set_defaults(run=run)
+    command.add_argument("--model", required=True, help="name of a shipped model, or a folder")
+    command.add_argument("--target", help="a translation to be read instead of the model's own")
+    command.add_argument("--lang", choices=text.LANGUAGES, default="en", help="of words")
+    return command
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m explorer", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="command")
-    command = commands.add_parser("export", help=export.__doc__, description=export.__doc__)
-    command.set_defaults(run=export)
-    command.add_argument("--model", required=True, help="name of a shipped model, or a folder")
+    command = _command(commands, "export", export)
     command.add_argument("--text", required=True, help="the sentence")
     command.add_argument("--out", required=True, type=Path, help="folder to write into")
-    command.add_argument("--target", help="a translation to be read instead of the model's own")
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
-    command.add_argument("--lang", choices=text.LANGUAGES, default="en", help="of words")
+    command = _command(commands, "certify", certify)
+    command.add_argument("--text", help="the sentence; an example where none is given")
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit status: 0, or 2 after saying what cannot be used."""
+    """Run one command. Returns its exit status, or 2 after saying what cannot be used."""
     args = _parser().parse_args(argv)
-    run: Callable[[argparse.Namespace], None] = args.run
+    run: Callable[[argparse.Namespace], int] = args.run
     try:
-        run(args)
+        return run(args)
     except InputProblem as problem:
         said = text.t(f"problems.{problem.key}", lang=args.lang, **problem.values)
         print(f"python -m explorer: {said}", file=sys.stderr)
@@ -144,7 +171,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:  # what could not be written, and why
         print(f"python -m explorer: {error}", file=sys.stderr)
         return 2
-    return 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.masks import BLOCKERS
 from explorer.components import head_grid, mask_matrix, token_lines, token_strip
 from explorer.edits import USUAL_MASKS
@@ -55,6 +56,9 @@ PIECES = {
     *(f"decoding.{name}" for name in ("width", "length_penalty", "temperature", "top_k", "top_p")),
     *(f"decoding.why_{name}" for name in ("greedy", "beam_first", "beam_other", "sample")),
     *(f"decoding.looks_{kind}" for kind in ("cross", "decoder")),
+    *(f"certify.{name}.{word}" for name in FINDINGS for word in ("title", "kept", "broken")),
+    *(f"certify.reach_{name}" for name in ("decoder", "encoder", "cross")),
+    *(f"certify.at_{axis}" for axis in ("head", "query", "key")),
 }
 NAMES_OF_SETTINGS = {"layer", "head"}  # the view's own; the rest come with the backend's problems
 
