@@ -59,9 +59,6 @@ def close(ours, theirs, atol=1e-12):
     torch.testing.assert_close(ours, theirs, atol=atol, rtol=0)
 
 
-# nn.MultiheadAttention
-
-
 def attention_pair(scatter, bias=True):
     theirs = scatter(nn.MultiheadAttention(D_MODEL, H, bias=bias, batch_first=True))
     ours = Attention(D_MODEL, H, bias=bias)
@@ -186,9 +183,6 @@ def test_a_decoder_block_is_a_decoder_layer(norm_first, ffn, tiny_config, scatte
     )
     out = ours(x, memory, mask=decoder_mask(TGT_VALID), cross_mask=cross_mask(TGT_VALID, SRC_VALID))
     close(out, expected)
-
-
-# nn.Transformer
 
 
 def transformer_pair(tiny_model, scatter, norm_first, ffn="relu", **changes):
