@@ -106,7 +106,7 @@ def colorbar(colours: Palette, title: str, **more: Any) -> Figure:
         "orientation": "h",
         "title": {
             "text": escape(title),
-            "side": "top",
+            "side": "right",  # in line with the bar; "top" lies upon it in a low figure
             "font": {"color": colours.muted, "size": 12},
         },
         "thickness": 8,
