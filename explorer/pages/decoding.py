@@ -73,7 +73,7 @@ def _picture(view: View) -> None:
         view,
         "decoding",
         formula=(
-            r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x), \qquad"
+            r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x), \qquad "
             r"p_T(y_t) = \mathrm{softmax}(\ell_t / T)",
             r"\mathrm{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
         ),

@@ -136,12 +136,15 @@ def read_row(view: View) -> str:
     """The selected row in one sentence with its numbers, as Markdown."""
     row = reading(view.trace, view.site.name, view.head, view.row)
     place = {"layer": view.layer + 1, "head": view.head + 1}
-    query = controls.quoted(view, row.token)
+    keys = view.trace.key_tokens(view.site.name)
+    query = controls.quoted_at(view, view.trace.query_tokens(view.site.name), view.row)
     if not row.top:
         return view.t("heads.nothing", query=query, **place)
     looks = view.t("heads.and").join(
         view.t(
-            "heads.look", weight=controls.percent(key.weight), key=controls.quoted(view, key.token)
+            "heads.look",
+            weight=controls.percent(key.weight),
+            key=controls.quoted_at(view, keys, key.key),
         )
         for key in row.top
         if key is row.top[0] or key.weight >= 0.01

@@ -30,8 +30,6 @@ def _picture(view: View) -> None:
     view = latest(view)
     comparison = compare(view.before(), view.trace)
     controls.sentence_line(view)
-    if not comparison.same_output:
-        st.markdown(view.t("edits.changed", words=controls.marked_words(comparison.words)))
     _switches(view)
     picked = _matrices(view)
     if picked is not None:
@@ -44,8 +42,8 @@ def _picture(view: View) -> None:
         formula=(
             r"\mathrm{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
             r"\qquad m_{ij}\in\{0,1\}",
-            r"m^{\mathrm{encoder}}_{ij} = [\,j \text{ real}\,],\quad"
-            r"m^{\mathrm{decoder}}_{ij} = [\,j \text{ real}\,]\cdot[\,j\le i\,],\quad"
+            r"m^{\mathrm{encoder}}_{ij} = [\,j \text{ real}\,],\quad "
+            r"m^{\mathrm{decoder}}_{ij} = [\,j \text{ real}\,]\cdot[\,j\le i\,],\quad "
             r"m^{\mathrm{cross}}_{ij} = [\,\text{source } j \text{ real}\,]",
         ),
         code=(causal_mask, padding_mask, encoder_mask, decoder_mask, cross_mask),
@@ -77,18 +75,7 @@ def _switches(view: View) -> None:
                 on_change=_switch,
                 args=(part,),
             )
-        if view.edits:
-            st.button(
-                view.t("edits.reset"),
-                key="masks.reset",
-                on_click=lambda: session.change(edits=()),
-            )
-    others = [edit for edit in view.trace.edits if not isinstance(edit, MaskSwitch)]
-    if others:
-        named = " · ".join(f"**{controls.name_edit(view, edit)}**" for edit in others)
-        st.markdown(f"{view.t('edits.active')} {named}")
-    if view.trace.ignored_edits:
-        st.caption(view.t("edits.ignored", count=len(view.trace.ignored_edits)))
+    controls.edits_bar(view, "masks.reset")
 
 
 def _in_force(view: View) -> dict[MaskPart, bool]:
@@ -156,8 +143,8 @@ def _cell(view: View, kind: str, query: int, key: int) -> None:
     site = sites[min(view.layer, len(sites) - 1)].name
     is_open = bool(view.trace.mask(site)[0, query, key])
     tokens = {
-        "query": controls.quoted(view, view.trace.query_tokens(site)[query]),
-        "key": controls.quoted(view, view.trace.key_tokens(site)[key]),
+        "query": controls.quoted_at(view, view.trace.query_tokens(site), query),
+        "key": controls.quoted_at(view, view.trace.key_tokens(site), key),
     }
     with st.container(horizontal=True, vertical_alignment="center"):
         if is_open:

@@ -69,7 +69,7 @@ def _picture(view: View) -> None:
         view,
         "positions",
         formula=(
-            r"PE_{p,\,2i} = \sin(p\,\theta_i),\quad PE_{p,\,2i+1} = \cos(p\,\theta_i),\quad"
+            r"PE_{p,\,2i} = \sin(p\,\theta_i),\quad PE_{p,\,2i+1} = \cos(p\,\theta_i),\quad "
             r"\theta_i = \mathrm{base}^{-2i/d},\quad \lambda_i = 2\pi/\theta_i",
             r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)",
         ),

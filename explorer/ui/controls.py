@@ -17,6 +17,7 @@ from explorer.ui.escape import escape
 from explorer.ui.view import View, kind_of
 
 Figure = dict[str, Any]
+_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 CHART = {"displayModeBar": False, "scrollZoom": False}
 
 
@@ -33,6 +34,12 @@ def clicked(key: str) -> Any:
 def quoted(view: View, token: str) -> str:
     """A token in quotation marks, as Markdown."""
     return view.t("place.quoted", token=escape(token))
+
+
+def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
+    """A token of a row in quotation marks; with its position below where it occurs twice."""
+    position = str(index).translate(_SUBSCRIPTS) if tokens.count(tokens[index]) > 1 else ""
+    return quoted(view, tokens[index]) + position
 
 
 def percent(weight: float) -> str:
@@ -151,18 +158,17 @@ def edits_bar(view: View, key: str) -> None:
             key=key,
             on_click=lambda: session.change(edits=(), pads=None),
         )
-    translation_change(view)
+        st.markdown(_translation_change(view))
 
 
-def translation_change(view: View) -> None:
-    """What the changes did to the translation: the words that went and those that came."""
+def _translation_change(view: View) -> str:
+    """What the changes did to the translation, as Markdown: words that went, words that came."""
     if view.target or not view.sites_of("cross"):
-        return
+        return ""
     comparison = compare(view.before(), view.trace)
     if comparison.same_output:
-        st.markdown(view.t("edits.same"))
-    else:
-        st.markdown(view.t("edits.changed", words=marked_words(comparison.words)))
+        return view.t("edits.same")
+    return view.t("edits.changed", words=marked_words(comparison.words))
 
 
 def name_edit(view: View, edit: Edit) -> str:

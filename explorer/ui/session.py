@@ -63,6 +63,7 @@ def write_link() -> None:
     if st.query_params.to_dict() != params:
         st.query_params.from_dict(params)
     st.session_state[_WRITTEN] = params
+    st.session_state.pop(_CHANGED, None)
 
 
 def is_dark() -> bool:

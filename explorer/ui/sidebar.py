@@ -73,7 +73,7 @@ def _sentence(model: str) -> None:
 
 
 def _examples(model: str) -> None:
-    with st.popover(_t("sidebar.examples"), width="stretch"):
+    with st.popover(_t("sidebar.examples"), width="stretch"), st.container(gap=None):
         for group, sentences in text.examples(model).items():
             st.caption(_t(f"sentences.{group}"))
             for number, sentence in enumerate(sentences):

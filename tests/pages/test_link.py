@@ -1,0 +1,134 @@
+"""State <-> link: whatever can be chosen comes back from its own link, and nothing else does."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
+
+from explorer.edits import USUAL_MASKS, CellEdit, HeadOff, MaskSwitch
+from explorer.ui.escape import escape
+from explorer.ui.url import KINDS, MOST_PADS, State, read, write
+from models.decoding import Beam, Greedy, Sample
+
+Open = Callable[..., AppTest]
+
+index = st.none() | st.integers(0, 900)
+site = st.sampled_from(["encoder.blocks.0.attn", "decoder.blocks.2.cross_attn", "blocks.1.attn"])
+edit = st.one_of(
+    st.builds(MaskSwitch, st.sampled_from(list(USUAL_MASKS)), st.booleans()),
+    st.builds(HeadOff, site, st.integers(0, 9)),
+    st.builds(
+        CellEdit,
+        site,
+        st.none() | st.integers(0, 9),
+        st.integers(0, 99),
+        st.integers(0, 99),
+        st.booleans(),
+    ),
+)
+strategy = st.one_of(
+    st.just(Greedy()),
+    st.builds(
+        Beam, width=st.integers(1, 8), length_penalty=st.sampled_from([0.0, 0.6, 1.0, 1.9, 2.0])
+    ),
+    st.builds(
+        Sample,
+        temperature=st.sampled_from([0.1, 0.7, 1.0, 3.0]),
+        top_k=st.integers(0, 100),
+        top_p=st.sampled_from([0.05, 0.5, 0.95, 1.0]),
+        seed=st.integers(0, 9999),
+    ),
+)
+states = st.builds(
+    State,
+    lang=st.sampled_from(["en", "zh"]),
+    model=st.sampled_from(["", "en-zh"]),
+    text=st.none() | st.text(max_size=30),
+    target=st.none() | st.text(max_size=30),
+    site=st.sampled_from(KINDS),
+    layer=index,
+    head=index,
+    row=index,
+    step=index,
+    edits=st.lists(edit, max_size=4).map(tuple),
+    pads=st.none() | st.integers(0, MOST_PADS),
+    strategy=strategy,
+    base=st.none() | st.integers(2, 10**6),
+    width=st.none() | st.integers(2, 1024),
+)
+
+
+@given(states)
+def test_every_state_comes_back_from_its_link(state: State) -> None:
+    assert read(write(state)) == (state, ())
+
+
+@given(st.dictionaries(st.sampled_from(list(write(State()) | {"layer": "", "edits": "",
+       "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": ""})),
+       st.text(max_size=20)))  # fmt: skip
+def test_any_text_in_a_link_is_read_or_reported(params: dict[str, str]) -> None:
+    state, refused = read(params)
+    assert isinstance(state, State)
+    again, refused_again = read(write(state))
+    assert (again, refused_again) == (state, ())
+    assert {name for name, _ in refused} <= set(params)
+
+
+def test_the_usual_state_is_a_short_link() -> None:
+    assert write(State()) == {"lang": "en"}
+
+
+def test_a_link_counts_layers_heads_and_steps_from_one() -> None:
+    assert write(State(layer=0, head=4, step=2)) == {
+        "lang": "en", "layer": "1", "head": "5", "step": "3",
+    }  # fmt: skip
+
+
+@given(st.text(max_size=40))
+def test_escaped_text_has_no_mark_that_markdown_acts_on(text: str) -> None:
+    rest = escape(text)
+    for number in {ord(character) for character in text}:
+        rest = rest.replace(f"&#{number};", "")
+    for name in ("91", "93", "43"):  # the marks of what `show` names: [U+202E]
+        rest = rest.replace(f"&#{name};", "")
+    assert not set(rest) & set("\\`*_{}[]()<>#+-.!|~$:&\"'\n\r")
+
+
+@pytest.mark.parametrize("page", ["heads", "masks", "positions", "decoding"])
+def test_formulas_are_well_formed(open_page: Open, page: str) -> None:
+    at = open_page(page)
+    at.segmented_control(key=f"{page}.more").set_value("formula").run()
+    known = {"quad", "qquad", "frac", "sqrt", "sum", "prod", "cos", "sin", "log", "top", "text"}
+    known |= {"mathrm", "softmax", "left", "right", "theta", "lambda", "pi", "alpha", "ell", "cdot"}
+    known |= {"mid", "le", "in", "dots"}
+    for line in at.latex:
+        names = set(line.value.replace("$$", "").split("\\")[1:])
+        commands = {_command(name) for name in names}
+        assert commands - {""} <= known, commands - known
+
+
+def _command(after_backslash: str) -> str:
+    """The name of a LaTeX command; a command of one sign, like \\, or \\;, is ""."""
+    end = 0
+    while end < len(after_backslash) and after_backslash[end].isalpha():
+        end += 1
+    return after_backslash[:end]
+
+
+def test_the_back_button_brings_back_what_was_chosen_before(open_page: Open) -> None:
+    at = open_page("heads", layer="1", head="1")
+    at.selectbox(key="heads.head").select(2).run()
+    assert at.query_params["head"] == "3"
+    at.query_params["head"] = "1"
+    at.run()
+    assert at.selectbox(key="heads.head").value == 0
+
+
+def test_a_change_of_page_drops_the_address_and_keeps_the_choice(open_page: Open) -> None:
+    at = open_page("heads", layer="1", head="3", text="I like you.")
+    at.query_params.clear()
+    at.run()
+    assert at.selectbox(key="heads.head").value == 2
+    assert at.query_params["text"] == "I like you."
