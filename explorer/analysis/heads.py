@@ -1,12 +1,19 @@
 """What each head does, measured over one sentence, and which head to show first."""
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from explorer.analysis.reading import distances, entropy
+from explorer.analysis.rerun import Kind, sites_of
 from explorer.trace import Trace
+
+HeadMeasure = Literal[
+    "entropy", "information", "distance", "previous", "diagonal", "first", "end_mark", "alignment"
+]
+HEAD_MEASURES: tuple[HeadMeasure, ...] = get_args(HeadMeasure)
 
 
 @dataclass(frozen=True)
@@ -16,9 +23,12 @@ class HeadMeasures:
     `entropy` and `information` are in bits, `distance` in positions, the others are shares of
     the attention (0 to 1). `information` is the mutual information of query and key, H(mean row)
     - mean H(row): high when every row is sharp and different rows look at different keys, so it
-    tells an alignment from a head that always looks at one place.
-    `previous`, `diagonal` and `distance` are None in cross-attention; `end_mark` is None where no
-    end mark stands among the keys, and `previous` where there is no second row.
+    tells an alignment from a head that always looks at one place. `alignment` is the share of
+    the most information that so many rows and keys could have: 1 when each of the fewer has one
+    of the others for itself.
+    `previous`, `diagonal` and `distance` are None in cross-attention, `alignment` outside it;
+    `end_mark` is None where no end mark stands among the keys, and `previous` and `alignment`
+    where there is no second row.
     """
 
     site: str
@@ -30,6 +40,7 @@ class HeadMeasures:
     previous: float | None
     diagonal: float | None
     distance: float | None
+    alignment: float | None
 
 
 def head_measures(trace: Trace, site: str) -> tuple[HeadMeasures, ...]:
@@ -59,11 +70,12 @@ def _measures(
     mean_entropy = float(entropy(rows).mean())
     later = seeing > 0
     far = distances(*pattern.shape)[seeing]
+    information = max(0.0, float(entropy(rows.mean(0))) - mean_entropy)
     return HeadMeasures(
         site=site,
         head=head,
         entropy=mean_entropy,
-        information=max(0.0, float(entropy(rows.mean(0))) - mean_entropy),
+        information=information,
         first=float(rows[:, 0].mean()),
         end_mark=float(rows[:, is_end].sum(1).mean()) if is_end.any() else None,
         previous=(
@@ -71,7 +83,39 @@ def _measures(
         ),
         diagonal=float(rows[np.arange(len(rows)), seeing].mean()) if is_self else None,
         distance=float((rows * far).sum(1).mean()) if is_self else None,
+        alignment=_alignment(information, rows) if not is_self else None,
     )
+
+
+def _alignment(information: float, rows: Float[np.ndarray, "row key"]) -> float | None:
+    """Information as a share of its bound: log2 of the number of rows, or of keys if fewer."""
+    n_keys = int((rows.sum(0) > 0).sum())
+    if len(rows) < 2:
+        return None
+    return information / np.log2(min(len(rows), n_keys)) if n_keys > 1 else 0.0
+
+
+def measure_map(trace: Trace, kind: Kind, measure: HeadMeasure) -> Float[np.ndarray, "layer head"]:
+    """One measure of every head of a kind, NaN where a head has none.
+
+    Raises ValueError for a kind that the model does not have.
+    """
+    sites = sites_of(trace, kind)
+    if not sites:
+        raise ValueError(f"{trace.model} has no attention of the kind {kind!r}")
+    found = [
+        [getattr(of_head, measure) for of_head in head_measures(trace, site.name)] for site in sites
+    ]
+    return np.array(found, dtype=np.float64)  # None becomes NaN
+
+
+def head_order(
+    values: Float[np.ndarray, "layer head"], highest_first: bool = True
+) -> tuple[tuple[int, int], ...]:
+    """The (layer, head) pairs of a map by value; equal ones in reading order, NaN at the end."""
+    flat = values.ravel()
+    order = np.argsort(-flat if highest_first else flat, kind="stable")  # NaN sorts last
+    return tuple((int(i) // values.shape[1], int(i) % values.shape[1]) for i in order)
 
 
 def most_telling_head(trace: Trace) -> tuple[str, int]:
