@@ -84,7 +84,7 @@ def candidates(
         said["probability"],
         ticksuffix=" %",
         # Room on the right for the text that stands outside the longest bar.
-        range=[0, max(float(shown.max(initial=0.0)), 0.01) * 135],
+        range=[0, max(float(shown.max(initial=0.0)), 0.01) * 150],
         nticks=5,
     )
     frame["yaxis"] = token_axis(names, "", None, dark, autorange="reversed")
