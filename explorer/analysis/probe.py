@@ -6,7 +6,6 @@ weight, which keys were mixed into it. Change one token, and see how far the cha
 """
 
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -167,16 +166,12 @@ class Probe:
         Value vectors are replaced by one-hot marks; z then holds the weights themselves, with no
         difference taken, so a weight of 1e-300 is told from 0.
         """
-        d_head = self.config.d_head
-        n_key = rows.valid(site.key_stream).shape[1]
-        n_runs = math.ceil(n_key / d_head)
-        marks = {site.hook("v"): partial(_marked, n_runs=n_runs)}
-        hook = site.hook("z")
-        z = self._record(rows.times(n_runs), lambda name: name == hook, marks)[hook]
-        z = z.reshape(len(rows), n_runs, *z.shape[1:]).movedim(
-            1, -2
-        )  # [batch, head, query, run, d_head]
-        return z.flatten(-2)[..., :n_key]
+        n_key, d_head = rows.valid(site.key_stream).shape[1], self.config.d_head
+        hook, parts = site.hook("z"), []
+        for first in range(0, n_key, d_head):
+            marks = {site.hook("v"): partial(_marked, first=first)}
+            parts.append(self._record(rows, lambda name: name == hook, marks)[hook])
+        return torch.cat(parts, dim=-1)[..., :n_key]
 
     def stepwise(self, rows: Rows) -> Float[Tensor, "batch tgt vocab"]:
         """The logits, one target position after another, with the cache."""
@@ -216,9 +211,8 @@ class Probe:
         return Record(wants, Edits({**functions, **(marks or {})}))
 
 
-def _marked(v: Tensor, n_runs: int) -> Tensor:
-    """Values [batch * run, kv_head, key, d_head]: key j is marked in run j // d_head only."""
+def _marked(v: Tensor, first: int) -> Tensor:
+    """Values [batch, kv_head, key, d_head] in which key first + i has a 1 at feature i only."""
     n_key, d_head = v.shape[2:]
-    marks = torch.eye(n_runs * d_head, dtype=v.dtype)[:n_key].reshape(n_key, n_runs, d_head)
-    marks = marks.transpose(0, 1)[:, None]  # [run, 1, key, d_head]
-    return marks.repeat(len(v) // n_runs, 1, 1, 1).expand(v.shape).contiguous()
+    eye = torch.eye(n_key, n_key + d_head, dtype=v.dtype)
+    return eye[:, first : first + d_head].expand(v.shape).contiguous()

@@ -3,11 +3,14 @@
 import re
 import string
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.masks import BLOCKERS
+from explorer.analysis.pitfalls import PITFALLS
+from explorer.analysis.pitfalls.card import Group
 from explorer.components import head_grid, mask_matrix, token_lines, token_strip
 from explorer.edits import USUAL_MASKS
 from explorer.figures import bars, heatmap
@@ -23,6 +26,10 @@ CODE = "\n".join(
     path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer").rglob("*.py"))
 )
 
+# Two demonstrations have figures more on a reader's own sentence.
+FIGURES = {figure.name for pitfall in PITFALLS for figure in pitfall.demonstrate(None).figures}
+FIGURES |= {"lowest_score", "own_loss", "chance_loss"}
+
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
     "kinds": set(KINDS),
@@ -31,6 +38,8 @@ MADE = {
     "problems": set(PROBLEMS),
     "more": {"formula", "code", "numbers", "label", "code_note"},
     "sentences": set(examples("en-zh")),
+    "clinic.groups": set(get_args(Group)),
+    "clinic.figures": FIGURES,
     "figures.heatmap": set(heatmap.WORDS),
     "figures.bars": set(bars.WORDS),
     "figures.positions": set(position_figures.WORDS),
@@ -57,6 +66,7 @@ PIECES = {
     *(f"decoding.why_{name}" for name in ("greedy", "beam_first", "beam_other", "sample")),
     *(f"decoding.looks_{kind}" for kind in ("cross", "decoder")),
     *(f"certify.{name}.{word}" for name in FINDINGS for word in ("title", "kept", "broken")),
+    *(f"clinic.{p.id}.{w}" for p in PITFALLS for w in ("title", "symptom", "silent", "right")),
     *(f"certify.reach_{name}" for name in ("decoder", "encoder", "cross")),
     *(f"certify.at_{axis}" for axis in ("head", "query", "key")),
 }

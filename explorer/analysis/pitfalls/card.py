@@ -9,12 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from explorer.analysis.probe import Rows, Subject
 from explorer.trace import Trace
 from models.hooks import AttentionSite, Edits
 from models.masks import causal_mask, padding_mask
+from models.positions import Positions
 
 Group = Literal["masks", "shapes", "fills", "padding", "model", "training"]
 """In the order of the page; words at `clinic.groups.*`."""
@@ -245,5 +246,39 @@ def plant_mask(keep: Callable[[AttentionSite, Rows, Sequence[int]], Tensor]) -> 
             return lambda mask: keep(site, rows, mask.shape).expand(mask.shape)
 
         return Edits({site.hook("mask"): masked(site) for site in model.attention_sites()})
+
+    return plant
+
+
+def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
+    """Let `wrong` choose which positions are added to the embeddings.
+
+    It gets the `valid` of a stream, Bool [batch, pos], and gives the positions [1 or batch, pos].
+    Nothing happens in a model that adds nothing for its positions (rotary, none).
+    """
+
+    def plant(model: Subject, rows: Rows) -> Edits:
+        def chosen(positions: Positions, valid: Tensor) -> Callable[[Tensor], Tensor]:
+            done = 0  # positions that earlier cached steps have read
+
+            def looked_up(added: Tensor) -> Tensor:
+                nonlocal done
+                first, done = done, done + added.shape[1]
+                table = positions.added(wrong(valid)[:, first:done])
+                return added if table is None else table.to(added.dtype).expand(added.shape)
+
+            return looked_up
+
+        stacks = {"encoder.": rows.src_valid, "decoder.": rows.tgt_valid}
+        if rows.src is None:
+            stacks = {"": rows.tgt_valid}
+        modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
+        return Edits(
+            {
+                f"{path}hook_pos_embed": chosen(modules[f"{path}positions"], valid)
+                for path, valid in stacks.items()
+                if valid is not None and f"{path}positions" in modules
+            }
+        )
 
     return plant

@@ -15,6 +15,7 @@ from explorer.analysis.pitfalls.card import (
     decoder_self,
     fixed_scores,
     own_case,
+    plant_positions,
 )
 from explorer.analysis.pitfalls.senses import masked_softmax
 from explorer.analysis.probe import Rows, Subject
@@ -135,14 +136,6 @@ def _batch_positions(traced: Trace | None = None) -> Demonstration:
     )
 
 
-def _plant_batch_positions(model: Subject, rows: Rows) -> Edits:
-    def first_row(added: Tensor) -> Tensor:
-        return added[:, :1].expand(added.shape)
-
-    names = ("encoder.hook_pos_embed", "decoder.hook_pos_embed", "hook_pos_embed")
-    return Edits(dict.fromkeys(names, first_row))
-
-
 def _rotation(traced: Trace | None = None) -> Demonstration:
     """As many heads as positions, where nothing complains."""
     q, k = fixed_scores(1, 6, 6, 4), fixed_scores(1, 6, 6, 4, seed=1)
@@ -219,7 +212,7 @@ MODEL = (
         wrong=positions_by_the_batch,
         right=positions_by_the_length,
         demonstrate=_batch_positions,
-        plant=_plant_batch_positions,
+        plant=plant_positions(lambda valid: torch.zeros_like(valid[:1], dtype=torch.long)),
     ),
     Pitfall(
         id="rotated_heads",

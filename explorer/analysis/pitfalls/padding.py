@@ -1,6 +1,6 @@
 """Which tokens are padding, where they stand, and what a mask means once there is a cache."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,13 @@ from explorer.analysis.pitfalls.card import (
     fixed_scores,
     plant_mask,
     plant_pattern,
+    plant_positions,
 )
 from explorer.analysis.pitfalls.senses import masked_softmax
-from explorer.analysis.probe import Rows, Subject
+from explorer.analysis.probe import Rows
 from explorer.trace import Trace
 from models.attention import attend
-from models.hooks import AttentionSite, Edits
+from models.hooks import AttentionSite
 from models.masks import causal_mask, padding_mask
 
 
@@ -131,28 +132,6 @@ def _confused_mask(site: AttentionSite, rows: Rows, shape: Sequence[int]) -> Ten
     return keep.repeat_interleave(shape[0] // len(keep), 0)
 
 
-def _plant_left_padding(model: Subject, rows: Rows) -> Edits:
-    """What each stream adds for its positions, looked up again at the wrong ones."""
-    modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
-
-    def moved(name: str, valid: Tensor) -> Callable[[Tensor], Tensor]:
-        positions = modules[name.removesuffix("hook_pos_embed") + "positions"]
-        done = 0  # positions of earlier cached steps
-
-        def looked_up(added: Tensor) -> Tensor:
-            nonlocal done
-            first, done = done, done + added.shape[1]
-            wrong = positions_counted_over_padding(valid, valid)[:1, first:done]
-            return positions.added(wrong).expand(added.shape).to(added.dtype)
-
-        return looked_up
-
-    streams = {"encoder.hook_pos_embed": rows.src_valid, "decoder.hook_pos_embed": rows.tgt_valid}
-    if rows.src is None:
-        streams = {"hook_pos_embed": rows.tgt_valid}
-    return Edits({name: moved(name, v) for name, v in streams.items() if v is not None})
-
-
 PADDING = (
     Pitfall(
         id="is_causal_cache",
@@ -177,6 +156,6 @@ PADDING = (
         wrong=positions_counted_over_padding,
         right=positions_of_real_tokens,
         demonstrate=_left_padding,
-        plant=_plant_left_padding,
+        plant=plant_positions(lambda valid: positions_counted_over_padding(valid, valid)[:1]),
     ),
 )

@@ -3,10 +3,14 @@
 Every function takes scores and `keep`, both [batch, head, query, key], and gives the pattern.
 """
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from explorer.analysis.pitfalls.card import (
+    Demonstration,
+    Figure,
     Pitfall,
     causal_keep,
     compared,
@@ -15,6 +19,7 @@ from explorer.analysis.pitfalls.card import (
     padding_only,
     plant_pattern,
 )
+from explorer.trace import Trace
 
 
 def masked_softmax(scores: Tensor, keep: Tensor) -> Tensor:
@@ -67,6 +72,15 @@ def diagonal_closed(scores: Tensor, keep: Tensor) -> Tensor:
 def no_mask(scores: Tensor, keep: Tensor) -> Tensor:
     """At inference nothing is hidden: `decoder(y, memory)` without its masks."""
     return scores.softmax(-1)
+
+
+def _unmasked(traced: Trace | None = None) -> Demonstration:
+    """The first row too: in training it had only itself."""
+    shown = compared(no_mask, masked_softmax, decoder_self, causal_keep)(traced)
+    assert shown.wrong is not None
+    assert shown.right is not None
+    first = Figure("first_row_self", float(shown.wrong[0, 0, 0]), float(shown.right[0, 0, 0]))
+    return replace(shown, figures=(*shown.figures, first))
 
 
 INVERTED_CAUSAL = Pitfall(
@@ -130,7 +144,7 @@ NO_MASK = Pitfall(
     group="masks",
     wrong=no_mask,
     right=masked_softmax,
-    demonstrate=compared(no_mask, masked_softmax, decoder_self, causal_keep),
+    demonstrate=_unmasked,
     plant=plant_pattern(no_mask, decoder_self),
 )
 SENSES = (
