@@ -46,9 +46,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   let theme, colours, ground, side, tall, across;
   function draw(width) {
     theme = followTheme(root);
-    // One 32-bit pixel per byte of the payload; the last, blocked, stays transparent.
-    colours = new Uint32Array(256);
-    new Uint8Array(colours.buffer).set(ramp(theme, head.top).flatMap((colour) => [...colour, 255]));
+    colours = pixelsOf(ramp(theme, head.top));
     ground = hatching(scratch, theme.get("blocked"), theme.get("hatch"));
     // A layer is a row while its heads keep a readable width, else the row is halved.
     across = head.columns;
@@ -59,19 +57,9 @@ export default function ({ parentElement, data, setTriggerValue }) {
     heads.forEach((_, index) => paint(index));
   }
 
-  /** One thumbnail: hatching below, then the open cells as one small image blown up. */
   function paint(index, at = null) {
     const context = fit(heads[index].canvas, side, tall);
-    context.fillStyle = ground;
-    context.fillRect(0, 0, side, tall);
-    const image = new ImageData(columns, rows);
-    const pixels = new Uint32Array(image.data.buffer);
-    cellsOf(index).forEach((code, cell) => { pixels[cell] = colours[code]; });
-    scratch.canvas.width = columns;
-    scratch.canvas.height = rows;
-    scratch.putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(scratch.canvas, 0, 0, side, tall);
+    paintCells(context, cellsOf(index), [rows, columns], [0, 0, side, tall], colours, ground);
     if (!at) return;
     context.strokeStyle = theme.get("accent");
     context.lineWidth = 1;

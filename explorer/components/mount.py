@@ -1,8 +1,8 @@
 """Registers each view once and reads what was clicked.
 
-A view's JS is shared.js followed by its own file, its CSS the palette, shared.css and its own
-file. Only files of this folder go into them: whatever a user typed travels as data and is drawn
-with textContent or fillText.
+A view's JS is shared.js, the parts it names in `PARTS` and its own file, one after the other as
+one module; its CSS the palette, shared.css and its own file. Only files of this folder go into
+them: whatever a user typed travels as data and is drawn with textContent or fillText.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,22 @@ import streamlit as st
 from explorer.figures.theme import css
 
 FOLDER = Path(__file__).parent
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "head_grid": ("cells",),
+    "mask_matrix": ("axes",),
+    "token_lines": ("links",),
+    "heads_view": (
+        "cells",
+        "axes",
+        "links",
+        "heads_thumbs",
+        "heads_map",
+        "heads_lines",
+        "heads_panel",
+    ),
+}
+"""Drawing that several views share, or that makes one view too long for one file."""
 
 
 @cache
@@ -31,7 +47,7 @@ def view(name: str) -> Callable[..., Any]:
         f"headlight_{name}",
         html='<div class="hl"></div>',
         css="\n".join((css(), read("shared.css"), read(f"{name}.css"))),
-        js="\n".join((read("shared.js"), read(f"{name}.js"))),
+        js="\n".join(read(f"{part}.js") for part in ("shared", *PARTS.get(name, ()), name)),
     )
 
 

@@ -46,28 +46,52 @@ function followTheme(root) {
   const [r, g, b] = rgb(getComputedStyle(root).getPropertyValue("--st-background-color") || "#fff");
   root.toggleAttribute("data-dark", 0.3 * r + 0.59 * g + 0.11 * b < 128);
   const style = getComputedStyle(root);
+  const known = {}; // asking the style again would make the browser settle all pending layout
+  const get = (name) => (known[name] ??= style.getPropertyValue("--hl-" + name).trim());
   return {
     font: style.fontFamily,
-    get: (name) => style.getPropertyValue("--hl-" + name).trim(),
-    stream: (stream) => style.getPropertyValue(
-      stream === "src" ? "--hl-source" : stream === "tgt" ? "--hl-target" : "--hl-muted").trim(),
+    get,
+    stream: (stream) => get(stream === "src" ? "source" : stream === "tgt" ? "target" : "muted"),
   };
 }
 
-/** 255 colours, one per weight byte, through the attention scale; darkest at `top`. */
-function ramp(theme, top = 1) {
+/** 255 colours through the attention scale, palest first. */
+function shades(theme) {
   const stops = [0, 1, 2, 3, 4].map((index) => rgb(theme.get("attention-" + index)));
-  return Array.from({ length: 255 }, (_, code) => {
-    const at = Math.min(weightOf(code) / top, 1) * 4;
+  return Array.from({ length: 255 }, (_, level) => {
+    const at = level / 254 * 4;
     const low = Math.min(Math.floor(at), 3);
     return [0, 1, 2].map((c) => Math.round(stops[low][c] + (stops[low + 1][c] - stops[low][c]) * (at - low)));
   });
 }
 
+/** 255 colours, one per weight byte; darkest at `top`. */
+function ramp(theme, top = 1) {
+  const colours = shades(theme);
+  return colours.map((_, code) => colours[Math.round(Math.min(weightOf(code) / top, 1) * 254)]);
+}
+
 const css = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
 
-/** Black or white, whichever reads better on a colour. */
-const inkOn = ([r, g, b]) => (0.3 * r + 0.59 * g + 0.11 * b > 140 ? "#14161f" : "#ffffff");
+/** Black or white, whichever stands out more on a colour: always 4.5 to 1 or better. */
+function inkOn(colour) {
+  const [r, g, b] = [...colour].map((part) => (
+    part <= 10 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
+
+/** Text cut to a width, with "…" where something is missing. */
+function clipped(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  const letters = [...text];
+  let [fits, over] = [0, letters.length];
+  while (over - fits > 1) {
+    const middle = (fits + over) >> 1;
+    if (context.measureText(letters.slice(0, middle).join("") + "…").width <= width) fits = middle;
+    else over = middle;
+  }
+  return letters.slice(0, fits).join("") + "…";
+}
 
 /** Sizes a canvas in CSS pixels at the screen's own resolution; returns its context. */
 function fit(canvas, width, height) {

@@ -15,7 +15,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const readout = el("div", "readout", words.hint);
   readout.setAttribute("aria-live", "polite");
 
-  let theme, shades;
+  let theme, colours;
   let selected = head.selected;
   let pointed = null; // { row: "query" | "key", index }; wins over `selected` while it lasts
 
@@ -43,7 +43,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
   function draw() {
     theme = followTheme(root);
-    shades = ramp(theme);
+    colours = chipColours(theme);
     paint();
   }
 
@@ -58,37 +58,17 @@ export default function ({ parentElement, data, setTriggerValue }) {
       if (active?.row === "query" && active.index !== query) continue;
       for (let key = 0; key < nKey; key += 1) {
         if (active?.row === "key" && active.index !== key) continue;
-        if (weight(query, key) >= head.least) links.push([weight(query, key), query, key]);
+        if (weight(query, key) >= head.least) links.push([weight(query, key), from[query], to[key]]);
       }
     }
-    links.sort((a, b) => a[0] - b[0]); // the strongest lie on top
-    const ink = rgb(theme.get("accent"));
-    for (const [strength, query, key] of links) {
-      context.strokeStyle = css(ink, active ? 0.15 + 0.85 * strength : strength);
-      context.lineWidth = 0.75 + 6 * strength;
-      context.beginPath();
-      context.moveTo(from[query], 0);
-      context.bezierCurveTo(from[query], HEIGHT / 2, to[key], HEIGHT / 2, to[key], HEIGHT);
-      context.stroke();
-    }
-    tint(below.chips, active?.row === "query" ? (key) => code(active.index, key) : null);
-    tint(above.chips, active?.row === "key" ? (query) => code(query, active.index) : null);
+    drawLinks(context, links, HEIGHT, rgb(theme.get("accent")), active);
+    tint(below.chips, active?.row === "query" ? (key) => code(active.index, key) : null, colours);
+    tint(above.chips, active?.row === "key" ? (query) => code(query, active.index) : null, colours);
     above.chips.forEach((node, index) => {
       node.classList.toggle("selected", index === selected);
       node.setAttribute("aria-pressed", String(index === selected));
     });
     say(active);
-  }
-
-  /** Chips of the other row on the attention scale; blocked ones hatched. */
-  function tint(chips, codeOf) {
-    chips.forEach((node, index) => {
-      const value = codeOf?.(index);
-      node.classList.toggle("blocked", value === BLOCKED);
-      const shaded = value !== undefined && value !== BLOCKED;
-      node.style.background = shaded ? css(shades[value]) : "";
-      node.style.color = shaded ? inkOn(shades[value]) : "";
-    });
   }
 
   function say(active) {

@@ -32,13 +32,13 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
   function draw() {
     const theme = followTheme(root);
-    const shades = ramp(theme);
+    const colours = ramp(theme);
     chips.forEach((node, index) => {
       const code = arrays.cells[index];
       node.classList.toggle("blocked", code === BLOCKED);
       if (!head.tinted || code === BLOCKED) return;
-      node.style.background = css(shades[code]);
-      node.style.color = inkOn(shades[code]);
+      node.style.background = css(colours[code]);
+      node.style.color = inkOn(colours[code]);
     });
   }
 

@@ -1,0 +1,48 @@
+// Matrices of weights as pictures: what thumbnails and the large heatmap share.
+
+/** One 32-bit pixel for each byte; the last, blocked, stays transparent over the hatching. */
+function pixelsOf(colours) {
+  const pixels = new Uint32Array(256);
+  new Uint8Array(pixels.buffer).set(colours.flatMap((colour) => [...colour, 255]));
+  return pixels;
+}
+
+/** Hatching below, then the open cells as one small image blown up to width x height. */
+function paintCells(context, codes, [rows, columns], [x, y, width, height], pixels, ground) {
+  context.fillStyle = ground;
+  context.fillRect(x, y, width, height);
+  const image = new ImageData(columns, rows);
+  const out = new Uint32Array(image.data.buffer);
+  for (let cell = 0; cell < out.length; cell += 1) out[cell] = pixels[codes[cell]];
+  scratch.canvas.width = columns;
+  scratch.canvas.height = rows;
+  scratch.putImageData(image, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(scratch.canvas, x, y, width, height);
+}
+
+const LOG_FLOOR = 1e-4; // smaller weights share the palest colour of the log scale
+
+/**
+ * Weights as bytes 0 to 254 of colour, 255 where blocked. "linear" runs from 0 to `top`, "log"
+ * from 0.01 % to `top`, "rank" by the order among a row's open cells.
+ */
+function levels(weights, isBlocked, columns, scale, top) {
+  const out = new Uint8Array(weights.length);
+  const depth = Math.log(Math.max(top, 2 * LOG_FLOOR) / LOG_FLOOR);
+  for (let cell = 0; cell < out.length; cell += 1) {
+    if (isBlocked(cell)) { out[cell] = BLOCKED; continue; }
+    if (scale === "rank") continue;
+    const share = scale === "log"
+      ? Math.log(Math.max(weights[cell], LOG_FLOOR) / LOG_FLOOR) / depth : weights[cell] / top;
+    out[cell] = Math.round(254 * Math.max(0, Math.min(share, 1)));
+  }
+  if (scale !== "rank") return out;
+  for (let start = 0; start < out.length; start += columns) {
+    const open = [];
+    for (let cell = start; cell < start + columns; cell += 1) if (out[cell] !== BLOCKED) open.push(cell);
+    open.sort((a, b) => weights[a] - weights[b]);
+    open.forEach((cell, rank) => { out[cell] = Math.round(254 * rank / Math.max(open.length - 1, 1)); });
+  }
+  return out;
+}

@@ -1,0 +1,118 @@
+// One head as text: queries above, keys below, a line for each weight.
+
+/** { node, draw(), light(lit), reveal(query) } of a panel's head. */
+function headLines(view, panel) {
+  const [HEIGHT, FOOT] = [124, 9];
+  const { queries, keys, least } = view.head;
+  const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
+  const weight = (query, key) => panel.cells.weights[query * nKey + key];
+  const level = (query, key) => (panel.cells.blocked[query * nKey + key]
+    ? BLOCKED : Math.round(254 * Math.sqrt(Math.min(1, weight(query, key)))));
+
+  const node = el("div", "lines");
+  const scroller = el("div", "scroller");
+  const stage = el("div", "stage");
+  const canvas = el("canvas");
+  canvas.setAttribute("aria-hidden", "true"); // the readout says the same in words
+
+  function rowOf(row, name) {
+    const line = el("div", "row");
+    line.setAttribute("role", "group");
+    line.setAttribute("aria-label", `${row.title} ${panel.label}`);
+    const chips = row.tokens.map((_, index) => {
+      const button = chip(row, index);
+      button.dataset.at = `${name}${panel.index}-${index}`;
+      const lit = { query: null, key: null, head: panel.index, [name]: index };
+      button.addEventListener("pointerenter", () => view.light(lit));
+      button.addEventListener("pointerleave", () => view.light(null));
+      button.addEventListener("focus", () => { if (button.matches(":focus-visible")) { view.light(lit); view.announce(panel.readout.textContent); } });
+      button.addEventListener("blur", () => view.light(null));
+      button.addEventListener("click", () => view.lock(name, index));
+      line.append(button);
+      return button;
+    });
+    roving(chips, name === "query" ? view.chosen.query ?? 0 : 0,
+      (key, index) => ({ ArrowLeft: index - 1, ArrowRight: index + 1 }[key]));
+    return { line, chips };
+  }
+  const above = rowOf(queries, "query");
+  const below = rowOf(keys, "key");
+  const resting = el("canvas"); // all lines, drawn once: what is seen while nothing is lit
+  let colours, ink, ground, context, width;
+  const shown = { query: null, key: null, queryLocked: undefined, keyLocked: undefined };
+
+  function draw() {
+    colours = ramp(view.theme);
+    ink = rgb(view.theme.get("accent"));
+    for (const row of [above, below]) {
+      row.middles = row.chips.map(({ offsetLeft, offsetWidth }) => offsetLeft + offsetWidth / 2);
+      row.widths = row.chips.map(({ offsetWidth }) => offsetWidth);
+    }
+    width = stage.scrollWidth;
+    context = fit(canvas, width, HEIGHT);
+    ground = hatching(context, view.theme.get("blocked"), view.theme.get("hatch"));
+    const links = [];
+    for (let query = 0; query < nQuery; query += 1) for (let key = 0; key < nKey; key += 1) add(links, query, key);
+    drawLinks(fit(resting, width, HEIGHT), links, HEIGHT, ink, false);
+  }
+
+  function add(links, query, key) {
+    const strength = weight(query, key);
+    if (strength >= least && level(query, key) !== BLOCKED) {
+      links.push([strength, above.middles[query], below.middles[key]]);
+    }
+  }
+
+  /** The lit token's own lines, or all of them while none is lit. */
+  function light({ query, key }) {
+    const links = [];
+    context.clearRect(0, 0, width, HEIGHT);
+    if (query !== null) for (let k = 0; k < nKey; k += 1) add(links, query, k);
+    else if (key !== null) for (let q = 0; q < nQuery; q += 1) add(links, q, key);
+    else context.drawImage(resting, 0, 0, width, HEIGHT);
+    drawLinks(context, links, HEIGHT, ink, true);
+    if (query !== null) feet(below, HEIGHT - FOOT, (k) => level(query, k));
+    else if (key !== null) feet(above, 0, (q) => level(q, key));
+    follow(above.chips, "query", query);
+    follow(below.chips, "key", key);
+  }
+
+  /** A strip at each chip in the colour of its weight, hatched where blocked. */
+  function feet({ middles, widths }, top, levelOf) {
+    middles.forEach((middle, index) => {
+      const value = levelOf(index);
+      context.fillStyle = value === BLOCKED ? ground : css(colours[value]);
+      context.fillRect(middle - widths[index] / 2, top, widths[index], FOOT);
+    });
+  }
+
+  /** Touches only the chips that changed: with many tokens the browser's styling is what takes time. */
+  function follow(chips, axis, index) {
+    const locked = view.chosen[axis];
+    if (shown[axis] === index && shown[axis + "Locked"] === locked) return;
+    chips[shown[axis]]?.classList.remove("lit");
+    chips[index]?.classList.add("lit");
+    if (shown[axis + "Locked"] !== locked) {
+      chips.forEach((button, other) => {
+        button.setAttribute("aria-pressed", String(other === locked));
+        button.classList.toggle("selected", other === locked);
+      });
+    }
+    Object.assign(shown, { [axis]: index, [axis + "Locked"]: locked });
+  }
+
+  /** Brings a query into sight where the row is longer than the panel. */
+  function reveal(query) {
+    const button = above.chips[query];
+    const [start, end] = [scroller.scrollLeft, scroller.scrollLeft + scroller.clientWidth];
+    if (button.offsetLeft < start || button.offsetLeft + button.offsetWidth > end) {
+      scroller.scrollLeft = button.offsetLeft - scroller.clientWidth / 2;
+    }
+  }
+
+  stage.append(above.line, canvas, below.line);
+  scroller.append(stage);
+  const title = (row, name) => el("div", `caption ${name} ${row.stream ?? ""}`, row.title);
+  node.append(title(queries, "first"), scroller, title(keys, "last"));
+  return { node, draw, light, reveal };
+}

@@ -1,0 +1,166 @@
+// One head as a heatmap: cells painted once, and a sheet over them for what is lit.
+
+const SUM_ROOM = 52; // px for the row sums
+
+/** { node, canvas, draw(width), light(lit) } of a panel's head; `panel.cells` are its numbers. */
+function headMap(view, panel) {
+  const { queries, keys, words } = view.head;
+  const node = el("div", "scroller");
+  const stack = el("div", "stack");
+  const canvas = el("canvas");
+  canvas.setAttribute("aria-hidden", "true");
+  const sheet = el("canvas", "sheet");
+  sheet.tabIndex = 0;
+  sheet.dataset.at = "map" + panel.index;
+  sheet.setAttribute("role", "application"); // arrow keys belong to the cells
+  sheet.setAttribute("aria-label", `${words.map} ${panel.label}`);
+  sheet.setAttribute("aria-describedby", panel.summaryId);
+  stack.append(canvas, sheet);
+  node.append(stack);
+  const legend = el("div", "legend");
+  let box, over;
+  let cursor = null;
+
+  function draw(width) {
+    const { theme } = view;
+    const longest = Math.max(queries.tokens.length, keys.tokens.length);
+    // Side by side the whole matrix matters more than every label; pointing names them anyway.
+    const least = longest > 64 ? 5 : view.compared && width > 300 ? 8 : longest > 40 ? 9 : 18;
+    const leastTall = longest > 40 ? 0 : 14;
+    box = axisBox(width, queries, keys, theme, { least, leastTall, right: SUM_ROOM, tallest: 600 });
+    const context = fit(canvas, box.width, box.height);
+    over = fit(sheet, box.width, box.height);
+    paint(context, theme);
+    drawAxes(context, box, queries, keys, theme);
+    drawSums(context, theme);
+    drawLegend(theme);
+  }
+
+  function paint(context, theme) {
+    const { left, above, wide, tall, nQuery, nKey } = box;
+    const { weights, blocked } = panel.cells;
+    const top = view.shared ? view.head.top : panel.most;
+    const shown = levels(weights, (cell) => blocked[cell], nKey, view.scale, top);
+    const ground = hatching(context, theme.get("blocked"), theme.get("hatch"));
+    paintCells(context, shown, [nQuery, nKey], [left, above, nKey * wide, nQuery * tall], pixelsOf(shades(theme)), ground);
+    if (tall < 8) return;
+    context.fillStyle = theme.get("paper"); // hairlines between the cells
+    for (let key = 1; key < nKey; key += 1) context.fillRect(left + key * wide - 0.5, above, 0.5, nQuery * tall);
+    for (let query = 1; query < nQuery; query += 1) context.fillRect(left, above + query * tall - 0.5, nKey * wide, 0.5);
+  }
+
+  function drawSums(context, theme) {
+    const right = box.left + box.nKey * box.wide + SUM_ROOM - 6;
+    context.textAlign = "right";
+    context.fillStyle = theme.get("muted");
+    context.font = `12px ${theme.font}`;
+    context.fillText(words.sum, right, box.above - 10, SUM_ROOM - 4);
+    for (let query = 0; query < box.nQuery; query += Math.ceil(14 / box.tall)) {
+      context.fillText(percent(panel.sums[query]), right, box.above + (query + 0.5) * box.tall);
+    }
+  }
+
+  /** The colour scale with its two ends, and the hatching where it occurs. */
+  function drawLegend(theme) {
+    const bar = el("canvas");
+    const context = fit(bar, 120, 10);
+    shades(theme).forEach((colour, level) => {
+      context.fillStyle = css(colour);
+      context.fillRect(level / 255 * 120, 0, 1, 10);
+    });
+    const top = percent(view.shared ? view.head.top : panel.most);
+    const [low, high] = {
+      linear: ["0 %", top], log: ["≤ 0.01 %", top], rank: [words.weakest, words.strongest],
+    }[view.scale];
+    const children = [el("span", "", low), bar, el("span", "", high)];
+    if (panel.cells.blocked.some(Boolean)) {
+      const swatch = el("canvas", "swatch");
+      const pen = fit(swatch, 18, 14);
+      pen.fillStyle = hatching(pen, theme.get("blocked"), theme.get("hatch"));
+      pen.fillRect(0, 0, 18, 14);
+      children.push(swatch, el("span", "", words.blocked));
+    }
+    legend.replaceChildren(...children);
+  }
+
+  /** The lit row stays bright and the rest steps back; its labels become chips. */
+  function light({ query, key }) {
+    const { theme } = view;
+    const { left, above, wide, tall, nQuery, nKey } = box;
+    const [right, bottom] = [left + nKey * wide, above + nQuery * tall];
+    over.clearRect(0, 0, box.width, box.height);
+    if (query === null && key === null) return;
+    over.fillStyle = theme.get("paper");
+    over.globalAlpha = 0.5;
+    if (query !== null) {
+      over.fillRect(left, above, right - left, query * tall);
+      over.fillRect(left, above + (query + 1) * tall, right - left, (nQuery - query - 1) * tall);
+    } else {
+      over.fillRect(left, above, key * wide, bottom - above);
+      over.fillRect(left + (key + 1) * wide, above, (nKey - key - 1) * wide, bottom - above);
+    }
+    over.globalAlpha = 1;
+    over.strokeStyle = theme.get("accent");
+    over.lineWidth = 1.5;
+    if (query !== null) over.strokeRect(left - 0.5, above + query * tall - 0.5, right - left + 1, tall + 0.5);
+    else over.strokeRect(left + key * wide - 0.5, above - 0.5, wide + 0.5, bottom - above + 1);
+    if (query !== null && key !== null) outlineCell(over, box, [query, key], theme.get("accent"), 2.5);
+    over.font = `600 13px ${theme.font}`;
+    over.textBaseline = "middle";
+    if (query !== null) lightQuery(theme, query);
+    over.font = keyFont(box, theme, 600);
+    if (key !== null) lightKey(theme, key);
+  }
+
+  function lightQuery(theme, query) {
+    const { left, above, tall } = box;
+    const text = clipped(over, queries.tokens[query], left - 30);
+    const width = over.measureText(text).width + 10;
+    over.fillStyle = theme.get("accent");
+    over.beginPath();
+    over.roundRect(left - width - 3, above + (query + 0.5) * tall - 10, width, 20, 4);
+    over.fill();
+    over.fillStyle = theme.get("paper");
+    queryLabel(over, box, queries, query);
+  }
+
+  function lightKey(theme, key) {
+    const { left, above, wide, slanted } = box;
+    const text = clipped(over, keys.tokens[key], slanted ? 110 : Math.max(wide, 40));
+    const width = over.measureText(text).width + 10;
+    over.save();
+    over.translate(left + (key + (slanted ? 0.6 : 0.5)) * wide, above - 10);
+    if (slanted) over.rotate(-Math.PI / 4);
+    over.fillStyle = theme.get("accent");
+    over.beginPath();
+    over.roundRect(slanted ? -5 : -width / 2, -10, width, 20, 4);
+    over.fill();
+    over.fillStyle = theme.get("paper");
+    over.textAlign = slanted ? "left" : "center";
+    over.fillText(text, 0, 0);
+    over.restore();
+  }
+
+  const at = (place) => place && { query: place[0], key: place[1], head: panel.index };
+  sheet.addEventListener("pointermove", (event) => { cursor = cellUnder(event, box); view.light(at(cursor)); });
+  sheet.addEventListener("pointerleave", () => view.light(null));
+  sheet.addEventListener("click", (event) => {
+    const place = cellUnder(event, box);
+    if (place) view.lock("query", place[0]);
+  });
+  sheet.addEventListener("blur", () => view.light(null));
+  sheet.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") { if (cursor) view.lock("query", cursor[0]); }
+    else if (event.key.toLowerCase() === "p") view.pin(panel.index);
+    else {
+      const start = [view.chosen.query ?? 0, 0];
+      const to = cellBeside(event.key, cursor ?? start, box);
+      if (!to) return;
+      cursor = cursor ? to : start; // the first press only shows where one stands
+      view.light(at(cursor));
+      view.announce(panel.readout.textContent);
+    }
+    event.preventDefault();
+  });
+  return { node, legend, draw, light };
+}

@@ -1,0 +1,167 @@
+"""What the linked view of heads sends: every head small, the opened and pinned ones exactly."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.components.head_grid import MAX_SIDE, pool
+from explorer.components.payload import Bytes, Floats
+from explorer.figures.theme import show
+
+Address = tuple[int, int]
+Whys = Callable[[int, int], NDArray[np.str_] | Sequence[Sequence[str]]]
+
+MAX_PINNED = 3
+"""Heads that stand side by side and can still be read."""
+
+
+@dataclass(frozen=True)
+class HeadsSelection:
+    """What is chosen in the view; layers, heads and queries count from 0.
+
+    `opened` is the head shown large, `pinned` the ones kept beside it, `query` the locked row,
+    None when free.
+    """
+
+    opened: Address | None = None
+    pinned: tuple[Address, ...] = ()
+    query: int | None = None
+
+    @property
+    def shown(self) -> tuple[Address, ...]:
+        """Every head that is shown large: the pinned ones, then the opened one."""
+        opened = () if self.opened is None or self.opened in self.pinned else (self.opened,)
+        return self.pinned + opened
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One number per head, `values` [layer, head], NaN where there is none, and its `name`.
+
+    `percent` shows 0.12 as "12 %"; `sort` puts the largest first; the view tints by it always.
+    """
+
+    name: str
+    values: Floats
+    percent: bool = False
+    sort: bool = False
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The addresses of a view: layers of heads row by row, then the extras as one more row."""
+
+    n_layers: int
+    n_heads: int
+    n_extras: int
+
+    def index(self, address: Address) -> int | None:
+        """The place of an address in the flat order, None where there is no such head."""
+        layer, head = address
+        inside = 0 <= layer < self.n_layers and 0 <= head < self.n_heads
+        extra = layer == self.n_layers and 0 <= head < self.n_extras
+        return layer * self.n_heads + head if inside or extra else None
+
+
+def read_selection(sent: Any, heads: Heads, n_query: int) -> HeadsSelection | None:
+    """What the browser sent as a selection, without what no longer exists; None for nothing.
+
+    A click can arrive late, on data that meanwhile has fewer heads or tokens.
+    """
+    if not isinstance(sent, Mapping):
+        return None
+
+    def address(pair: Any) -> Address | None:
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            return None
+        found = int(pair[0]), int(pair[1])
+        return None if heads.index(found) is None else found
+
+    pinned = [address(pair) for pair in sent.get("pinned") or ()]
+    query = sent.get("query")
+    return HeadsSelection(
+        address(sent.get("opened")),
+        tuple(dict.fromkeys(each for each in pinned if each is not None))[:MAX_PINNED],
+        int(query) if query is not None and 0 <= int(query) < n_query else None,
+    )
+
+
+def small(codes: Bytes) -> tuple[Bytes, int]:
+    """Thumbnails [head, row, column] of weight bytes, and how many cells a side one pixel holds."""
+    step = -(-max(codes.shape[1:]) // MAX_SIDE)
+    return pool(codes, step), step
+
+
+def exact(pattern: Floats) -> Bytes:
+    """[query, key] as the four little-endian bytes of each float32: [query, key, 4]."""
+    return np.ascontiguousarray(pattern, "<f4").view(np.uint8).reshape(*pattern.shape, 4)
+
+
+def reasons(
+    blocked: NDArray[np.bool_],
+    whys: NDArray[np.str_] | Sequence[Sequence[str]] | None,
+    known: list[str],
+) -> Bytes:
+    """Per cell 0 where open, 1 where blocked, or 2 + the place of its reason in `known`.
+
+    New reasons are added to `known`. Raises ValueError when the words do not fit the cells, or
+    are more than a byte can tell.
+    """
+    codes = blocked.astype(np.uint8)
+    if whys is None:
+        return codes
+    words = np.asarray(whys, dtype=object)
+    if words.shape != blocked.shape:
+        raise ValueError(f"blocked_by has shape {words.shape}, the head has {blocked.shape}")
+    for word in sorted({str(word) for word in words[blocked]} - {""}):
+        if word not in known:
+            known.append(word)
+        if len(known) > 254:
+            raise ValueError("more than 254 different reasons for blocked cells")
+        codes[blocked & (words == word)] = 2 + known.index(word)
+    return codes
+
+
+def summary(
+    pattern: Floats, blocked: NDArray[np.bool_], queries: Sequence[str], keys: Sequence[str]
+) -> str:
+    """A head as text, query by query: "喜欢 → like 71 %; …", "–" where all is blocked."""
+    weights = np.where(blocked, -1.0, pattern)
+    most = weights.argmax(axis=1)
+    return "; ".join(
+        f"{show(query)} → –"
+        if blocked[row].all()
+        else f"{show(query)} → {show(keys[key])} {100 * weights[row, key]:.0f} %"
+        for row, (query, key) in enumerate(zip(queries, most, strict=True))
+    )
+
+
+def measure_head(measure: Measure, shape: tuple[int, int]) -> dict[str, Any]:
+    """A measure for the head: its texts, its order (largest first) and its shares of the range.
+
+    Raises ValueError naming the sizes when it does not have one value a head.
+    """
+    values = np.asarray(measure.values, np.float64)
+    if values.shape != shape:
+        raise ValueError(f"measure has shape {values.shape}, expected {shape}: one value a head")
+    flat = values.ravel()
+    known = np.isfinite(flat)
+    low = min(0.0, float(flat[known].min(initial=0.0)))
+    span = float(flat[known].max(initial=0.0)) - low or 1.0
+    write = "{:.0%}" if measure.percent else "{:.3g}"
+    return {
+        "name": measure.name,
+        "sort": measure.sort,
+        "texts": [
+            write.format(value).replace("%", " %") if there else "–"
+            for value, there in zip(flat, known, strict=True)
+        ],
+        "shares": [
+            round((value - low) / span, 4) if there else None
+            for value, there in zip(flat.tolist(), known, strict=True)
+        ],
+        "order": np.argsort(np.where(known, -flat, np.inf), kind="stable").tolist(),
+    }

@@ -1,0 +1,173 @@
+// The grid of all heads. It is painted once; what is lit is drawn on one veil over all of them.
+
+function pinButton(view, index) {
+  const button = el("button", "pin");
+  button.type = "button";
+  button.setAttribute("aria-label", `${view.head.words.pin} ${view.head.labels[index]}`);
+  button.title = `${view.head.words.pin} (P)`;
+  button.addEventListener("click", () => view.pin(index));
+  return button;
+}
+
+/** All heads as thumbnails: { node, draw(width, most side), repaint(), arrange(), mark(), light(lit) }. */
+function headThumbs(view) {
+  const { head, arrays } = view;
+  const { queries, keys, labels, step, measure, words } = head;
+  const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
+  const [rows, columns] = [Math.ceil(nQuery / step), Math.ceil(nKey / step)];
+  const cellsOf = (index) => arrays.cells.subarray(index * rows * columns, (index + 1) * rows * columns);
+  const grid = el("div", "heads");
+  grid.setAttribute("role", "group");
+  grid.setAttribute("aria-label", words.label);
+
+  const heads = labels.map((label, index) => {
+    const cell = el("div", "cell");
+    const button = el("button", "head");
+    button.type = "button";
+    button.dataset.at = "head" + index;
+    button.setAttribute("aria-keyshortcuts", "P");
+    const picture = el("span", "picture");
+    const canvas = el("canvas");
+    picture.append(canvas);
+    const name = el("span", "name", label);
+    button.append(picture, name);
+    if (measure?.texts[index] !== undefined) {
+      const bar = el("span", "bar");
+      bar.style.setProperty("--share", measure.shares[index] ?? 0);
+      picture.append(bar);
+      name.append(" ", el("span", "value", measure.texts[index]));
+    }
+    button.addEventListener("click", () => view.open(index));
+    picture.addEventListener("pointermove", (event) => point(index, event));
+    picture.addEventListener("pointerleave", () => view.light(null));
+    const pin = pinButton(view, index);
+    pin.tabIndex = -1; // P does the same from the head itself
+    cell.append(button, pin);
+    return { cell, button, canvas, pin };
+  });
+  let order = [];
+  let [side, tall, across] = [0, 0, 1];
+  const veil = el("canvas", "veil");
+  veil.setAttribute("aria-hidden", "true");
+  let over, places, veilWide, veilTall;
+
+  /** By layer, or the largest of the measure first; extras stay behind. */
+  function arrange() {
+    const all = labels.map((_, index) => index);
+    order = view.sorted && measure ? [...measure.order, ...all.slice(measure.order.length)] : all;
+    grid.replaceChildren(...order.map((index) => heads[index].cell), veil);
+    stop(view.chosen.opened ?? order[0]);
+    if (side) spread();
+  }
+
+  /** The one head that Tab reaches. */
+  function stop(index) {
+    heads.forEach(({ button }, other) => { button.tabIndex = other === index ? 0 : -1; });
+  }
+
+  grid.addEventListener("keydown", (event) => {
+    const at = order.findIndex((index) => heads[index].button === event.target);
+    if (at < 0) return;
+    if (event.key.toLowerCase() === "p" && !event.ctrlKey && !event.metaKey && !event.altKey) view.pin(order[at]);
+    const to = {
+      ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - across, ArrowDown: at + across,
+      Home: 0, End: order.length - 1,
+    }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    if (order[to] === undefined) return;
+    stop(order[to]);
+    heads[order[to]].button.focus();
+  });
+
+  function draw(width, most) {
+    // A layer is a row while its heads keep a readable width, else the row is halved.
+    across = head.columns;
+    while (width / across < 62 && across > 1) across = Math.ceil(across / 2);
+    const shape = Math.min(1.25, Math.max(0.6, rows / columns));
+    side = Math.max(40, Math.min(most, Math.floor((width - 8 * (across - 1)) / across) - 6));
+    tall = Math.round(side * shape);
+    grid.style.gridTemplateColumns = `repeat(${across}, ${side + 6}px)`;
+    repaint();
+    spread();
+  }
+
+  /** Lays the veil over the grid and learns where the pictures are. */
+  function spread() {
+    fit(veil, 0, 0);
+    const corner = grid.getBoundingClientRect();
+    places = heads.map(({ canvas }) => {
+      const { left, top } = canvas.getBoundingClientRect();
+      return [left - corner.left, top - corner.top];
+    });
+    [veilWide, veilTall] = [grid.clientWidth, grid.clientHeight];
+    over = fit(veil, veilWide, veilTall);
+    light(view.lit);
+  }
+
+  function repaint() {
+    const pixels = pixelsOf(shades(view.theme));
+    const ground = hatching(scratch, view.theme.get("blocked"), view.theme.get("hatch"));
+    const weights = new Float32Array(rows * columns);
+    heads.forEach(({ canvas }, index) => {
+      const codes = cellsOf(index);
+      let most = 0;
+      codes.forEach((code, cell) => {
+        weights[cell] = code === BLOCKED ? 0 : weightOf(code);
+        most = Math.max(most, weights[cell]);
+      });
+      const top = view.shared ? head.top : most || 1;
+      const shown = levels(weights, (cell) => codes[cell] === BLOCKED, columns, view.scale, top);
+      paintCells(fit(canvas, side, tall), shown, [rows, columns], [0, 0, side, tall], pixels, ground);
+    });
+  }
+
+  function point(index, event) {
+    const box = heads[index].canvas;
+    const at = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor(offset / size * count)));
+    const [query, key] = [at(event.offsetY, box.clientHeight, nQuery), at(event.offsetX, box.clientWidth, nKey)];
+    view.light({ query, key, head: index });
+  }
+
+  /** Which heads are open or pinned. */
+  function mark() {
+    const { opened, pinned } = view.chosen;
+    heads.forEach(({ button, pin }, index) => {
+      button.setAttribute("aria-pressed", String(index === opened));
+      button.classList.toggle("opened", index === opened);
+      pin.setAttribute("aria-pressed", String(pinned.includes(index)));
+    });
+  }
+
+  /** In every head the lit row (or column) stays bright and the rest steps back. */
+  function light({ query, key }) {
+    over.clearRect(0, 0, veilWide, veilTall);
+    if (query === null && key === null) return;
+    const [bright, dim] = [new Path2D(), new Path2D()];
+    for (const [left, top] of places) {
+      if (query !== null) {
+        const [start, size] = [top + tall * query / nQuery, Math.max(2, tall / nQuery)];
+        dim.rect(left, top, side, start - top);
+        dim.rect(left, start + size, side, Math.max(0, top + tall - start - size));
+        bright.rect(left, start - 0.75, side, size + 1.5);
+      } else {
+        const [start, size] = [left + side * key / nKey, Math.max(2, side / nKey)];
+        dim.rect(left, top, start - left, tall);
+        dim.rect(start + size, top, Math.max(0, left + side - start - size), tall);
+        bright.rect(start - 0.75, top, size + 1.5, tall);
+      }
+    }
+    over.globalAlpha = 0.55;
+    over.fillStyle = view.theme.get("paper");
+    over.fill(dim);
+    over.globalAlpha = 1;
+    over.strokeStyle = view.theme.get("accent");
+    over.lineWidth = 1.5;
+    over.stroke(bright);
+  }
+
+  /** The byte of a cell, pooled where thumbnails are; what a head shows until its exact cells come. */
+  const codeAt = (index, query, key) => cellsOf(index)[Math.floor(query / step) * columns + Math.floor(key / step)];
+
+  return { node: grid, draw, repaint, arrange, mark, light, codeAt };
+}

@@ -1,0 +1,208 @@
+/**
+ * All heads, the opened ones and their text, linked: what is lit in one place is lit in all.
+ * Streamlit runs this again for every payload. The view outlives that, as long as the thumbnails
+ * are the same; its choices are the browser's own, and Python hears of them.
+ */
+export default function ({ parentElement, data, setTriggerValue }) {
+  const root = parentElement.querySelector(".hl");
+  const { head, arrays } = unpack(data);
+  const theme = followTheme(root);
+  const likeness = JSON.stringify([{ ...head, chosen: null }, root.hasAttribute("data-dark")]);
+  const old = root.view;
+  const same = old?.likeness === likeness && arrays.cells.every((code, cell) => code === old.arrays.cells[cell]);
+  if (!same) root.view = headsView(root, head, arrays, theme, likeness, old);
+  root.view.send = (value) => setTriggerValue("picked", value);
+  root.view.receive(head.chosen, arrays);
+  if (!same) root.view.start();
+  return root.stop;
+}
+
+function headsView(root, head, arrays, theme, likeness, old) {
+  const { words } = head;
+  const view = {
+    head, arrays, theme, likeness,
+    scale: old?.scale ?? head.scale,
+    shared: old?.shared ?? head.shared,
+    sorted: old && old.head.measure?.sort === head.measure?.sort ? old.sorted : head.measure?.sort ?? false,
+    chosen: { opened: null, pinned: [], query: null, key: null },
+    turn: old?.turn ?? 0,
+    compared: false,
+  };
+  const exact = new Map(); // flat index of a head -> its cells as the model computed them
+  const free = { query: null, key: null, head: null };
+  let hovered = null;
+  let panels = [];
+  view.lit = free;
+
+  const nodes = { bar: el("div", "bar-row"), readout: el("div", "readout", words.hint), panels: el("div", "panels") };
+  const live = el("div", "unseen");
+  live.setAttribute("aria-live", "polite");
+  const left = el("div", "left");
+  const body = el("div", "body");
+  const thumbs = headThumbs(view);
+  left.append(thumbs.node, nodes.readout);
+  body.append(left, nodes.panels);
+
+  view.announce = (text) => { live.textContent = text; };
+
+  /** Exact cells if they came, else what the thumbnail knows, until they come. */
+  view.cellsOf = (index) => {
+    if (exact.has(index)) return exact.get(index);
+    const [nQuery, nKey] = [head.queries.tokens.length, head.keys.tokens.length];
+    const cells = { weights: new Float32Array(nQuery * nKey), blocked: new Uint8Array(nQuery * nKey), reasons: [], summary: "", exact: false };
+    for (let query = 0; query < nQuery; query += 1) {
+      for (let key = 0; key < nKey; key += 1) {
+        const code = thumbs.codeAt(index, query, key);
+        if (code === BLOCKED) cells.blocked[query * nKey + key] = 1;
+        else cells.weights[query * nKey + key] = weightOf(code);
+      }
+    }
+    return cells;
+  };
+
+  view.light = (next) => {
+    const lit = next ?? { ...view.chosen, head: null };
+    if (lit.query === view.lit.query && lit.key === view.lit.key && lit.head === view.lit.head) return;
+    hovered = next;
+    view.lit = { query: lit.query, key: lit.key, head: lit.head };
+    shine();
+  };
+
+  function shine() {
+    thumbs.light(view.lit);
+    panels.forEach((panel) => panel.light(view.lit));
+    say();
+  }
+
+  /** Under the grid: the cell of the head pointed at. */
+  function say() {
+    const { query, key, head: index } = view.lit;
+    if (index === null || query === null || key === null) { nodes.readout.textContent = words.hint; return; }
+    const code = thumbs.codeAt(index, query, key);
+    nodes.readout.replaceChildren(
+      el("b", "", head.labels[index]), ` · ${words.query} `, el("b", "", head.queries.tokens[query]),
+      ` → ${words.key} `, el("b", "", head.keys.tokens[key]), " · ",
+      el("b", "number", code === BLOCKED ? words.blocked : (head.step > 1 ? "≤ " : "") + percent(weightOf(code))));
+  }
+
+  const addressOf = (index) => [Math.min(head.layers, Math.floor(index / head.columns)),
+    index < head.layers * head.columns ? index % head.columns : index - head.layers * head.columns];
+
+  /** Takes a choice over here at once, and tells Python. */
+  function choose(change) {
+    view.chosen = { ...view.chosen, ...change };
+    view.turn += 1;
+    settle();
+    const { opened, pinned, query } = view.chosen;
+    view.send({ opened: opened === null ? null : addressOf(opened), pinned: pinned.map(addressOf), query, turn: view.turn });
+  }
+
+  view.open = (index) => choose({ opened: view.chosen.opened === index ? null : index });
+  view.close = (index) => {
+    choose({
+      opened: view.chosen.opened === index ? null : view.chosen.opened,
+      pinned: view.chosen.pinned.filter((other) => other !== index),
+    });
+    root.querySelector(`[data-at="head${index}"]`)?.focus({ preventScroll: true });
+  };
+  view.pin = (index) => {
+    const { pinned } = view.chosen;
+    choose({ pinned: pinned.includes(index) ? pinned.filter((other) => other !== index) : [...pinned, index].slice(-head.most) });
+  };
+  /** Locks a row or a column; a second time frees it. */
+  view.lock = (axis, index) => {
+    const locked = view.chosen[axis] === index;
+    choose({ query: null, key: null, [axis]: locked ? null : index });
+    const row = axis === "query" ? head.queries : head.keys;
+    view.announce(`${row.tokens[index]} ${locked ? words.free : words.locked}`);
+  };
+
+  root.onkeydown = (event) => {
+    if (event.key !== "Escape" || (view.chosen.query === null && view.chosen.key === null)) return;
+    choose({ query: null, key: null });
+    view.announce(words.free);
+  };
+
+  /** A payload's choices, unless the browser has meanwhile made newer ones. */
+  view.receive = (chosen, arrays) => {
+    const size = head.queries.tokens.length * head.keys.tokens.length;
+    chosen.shown.forEach((index, place) => {
+      const bytes = arrays.exact.slice(place * size * 4, (place + 1) * size * 4);
+      exact.set(index, {
+        weights: new Float32Array(bytes.buffer), blocked: arrays.blocked.slice(place * size, (place + 1) * size),
+        reasons: chosen.reasons, summary: chosen.summaries[place], exact: true,
+      });
+    });
+    if (chosen.turn !== null && chosen.turn !== view.turn) { settle(); return; }
+    const { opened, pinned, query } = chosen;
+    view.chosen = { opened, pinned, query, key: query === null ? view.chosen.key : null };
+    settle();
+  };
+
+  /** Brings panels and marks in line with what is chosen. */
+  function settle() {
+    const { opened, pinned, query } = view.chosen;
+    const shown = opened === null || pinned.includes(opened) ? pinned : [...pinned, opened];
+    const kept = new Map(panels.map((panel) => [panel.index, panel]));
+    const before = panels;
+    const compared = shown.length > 1;
+    const stays = (panel) => panel && (panel.exact || !exact.has(panel.index));
+    panels = shown.map((index) => (stays(kept.get(index)) ? kept.get(index) : headPanel(view, index)));
+    view.compared = compared;
+    if (!hovered) view.lit = { ...free, query, key: view.chosen.key };
+    const changed = panels.length !== before.length || panels.some((panel, place) => panel !== before[place]);
+    thumbs.mark();
+    panels.forEach((panel) => panel.mark());
+    if (changed && view.drawn) {
+      rebuild(nodes.panels, ...panels.map(({ node }) => node));
+      redraw(root.clientWidth, Math.min(before.length, 2) !== Math.min(panels.length, 2));
+    }
+    if (!view.drawn) return;
+    shine();
+    if (query !== null) panels.forEach((panel) => panel.reveal(query));
+  }
+
+  /** Thumbnails beside one large head where both have room, else above. */
+  function redraw(width, withThumbs) {
+    const beside = panels.length === 1 && width >= 960 && head.columns * 62 < 0.45 * width;
+    body.classList.toggle("beside", beside);
+    nodes.panels.style.setProperty("--columns", Math.max(1, Math.min(panels.length, Math.floor(width / 340))));
+    if (withThumbs) thumbs.draw(left.clientWidth, beside ? 120 : panels.length > 1 ? 76 : panels.length ? 92 : 148);
+    panels.forEach((panel) => panel.draw());
+  }
+
+  /** A row of radio buttons that change how the weights are drawn. */
+  function choice(name, label, options, value, set) {
+    const group = el("div", "choice");
+    group.setAttribute("role", "radiogroup");
+    group.setAttribute("aria-label", label);
+    group.append(el("span", "caption", label));
+    options.forEach(([option, text]) => {
+      const line = el("label");
+      const input = el("input");
+      Object.assign(input, { type: "radio", name, checked: option === value });
+      input.dataset.at = name + option;
+      input.addEventListener("change", () => set(option));
+      line.append(input, el("span", "", text));
+      group.append(line);
+    });
+    return group;
+  }
+  const again = (change) => { Object.assign(view, change); thumbs.repaint(); panels.forEach((panel) => panel.draw()); };
+
+  view.start = () => {
+    nodes.bar.append(
+      choice("scale", words.scale, ["linear", "log", "rank"].map((name) => [name, words[name]]), view.scale, (scale) => again({ scale })),
+      choice("range", words.range, [[true, words.shared], [false, words.own]], view.shared, (shared) => again({ shared })));
+    if (head.measure) {
+      nodes.bar.append(choice("order", words.order, [[false, words.layers], [true, head.measure.name]], view.sorted,
+        (sorted) => { view.sorted = sorted; thumbs.arrange(); }));
+    }
+    nodes.panels.replaceChildren(...panels.map(({ node }) => node));
+    rebuild(root, nodes.bar, body, live);
+    thumbs.arrange();
+    view.drawn = true;
+    redraws(root, (width) => { redraw(width, true); shine(); });
+  };
+  return view;
+}

@@ -1,0 +1,248 @@
+"""All heads of a site, the opened ones as heatmap and as text: one view, linked in the browser."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import streamlit as st
+
+from explorer.components.heads_payload import (
+    MAX_PINNED,
+    Heads,
+    HeadsSelection,
+    Measure,
+    Whys,
+    exact,
+    measure_head,
+    read_selection,
+    reasons,
+    small,
+    summary,
+)
+from explorer.components.mount import view
+from explorer.components.payload import (
+    Bools,
+    Floats,
+    Words,
+    check_index,
+    check_length,
+    choose_words,
+    encode_weights,
+    pack,
+    tokens_head,
+)
+from explorer.figures.theme import Stream
+
+WORDS = {
+    "label": "attention heads",
+    "map": "heatmap",
+    "query": "query",
+    "key": "key",
+    "blocked": "blocked",
+    "sum": "sum",
+    "scale": "scale",
+    "linear": "linear",
+    "log": "log",
+    "rank": "rank",
+    "range": "range",
+    "shared": "shared",
+    "own": "per head",
+    "order": "order",
+    "layers": "by layer",
+    "weakest": "weakest",
+    "strongest": "strongest",
+    "pin": "pin",
+    "close": "close",
+    "locked": "locked",
+    "free": "free",
+    "lines_hint": "Point at a token to light up its row in every head; click to lock it.",
+    "hint": "Click a head to open it, again to close it. Arrow keys walk, Enter opens, P pins, "
+    "Escape frees a locked row.",
+}
+"""Every word the view can show, in English; pass the same keys to translate them."""
+
+Scale = Literal["linear", "log", "rank"]
+
+
+def heads_view(
+    patterns: Floats,
+    *,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    key: str,
+    selection: HeadsSelection | None = None,
+    **options: Any,
+) -> HeadsSelection:
+    """Show `patterns` [layer, head, query, key] linked; return what is selected now.
+
+    `selection` is what is open, pinned and locked; a click in the browser goes before it and is
+    returned in the run that it starts (`sent_selection` reads it earlier in that run), so keep
+    what is returned and pass it again. `options` are those of `pack_heads_view`. Hovering and
+    locking light up in the browser, without waiting for a run.
+    """
+    extras = options.get("extras") or {}
+    heads = Heads(patterns.shape[0], patterns.shape[1], len(extras))
+    sent = _sent(key)
+    clicked = read_selection(sent, heads, len(query_tokens))
+    now = clicked or selection or HeadsSelection()
+    data = pack_heads_view(
+        patterns,
+        query_tokens=query_tokens,
+        key_tokens=key_tokens,
+        selection=now,
+        turn=None if clicked is None else sent.get("turn"),
+        **options,
+    )
+    view("heads_view")(key=key, data=data, on_picked_change=lambda: None)
+    return now
+
+
+def sent_selection(
+    key: str, n_layers: int, n_heads: int, n_query: int, n_extras: int = 0
+) -> HeadsSelection | None:
+    """What was just chosen in the view with this key, before it is drawn again; else None."""
+    return read_selection(_sent(key), Heads(n_layers, n_heads, n_extras), n_query)
+
+
+def _sent(key: str) -> Any:
+    before = st.session_state.get(key)
+    return before.get("picked") if before else None
+
+
+def pack_heads_view(
+    patterns: Floats,
+    *,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    selection: HeadsSelection | None = None,
+    mask: Bools | None = None,
+    blocked_by: Whys | None = None,
+    labels: Sequence[str] | None = None,
+    extras: Mapping[str, Floats] | None = None,
+    extras_mask: Bools | None = None,
+    measure: Measure | None = None,
+    query_title: str = "query",
+    key_title: str = "key",
+    query_stream: Stream | None = None,
+    key_stream: Stream | None = None,
+    scale: Scale = "linear",
+    shared: bool = True,
+    top: float | None = None,
+    least: float = 0.02,
+    turn: int | None = None,
+    words: Words | None = None,
+) -> bytes:
+    """The payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
+
+    `mask` True = may attend, broadcastable to `patterns`. `blocked_by(layer, head)` gives words
+    [query, key] for the blocked cells of one head; only shown heads are asked for. `labels` name
+    the heads row by row ("L1·H1" … when None). `extras` are further named patterns [query, key]
+    behind the heads, an average or a rollout say, with addresses (n_layers, 0), (n_layers, 1) …
+    and one mask for all. `measure` is written under each head and can sort them. `scale` and
+    `shared` are how the view starts; `top` is the darkest weight when shared (None: the largest
+    there is). Weights under `least` draw no line. `turn` echoes what the browser counted.
+    Raises ValueError naming the sizes that disagree.
+    """
+    if patterns.ndim != 4:
+        raise ValueError(f"patterns has shape {patterns.shape}, expected [layer, head, query, key]")
+    n_layers, n_heads, n_query, n_key = patterns.shape
+    check_length("query_tokens", len(query_tokens), n_query, "queries in patterns")
+    check_length("key_tokens", len(key_tokens), n_key, "keys in patterns")
+    if scale not in ("linear", "log", "rank"):
+        raise ValueError(f"scale is {scale!r}, expected 'linear', 'log' or 'rank'")
+    further = extras or {}
+    if labels is None:
+        labels = [f"L{at // n_heads + 1}·H{at % n_heads + 1}" for at in range(n_layers * n_heads)]
+    check_length("labels", len(labels), n_layers * n_heads, "heads in patterns")
+    heads = Heads(n_layers, n_heads, len(further))
+    chosen = selection or HeadsSelection()
+    check_index("query", chosen.query, n_query, "queries")
+    if len(chosen.pinned) > MAX_PINNED:
+        raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
+    weights = _flat(patterns, further)
+    blocked = _flat_blocked(mask, extras_mask, patterns.shape, len(further))
+    codes, step = small(encode_weights(weights, ~blocked))
+    known: list[str] = []
+    cells, whys, texts = [], [], []
+    for address in chosen.shown:
+        at = _index(heads, address)
+        shut = blocked[at]
+        cells.append(exact(np.where(shut, 0, weights[at])))
+        words_of = None
+        if blocked_by is not None and address[0] < n_layers:
+            words_of = blocked_by(*address)
+        whys.append(reasons(shut, words_of, known))
+        texts.append(summary(weights[at], shut, query_tokens, key_tokens))
+    darkest = top if top is not None else float(np.where(blocked, 0, weights).max(initial=0.01))
+    head = {
+        "queries": {**tokens_head(query_tokens), "title": query_title, "stream": query_stream},
+        "keys": {**tokens_head(key_tokens), "title": key_title, "stream": key_stream},
+        "labels": [*labels, *further],
+        "layers": n_layers,
+        "columns": n_heads,
+        "step": step,
+        "top": darkest,
+        "least": least,
+        "scale": scale,
+        "shared": shared,
+        "most": MAX_PINNED,
+        "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
+        "words": choose_words(WORDS, words),
+        "chosen": {
+            "opened": None if chosen.opened is None else _index(heads, chosen.opened),
+            "pinned": [_index(heads, address) for address in chosen.pinned],
+            "query": chosen.query,
+            "shown": [_index(heads, address) for address in chosen.shown],
+            "reasons": known,
+            "summaries": texts,
+            "turn": turn,
+        },
+    }
+    none = np.zeros((0, n_query, n_key), np.uint8)
+    return pack(
+        head,
+        cells=codes,
+        exact=np.stack(cells) if cells else none,
+        blocked=np.stack(whys) if whys else none,
+    )
+
+
+def _index(heads: Heads, address: tuple[int, int]) -> int:
+    at = heads.index(address)
+    if at is None:
+        raise ValueError(
+            f"head {address} is selected, but there are {heads.n_layers} x {heads.n_heads} heads "
+            f"and {heads.n_extras} extras"
+        )
+    return at
+
+
+def _flat(patterns: Floats, extras: Mapping[str, Floats]) -> Floats:
+    """All heads and extras as float32 [head, query, key]."""
+    shape = patterns.shape[2:]
+    for name, pattern in extras.items():
+        if pattern.shape != shape:
+            raise ValueError(f"extra {name!r} has shape {pattern.shape}, the heads have {shape}")
+    flat = patterns.reshape(-1, *shape)
+    return np.concatenate([flat, *(pattern[None] for pattern in extras.values())]).astype(
+        np.float32, copy=False
+    )
+
+
+def _flat_blocked(
+    mask: Bools | None, extras_mask: Bools | None, shape: tuple[int, ...], n_extras: int
+) -> Bools:
+    """Bool [head, query, key], True = blocked, for heads and extras."""
+
+    def spread(name: str, given: Bools | None, full: tuple[int, ...]) -> Bools:
+        if given is None:
+            return np.zeros(full, np.bool_)
+        if given.dtype != np.bool_:
+            raise ValueError(f"{name} is {given.dtype}, expected bool with True = may attend")
+        try:
+            return ~np.broadcast_to(given, full)
+        except ValueError:
+            raise ValueError(f"{name} has shape {given.shape}, expected {full}") from None
+
+    of_heads = spread("mask", mask, shape).reshape(-1, *shape[2:])
+    return np.concatenate([of_heads, spread("extras_mask", extras_mask, (n_extras, *shape[2:]))])
