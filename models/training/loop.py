@@ -315,9 +315,9 @@ class Trainer:
             ours = json.loads(json.dumps(self._about()))
             for section, values in ours.items():
                 for name, value in values.items():
-                    # Training on for more epochs is the one change that a stopped run allows.
+                    # What does not touch the steps already taken may change: where to stop, how to average.
                     if (
-                        name not in ("epochs", "save_seconds")
+                        name not in ("epochs", "save_seconds", "average")
                         and stored[section].get(name) != value
                     ):
                         raise ValueError(

@@ -1,0 +1,88 @@
+"""One running app and one Chromium for all browser tests; a fresh visitor for each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
+
+from tests.browser.app import chromium, running_app
+
+PATIENCE = 60_000  # milliseconds; a busy machine is no reason for a red test
+
+
+@dataclass
+class Visitor:
+    """A browser tab on the app that remembers what went wrong and where it called."""
+
+    page: Page
+    address: str
+    console: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+
+    def open(self, place: str = "", **state: str) -> "Visitor":
+        """Go to a page of the app, with its state in the link, and wait until it is drawn."""
+        self.page.goto(f"{self.address}/{place}?{urlencode(state)}")
+        self.settle()
+        return self
+
+    def settle(self) -> None:
+        """Wait until Streamlit has drawn something and runs no script any more."""
+        self.page.locator("[data-testid=stMarkdown]").first.wait_for(timeout=PATIENCE)
+        self.page.wait_for_function(
+            "() => document.querySelector('[data-testid=stApp]')"
+            "?.getAttribute('data-test-script-state') === 'notRunning'",
+            timeout=PATIENCE,
+        )
+
+    def text(self, words: str) -> Locator:
+        """The first element that shows these words."""
+        return self.page.get_by_text(words).first
+
+    def shows(self, words: str) -> None:
+        """Wait until these words are to be seen."""
+        self.text(words).wait_for(timeout=PATIENCE)
+
+    def type_sentence(self, label: str, sentence: str) -> None:
+        """Replace the text of a text area and run it, as its label says, by Ctrl + Enter."""
+        box = self.page.get_by_role("textbox", name=label)
+        box.fill(sentence)
+        box.press("Control+Enter")
+
+
+@pytest.fixture(scope="session")
+def app() -> Iterator[str]:
+    with running_app() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with chromium() as launched:
+        yield launched
+
+
+@pytest.fixture
+def visitor(app: str, browser: Browser) -> Iterator[Visitor]:
+    """A first-time visitor. Afterwards: no console error, no request to another machine."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, locale="en-GB")
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    visitor = Visitor(page, app)
+
+    def on_console(message: ConsoleMessage) -> None:
+        # Streamlit itself looks for its server below the page's path first ("masks/_stcore/…").
+        own_search = "_stcore" in message.location.get("url", "")
+        if message.type == "error" and not own_search:
+            visitor.console.append(f"{message.text} {message.location.get('url', '')}")
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: visitor.console.append(str(error)))
+    page.on("request", lambda request: visitor.hosts.add(urlsplit(request.url).hostname or ""))
+    page.on("websocket", lambda socket: visitor.hosts.add(urlsplit(socket.url).hostname or ""))
+    yield visitor
+    context.close()
+    assert visitor.console == []
+    # "" is what data: and blob: addresses have, which never leave the page.
+    assert visitor.hosts <= {"127.0.0.1", ""}

@@ -1,0 +1,185 @@
+"""The real app in real Chromium with the shipped translator: what a visitor does on day one."""
+
+import re
+import tomllib
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.edits import MaskSwitch
+from explorer.library import open_model
+from explorer.text import ASSETS, t
+from explorer.trace import trace
+from tests.browser.conftest import PATIENCE, Visitor
+
+pytestmark = pytest.mark.browser
+
+HEATMAP = ".js-plotly-plot"
+CHINESE = re.compile("[\u4e00-\u9fff]+")
+
+
+def translation(visitor: Visitor) -> str:
+    """The translation that the sentence line shows in bold."""
+    line = visitor.page.locator("[data-testid=stMarkdown]", has_text="→").first
+    return line.locator("strong").first.inner_text()
+
+
+@pytest.fixture(scope="module")
+def telling() -> str:
+    """An example sentence that the shipped model translates otherwise without causal mask."""
+    model = open_model("en-zh")
+    examples = tomllib.loads((ASSETS / "sentences" / "en.toml").read_text(encoding="utf-8"))
+    for sentence in (s for group in examples.values() for s in group):
+        usual = trace(model, sentence).output
+        if trace(model, sentence, edits=(MaskSwitch("causal", False),)).output != usual:
+            return sentence
+    pytest.fail("no example sentence changes without the causal mask")
+
+
+def state(visitor: Visitor) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(visitor.page.url).query)
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_first_visit_shows_a_translated_sentence_and_an_open_head(
+    visitor: Visitor, lang: str
+) -> None:
+    visitor.open(lang=lang)
+    visitor.shows(t("heads.large", lang=lang, layer=1, head=1).split("1")[0].strip())
+    assert CHINESE.search(translation(visitor))
+    plot = visitor.page.locator(HEATMAP).first
+    plot.wait_for()
+    assert plot.locator(".heatmaplayer, .imagelayer").count() > 0
+    assert visitor.page.locator("canvas").count() > 0
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_typed_sentence_is_translated_and_stands_in_the_link(visitor: Visitor, lang: str) -> None:
+    visitor.open(lang=lang)
+    before = translation(visitor)
+    visitor.type_sentence(t("sidebar.sentence", lang=lang), "Thank you.")
+    visitor.shows("谢谢")
+    visitor.settle()
+    assert translation(visitor) != before
+    assert state(visitor)["text"] == ["Thank you."]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_causal_mask_off_gives_another_translation_and_on_the_first_again(
+    visitor: Visitor, lang: str, telling: str
+) -> None:
+    visitor.open("masks", lang=lang, text=telling)
+    before = translation(visitor)
+    switch = visitor.page.get_by_text(t("edits.causal", lang=lang), exact=True).first
+    switch.click()
+    visitor.shows(t("edits.changed", lang=lang, words="").strip())
+    visitor.settle()
+    assert state(visitor)["edits"] == ["causal-off"]
+    assert translation(visitor) != before
+    switch.click()
+    expect(visitor.text(t("edits.changed", lang=lang, words="").strip())).to_have_count(
+        0, timeout=PATIENCE
+    )
+    visitor.settle()
+    assert translation(visitor) == before
+    assert "edits" not in state(visitor)
+
+
+def test_another_head_opens_by_its_picker_and_the_link_restores_it(visitor: Visitor) -> None:
+    visitor.open(layer="0", head="0")
+    first = t("heads.large", lang="en", layer=1, head=1)
+    visitor.shows(first)
+    visitor.page.get_by_role("combobox", name=t("place.head", lang="en")).first.click()
+    visitor.page.get_by_role("option", name="6", exact=True).click()
+    sixth = t("heads.large", lang="en", layer=1, head=6)
+    visitor.shows(sixth)
+    visitor.settle()
+    link = visitor.page.url
+    visitor.page.goto("about:blank")
+    visitor.page.goto(link)
+    visitor.shows(sixth)
+
+
+def test_the_language_switch_translates_the_page_and_keeps_the_sentence(visitor: Visitor) -> None:
+    visitor.open(text="I like dogs.")
+    said = translation(visitor)
+    visitor.page.get_by_text("中文", exact=True).first.click()
+    visitor.shows(t("heads.lead", lang="zh").split("*")[0])
+    visitor.settle()
+    assert translation(visitor) == said
+    assert state(visitor)["lang"] == ["zh"]
+
+
+@pytest.mark.parametrize("place", ["", "masks", "positions", "decoding"])
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_every_page_draws_without_errors_and_fits_a_phone(
+    visitor: Visitor, place: str, lang: str
+) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    visitor.open(place, lang=lang)
+    visitor.page.locator(HEATMAP).first.wait_for(state="attached")
+    assert visitor.page.locator("[data-testid=stException]").count() == 0
+    width = visitor.page.evaluate(
+        "() => document.querySelector('[data-testid=stMain]').scrollWidth"
+    )
+    assert width <= 390
+
+
+def test_html_in_a_sentence_is_text_everywhere(visitor: Visitor) -> None:
+    nasty = '<script>alert(1)</script> "><img src=x onerror=alert(2)> **bold** $x$'
+    visitor.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    for place in ("", "masks", "decoding"):
+        visitor.open(place, text=nasty)
+        visitor.shows("<script>alert(1)</script>")
+        assert visitor.page.locator("img[src=x]").count() == 0
+
+
+def test_a_sentence_that_is_refused_keeps_the_last_good_picture(visitor: Visitor) -> None:
+    visitor.open(text="I like dogs.")
+    said = translation(visitor)
+    visitor.type_sentence(t("sidebar.sentence", lang="en"), "   ")
+    visitor.shows(t("problems.whitespace_only", lang="en"))
+    visitor.settle()
+    assert translation(visitor) == said
+    assert visitor.page.locator(HEATMAP).count() > 0
+
+
+def test_an_uploaded_file_gives_sentences_to_pick(visitor: Visitor) -> None:
+    visitor.open()
+    visitor.page.get_by_text(t("sidebar.file", lang="en"), exact=True).first.click()
+    upload = visitor.page.locator("input[type=file]").first
+    upload.set_input_files(
+        {
+            "name": "lesson.txt",
+            "mimeType": "text/plain",
+            "buffer": b"I am hungry.\nIt is raining.\n",
+        }
+    )
+    visitor.shows(t("sidebar.file_pick", lang="en", count=2))
+    visitor.page.get_by_role("combobox", name=t("sidebar.file_pick", lang="en", count=2)).click()
+    visitor.page.get_by_role("option", name="It is raining.").click()
+    visitor.shows("雨")
+
+
+def test_the_steps_of_a_decoding_follow_the_slider(visitor: Visitor) -> None:
+    visitor.open("decoding", text="I like dogs.", step="0")
+    visitor.page.locator(HEATMAP).first.wait_for(state="attached")
+    slider = visitor.page.get_by_role("slider").first
+    slider.focus()
+    slider.press("ArrowRight")
+    visitor.page.wait_for_function("() => location.search.includes('step=1')", timeout=PATIENCE)
+    visitor.settle()
+    assert state(visitor)["step"] == ["1"]
+
+
+def test_two_visitors_do_not_see_each_others_edits(visitor: Visitor, telling: str) -> None:
+    other = visitor.page.context.browser
+    assert other is not None
+    neighbour = Visitor(other.new_context().new_page(), visitor.address)
+    visitor.open("masks", text=telling, edits="causal-off")
+    neighbour.open("masks", text=telling)
+    assert translation(neighbour) != translation(visitor)
+    neighbour.page.context.close()
+    visitor.open("masks", text=telling, edits="causal-off")
+    assert "causal-off" in state(visitor)["edits"]
