@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from explorer.analysis.examiner import N_PADS, Examiner, Place, Worst
-from explorer.analysis.probe import Interference, Probe, Subject
+from explorer.analysis.probe import Interference, Probe, Rows, Subject
+from explorer.edits import Edit
 from explorer.generation import translate
+from explorer.interventions import edit_functions
 from explorer.library import LoadedModel
 from explorer.rows import prompt_row, source_row, target_tokens
 from models.config import ModelConfig
+from models.hooks import Edits
 from models.transformer import DecoderOnly
 
 MAX_PROBED = 32
@@ -35,7 +38,8 @@ FINDINGS = (
     "cache",
     "prefix",
 )
-"""Every promise, in the order of a report. `cross_mask` only where there is cross-attention."""
+"""Every promise, in the order of a report. `cross_mask` only where there is cross-attention,
+`cache` only where a cache is used."""
 
 
 @dataclass(frozen=True)
@@ -95,22 +99,25 @@ class Certificate:
 
 
 def certify_text(
-    loaded: LoadedModel,
-    text: str,
-    target: str | None = None,
-    interference: Interference | None = None,
+    loaded: LoadedModel, text: str, target: str | None = None, edits: Sequence[Edit] = ()
 ) -> Certificate:
     """Certify a model on a text and its translation (the model's own where none is given).
 
-    Raises InputProblem as `trace` does.
+    With `edits`, what is certified is the model as a user changed it; the promise of the cache is
+    left out then, since an edited model never decodes with one. Raises InputProblem as `trace`.
     """
+
+    def edited(rows: Rows) -> Edits:
+        return edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+
+    interference = edited if edits else None
     if isinstance(loaded.model, DecoderOnly):
         row = prompt_row(loaded, text, target or "")
-        return certify(loaded.model, loaded.config, (), row.tokens, interference)
+        return certify(loaded.model, loaded.config, (), row.tokens, interference, not edits)
     src = source_row(loaded, text)
     tokens = target_tokens(loaded, target or "") or translate(loaded, src)[0]
     tgt = (loaded.config.bos_id, *tokens)
-    return certify(loaded.model, loaded.config, src.tokens, tgt, interference)
+    return certify(loaded.model, loaded.config, src.tokens, tgt, interference, not edits)
 
 
 def certify(
@@ -119,14 +126,15 @@ def certify(
     src: Sequence[int],
     tgt: Sequence[int],
     interference: Interference | None = None,
+    cached: bool = True,
 ) -> Certificate:
     """Put every promise of the masks to the test on one sentence.
 
     `src` are token ids with their end mark and `tgt` those that the decoder reads, start mark
     first; `src` is ignored for a decoder-only model. Both are cut to `MAX_PROBED`.
-    `interference` plants edits in every run (a fault of the clinic, a user's own masks). The
-    model is not changed. Raises ValueError for an empty row; what the model itself raises becomes
-    a Finding.
+    `interference` plants edits in every run (a fault of the clinic, a user's own masks); without
+    `cached` the promise of the cache is left out. The model is not changed. Raises ValueError for
+    an empty row; what the model itself raises becomes a Finding.
     """
     if not tgt or not (src or config.family == "decoder-only"):
         raise ValueError("there is nothing to certify a model on: give it at least one token")
@@ -146,9 +154,13 @@ def certify(
         "cache": examiner.cache,
         "prefix": examiner.prefix,
     }
+    left_out = {
+        "cross_mask": config.family == "decoder-only",
+        "cache": not cached,
+    }
     findings = []
     for name in FINDINGS:
-        if name == "cross_mask" and config.family == "decoder-only":
+        if left_out.get(name):
             continue
         try:
             worst, tolerance = checks[name](), examiner.tolerance
