@@ -34,9 +34,15 @@ def first_view(usual_pads: int = 0) -> View:
             return _accept(_build(state))
         except InputProblem as problem:
             refused = problem
-    show_problem(refused, state.lang)
     st.session_state[_STANDING_IN] = True
-    return _standing_in(state)
+    stand_in = _standing_in(state)
+    show_problem(refused, state.lang)
+    good: View | None = st.session_state.get(_GOOD)
+    if good is None:
+        st.caption(t("shell.first_instead", lang=state.lang))
+    else:
+        st.caption(t("shell.last_good", lang=state.lang, text=escape(shorten(good.text))))
+    return stand_in
 
 
 def latest(view: View) -> View:
@@ -72,13 +78,11 @@ def _standing_in(state: State) -> View:
     """
     good: View | None = st.session_state.get(_GOOD)
     if good is None:
-        st.caption(t("shell.first_instead", lang=state.lang))
         tried = without_text(state)
         try:
             return _build(tried)
         except InputProblem:
             return _build(replace(tried, model=""))
-    st.caption(t("shell.last_good", lang=state.lang, text=escape(shorten(good.text))))
     kept = replace(state, model=good.loaded.name, text=good.text, target=good.target)
     try:
         return _build(kept)
