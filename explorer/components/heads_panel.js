@@ -19,7 +19,7 @@ function headPanel(view, index) {
   node.setAttribute("aria-label", panel.label);
   node.setAttribute("aria-busy", String(!cells.exact));
   const title = el("div", "title");
-  const close = el("button", "close", "×");
+  const close = el("button", "close");
   close.type = "button";
   close.setAttribute("aria-label", `${words.close} ${panel.label}`);
   close.dataset.at = "close" + index;

@@ -7,7 +7,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
   const theme = followTheme(root);
-  const likeness = JSON.stringify([{ ...head, chosen: null }, root.hasAttribute("data-dark")]);
+  const likeness = JSON.stringify([{ ...head, chosen: null, arrays: null }, root.hasAttribute("data-dark")]);
   const old = root.view;
   const same = old?.likeness === likeness && arrays.cells.every((code, cell) => code === old.arrays.cells[cell]);
   if (!same) root.view = headsView(root, head, arrays, theme, likeness, old);
@@ -199,8 +199,8 @@ function headsView(root, head, arrays, theme, likeness, old) {
         (sorted) => { view.sorted = sorted; thumbs.arrange(); }));
     }
     nodes.panels.replaceChildren(...panels.map(({ node }) => node));
-    rebuild(root, nodes.bar, body, live);
     thumbs.arrange();
+    rebuild(root, nodes.bar, body, live);
     view.drawn = true;
     redraws(root, (width) => { redraw(width, true); shine(); });
   };

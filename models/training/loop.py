@@ -315,7 +315,7 @@ class Trainer:
             ours = json.loads(json.dumps(self._about()))
             for section, values in ours.items():
                 for name, value in values.items():
-                    # What does not touch the steps already taken may change: where to stop, how to average.
+                    # What does not touch the steps already taken may change.
                     if (
                         name not in ("epochs", "save_seconds", "average")
                         and stored[section].get(name) != value

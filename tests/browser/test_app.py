@@ -75,7 +75,7 @@ def test_the_causal_mask_off_gives_another_translation_and_on_the_first_again(
     switch.click()
     visitor.shows(t("edits.changed", lang=lang, words="").strip())
     visitor.settle()
-    assert state(visitor)["edits"] == ["causal-off"]
+    visitor.page.wait_for_url("**edits=causal-off**")
     assert translation(visitor) != before
     switch.click()
     expect(visitor.text(t("edits.changed", lang=lang, words="").strip())).to_have_count(
@@ -83,7 +83,7 @@ def test_the_causal_mask_off_gives_another_translation_and_on_the_first_again(
     )
     visitor.settle()
     assert translation(visitor) == before
-    assert "edits" not in state(visitor)
+    visitor.page.wait_for_url(lambda url: "edits" not in url)
 
 
 def test_another_head_opens_by_its_picker_and_the_link_restores_it(visitor: Visitor) -> None:

@@ -101,12 +101,12 @@ def _small_fill(traced: Trace | None = None) -> Demonstration:
     scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
     keep = torch.tensor([True, True, False])[None, None, None]
     bad, good = hidden_with_ten_thousand(scores, keep), masked_softmax(scores, keep)
-    own = own_case(traced, decoder_self)
     figures = [Figure("hidden_mass", hidden_mass(bad, keep), hidden_mass(good, keep))]
-    if own is not None:
-        scores, _ = own
-        figures.append(Figure("lowest_score", float(scores.min()), float(scores.min())))
-    return Demonstration(tuple(figures), bad[0].numpy(), good[0].numpy(), own is not None)
+    own = own_case(traced, decoder_self)
+    if own is not None:  # how far the reader's sentence is from that danger
+        lowest = float(own[0].min())
+        figures.append(Figure("lowest_score", lowest, lowest))
+    return Demonstration(tuple(figures), bad[0].numpy(), good[0].numpy())
 
 
 def _added_fill(traced: Trace | None = None) -> Demonstration:

@@ -1,0 +1,236 @@
+"""What the linked view of heads sends, what it takes back, and what it refuses."""
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.components import HeadsSelection, Measure
+from explorer.components.heads_payload import Heads, measure_head, read_selection, reasons, summary
+from explorer.components.heads_view import pack_heads_view
+from explorer.components.mount import FOLDER, PARTS
+from explorer.components.payload import BLOCKED, encode_weights, unpack
+
+QUERIES = ("<s>", "<script>alert(1)</script>")
+KEYS = ("the", '"><img src=x onerror=alert(1)>', "</s>")
+MASK = np.array([[True, True, False], [True, True, True]])
+PATTERNS = np.array(
+    [[[[0.75, 0.25, 0.0], [0.2, 0.3, 0.5]], [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]]], np.float32
+)  # one layer, two heads
+TOKENS = {"query_tokens": QUERIES, "key_tokens": KEYS}
+
+
+def weights_of(arrays: dict[str, np.ndarray], place: int) -> np.ndarray:
+    """The exact cells of the shown head at `place`, as the browser reads them."""
+    return np.frombuffer(arrays["exact"][place].tobytes(), "<f4").reshape(2, 3)
+
+
+def test_all_heads_go_small_and_only_the_shown_ones_exactly() -> None:
+    chosen = HeadsSelection(opened=(0, 1))
+    head, arrays = unpack(pack_heads_view(PATTERNS, mask=MASK, selection=chosen, **TOKENS))
+    np.testing.assert_array_equal(arrays["cells"], encode_weights(PATTERNS[0], MASK))
+    assert arrays["exact"].shape == (1, 2, 3, 4)
+    np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
+    np.testing.assert_array_equal(arrays["blocked"], [[[0, 0, 1], [0, 0, 0]]])
+    assert (head["chosen"]["opened"], head["chosen"]["shown"]) == (1, [1])
+    assert (head["labels"], head["columns"], head["step"]) == (["L1·H1", "L1·H2"], 2, 1)
+    assert head["top"] == 1.0
+
+
+def test_nothing_open_sends_no_exact_cell() -> None:
+    head, arrays = unpack(pack_heads_view(PATTERNS, **TOKENS))
+    assert arrays["exact"].size == arrays["blocked"].size == 0
+    assert head["chosen"]["shown"] == []
+
+
+def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest() -> None:
+    noisy = PATTERNS * 0.5
+    noisy[0, :, 0, 2] = 0.9  # under the mask
+    chosen = HeadsSelection(opened=(0, 0))
+    head, arrays = unpack(pack_heads_view(noisy, mask=MASK, selection=chosen, **TOKENS))
+    assert head["top"] == 0.5
+    assert arrays["cells"][0, 0, 2] == BLOCKED
+    assert weights_of(arrays, 0)[0, 2] == 0
+    assert head["chosen"]["summaries"] == [
+        "<s> → the 38 %; <script>alert(1)</script> → </s> 25 %",
+    ]
+
+
+def test_pinned_heads_come_first_and_none_twice() -> None:
+    chosen = HeadsSelection(opened=(0, 0), pinned=((0, 1), (0, 0)), query=1)
+    assert chosen.shown == ((0, 1), (0, 0))
+    head, arrays = unpack(pack_heads_view(PATTERNS, selection=chosen, turn=7, **TOKENS))
+    assert head["chosen"] | {"summaries": None} == {
+        "opened": 0,
+        "pinned": [1, 0],
+        "query": 1,
+        "shown": [1, 0],
+        "reasons": [],
+        "summaries": None,
+        "turn": 7,
+    }
+    np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
+    np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0])
+
+
+def test_reasons_are_asked_of_shown_heads_only_and_numbered_once() -> None:
+    asked = []
+
+    def why(layer: int, head: int) -> list[list[str]]:
+        asked.append((layer, head))
+        return [["", "", "causal mask"], ["", "", ""]]
+
+    chosen = HeadsSelection(opened=(0, 1))
+    head, arrays = unpack(
+        pack_heads_view(PATTERNS, mask=MASK, blocked_by=why, selection=chosen, **TOKENS)
+    )
+    assert asked == [(0, 1)]
+    assert head["chosen"]["reasons"] == ["causal mask"]
+    np.testing.assert_array_equal(arrays["blocked"], [[[0, 0, 2], [0, 0, 0]]])
+
+
+def test_reasons_share_one_list_and_words_on_open_cells_count_nothing() -> None:
+    known = ["padding"]
+    codes = reasons(np.array([[True, True, True, False]]), [["", "b", "padding", "c"]], known)
+    np.testing.assert_array_equal(codes, [[1, 3, 2, 0]])
+    assert known == ["padding", "b"]
+    with pytest.raises(ValueError, match=r"blocked_by has shape \(1, 1\), the head has \(1, 2\)"):
+        reasons(np.ones((1, 2), bool), [["a"]], [])
+    many = np.array([[str(number) for number in range(255)]])
+    with pytest.raises(ValueError, match="more than 254 different reasons"):
+        reasons(np.ones((1, 255), bool), many, [])
+
+
+def test_extras_follow_the_heads_with_addresses_of_their_own() -> None:
+    mean = PATTERNS[0].mean(axis=0)
+    chosen = HeadsSelection(opened=(1, 0))
+    head, arrays = unpack(
+        pack_heads_view(
+            PATTERNS, extras={"average": mean}, extras_mask=MASK, selection=chosen, **TOKENS
+        )
+    )
+    assert head["labels"] == ["L1·H1", "L1·H2", "average"]
+    assert head["chosen"]["opened"] == 2
+    np.testing.assert_array_equal(weights_of(arrays, 0), np.where(MASK, mean, 0))
+    np.testing.assert_array_equal(arrays["cells"][2] == BLOCKED, ~MASK)
+
+
+def test_a_measure_sorts_largest_first_and_unknown_last() -> None:
+    sent = measure_head(Measure("mass", np.array([[0.5, np.nan, 1.0]]), percent=True), (1, 3))
+    assert sent["texts"] == ["50 %", "–", "100 %"]
+    assert sent["order"] == [2, 0, 1]
+    assert sent["shares"] == [0.5, None, 1.0]
+    negative = measure_head(Measure("change", np.array([[-1.0, 3.0]])), (1, 2))
+    assert negative["shares"] == [0, 1]
+    flat = measure_head(Measure("none", np.array([[np.nan, 0.0]])), (1, 2))
+    assert (flat["shares"], flat["order"]) == ([None, 0], [1, 0])
+    with pytest.raises(ValueError, match=r"measure has shape \(2,\), expected \(1, 2\)"):
+        measure_head(Measure("m", np.zeros(2)), (1, 2))
+
+
+def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
+    pattern, blocked = PATTERNS[0, 0], np.array([[False, False, True], [True, True, True]])
+    assert summary(pattern, blocked, ("狗", "\u202e"), KEYS) == "狗 → the 75 %; [U+202E] → –"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"query_tokens": KEYS}, "query_tokens has 3 entries, but there are 2 queries"),
+        ({"key_tokens": QUERIES}, "key_tokens has 2 entries, but there are 3 keys"),
+        ({"labels": ["one"]}, "labels has 1 entries, but there are 2 heads"),
+        ({"scale": "cubic"}, "scale is 'cubic', expected"),
+        ({"mask": np.ones((2, 3))}, "mask is float64, expected bool"),
+        ({"mask": np.ones((3, 3), bool)}, r"mask has shape \(3, 3\), expected \(1, 2, 2, 3\)"),
+        ({"extras": {"mean": np.zeros((2, 2))}}, r"extra 'mean' has shape \(2, 2\)"),
+        ({"selection": HeadsSelection((1, 0))}, r"head \(1, 0\) is selected, but there are 1 x 2"),
+        ({"selection": HeadsSelection(None, ((0, 2),))}, r"head \(0, 2\) is selected"),
+        ({"selection": HeadsSelection(None, ((0, 1),) * 4)}, "4 heads are pinned, at most 3"),
+        ({"selection": HeadsSelection(query=2)}, "query is 2, but there are 2 queries"),
+        ({"words": {"hnit": ""}}, r"unknown words \['hnit'\]"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pack_heads_view(PATTERNS, **{**TOKENS, **change})  # type: ignore[arg-type]
+
+
+def test_patterns_need_four_axes() -> None:
+    with pytest.raises(ValueError, match=r"expected \[layer, head, query, key\]"):
+        pack_heads_view(PATTERNS[0], **TOKENS)
+
+
+@pytest.mark.parametrize(("length", "limit"), [(24, 150_000), (128, 3_000_000)])
+def test_72_heads_stay_small(length: int, limit: int) -> None:
+    row = tuple(f"token{index}" for index in range(length))
+    patterns = np.full((6, 12, length, length), 1 / length, np.float32)
+    chosen = HeadsSelection((0, 0), ((1, 1), (2, 2), (3, 3)), 5)
+    data = pack_heads_view(patterns, query_tokens=row, key_tokens=row, selection=chosen)
+    assert len(data) < limit
+    head, arrays = unpack(data)
+    assert arrays["cells"].shape == (72, min(length, 64), min(length, 64))
+    assert head["step"] == (1 if length == 24 else 2)
+    assert arrays["exact"].shape == (4, length, length, 4)
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (None, None),
+        ("nonsense", None),
+        ({"opened": [0, 1], "pinned": [], "query": 1}, HeadsSelection((0, 1), (), 1)),
+        (
+            {"opened": None, "pinned": [[0, 0], [0, 0]], "query": None},
+            HeadsSelection(None, ((0, 0),)),
+        ),
+        (
+            {"opened": [1, 0], "pinned": [[5, 5], [0, 1]], "query": 9},
+            HeadsSelection(None, ((0, 1),)),
+        ),
+        ({"opened": [0, -1], "pinned": [[0]], "query": -1}, HeadsSelection()),
+        ({"opened": [0, 0, 0]}, HeadsSelection()),
+    ],
+)
+def test_only_what_exists_is_taken_back(sent: object, expected: HeadsSelection | None) -> None:
+    assert read_selection(sent, Heads(1, 2, 0), 2) == expected
+
+
+def test_an_extra_can_be_taken_back() -> None:
+    sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
+    assert read_selection(sent, Heads(1, 2, 1), 2) == HeadsSelection((1, 0))
+
+
+def page() -> None:
+    import numpy as np
+
+    from explorer.components import HeadsSelection, heads_view
+
+    tokens = ("a", "<script>")
+    shown = heads_view(
+        np.eye(2, dtype=np.float32)[None, None],
+        query_tokens=tokens,
+        key_tokens=tokens,
+        selection=HeadsSelection((0, 0), query=1),
+        key="heads",
+    )
+    assert shown == HeadsSelection((0, 0), (), 1)
+
+
+def test_streamlit_shows_it_and_user_text_is_only_data() -> None:
+    app = AppTest.from_function(page).run()
+    assert not app.exception
+    (shown,) = app.get("bidi_component")
+    code = shown.proto.js_content + shown.proto.html_content + shown.proto.css_content
+    assert "<script>" not in code
+    assert unpack(shown.proto.bytes)[0]["keys"]["tokens"] == ["a", "<script>"]
+
+
+def test_every_part_of_a_view_exists_and_no_name_is_declared_twice() -> None:
+    for name, parts in PARTS.items():
+        texts = [(FOLDER / f"{part}.js").read_text("utf-8") for part in ("shared", *parts, name)]
+        lines = "\n".join(texts).splitlines()
+        declared = [
+            line.split("=")[0].split("(")[0].split()[1]
+            for line in lines
+            if line.startswith(("function ", "const "))
+        ]
+        assert len(declared) == len(set(declared)), name
