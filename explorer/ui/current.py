@@ -48,9 +48,12 @@ def first_view(usual_pads: int = 0) -> View:
 def latest(view: View) -> View:
     """The view inside a fragment, which reruns without the page: `view` with the newest choices."""
     state = session.state()
+    standing_in = st.session_state.get(_STANDING_IN)
     if state == view.state:
+        if not standing_in:  # a change that was taken back must leave the address too
+            session.write_link()
         return view
-    if st.session_state.get(_STANDING_IN):
+    if standing_in:
         return _standing_in(state)
     try:
         return _accept(_build(state))
