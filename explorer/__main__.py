@@ -18,23 +18,6 @@ from explorer.report import report_lines
 from explorer.trace import Trace, trace
 from models.hooks import AttentionSite
 
-WORDS = {
-    "title": "attention in {model}",
-    "sentence": "sentence",
-    "translation": "translation",
-    "encoder": "encoder self-attention, layer {layer}",
-    "decoder": "decoder self-attention, layer {layer}",
-    "cross": "cross-attention, layer {layer}",
-}
-"""The words of an export in English; other languages have them, and those of the pictures, at
-`export.*`."""
-
-
-def _words(lang: str, defaults: dict[str, str]) -> dict[str, str]:
-    found = text.words(lang)
-    return {key: found.get(f"export.{key}", word) for key, word in defaults.items()}
-
-
 def export(args: argparse.Namespace) -> int:
     """Write one traced sentence as arrays and pictures."""
     loaded = _opened(args.model)
@@ -46,7 +29,7 @@ def export(args: argparse.Namespace) -> int:
         np.savez_compressed(file, allow_pickle=False, **patterns)
     tokens = json.dumps(_tokens(traced), ensure_ascii=False, indent=2)
     (out / "tokens.json").write_text(tokens + "\n", encoding="utf-8")
-    words = _words(args.lang, WORDS)
+    words = {name: text.words(args.lang)[f"export.{name}"] for name in static.WORDS}
     svgs = []
     for site in traced.sites:
         svg = static.site_svg(
@@ -54,17 +37,17 @@ def export(args: argparse.Namespace) -> int:
             traced.mask(site.name),
             traced.query_tokens(site.name),
             traced.key_tokens(site.name),
-            title=_title(site, words),
+            title=_title(site, args.lang),
             query_stream=site.query_stream,
             key_stream=site.key_stream,
-            words=_words(args.lang, static.WORDS),
+            words=words,
         )
         (out / f"{site.name}.svg").write_text(svg, encoding="utf-8")
         svgs.append(svg)
-    facts = [(words["sentence"], traced.text)]
+    facts = [(text.t("export.sentence", lang=args.lang), traced.text)]
     if traced.output:
-        facts.append((words["translation"], traced.output))
-    title = words["title"].format(model=loaded.name)
+        facts.append((text.t("export.translation", lang=args.lang), traced.output))
+    title = text.t("export.title", lang=args.lang, model=loaded.name)
     page = static.page_html(svgs, title=title, facts=facts, lang=args.lang)
     (out / "heads.html").write_text(page, encoding="utf-8")
     if traced.output:
@@ -91,9 +74,9 @@ def _opened(name: str) -> LoadedModel:
     return open_model(name if name in list_models() or not Path(name).is_dir() else Path(name))
 
 
-def _title(site: AttentionSite, words: dict[str, str]) -> str:
+def _title(site: AttentionSite, lang: str) -> str:
     kind = "cross" if site.kind == "cross" else site.stack
-    return words[kind].format(layer=site.layer + 1)
+    return text.t(f"export.{kind}", lang=lang, layer=site.layer + 1)
 
 
 def _tokens(traced: Trace) -> dict[str, object]:

@@ -13,7 +13,7 @@ from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
 from explorer.components import head_grid, mask_matrix, token_lines, token_strip
 from explorer.edits import USUAL_MASKS
-from explorer.figures import bars, heatmap
+from explorer.figures import bars, heatmap, static
 from explorer.figures import positions as position_figures
 from explorer.figures.theme import DARK, LIGHT
 from explorer.pages import PAGES
@@ -40,6 +40,7 @@ MADE = {
     "sentences": set(examples("en-zh")),
     "clinic.groups": set(get_args(Group)),
     "clinic.figures": FIGURES,
+    "export": {"title", "sentence", "translation", *KINDS, *static.WORDS},
     "figures.heatmap": set(heatmap.WORDS),
     "figures.bars": set(bars.WORDS),
     "figures.positions": set(position_figures.WORDS),
