@@ -14,9 +14,10 @@ from explorer.edits import format_edits, parse_edits
 from explorer.figures import static
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.problems import InputProblem
-from explorer.report import report_lines
+from explorer.report import report_lines, report_record
 from explorer.trace import Trace, trace
 from models.hooks import AttentionSite
+
 
 def export(args: argparse.Namespace) -> int:
     """Write one traced sentence as arrays and pictures."""
@@ -64,6 +65,9 @@ def certify(args: argparse.Namespace) -> int:
     if sentence is None:
         sentence = next(iter(text.examples(loaded.name).values()))[0]
     certificate = certify_text(loaded, sentence, args.target)
+    if args.json:
+        print(json.dumps(report_record(certificate, loaded.name, sentence), ensure_ascii=False))
+        return 0 if certificate.passed else 1
     for line in report_lines(certificate, loaded.name, sentence, args.lang):
         print(line)
     return 0 if certificate.passed else 1
@@ -138,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
     command = _command(commands, "certify", certify)
     command.add_argument("--text", help="the sentence; an example where none is given")
+    command.add_argument("--json", action="store_true", help="the report as one JSON object")
     return parser
 
 

@@ -1,7 +1,9 @@
-"""A certificate as plain text, for a terminal: what was promised, what was found, and where."""
+"""A certificate for a terminal and for programs: what was promised, what was found, and where."""
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +30,31 @@ def report_lines(certificate: Certificate, model: str, sentence: str, lang: str)
         yield t("certify.verdict_broken", lang=lang, count=count, broken=broken)
     else:
         yield t("certify.verdict_kept", lang=lang, count=count)
+
+
+def report_record(certificate: Certificate, model: str, sentence: str) -> dict[str, Any]:
+    """The same report for programs: strings, whole numbers, lists; no NaN, which JSON has not.
+
+    A `deviation` of None is infinite: the numbers were NaN, or the model raised an `error`.
+    Positions count from 0.
+    """
+    return {
+        "model": model,
+        "text": sentence,
+        "passed": certificate.passed,
+        "findings": [
+            {
+                "name": finding.name,
+                "passed": finding.passed,
+                "deviation": finding.deviation if math.isfinite(finding.deviation) else None,
+                "tolerance": finding.tolerance,
+                "where": None if finding.where is None else asdict(finding.where),
+                "error": finding.error,
+            }
+            for finding in certificate.findings
+        ],
+        "reach": {name: cells.astype(int).tolist() for name, cells in certificate.reach.items()},
+    }
 
 
 def matrix_lines(cells: np.ndarray) -> Iterator[str]:

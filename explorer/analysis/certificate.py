@@ -8,6 +8,8 @@ Transformer.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
 
 import numpy as np
 
@@ -98,12 +100,98 @@ class Certificate:
         raise KeyError(f"the certificate has no finding {name!r}")
 
 
-def certify_text(
-    loaded: LoadedModel, text: str, target: str | None = None, edits: Sequence[Edit] = ()
-) -> Certificate:
-    """Certify a model on a text and its translation (the model's own where none is given).
+class Examination:
+    """Every promise of one model on one sentence, put to the test when it is asked for, and once.
 
-    With `edits`, what is certified is the model as a user changed it; the promise of the cache is
+    `names` are the promises in the order of a report. May be shared by threads.
+    """
+
+    def __init__(
+        self,
+        model: Subject,
+        config: ModelConfig,
+        src: Sequence[int],
+        tgt: Sequence[int],
+        interference: Interference | None = None,
+        cached: bool = True,
+    ) -> None:
+        if not tgt or not (src or config.family == "decoder-only"):
+            raise ValueError("there is nothing to certify a model on: give it at least one token")
+        left_out = {"cross_mask": config.family == "decoder-only", "cache": not cached}
+        self.names = tuple(name for name in FINDINGS if not left_out.get(name))
+        room = min(MAX_PROBED, config.n_ctx)
+        self._sentence = tuple(src[:room]), tuple(tgt[:room])
+        self._make_probe = partial(Probe, model, config, interference)
+        self._examiner: Examiner | None = None
+        self._found: dict[str, Finding] = {}
+        self._certificate: Certificate | None = None
+        self._lock = Lock()
+
+    def finding(self, name: str) -> Finding:
+        """One promise put to the test. Raises KeyError for one that is not among `names`."""
+        if name not in self.names:
+            raise KeyError(f"there is no promise {name!r} here")
+        with self._lock:
+            return self._find(name)
+
+    def certificate(self) -> Certificate:
+        """All findings; what has not been tested yet is tested now."""
+        with self._lock:
+            if self._certificate is None:
+                self._certificate = self._certify()
+                self._examiner = None  # it holds the model once more, in float64
+            return self._certificate
+
+    def _ready(self) -> Examiner:
+        if self._examiner is None:
+            self._examiner = Examiner(self._make_probe(), *self._sentence)
+        return self._examiner
+
+    def _find(self, name: str) -> Finding:
+        if name not in self._found:
+            try:
+                worst, tolerance = _CHECKS[name](self._ready()), self._ready().tolerance
+                finding = Finding(name, worst.deviation, tolerance, worst.where)
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                finding = Finding(name, math.inf, 0.0, error=f"{type(error).__name__}: {error}")
+            self._found[name] = finding
+        return self._found[name]
+
+    def _certify(self) -> Certificate:
+        findings = tuple(self._find(name) for name in self.names)
+        examiner = self._ready()
+        row = examiner.alone(right=N_PADS)
+        return Certificate(
+            findings=findings,
+            masks=examiner.masks,
+            reach=examiner.reach,
+            src_tokens=() if row.src is None else tuple(row.src[0].tolist()),
+            tgt_tokens=tuple(row.tgt[0].tolist()),
+        )
+
+
+_CHECKS: dict[str, Callable[[Examiner], Worst]] = {
+    "future_leak": Examiner.future_leak,
+    "future_mass": Examiner.future_mass,
+    "pad_mass": Examiner.pad_mass,
+    "pad_content": Examiner.pad_content,
+    "padding_right": lambda examiner: examiner.padding(left=0, right=N_PADS),
+    "padding_left": lambda examiner: examiner.padding(left=N_PADS, right=0),
+    "padding_batch": lambda examiner: examiner.padding(0, 0, in_a_batch=True),
+    "cross_mask": Examiner.cross_mask,
+    "row_sums": Examiner.row_sums,
+    "open_cells": Examiner.open_cells,
+    "cache": Examiner.cache,
+    "prefix": Examiner.prefix,
+}
+
+
+def examine_text(
+    loaded: LoadedModel, text: str, target: str | None = None, edits: Sequence[Edit] = ()
+) -> Examination:
+    """Ready to test a model on a text and its translation (its own where none is given).
+
+    With `edits`, what is tested is the model as a user changed it; the promise of the cache is
     left out then, since an edited model never decodes with one. Raises InputProblem as `trace`.
     """
 
@@ -113,11 +201,18 @@ def certify_text(
     interference = edited if edits else None
     if isinstance(loaded.model, DecoderOnly):
         row = prompt_row(loaded, text, target or "")
-        return certify(loaded.model, loaded.config, (), row.tokens, interference, not edits)
+        return Examination(loaded.model, loaded.config, (), row.tokens, interference, not edits)
     src = source_row(loaded, text)
     tokens = target_tokens(loaded, target or "") or translate(loaded, src)[0]
     tgt = (loaded.config.bos_id, *tokens)
-    return certify(loaded.model, loaded.config, src.tokens, tgt, interference, not edits)
+    return Examination(loaded.model, loaded.config, src.tokens, tgt, interference, not edits)
+
+
+def certify_text(
+    loaded: LoadedModel, text: str, target: str | None = None, edits: Sequence[Edit] = ()
+) -> Certificate:
+    """Certify a model on a text at once; as `examine_text`."""
+    return examine_text(loaded, text, target, edits).certificate()
 
 
 def certify(
@@ -136,42 +231,4 @@ def certify(
     `cached` the promise of the cache is left out. The model is not changed. Raises ValueError for
     an empty row; what the model itself raises becomes a Finding.
     """
-    if not tgt or not (src or config.family == "decoder-only"):
-        raise ValueError("there is nothing to certify a model on: give it at least one token")
-    room = min(MAX_PROBED, config.n_ctx)
-    examiner = Examiner(Probe(model, config, interference), tuple(src[:room]), tuple(tgt[:room]))
-    checks: dict[str, Callable[[], Worst]] = {
-        "future_leak": examiner.future_leak,
-        "future_mass": examiner.future_mass,
-        "pad_mass": examiner.pad_mass,
-        "pad_content": examiner.pad_content,
-        "padding_right": lambda: examiner.padding(left=0, right=N_PADS),
-        "padding_left": lambda: examiner.padding(left=N_PADS, right=0),
-        "padding_batch": lambda: examiner.padding(0, 0, in_a_batch=True),
-        "cross_mask": examiner.cross_mask,
-        "row_sums": examiner.row_sums,
-        "open_cells": examiner.open_cells,
-        "cache": examiner.cache,
-        "prefix": examiner.prefix,
-    }
-    left_out = {
-        "cross_mask": config.family == "decoder-only",
-        "cache": not cached,
-    }
-    findings = []
-    for name in FINDINGS:
-        if left_out.get(name):
-            continue
-        try:
-            worst, tolerance = checks[name](), examiner.tolerance
-            findings.append(Finding(name, worst.deviation, tolerance, worst.where))
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
-            findings.append(Finding(name, math.inf, 0.0, error=f"{type(error).__name__}: {error}"))
-    row = examiner.alone(right=N_PADS)
-    return Certificate(
-        findings=tuple(findings),
-        masks=examiner.masks,
-        reach=examiner.reach,
-        src_tokens=() if row.src is None else tuple(row.src[0].tolist()),
-        tgt_tokens=tuple(row.tgt[0].tolist()),
-    )
+    return Examination(model, config, src, tgt, interference, cached).certificate()

@@ -1,6 +1,7 @@
 """Right models pass in every shape; each planted fault of the clinic fails, where it should."""
 
 import copy
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +15,21 @@ from torch import Tensor, nn
 import models.attention
 import models.transformer
 from explorer.__main__ import main
-from explorer.analysis.certificate import FINDINGS, MAX_PROBED, Certificate, certify, certify_text
+from explorer.analysis.certificate import (
+    FINDINGS,
+    MAX_PROBED,
+    Certificate,
+    certify,
+    certify_text,
+    examine_text,
+)
 from explorer.analysis.examiner import N_PADS, Place
 from explorer.analysis.pitfalls import PITFALLS, Pitfall
 from explorer.analysis.probe import Probe, batch_of
 from explorer.edits import CellEdit, MaskSwitch
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.report import place_words, report_lines
+from explorer.report import place_words, report_lines, report_record
 from explorer.text import LANGUAGES, t
 from models.checkpoint import save_checkpoint
 from models.hooks import Edits, visiting
@@ -355,6 +363,52 @@ def test_the_command_reports_and_exits_0_or_1_or_2(
     assert main([*command, "--text", " "]) == 2
     assert main(["certify", "--model", "no such model", "--lang", lang]) == 2
     assert t("problems.whitespace_only", lang=lang) in capsys.readouterr().err
+
+
+def test_the_report_for_programs_is_json_and_exits_alike(
+    translator: LoadedModel,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save_checkpoint(tmp_path / "tiny", translator.model, translator.tokenizer)
+    command = ["certify", "--model", str(tmp_path / "tiny"), "--text", "I love you.", "--json"]
+    assert main(command) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["model"], report["text"], report["passed"]) == ("tiny", "I love you.", True)
+    assert [finding["name"] for finding in report["findings"]] == list(FINDINGS)
+    assert len(report["reach"]["decoder"]) == len(report["reach"]["decoder"][0])
+
+    def sees_all(n: int, m: int, **_: object) -> Tensor:
+        return torch.ones(n, m) > 0
+
+    monkeypatch.setattr(models.transformer, "causal_mask", sees_all)
+    assert main(command) == 1
+    report = json.loads(capsys.readouterr().out)
+    leak = report["findings"][0]
+    assert (report["passed"], leak["passed"]) == (False, False)
+    assert leak["deviation"] > 1e-3
+    assert leak["where"]["key"] > leak["where"]["query"]
+
+
+def test_a_number_that_is_none_stays_out_of_json(tiny_model: Callable[..., Any]) -> None:
+    model = tiny_model(n_ctx=40)
+    found = planted(model, BY_ID["empty_row_nan"])
+    assert any(math.isinf(finding.deviation) for finding in found.findings)
+    text = json.dumps(report_record(found, "m", "s"), allow_nan=False)
+    assert None in [finding["deviation"] for finding in json.loads(text)["findings"]]
+
+
+def test_an_examination_tests_each_promise_once(translator: LoadedModel) -> None:
+    examination = examine_text(translator, "I love you.", "我爱你。")
+    assert examination.names == FINDINGS
+    first = examination.finding("prefix")
+    certificate = examination.certificate()
+    assert certificate.finding("prefix") is first
+    assert examination.certificate() is certificate
+    assert examination.finding("prefix") is first
+    with pytest.raises(KeyError, match="nothing"):
+        examination.finding("nothing")
 
 
 def test_places_are_said_in_words() -> None:
