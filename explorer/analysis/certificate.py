@@ -92,6 +92,16 @@ class Certificate:
     def passed(self) -> bool:
         return all(finding.passed for finding in self.findings)
 
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """The findings that did not pass."""
+        return tuple(finding for finding in self.findings if not finding.passed)
+
+    @property
+    def largest(self) -> float:
+        """The largest deviation of all."""
+        return max((finding.deviation for finding in self.findings), default=0.0)
+
     def finding(self, name: str) -> Finding:
         """The finding with this name. Raises KeyError."""
         for finding in self.findings:
@@ -133,6 +143,11 @@ class Examination:
             raise KeyError(f"there is no promise {name!r} here")
         with self._lock:
             return self._find(name)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the certificate is there already."""
+        return self._certificate is not None
 
     def certificate(self) -> Certificate:
         """All findings; what has not been tested yet is tested now."""

@@ -31,6 +31,7 @@ class Place:
     query: int | None = None
     key: int | None = None
     left: int = 0
+    stack: str = ""  # "encoder" or "decoder"; "" behind both, at the logits
 
 
 class Worst:
@@ -258,12 +259,15 @@ class Examiner:
 
     def _at(self, name: str, query: int, key: int | None = None, left: int = 0) -> Place:
         site = self.probe.blocks.get(name)
-        return Place(name, None if site is None else site.layer, None, query, key, left)
+        if site is None:
+            return Place(name, None, None, query, key, left)
+        return Place(name, site.layer, None, query, key, left, site.stack)
 
     def _cell(
         self, site: AttentionSite, layout: int, head: int, query: int, key: int | None = None
     ) -> Place:
-        return Place(site.name, site.layer, head, query, key, left=N_PADS if layout else 0)
+        left = N_PADS if layout else 0
+        return Place(site.name, site.layer, head, query, key, left, site.stack)
 
 
 def _future(weights: Tensor) -> Tensor:

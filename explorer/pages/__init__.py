@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from explorer.pages import decoding, heads, masks, positions
+from explorer.pages import certificate, decoding, heads, masks, positions
 from explorer.ui.view import View
 
 
@@ -23,6 +23,7 @@ class Page:
 PAGES: tuple[Page, ...] = (
     Page("heads", ":material/grid_view:", heads.render),
     Page("masks", ":material/grid_off:", masks.render, usual_pads=3),
+    Page("certificate", ":material/verified:", certificate.render),
     Page("positions", ":material/waves:", positions.render),
     Page("decoding", ":material/format_list_numbered:", decoding.render),
 )

@@ -10,6 +10,7 @@ import torch
 
 from explorer import generation, library
 from explorer import trace as tracing
+from explorer.analysis.certificate import Examination, examine_text
 from explorer.edits import parse_edits
 from explorer.library import LoadedModel
 from explorer.ui.url import parse_strategy
@@ -59,3 +60,13 @@ def _generate(
 def generate(name: str, text: str, strategy: str, edits: str) -> generation.Generation:
     """One sentence decoded, `strategy` and `edits` as in a link. Raises InputProblem."""
     return _generate(name, str(library.CHECKPOINTS), text, strategy, edits)
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _examination(name: str, folder: str, text: str, target: str | None, edits: str) -> Examination:
+    return examine_text(model(name, folder), text, target, parse_edits(edits))
+
+
+def examination(name: str, text: str, target: str | None, edits: str) -> Examination:
+    """The masks of one model under test; what it has found is kept. Raises InputProblem."""
+    return _examination(name, str(library.CHECKPOINTS), text, target, edits)

@@ -25,7 +25,8 @@ class State:
 
     `site` is a kind of attention; `layer`, `head`, `row` and `step` count from 0. `row` is the
     query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
-    translates by itself. `base` and `width` belong to the Positions page.
+    translates by itself. `base` and `width` belong to the Positions page, `tested` (the masks have
+    been put to the test) to the Certificate.
     """
 
     lang: str = "en"
@@ -42,6 +43,7 @@ class State:
     strategy: Strategy = GREEDY
     base: int | None = None
     width: int | None = None
+    tested: bool = False
 
 
 class RefusedError(ValueError):
@@ -120,6 +122,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "strategy": parse_strategy,
     "base": _whole(2, 1_000_000),
     "width": _whole(2, 1024),
+    "tested": lambda text: bool(_whole(0, 1)(text)),
 }
 _WRITE: dict[str, Callable[[Any], str]] = {
     "layer": lambda value: str(value + 1),
@@ -127,6 +130,7 @@ _WRITE: dict[str, Callable[[Any], str]] = {
     "step": lambda value: str(value + 1),
     "edits": format_edits,
     "strategy": format_strategy,
+    "tested": lambda value: str(int(value)),
 }
 
 

@@ -46,6 +46,7 @@ MADE = {
     "figures.positions": set(position_figures.WORDS),
     "components.head_grid": set(head_grid.__globals__["WORDS"]),
     "components.mask_matrix": set(mask_matrix.__globals__["WORDS"]),
+    "components.reach": set(mask_matrix.__globals__["WORDS"]),
     "components.token_lines": set(token_lines.__globals__["WORDS"]),
     "components.token_strip": set(token_strip.__globals__["WORDS"]),
 }
@@ -68,6 +69,7 @@ PIECES = {
     *(f"decoding.looks_{kind}" for kind in ("cross", "decoder")),
     *(f"certify.{name}.{word}" for name in FINDINGS for word in ("title", "kept", "broken")),
     *(f"clinic.{p.id}.{w}" for p in PITFALLS for w in ("title", "symptom", "silent", "right")),
+    *(f"certificate.behind_{stack}" for stack in ("encoder", "decoder")),
     *(f"certify.reach_{name}" for name in ("decoder", "encoder", "cross")),
     *(f"certify.at_{axis}" for axis in ("head", "query", "key")),
 }

@@ -36,17 +36,25 @@ def titles_of(fig: dict[str, Any]) -> tuple[str, str]:
     return layout["yaxis"]["title"]["text"], layout["xaxis"]["title"]["text"]
 
 
+WHOLE = {"certificate": {"tested": "1"}}
+"""What a page's link needs besides, for the page to show everything that it has."""
+
+
+def has_picture(at: AppTest) -> bool:
+    return bool(at.get("plotly_chart") or at.get("bidi_component"))
+
+
 @pytest.mark.parametrize("lang", LANGUAGES)
 @pytest.mark.parametrize("page", [page.name for page in PAGES])
 @pytest.mark.parametrize("model", ["en-zh", "writer"])
 def test_each_page_is_drawn_in_each_language_for_each_family(
     open_page: Open, page: str, lang: str, model: str
 ) -> None:
-    at = open_page(page, lang=lang, model=model)
+    at = open_page(page, lang=lang, model=model, **WHOLE.get(page, {}))
     assert not at.exception
     assert not at.warning
     assert t(f"{page}.lead", lang=lang) in everything(at)
-    assert at.get("plotly_chart")
+    assert has_picture(at)
     if lang == "zh":
         assert t(f"{page}.lead", lang="en") not in everything(at)
 
@@ -56,7 +64,7 @@ def test_each_page_is_drawn_in_each_language_for_each_family(
 def test_formula_code_and_numbers_are_there_when_asked_for(
     open_page: Open, page: str, part: str
 ) -> None:
-    at = open_page(page)
+    at = open_page(page, **WHOLE.get(page, {}))
     assert not at.latex
     assert not at.code
     at.segmented_control(key=f"{page}.more").set_value(part).run()
@@ -65,6 +73,7 @@ def test_formula_code_and_numbers_are_there_when_asked_for(
         assert at.latex
     elif part == "code":
         source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def sinus"}
+        source["certificate"] = "def future_leak("
         assert source.get(page, "class Greedy(") in at.code[0].value
     else:
         assert len(at.dataframe[-1].value) > 1
@@ -245,3 +254,27 @@ def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
     assert titles_of(figure(at)) == ("query · target", "key · target")
     assert at.query_params["model"] == "writer"
     assert "layer" not in at.query_params
+
+
+def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) -> None:
+    at = open_page("certificate")
+    assert not at.get("bidi_component")
+    assert t("certify.future_leak.title", lang="en") in everything(at)
+    at.button(key="certificate.run").click().run()
+    assert "All 12 promises" in reading(at, "promises of the masks")
+    assert at.query_params["tested"] == "1"
+    assert len(at.get("bidi_component")) == 3
+    at.button(key="sidebar.example.first.1").click().run()
+    assert "All 12 promises" in reading(at, "promises of the masks")
+
+
+def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page: Open) -> None:
+    at = open_page("certificate", tested="1", edits="causal-off~head-decoder.blocks.0.attn-1")
+    assert "**3** of 11 promises" in reading(at, "promises of the masks")
+    assert t("certify.future_mass.broken", lang="en") in everything(at)
+    where = next(str(each.value) for each in at.caption if "Decoder self · layer" in each.value)
+    assert "allowed 10⁻⁸" in where
+    assert "query “" in where
+    at.button(key="certificate.reset").click().run()
+    assert "All 12 promises" in reading(at, "promises of the masks")
+    assert "edits" not in at.query_params
