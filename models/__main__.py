@@ -3,46 +3,52 @@
 import argparse
 import json
 import os
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import torch
 import torch.distributed as dist
 
-from models.checkpoint import TOKENIZER, Checkpoint, load_checkpoint, save_checkpoint
+from models.checkpoint import (
+    MOMENTS,
+    TOKENIZER,
+    WEIGHTS,
+    Checkpoint,
+    load_checkpoint,
+    load_weights,
+    save_checkpoint,
+)
 from models.decoding import Beam, Sample, Strategy, best, decode
 from models.tokenizer import Tokenizer
-from models.training.data import (
-    Example,
-    encode_pairs,
-    encode_texts,
-    read_pairs,
-    read_texts,
-)
+from models.training.averaging import average_snapshots, best_epochs
+from models.training.corpus import DataConfig, Row, make_rows, read_rows
+from models.training.data import encode_rows
 from models.training.evaluate import bleu_score, evaluate, translate
-from models.training.loop import SNAPSHOTS, Trainer, average_snapshots, best_epochs
-from models.training.recipe import read_recipe, recipe_names
+from models.training.faults import Masks
+from models.training.loop import SNAPSHOTS, Trainer
+from models.training.recipe import Recipe, read_recipe, recipe_names
 from models.transformer import EncoderDecoder, Model, build_model
 
 SHIPPED = Path(__file__).parents[1] / "assets" / "checkpoints"
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train a recipe on sentence pairs (.tsv) or plain text, resuming what the folder holds."""
+    """Train a recipe on sentence pairs (.tsv), plain text or its task; resume what is there."""
     recipe = read_recipe(args.recipe, args.set)
     out: Path = args.out
     torch.set_num_threads(args.threads)
     if "RANK" in os.environ:  # started by torchrun
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    paired = recipe.model.family == "encoder-decoder"
-    rows = read_pairs(args.data) if paired else read_texts(args.data)
-    texts = [text for row in rows for text in (row if isinstance(row, tuple) else (row,))]
-    if not texts:
-        raise ValueError(f"{args.data} holds no text")
+    rows, valid = _rows(recipe, args.data), _rows(recipe, args.valid, held_apart=True)
     out.mkdir(parents=True, exist_ok=True)
+    start = _open(recipe.data.start) if recipe.data.start else None
     if not (out / TOKENIZER).is_file() and int(os.environ.get("RANK", 0)) == 0:
-        Tokenizer.train(texts, recipe.model.vocab_size).save(out / TOKENIZER)
+        texts = [text for row in rows for text in (row if isinstance(row, tuple) else (row,))]
+        made = start.tokenizer if start else Tokenizer.train(texts, recipe.model.vocab_size)
+        made.save(out / TOKENIZER)
     if dist.is_initialized():
         dist.barrier()  # one process made the tokenizer, all read it
     tokenizer = Tokenizer.load(out / TOKENIZER)
@@ -51,26 +57,21 @@ def train(args: argparse.Namespace) -> None:
             f"model.vocab_size is {recipe.model.vocab_size}, but this text gives a vocabulary of "
             f"{tokenizer.vocab_size}: set model.vocab_size={tokenizer.vocab_size}"
         )
-
-    def encoded(path: Path | None) -> list[Example]:
-        if path is None:
-            return []
-        if paired:
-            return encode_pairs(read_pairs(path), tokenizer, recipe.model.n_ctx)
-        return encode_texts(read_texts(path), tokenizer, recipe.model.n_ctx)
-
-    valid_pairs = read_pairs(args.valid) if paired and args.valid else []
+    pairs = [row for row in valid if isinstance(row, tuple)]
 
     def score(model: Model) -> dict[str, float]:
-        if isinstance(model, EncoderDecoder) and valid_pairs:
-            return bleu_score(model, tokenizer, valid_pairs)
+        if isinstance(model, EncoderDecoder) and pairs:
+            return bleu_score(model, tokenizer, pairs)
         return {}
 
     torch.manual_seed(recipe.training.seed)
+    model = build_model(recipe.model)
+    if start is not None:
+        load_weights(model, start.folder / WEIGHTS)
     trainer = Trainer(
-        build_model(recipe.model),
-        encoded(args.data),
-        encoded(args.valid),
+        model,
+        encode_rows(rows, tokenizer, recipe.model.n_ctx),
+        encode_rows(valid, tokenizer, recipe.model.n_ctx),
         recipe.training,
         out,
         score=score,
@@ -81,10 +82,25 @@ def train(args: argparse.Namespace) -> None:
         average_snapshots(
             trainer.model, [out / SNAPSHOTS / f"epoch-{e:03d}.safetensors" for e in best]
         )
-        save_checkpoint(out / "checkpoint", trainer.model, tokenizer, dtype=torch.float16)
-        print(f"{out / 'checkpoint'}: the mean of epochs {', '.join(map(str, best))}")
+        checkpoint = out / "checkpoint"
+        save_checkpoint(checkpoint, trainer.model, tokenizer, dtype=torch.float16)
+        if recipe.training.moments:
+            shutil.copytree(out / MOMENTS, checkpoint / MOMENTS, dirs_exist_ok=True)
+        print(f"{checkpoint}: the mean of epochs {', '.join(map(str, best))}")
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[Row]:
+    """What to train on, or to choose by; nothing to choose by where no file was given."""
+    paired = recipe.model.family == "encoder-decoder"
+    if recipe.data.task is not None:
+        return make_rows(recipe.data, paired, recipe.training.seed)[held_apart]
+    if path is None:
+        if held_apart:
+            return []
+        raise ValueError("this recipe has no task: give a file to train on with --data")
+    return read_rows(path, recipe.data, paired)
 
 
 def _open(name: str) -> Checkpoint:
@@ -124,11 +140,17 @@ def generate(args: argparse.Namespace) -> None:
 def evaluate_model(args: argparse.Namespace) -> None:
     """Score a model: BLEU and chrF (beam 4) on pairs, perplexity on plain text; JSON, last line."""
     checkpoint = _open(args.model)
-    paired = isinstance(checkpoint.model, EncoderDecoder)
-    rows: Sequence[object] = read_pairs(args.pairs) if paired else read_texts(args.pairs)
+    if args.recipe:
+        rows = _rows(read_recipe(args.recipe, []), args.pairs, held_apart=True)
+    elif args.pairs:
+        paired = isinstance(checkpoint.model, EncoderDecoder)
+        rows = read_rows(args.pairs, DataConfig(), paired)
+    else:
+        rows = []
     if not rows:
-        raise ValueError(f"{args.pairs} is empty")
-    print(json.dumps(evaluate(checkpoint.model, checkpoint.tokenizer, rows)))
+        raise ValueError("nothing to score on: give --pairs, or a --recipe with a task")
+    figures = evaluate(checkpoint.model, checkpoint.tokenizer, rows, args.masks)
+    print(json.dumps({"model": checkpoint.folder.name, **figures}))
 
 
 def info(args: argparse.Namespace) -> None:
@@ -168,7 +190,7 @@ def _parser() -> argparse.ArgumentParser:
     command = add("train", train)
     recipes = ", ".join(recipe_names())
     command.add_argument("--recipe", required=True, help=f"one of {recipes}, or a file")
-    command.add_argument("--data", type=Path, required=True, help="source TAB target, or text")
+    command.add_argument("--data", type=Path, help="source TAB target, or text; none for a task")
     command.add_argument("--valid", type=Path, help="the same, held apart")
     command.add_argument("--out", type=Path, required=True, help="the run's folder")
     command.add_argument(
@@ -193,14 +215,17 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("evaluate", evaluate_model)
     command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
-    command.add_argument("--pairs", type=Path, required=True, help="source TAB target, or text")
+    command.add_argument("--pairs", type=Path, help="source TAB target, or text")
+    command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
+    masks = get_args(Masks)
+    command.add_argument("--masks", choices=masks, default=masks[0], help="as a twin was trained")
 
     command = add("info", info)
     command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Run one command; 0 when it worked, 1 with a message on standard error when it did not."""
     args = _parser().parse_args(arguments)
     try:

@@ -18,6 +18,7 @@ from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
+MOMENTS = "moments"  # a folder of further weights: the same model earlier in its training
 
 
 class CheckpointError(ValueError):
@@ -32,6 +33,7 @@ class Checkpoint:
     tokenizer: Tokenizer
     config: ModelConfig
     card: str
+    folder: Path
 
 
 def save_checkpoint(
@@ -71,9 +73,21 @@ def _write_whole(path: Path, text: str) -> None:
     part.replace(path)
 
 
-def load_checkpoint(folder: Path) -> Checkpoint:
+def moment_name(step: int) -> str:
+    """The file of the weights after `step` steps, in the folder MOMENTS."""
+    return f"step-{step:06d}.safetensors"
+
+
+def moments(folder: Path) -> tuple[int, ...]:
+    """The steps of a checkpoint's training whose weights were kept, rising."""
+    names = (path.stem for path in (folder / MOMENTS).glob("step-*.safetensors"))
+    return tuple(sorted(int(n.removeprefix("step-")) for n in names if n[5:].isdecimal()))
+
+
+def load_checkpoint(folder: Path, moment: int | None = None) -> Checkpoint:
     """Read a checkpoint folder, checking every tensor's name and shape against the config.
 
+    `moment` is one of `moments(folder)`: the model as it was after that many steps.
     Raises CheckpointError when a file is missing, is not what it should be, or does not fit.
     """
     folder = Path(folder)
@@ -100,11 +114,17 @@ def load_checkpoint(folder: Path) -> Checkpoint:
             f"{(config.pad_id, config.bos_id, config.eos_id)}"
         )
     model = build_model(config)
-    load_weights(model, folder / WEIGHTS)
+    load_weights(
+        model, folder / (WEIGHTS if moment is None else f"{MOMENTS}/{moment_name(moment)}")
+    )
     model.eval().requires_grad_(False)
     card = folder / CARD
     return Checkpoint(
-        model, tokenizer, config, card.read_text(encoding="utf-8") if card.is_file() else ""
+        model,
+        tokenizer,
+        config,
+        card.read_text(encoding="utf-8") if card.is_file() else "",
+        folder,
     )
 
 

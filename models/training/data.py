@@ -96,6 +96,15 @@ def encode_texts(texts: Sequence[str], tokenizer: Tokenizer, n_ctx: int) -> list
     ]
 
 
+def encode_rows(
+    rows: Sequence[tuple[str, str] | str], tokenizer: Tokenizer, n_ctx: int
+) -> list[Example]:
+    """`encode_pairs` of the pairs among `rows`, and `encode_texts` of the texts."""
+    pairs = [row for row in rows if isinstance(row, tuple)]
+    texts = [row for row in rows if isinstance(row, str)]
+    return encode_pairs(pairs, tokenizer, n_ctx) + encode_texts(texts, tokenizer, n_ctx)
+
+
 def pad(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
     """Rows padded on the right to the longest: (Long [batch, pos], Bool valid [batch, pos])."""
     width = max(map(len, rows))

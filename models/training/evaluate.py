@@ -10,17 +10,26 @@ import torch
 
 from models.decoding import Beam, Greedy, Strategy, best, decode
 from models.tokenizer import Tokenizer
-from models.training.data import encode_texts, pad
-from models.training.loop import mean_loss
+from models.training.data import encode_pairs, encode_texts, pad
+from models.training.faults import Masks, masked_as
+from models.training.forcing import teacher_forced
 from models.transformer import DecoderOnly, EncoderDecoder, Model
 
 
 @dataclass(frozen=True)
 class TranslationScores:
-    """Corpus scores in percent; `seconds` is the time of the translation alone."""
+    """What the model writes, and what it is worth when the right words are given to it.
+
+    `bleu`, `chrf` and `exact` (equal to a reference, character by character) in percent; `loss`
+    in nats and `accuracy` in percent are those of teacher forcing; `seconds` is the time of the
+    translation alone.
+    """
 
     bleu: float
     chrf: float
+    exact: float
+    loss: float
+    accuracy: float
     sentences: int
     seconds: float
 
@@ -85,11 +94,16 @@ def evaluate_translation(
     tokenizer: Tokenizer,
     pairs: Sequence[tuple[str, str]],
     strategy: Strategy | None = None,
+    masks: Masks = "right",
 ) -> TranslationScores:
-    """BLEU (`tokenize="zh"` for Chinese, else 13a) and chrF against all references of a source."""
+    """BLEU (`tokenize="zh"` for Chinese, else 13a) and chrF against all references of a source.
+
+    All under `masks`: those that a twin was trained under, or the right ones.
+    """
     references = by_source(pairs)
     started = time.monotonic()
-    hypotheses = translate(model, tokenizer, list(references), strategy or Beam(width=4))
+    with masked_as(masks, model):
+        hypotheses = translate(model, tokenizer, list(references), strategy or Beam(width=4))
     seconds = time.monotonic() - started
     most = max(map(len, references.values()))
     # sacrebleu wants the first references of all, then the second ones, ...; None where there
@@ -100,8 +114,17 @@ def evaluate_translation(
     chinese = is_chinese([r[0] for r in references.values()])
     bleu = sacrebleu.corpus_bleu(hypotheses, columns, tokenize="zh" if chinese else "13a")
     chrf = sacrebleu.corpus_chrf(hypotheses, columns)
+    hits = sum(h in r for h, r in zip(hypotheses, references.values(), strict=True))
+    examples = encode_pairs(pairs, tokenizer, model.config.n_ctx)
+    forced = teacher_forced(model, examples, 2048, masks)
     return TranslationScores(
-        round(bleu.score, 2), round(chrf.score, 2), len(hypotheses), round(seconds, 1)
+        bleu=round(bleu.score, 2),
+        chrf=round(chrf.score, 2),
+        exact=round(100 * hits / len(hypotheses), 1),
+        loss=round(forced.loss, 4),
+        accuracy=round(100 * forced.accuracy, 1),
+        sentences=len(hypotheses),
+        seconds=round(seconds, 1),
     )
 
 
@@ -117,7 +140,7 @@ def evaluate_language_model(
 ) -> dict[str, float]:
     """Loss in nats and perplexity per token, over texts cut at the model's n_ctx."""
     examples = encode_texts(texts, tokenizer, model.config.n_ctx)
-    loss = mean_loss(model, examples, max_tokens=2048)
+    loss = teacher_forced(model, examples, max_tokens=2048).loss
     tokens = sum(len(e.tgt) + 1 for e in examples)
     return {
         "loss": round(loss, 4),
@@ -126,9 +149,11 @@ def evaluate_language_model(
     }
 
 
-def evaluate(model: Model, tokenizer: Tokenizer, rows: Sequence[object]) -> dict[str, float]:
+def evaluate(
+    model: Model, tokenizer: Tokenizer, rows: Sequence[object], masks: Masks = "right"
+) -> dict[str, float]:
     """One flat row of figures: translation scores for pairs, perplexity for texts."""
     if isinstance(model, EncoderDecoder):
         pairs = [row for row in rows if isinstance(row, tuple)]
-        return asdict(evaluate_translation(model, tokenizer, pairs))
+        return asdict(evaluate_translation(model, tokenizer, pairs, masks=masks))
     return evaluate_language_model(model, tokenizer, [row for row in rows if isinstance(row, str)])

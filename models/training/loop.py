@@ -10,13 +10,12 @@ up); the batches, and so the loss curve, are those of one process.
 """
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,46 +23,16 @@ from safetensors import safe_open
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from models.checkpoint import load_weights, save_tensors
+from models.checkpoint import MOMENTS, moment_name, save_tensors
+from models.training.averaging import best_epochs
 from models.training.data import Batch, Example, batches, plan_batches
+from models.training.faults import masked_as
+from models.training.forcing import forward, teacher_forced
 from models.training.loss import sequence_loss
+from models.training.settings import TrainingConfig, learning_rate
 from models.transformer import Model
 
 STATE, SNAPSHOTS = "state.safetensors", "snapshots"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingConfig:
-    """How to train. Raises ValueError, naming the field, for an impossible value.
-
-    The learning rate rises linearly for `warmup` steps to `learning_rate` and then falls with the
-    inverse square root of the step (Vaswani et al. 2017, §5.3), or with half a cosine to zero at
-    the last step.
-    """
-
-    epochs: int = 10
-    max_tokens: int = 2048  # cells of a batch's longer stream, padding included
-    learning_rate: float = 7e-4  # the highest one
-    warmup: int = 1000
-    schedule: Literal["inverse_sqrt", "cosine"] = "inverse_sqrt"
-    weight_decay: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.98)
-    label_smoothing: float = 0.1
-    clip: float = 1.0  # the largest norm of the gradient
-    average: int = 5  # snapshots, one an epoch, that are averaged at the end
-    seed: int = 1
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    save_seconds: float = 60.0
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "max_tokens", "warmup", "average"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        for name in ("learning_rate", "clip", "save_seconds"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
 
 
 @dataclass
@@ -79,43 +48,11 @@ class Progress:
     curve: list[dict[str, float]] = field(default_factory=list)
 
 
-def learning_rate(step: int, total: int, config: TrainingConfig) -> float:
-    """The learning rate of the step after `step` steps, of `total` in all."""
-    if step < config.warmup:
-        return config.learning_rate * (step + 1) / config.warmup
-    if config.schedule == "inverse_sqrt":
-        return config.learning_rate * math.sqrt(config.warmup / (step + 1))
-    done = (step - config.warmup) / max(1, total - config.warmup)
-    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
-
-
 def has_bfloat16(device: torch.device) -> bool:
     """True where this machine computes in bfloat16 natively, so that autocast is a gain."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported()
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-
-
-def forward(model: nn.Module, batch: Batch) -> Tensor:
-    """Teacher-forced logits [batch, tgt, vocab] of either family."""
-    if batch.src is not None:
-        return model(batch.src, batch.tgt, batch.src_valid, batch.tgt_valid)
-    return model(batch.tgt, batch.tgt_valid)
-
-
-@torch.no_grad()
-def mean_loss(model: Model, examples: list[Example], max_tokens: int) -> float:
-    """Teacher-forced loss per real label in nats, without smoothing; the model in eval mode."""
-    was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
-    total, n_labels = 0.0, 0
-    for batch in batches(examples, model.config, max_tokens, seed=0, epoch=0):
-        moved = batch.to(device)
-        total += float(sequence_loss(forward(model, moved), moved.labels, moved.loss_mask))
-        n_labels += batch.n_labels
-    model.train(was_training)
-    return total / max(1, n_labels)
 
 
 class Trainer:
@@ -175,6 +112,7 @@ class Trainer:
         started = saved = time.monotonic()
         before = self.progress.seconds
         progress = self.progress
+        self._keep_moment()
         with tqdm(
             total=self.total_steps,
             initial=progress.step,
@@ -188,6 +126,7 @@ class Trainer:
                         self._save()
                         return progress
                     loss = self._step(batch)
+                    self._keep_moment()
                     progress.seconds = before + time.monotonic() - started
                     bar.update()
                     bar.set_postfix(
@@ -238,7 +177,7 @@ class Trainer:
         moved = batch.to(self.device)
         torch.manual_seed(hash((self.config.seed, self.progress.step, self.rank)))  # for dropout
         self.optimizer.zero_grad(set_to_none=True)
-        with self._autocast():
+        with self._autocast(), masked_as(self.config.masks, self.model, moved.tgt_valid):
             logits = forward(self._wrapped, moved)
         total = sequence_loss(
             logits.float(), moved.labels, moved.loss_mask, self.config.label_smoothing
@@ -267,7 +206,10 @@ class Trainer:
             "seconds": round(self._epoch_seconds(), 1),
         }
         if self.valid and self.rank == 0:
-            row["valid_loss"] = round(mean_loss(self.model, self.valid, self.config.max_tokens), 4)
+            forced = teacher_forced(
+                self.model, self.valid, self.config.max_tokens, self.config.masks
+            )
+            row["valid_loss"] = round(forced.loss, 4)
         if self.score is not None and self.rank == 0:
             self.model.eval()
             row.update(self.score(self.model))
@@ -288,6 +230,13 @@ class Trainer:
 
     def _snapshot(self, epoch: int) -> Path:
         return self.folder / SNAPSHOTS / f"epoch-{epoch:03d}.safetensors"
+
+    def _keep_moment(self) -> None:
+        step = self.progress.step
+        if step in self.config.moments and self.rank == 0:
+            (self.folder / MOMENTS).mkdir(exist_ok=True)
+            kept = {name: tensor.half() for name, tensor in self._weights().items()}
+            save_tensors(self.folder / MOMENTS / moment_name(step), kept)
 
     def _weights(self) -> dict[str, Tensor]:
         return {name: p.detach() for name, p in self.model.named_parameters()}
@@ -330,31 +279,3 @@ class Trainer:
                     parameter.copy_(file.get_tensor(f"weights/{name}"))
                     for key, value in self.optimizer.state[parameter].items():
                         value.copy_(file.get_tensor(f"adam/{key}/{name}"))
-
-
-def best_epochs(curve: list[dict[str, float]], n: int) -> list[int]:
-    """The `n` best epochs (1-based) of a curve: by BLEU, else by validation loss, else the last."""
-
-    def goodness(row: dict[str, float]) -> tuple[float, float]:
-        return (row.get("bleu", 0.0), -row.get("valid_loss", -row["epoch"]))
-
-    best = sorted(curve, key=goodness, reverse=True)[:n]
-    return sorted(int(row["epoch"]) for row in best)
-
-
-def average_snapshots(model: Model, paths: list[Path]) -> None:
-    """Set `model`'s weights to the mean of snapshots (Vaswani et al. 2017, §6.1).
-
-    Raises ValueError for no snapshot at all, CheckpointError for one that does not fit.
-    """
-    if not paths:
-        raise ValueError("there is no snapshot to average")
-    total: dict[str, Tensor] = {}
-    for path in paths:
-        load_weights(model, path)
-        for name, parameter in model.named_parameters():
-            total[name] = total.get(name, torch.zeros_like(parameter, dtype=torch.float64))
-            total[name] += parameter.detach().double()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(total[name] / len(paths))

@@ -1,4 +1,4 @@
-"""A recipe: settings of model and training as a TOML file, in the tables of those names."""
+"""A recipe: settings of model, training and data as a TOML file, in the tables of those names."""
 
 import tomllib
 from dataclasses import dataclass, fields
@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from models.config import ModelConfig
-from models.training.loop import TrainingConfig
+from models.training.corpus import DataConfig
+from models.training.settings import TrainingConfig
 
 RECIPES = Path(__file__).parent / "recipes"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to build and how to train it."""
+    """What to build, how to train it, and on what."""
 
     model: ModelConfig
     training: TrainingConfig
+    data: DataConfig
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -42,7 +44,7 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
                 tables.setdefault(table, {})[key] = value
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} or a change to it is not TOML: {error}") from error
-    classes = {"model": ModelConfig, "training": TrainingConfig}
+    classes = {"model": ModelConfig, "training": TrainingConfig, "data": DataConfig}
     if set(tables) - set(classes):
         raise ValueError(f"{path.name}: unknown tables {sorted(set(tables) - set(classes))}")
     made: dict[str, Any] = {}
@@ -51,8 +53,7 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
         unknown = sorted(set(values) - {f.name for f in fields(cls)})
         if unknown:
             raise ValueError(f"{path.name}: [{table}] has unknown fields {', '.join(unknown)}")
-        if "betas" in values:
-            values["betas"] = tuple(values["betas"])
+        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         try:
             made[table] = cls(**values)
         except TypeError as error:

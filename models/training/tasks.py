@@ -1,20 +1,17 @@
 """Toy tasks whose right attention is known: copy (a diagonal), reverse (an anti-diagonal), sort.
 
-Sequences of random symbols, as examples ready to train on; the symbols' ids follow the special
-ids of a config.
+Rows of random letters with blanks between them, so that each letter is one token.
 """
 
 import random
+import string
 from typing import Literal, get_args
 
-from models.config import ModelConfig
-from models.training.data import Example
-
 Task = Literal["copy", "reverse", "sort"]
-FIRST_SYMBOL = 4  # after pad, start, end and unknown
+MOST_SYMBOLS = len(string.ascii_lowercase)
 
 
-def solve(task: Task, symbols: tuple[int, ...]) -> tuple[int, ...]:
+def solve(task: Task, symbols: tuple[str, ...]) -> tuple[str, ...]:
     """The right output for one input. Raises ValueError for an unknown task."""
     if task == "copy":
         return symbols
@@ -25,24 +22,21 @@ def solve(task: Task, symbols: tuple[int, ...]) -> tuple[int, ...]:
     raise ValueError(f"no task {task!r}: there are {', '.join(get_args(Task))}")
 
 
-def task_examples(
-    task: Task, config: ModelConfig, n: int, lengths: tuple[int, int], seed: int
-) -> list[Example]:
-    """`n` examples with between `lengths[0]` and `lengths[1]` symbols of the config's vocabulary.
+def task_pairs(
+    task: Task, n: int, lengths: tuple[int, int], n_symbols: int, seed: int
+) -> list[tuple[str, str]]:
+    """`n` different pairs (question, answer) of `lengths[0]` to `lengths[1]` letters.
 
-    For a decoder-only model the output follows the input in one row. Raises ValueError when the
-    vocabulary has no room for two symbols.
+    The letters are the first `n_symbols` of the alphabet and may repeat. Raises ValueError when
+    there are not that many different questions of these lengths.
     """
-    if config.vocab_size < FIRST_SYMBOL + 2:
-        raise ValueError(f"vocab_size is {config.vocab_size}: a task needs {FIRST_SYMBOL + 2}")
+    possible = sum(n_symbols**length for length in range(lengths[0], lengths[1] + 1))
+    if n > possible // 2:
+        raise ValueError(f"{n} different questions are too many: there are {possible}")
     draw = random.Random(f"{task}/{seed}")
-    examples = []
-    for _ in range(n):
+    pairs: dict[str, str] = {}
+    while len(pairs) < n:
         length = draw.randint(*lengths)
-        symbols = tuple(draw.randrange(FIRST_SYMBOL, config.vocab_size) for _ in range(length))
-        output = solve(task, symbols)
-        if config.family == "encoder-decoder":
-            examples.append(Example(symbols, output))
-        else:
-            examples.append(Example((), (*symbols, config.eos_id, *output)))
-    return examples
+        symbols = tuple(draw.choice(string.ascii_lowercase[:n_symbols]) for _ in range(length))
+        pairs[" ".join(symbols)] = " ".join(solve(task, symbols))
+    return list(pairs.items())

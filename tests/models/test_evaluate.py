@@ -10,10 +10,11 @@ import torch
 
 from models import ModelConfig, build_model, load_checkpoint, save_checkpoint
 from models.__main__ import main
+from models.checkpoint import moments
 from models.tokenizer import Tokenizer
 from models.training import evaluate as scores
 from models.training.recipe import read_recipe, recipe_names
-from models.transformer import EncoderDecoder
+from models.transformer import EncoderDecoder, Model
 
 PAIRS = [("the fox", "狐狸"), ("the dog", "狗"), ("the dog", "那只狗"), ("a cat", "一只猫")] * 2
 
@@ -95,7 +96,9 @@ def test_evaluate_ends_with_one_json_object(
     pairs.write_text("".join(f"{s}\t{t}\tsomewhere\n" for s, t in PAIRS), encoding="utf-8")
     assert main(["evaluate", "--model", str(folder), "--pairs", str(pairs)]) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert set(result) == {"bleu", "chrf", "sentences", "seconds"}
+    assert result["model"] == folder.name
+    figures = {"bleu", "chrf", "exact", "loss", "accuracy", "sentences", "seconds"}
+    assert set(result) == {"model", *figures}
     assert result["sentences"] == 3
 
 
@@ -134,6 +137,8 @@ def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixt
         (["translate", "--model", "{tiny}", "fox", "--beam", "0"], "width"),
         (["generate", "--model", "{story}", "fox", "--sample", "--top-p", "2"], "top_p"),
         (["evaluate", "--model", "{tiny}", "--pairs", "/nowhere.tsv"], "nowhere.tsv"),
+        (["evaluate", "--model", "{tiny}"], "give --pairs"),
+        (["train", "--recipe", "en-zh", "--out", "y"], "give a file to train on"),
         (["train", "--recipe", "nothing", "--data", "x", "--out", "y"], "no recipe 'nothing'"),
     ],
 )
@@ -188,3 +193,31 @@ def test_every_recipe_that_ships_can_be_built() -> None:
 def test_a_change_that_makes_no_sense_is_refused(change: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         read_recipe("en-zh", [change])
+
+
+def test_a_task_trains_without_a_file_and_a_second_model_begins_with_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "task.toml"
+    recipe.write_text(
+        '[data]\ntask = "copy"\nexamples = 60\nvalid_examples = 9\nlengths = [2, 4]\nsymbols = 5\n'
+        "[model]\nvocab_size = 15\nd_model = 16\nn_layers = 1\nn_heads = 2\nd_ff = 16\n"
+        "[training]\nepochs = 1\nmax_tokens = 64\nwarmup = 5\nmoments = [0, 2]\naverage = 1\n"
+    )
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main(["train", "--recipe", str(recipe), "--out", str(first)]) == 0
+    trained = first / "checkpoint"
+    assert moments(trained) == (0, 2)
+    assert not same_weights(load_checkpoint(trained, 0).model, load_checkpoint(trained).model)
+    arguments = ["evaluate", "--model", str(trained), "--recipe", str(recipe)]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["sentences"] == 9
+    start = ["--set", f'data.start="{trained}"', "--out", str(second)]
+    assert main(["train", "--recipe", str(recipe), *start]) == 0
+    begun = load_checkpoint(second / "checkpoint", 0).model
+    assert same_weights(begun, load_checkpoint(trained).model)
+
+
+def same_weights(one: Model, other: Model) -> bool:
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)

@@ -6,28 +6,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from models.checkpoint import CheckpointError
+from models.checkpoint import MOMENTS, CheckpointError, moment_name, moments
 from models.config import ModelConfig
 from models.decoding import Greedy, best, decode
+from models.training.averaging import average_snapshots, best_epochs
 from models.training.data import Example, pad
-from models.training.loop import (
-    SNAPSHOTS,
-    STATE,
-    Trainer,
-    TrainingConfig,
-    average_snapshots,
-    best_epochs,
-    learning_rate,
-    mean_loss,
-)
-from models.training.tasks import solve, task_examples
+from models.training.forcing import teacher_forced
+from models.training.loop import SNAPSHOTS, STATE, Trainer
+from models.training.settings import TrainingConfig, learning_rate
+from models.training.tasks import Task, task_pairs
 from models.transformer import Model, build_model
 
 CONFIG = ModelConfig(
@@ -36,8 +29,19 @@ CONFIG = ModelConfig(
 SETTINGS = TrainingConfig(
     epochs=2, max_tokens=50, warmup=10, learning_rate=3e-3, precision="float32", average=2
 )
-EXAMPLES = task_examples("reverse", CONFIG, 120, (2, 6), seed=0)
-VALID = task_examples("reverse", CONFIG, 20, (2, 6), seed=1)
+
+
+def task_examples(task: Task, n: int, lengths: tuple[int, int], seed: int) -> list[Example]:
+    """A toy task over the eight letters after the special ids, without a tokenizer."""
+    first = 4 - ord("a")
+    return [
+        Example(*(tuple(ord(symbol) + first for symbol in row.split()) for row in pair))
+        for pair in task_pairs(task, n, lengths, 8, seed)
+    ]
+
+
+EXAMPLES = task_examples("reverse", 120, (2, 6), seed=0)
+VALID = task_examples("reverse", 20, (2, 6), seed=1)
 
 
 def trainer(folder: Path, settings: TrainingConfig = SETTINGS) -> Trainer:
@@ -175,36 +179,39 @@ def test_impossible_settings_are_named(field: str) -> None:
         TrainingConfig(**{field: 0})  # type: ignore[arg-type]
 
 
-def test_mean_loss_does_not_depend_on_batching_or_leave_the_mode_changed() -> None:
-    model = build_model(CONFIG)
-    assert mean_loss(model, EXAMPLES, 40) == pytest.approx(mean_loss(model, EXAMPLES, 400), 1e-5)
+def test_teacher_forcing_does_not_depend_on_batching_or_leave_the_mode_changed() -> None:
+    model = build_model(CONFIG).train()
+    one, other = (teacher_forced(model, EXAMPLES, max_tokens) for max_tokens in (40, 400))
+    assert one.loss == pytest.approx(other.loss, 1e-5)
+    assert one.accuracy == pytest.approx(other.accuracy, 1e-5)
     assert model.training
 
 
-@pytest.mark.parametrize(
-    ("task", "expected"), [("copy", (7, 5, 9)), ("reverse", (9, 5, 7)), ("sort", (5, 7, 9))]
-)
-def test_tasks_by_hand(task: str, expected: tuple[int, ...]) -> None:
-    assert solve(task, (7, 5, 9)) == expected  # type: ignore[arg-type]
-    one = task_examples(task, CONFIG, 1, (3, 3), seed=1)[0]  # type: ignore[arg-type]
-    assert one.tgt == solve(task, one.src)  # type: ignore[arg-type]
+def test_the_accuracy_of_teacher_forcing_by_hand() -> None:
+    model = build_model(CONFIG).eval()
+    [first] = EXAMPLES[:1]
+    src = torch.tensor([[*first.src, CONFIG.eos_id]])
+    guesses = model(src, torch.tensor([[CONFIG.bos_id, *first.tgt]])).argmax(-1)[0].tolist()
+    right = sum(a == b for a, b in zip(guesses, (*first.tgt, CONFIG.eos_id), strict=True))
+    assert teacher_forced(model, [first], 40).accuracy == pytest.approx(right / len(guesses))
 
 
-def test_a_language_models_task_is_one_row(tiny_config: Callable[..., ModelConfig]) -> None:
-    config = tiny_config(family="decoder-only")
-    [example] = task_examples("reverse", config, 1, (3, 3), seed=1)
-    assert example.src == ()
-    assert example.tgt[3] == config.eos_id
-    assert example.tgt[4:] == example.tgt[2::-1]
+def test_moments_are_the_weights_at_their_steps(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SETTINGS, moments=(0, 3))
+    untrained = weights(trainer(tmp_path / "other").model)
+    run = trainer(tmp_path, settings)
+    taken: list[dict[str, torch.Tensor]] = []
 
+    def third() -> bool:
+        if run.progress.step == 3:
+            taken.append(weights(run.model))
+        return run.progress.step == 3
 
-def test_an_unknown_task_and_a_small_vocabulary_are_refused(
-    tiny_config: Callable[..., ModelConfig],
-) -> None:
-    with pytest.raises(ValueError, match="no task 'shuffle'"):
-        solve("shuffle", (1,))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="vocab_size is 5"):
-        task_examples("copy", tiny_config(vocab_size=5), 1, (1, 2), seed=0)
+    run.run(stop=third)
+    assert moments(tmp_path) == (0, 3)
+    for step, expected in ((0, untrained), (3, taken[0])):
+        kept = load_file(tmp_path / MOMENTS / moment_name(step))
+        assert same(kept, {name: tensor.half() for name, tensor in expected.items()})
 
 
 def test_it_learns_to_reverse_and_generates_what_it_learnt(tmp_path: Path) -> None:
@@ -220,12 +227,12 @@ def test_it_learns_to_reverse_and_generates_what_it_learnt(tmp_path: Path) -> No
         SETTINGS, epochs=12, max_tokens=300, warmup=30, learning_rate=1e-2, schedule="cosine"
     )
     torch.manual_seed(0)
-    examples = task_examples("reverse", config, 1500, (2, 5), seed=0)
+    examples = task_examples("reverse", 1500, (2, 5), seed=0)
     run = Trainer(build_model(config), examples, [], settings, tmp_path)
     curve = run.run().curve
     assert curve[-1]["loss"] < curve[0]["loss"] / 2
     model = run.model.eval()
-    unseen: list[Example] = task_examples("reverse", config, 50, (2, 5), seed=2)
+    unseen = task_examples("reverse", 50, (2, 5), seed=2)
     src, src_valid = pad([(*e.src, config.eos_id) for e in unseen], config.pad_id)
     written = best(decode(model, src, Greedy(), 10, src_valid=src_valid))
     right = sum(h.tokens == (*e.tgt, config.eos_id) for h, e in zip(written, unseen, strict=True))

@@ -1,0 +1,37 @@
+"""The mean of a run's best snapshots (Vaswani et al. 2017, §6.1)."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from models.checkpoint import load_weights
+from models.transformer import Model
+
+
+def best_epochs(curve: list[dict[str, float]], n: int) -> list[int]:
+    """The `n` best epochs (1-based) of a curve: by BLEU, else by validation loss, else the last."""
+
+    def goodness(row: dict[str, float]) -> tuple[float, float]:
+        return (row.get("bleu", 0.0), -row.get("valid_loss", -row["epoch"]))
+
+    best = sorted(curve, key=goodness, reverse=True)[:n]
+    return sorted(int(row["epoch"]) for row in best)
+
+
+def average_snapshots(model: Model, paths: list[Path]) -> None:
+    """Set `model`'s weights to the mean of snapshots (Vaswani et al. 2017, §6.1).
+
+    Raises ValueError for no snapshot at all, CheckpointError for one that does not fit.
+    """
+    if not paths:
+        raise ValueError("there is no snapshot to average")
+    total: dict[str, Tensor] = {}
+    for path in paths:
+        load_weights(model, path)
+        for name, parameter in model.named_parameters():
+            total[name] = total.get(name, torch.zeros_like(parameter, dtype=torch.float64))
+            total[name] += parameter.detach().double()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(total[name] / len(paths))

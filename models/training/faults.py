@@ -1,0 +1,65 @@
+"""Wrong masks to train under, for twins of a right model: the picture of what a mask is for.
+
+The models themselves know only right masks; a fault is a visitor that replaces them in the passes
+made under it.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from models.hooks import AttentionSite, Edits, visiting
+from models.masks import causal_mask, padding_mask
+from models.transformer import Model
+
+Masks = Literal["right", "no_causal", "pad_visible", "inverted"]
+"""`no_causal`: the decoder sees what it is to predict. `pad_visible`: padding is read as if it
+were words. `inverted`: every mask hides what it should show, and shows what it should hide."""
+
+
+def masked_as(
+    masks: Masks, model: Model, tgt_valid: Tensor | None = None
+) -> AbstractContextManager[Any]:
+    """Passes of `model` in this block run under these masks; "right" leaves them alone.
+
+    `tgt_valid` is Bool [batch, tgt], True at real tokens; None means that all are.
+    """
+    if masks == "right":
+        return nullcontext()
+    functions: dict[str, Callable[[Tensor], Tensor]] = {}
+    for site in model.attention_sites():
+        function = _fault(masks, site, tgt_valid)
+        if function is not None:
+            functions[site.hook("mask")] = function
+    return visiting(Edits(functions))
+
+
+def _fault(
+    masks: Masks, site: AttentionSite, tgt_valid: Tensor | None
+) -> Callable[[Tensor], Tensor] | None:
+    """The wrong mask [batch, head, query, key] of one site, from the right one."""
+    causal = site.kind == "self" and site.stack == "decoder"
+    if masks == "inverted":
+        return torch.logical_not
+    if masks == "no_causal":
+        return _without_causal(tgt_valid) if causal else None
+    return _causal_only if causal else torch.ones_like
+
+
+def _without_causal(tgt_valid: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def function(mask: Tensor) -> Tensor:
+        if tgt_valid is None:
+            return torch.ones_like(mask)
+        return padding_mask(tgt_valid).expand(mask.shape)
+
+    return function
+
+
+def _causal_only(mask: Tensor) -> Tensor:
+    n_query, n_key = mask.shape[-2:]
+    return causal_mask(n_query, n_key, offset=n_key - n_query, device=mask.device).expand(
+        mask.shape
+    )

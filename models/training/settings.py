@@ -1,0 +1,53 @@
+"""How to train: the numbers of a recipe, and the learning rate that follows from them."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from models.training.faults import Masks
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How to train. Raises ValueError, naming the field, for an impossible value.
+
+    The learning rate rises linearly for `warmup` steps to `learning_rate` and then falls with the
+    inverse square root of the step (Vaswani et al. 2017, §5.3), or with half a cosine to zero at
+    the last step.
+    """
+
+    epochs: int = 10
+    max_tokens: int = 2048  # cells of a batch's longer stream, padding included
+    learning_rate: float = 7e-4  # the highest one
+    warmup: int = 1000
+    schedule: Literal["inverse_sqrt", "cosine"] = "inverse_sqrt"
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.98)
+    label_smoothing: float = 0.1
+    clip: float = 1.0  # the largest norm of the gradient
+    average: int = 5  # snapshots, one an epoch, that are averaged at the end
+    seed: int = 1
+    masks: Masks = "right"  # which masks to train under: the wrong ones make twins
+    moments: tuple[int, ...] = ()  # steps whose weights are kept, for a film of the training
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    save_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "max_tokens", "warmup", "average"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        for name in ("learning_rate", "clip", "save_seconds"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
+
+
+def learning_rate(step: int, total: int, config: TrainingConfig) -> float:
+    """The learning rate of the step after `step` steps, of `total` in all."""
+    if step < config.warmup:
+        return config.learning_rate * (step + 1) / config.warmup
+    if config.schedule == "inverse_sqrt":
+        return config.learning_rate * math.sqrt(config.warmup / (step + 1))
+    done = (step - config.warmup) / max(1, total - config.warmup)
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
