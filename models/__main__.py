@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
@@ -25,8 +26,13 @@ from models.decoding import Beam, Sample, Strategy, best, decode
 from models.tokenizer import Tokenizer
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.corpus import DataConfig, Row, make_rows, read_rows
-from models.training.data import encode_rows
-from models.training.evaluate import bleu_score, evaluate, translate
+from models.training.data import encode_rows, read_texts
+from models.training.evaluate import (
+    bleu_score,
+    evaluate_language_model,
+    evaluate_translation,
+    translate,
+)
 from models.training.faults import Masks
 from models.training.loop import SNAPSHOTS, Trainer
 from models.training.recipe import Recipe, read_recipe, recipe_names
@@ -149,7 +155,15 @@ def evaluate_model(args: argparse.Namespace) -> None:
         rows = []
     if not rows:
         raise ValueError("nothing to score on: give --pairs, or a --recipe with a task")
-    figures = evaluate(checkpoint.model, checkpoint.tokenizer, rows, args.masks)
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    figures: dict[str, float]
+    if isinstance(model, EncoderDecoder):
+        pairs = [row for row in rows if isinstance(row, tuple)]
+        figures = asdict(evaluate_translation(model, tokenizer, pairs, masks=args.masks))
+    else:
+        texts = [row for row in rows if isinstance(row, str)]
+        counted = read_texts(args.trigram) if args.trigram else ()
+        figures = evaluate_language_model(model, tokenizer, texts, counted)
     print(json.dumps({"model": checkpoint.folder.name, **figures}))
 
 
@@ -216,6 +230,9 @@ def _parser() -> argparse.ArgumentParser:
     command = add("evaluate", evaluate_model)
     command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
+    command.add_argument(
+        "--trigram", type=Path, help="text to count, for a trigram to compare with"
+    )
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
     masks = get_args(Masks)
     command.add_argument("--masks", choices=masks, default=masks[0], help="as a twin was trained")

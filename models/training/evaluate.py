@@ -1,19 +1,20 @@
 """Translate and score: BLEU and chrF by sacrebleu, perplexity for a language model."""
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import sacrebleu
-import torch
 
 from models.decoding import Beam, Greedy, Strategy, best, decode
 from models.tokenizer import Tokenizer
 from models.training.data import encode_pairs, encode_texts, pad
 from models.training.faults import Masks, masked_as
 from models.training.forcing import teacher_forced
-from models.transformer import DecoderOnly, EncoderDecoder, Model
+from models.training.ngram import Trigram
+from models.transformer import DecoderOnly, EncoderDecoder
 
 
 @dataclass(frozen=True)
@@ -136,24 +137,24 @@ def bleu_score(
 
 
 def evaluate_language_model(
-    model: DecoderOnly, tokenizer: Tokenizer, texts: Sequence[str]
+    model: DecoderOnly, tokenizer: Tokenizer, texts: Sequence[str], counted: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Loss in nats and perplexity per token, over texts cut at the model's n_ctx."""
-    examples = encode_texts(texts, tokenizer, model.config.n_ctx)
+    """Loss in nats and perplexity per token, over texts cut at the model's n_ctx.
+
+    With texts to be `counted`, also the perplexity of a trigram model of these, in the same
+    vocabulary on the same pieces.
+    """
+    config = model.config
+    examples = encode_texts(texts, tokenizer, config.n_ctx)
     loss = teacher_forced(model, examples, max_tokens=2048).loss
-    tokens = sum(len(e.tgt) + 1 for e in examples)
-    return {
+    figures = {
         "loss": round(loss, 4),
-        "perplexity": round(float(torch.tensor(loss).exp()), 3),
-        "tokens": tokens,
+        "perplexity": round(math.exp(loss), 3),
+        "tokens": sum(len(e.tgt) + 1 for e in examples),
     }
-
-
-def evaluate(
-    model: Model, tokenizer: Tokenizer, rows: Sequence[object], masks: Masks = "right"
-) -> dict[str, float]:
-    """One flat row of figures: translation scores for pairs, perplexity for texts."""
-    if isinstance(model, EncoderDecoder):
-        pairs = [row for row in rows if isinstance(row, tuple)]
-        return asdict(evaluate_translation(model, tokenizer, pairs, masks=masks))
-    return evaluate_language_model(model, tokenizer, [row for row in rows if isinstance(row, str)])
+    if counted:
+        train = [(*e.tgt, config.eos_id) for e in encode_texts(counted, tokenizer, config.n_ctx)]
+        trigram = Trigram(train, config.vocab_size, config.bos_id)
+        rows = [(*e.tgt, config.eos_id) for e in examples]
+        figures["trigram_perplexity"] = round(trigram.perplexity(rows), 3)
+    return figures

@@ -1,0 +1,67 @@
+"""What counting alone achieves: an n-gram model to hold a language model's perplexity against."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+Row = Sequence[int]
+
+
+class Trigram:
+    """Interpolated Kneser-Ney of order 3 with one discount. Kneser & Ney 1995; Chen & Goodman 1999.
+
+    P(w | u v) = (c(u v w) - D)+ / c(u v) + D n(u v .) / c(u v) P(w | v), where n(u v .) counts the
+    different tokens after u v; the lower orders count contexts instead of occurrences, and the
+    lowest is mixed with the uniform distribution, so that no token is impossible.
+    """
+
+    def __init__(self, rows: Sequence[Row], vocab_size: int, bos: int, discount: float = 0.75):
+        """`rows` are token ids without the start mark. Raises ValueError when there are none."""
+        if not rows:
+            raise ValueError("an n-gram model needs text to count")
+        self.vocab_size, self.bos, self.discount = vocab_size, bos, discount
+        trigrams: Counter[tuple[int, int, int]] = Counter()
+        for row in rows:
+            padded = (bos, bos, *row)
+            trigrams.update(zip(padded, padded[1:], padded[2:], strict=False))
+        pairs = Counter((v, w) for _, v, w in trigrams)  # contexts that v w was seen after
+        single = Counter(w for _, w in pairs)
+        self._orders = [
+            _Order({((u, v), w): n for (u, v, w), n in trigrams.items()}),
+            _Order({((v,), w): n for (v, w), n in pairs.items()}),
+            _Order({((), w): n for w, n in single.items()}),
+        ]
+
+    def prob(self, context: tuple[int, int], token: int) -> float:
+        """P(token | the two tokens before it)."""
+        kept, weight = 0.0, 1.0
+        for cut, order in enumerate(self._orders):
+            before = context[cut:]
+            total = order.total.get(before, 0)
+            if total:
+                seen = order.counts.get((before, token), 0)
+                kept += weight * max(seen - self.discount, 0.0) / total
+                weight *= self.discount * order.kinds[before] / total
+        return kept + weight / self.vocab_size
+
+    def perplexity(self, rows: Sequence[Row]) -> float:
+        """exp of the mean -log P of all tokens of `rows`."""
+        total, n = 0.0, 0
+        for row in rows:
+            padded = (self.bos, self.bos, *row)
+            for u, v, w in zip(padded, padded[1:], padded[2:], strict=False):
+                total -= math.log(self.prob((u, v), w))
+                n += 1
+        return math.exp(total / n)
+
+
+class _Order:
+    """Counts of one order, with their sums per context and how many kinds follow it."""
+
+    def __init__(self, counts: dict[tuple[tuple[int, ...], int], int]) -> None:
+        self.counts = counts
+        self.total: dict[tuple[int, ...], int] = defaultdict(int)
+        self.kinds: dict[tuple[int, ...], int] = defaultdict(int)
+        for (before, _), n in counts.items():
+            self.total[before] += n
+            self.kinds[before] += 1
