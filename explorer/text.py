@@ -49,10 +49,12 @@ def examples(model: str) -> dict[str, tuple[str, ...]]:
     """Example sentences for a model, grouped by what they show: {group: sentences}.
 
     They come from `assets/sentences/<model>.toml`, else from the file of the model's source
-    language (the part of its name before the first "-"), else from `en.toml`. The words for a
+    language or family (the part of its name before the first "-"), else from `en.toml`; a moment
+    of a training ("reverse@40") has those of its model. The words for a
     group are at `sentences.<group>`. The first sentence is what a first visit opens with.
     """
-    for stem in (model, model.split("-")[0], "en"):
+    name = model.partition("@")[0]
+    for stem in (name, name.split("-")[0], "en"):
         path = ASSETS / "sentences" / f"{Path(stem).name}.toml"
         if path.is_file():
             with path.open("rb") as file:

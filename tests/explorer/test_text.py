@@ -37,7 +37,11 @@ MADE = {
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
     "more": {"formula", "code", "numbers", "label", "code_note"},
-    "sentences": set(examples("en-zh")),
+    "sentences": {
+        group
+        for path in (ROOT / "assets" / "sentences").glob("*.toml")
+        for group in examples(path.stem)
+    },
     "clinic.groups": set(get_args(Group)),
     "clinic.figures": FIGURES,
     "export": {"title", "sentence", "translation", *KINDS, *static.WORDS},
