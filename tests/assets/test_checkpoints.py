@@ -1,13 +1,13 @@
 """The shipped checkpoints: they load, fit, say what their cards say, and translate."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 
+from explorer import text
 from models import load_checkpoint
-from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
+from models.checkpoint import CARD, CONFIG, MOMENTS, TOKENIZER, WEIGHTS, moments
 from models.decoding import Beam
 from models.training.evaluate import translate
 from models.transformer import EncoderDecoder
@@ -15,12 +15,6 @@ from models.transformer import EncoderDecoder
 ASSETS = Path(__file__).parents[2] / "assets"
 FOLDERS = sorted(path.parent for path in (ASSETS / "checkpoints").glob(f"*/{CONFIG}"))
 MEGABYTE = 1_000_000
-
-
-def examples(language: str) -> list[str]:
-    """The example sentences that the sidebar offers in one language."""
-    groups = tomllib.loads((ASSETS / "sentences" / f"{language}.toml").read_text(encoding="utf-8"))
-    return [sentence for group in groups.values() for sentence in group]
 
 
 def size(folder: Path) -> int:
@@ -38,7 +32,10 @@ def test_all_of_them_stay_small() -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {CARD, CONFIG, TOKENIZER, WEIGHTS}
+    files = {CARD, CONFIG, TOKENIZER, WEIGHTS}
+    assert {path.name for path in folder.iterdir()} - {MOMENTS} == files
+    for moment in moments(folder):
+        load_checkpoint(folder, moment)
     checkpoint = load_checkpoint(folder)
     n_parameters = sum(p.numel() for p in checkpoint.model.parameters())
     stated = re.search(r"([\d,]+) parameters", checkpoint.card)
@@ -51,9 +48,11 @@ def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
         assert heading in checkpoint.card
 
 
-def test_no_example_sentence_holds_an_unknown_character() -> None:
-    tokenizer = load_checkpoint(ASSETS / "checkpoints" / "en-zh").tokenizer
-    assert {s: tokenizer.unknown(s) for s in examples("en") if tokenizer.unknown(s)} == {}
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_no_example_sentence_holds_an_unknown_character(folder: Path) -> None:
+    tokenizer = load_checkpoint(folder).tokenizer
+    sentences = [s for group in text.examples(folder.name).values() for s in group]
+    assert {s: tokenizer.unknown(s) for s in sentences if tokenizer.unknown(s)} == {}
 
 
 # Each with words of which a right translation holds at least one (我爱你。 / 我喜欢你。 ...).
