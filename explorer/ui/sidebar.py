@@ -5,7 +5,8 @@ from typing import Any
 
 import streamlit as st
 
-from explorer import text
+from explorer import library, text
+from explorer.library import at_moment, split_moment
 from explorer.problems import InputProblem
 from explorer.sentences import FILE_TYPES, sentences_from_file
 from explorer.ui import cache, session
@@ -14,6 +15,7 @@ from explorer.ui.problem import show_problem
 from explorer.ui.view import default_model, first_sentence
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
+_END = -1  # not a moment of the training, but its end
 
 
 def sidebar() -> None:
@@ -133,9 +135,40 @@ def _translation() -> None:
         )
 
 
+def _other_words(before: str, model: str) -> dict[str, None]:
+    """A model that reads another language begins with a sentence of its own."""
+    return {} if text.examples(before) == text.examples(model) else {"text": None, "target": None}
+
+
+def _moment(model: str) -> None:
+    """For a model whose training was kept as a film: which moment of it to look at."""
+    steps = library.moments(model, library.CHECKPOINTS)
+    if not steps:
+        return
+    _, step = split_moment(model)
+    st.session_state["sidebar.moment"] = _END if step is None else step
+    st.select_slider(
+        _t("sidebar.moment"),
+        (*steps, _END),
+        format_func=lambda step: (
+            _t("sidebar.moment_end") if step == _END else _t("sidebar.moment_step", step=step)
+        ),
+        key="sidebar.moment",
+        help=_t("sidebar.moment_help"),
+        on_change=_pick_moment,
+        args=(model,),
+    )
+
+
+def _pick_moment(model: str) -> None:
+    step = st.session_state["sidebar.moment"]
+    session.change(model=at_moment(model, None if step == _END else step))
+
+
 def _model() -> None:
     names = cache.models()
-    current = session.state().model or default_model(names)
+    whole = session.state().model or default_model(names)
+    current, _ = split_moment(whole)
     if current in names:
         st.session_state["sidebar.model"] = current
     st.selectbox(
@@ -143,6 +176,7 @@ def _model() -> None:
         names,
         key="sidebar.model",
         on_change=lambda: session.change(
+            **_other_words(current, st.session_state["sidebar.model"]),
             model=st.session_state["sidebar.model"],
             layer=None,
             head=None,
@@ -153,9 +187,10 @@ def _model() -> None:
     )
     if current not in names:
         return
+    _moment(whole)
     with st.popover(_t("sidebar.card"), width="stretch"):
         try:
-            loaded = cache.open_model(current)
+            loaded = cache.open_model(whole)
         except InputProblem as problem:
             show_problem(problem, session.state().lang)
             return
