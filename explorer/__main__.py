@@ -4,12 +4,14 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from explorer import text
 from explorer.analysis.certificate import certify_text
+from explorer.analysis.landmarks import induction, landmarks
 from explorer.edits import format_edits, parse_edits
 from explorer.figures import static
 from explorer.library import LoadedModel, list_models, open_model
@@ -71,6 +73,19 @@ def certify(args: argparse.Namespace) -> int:
     for line in report_lines(certificate, loaded.name, sentence, args.lang):
         print(line)
     return 0 if certificate.passed else 1
+
+
+def show_landmarks(args: argparse.Namespace) -> int:
+    """Print which head does one thing most, over the model's example sentences, as JSON."""
+    loaded = _opened(args.model)
+    sentences = [s for group in text.examples(loaded.name).values() for s in group]
+    traces = [trace(loaded, sentence) for sentence in sentences]
+    found = list(landmarks(traces))
+    if not any(site.kind == "cross" for site in loaded.sites):
+        found.append(induction(trace(loaded, f"{sentences[0]} {sentences[0]}")))
+    for landmark in found:
+        print(json.dumps({**asdict(landmark), "value": round(landmark.value, 3)}))
+    return 0
 
 
 def _opened(name: str) -> LoadedModel:
@@ -143,6 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "certify", certify)
     command.add_argument("--text", help="the sentence; an example where none is given")
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
+    _command(commands, "landmarks", show_landmarks)
     return parser
 
 
