@@ -100,13 +100,23 @@ def measure_map(trace: Trace, kind: Kind, measure: HeadMeasure) -> Float[np.ndar
 
     Raises ValueError for a kind that the model does not have.
     """
+    return _maps(trace, kind)[measure]
+
+
+def measure_maps(trace: Trace, kind: Kind) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
+    """`measure_map` of every measure that some head of the kind has. Raises as it does."""
+    return {name: found for name, found in _maps(trace, kind).items() if np.isfinite(found).any()}
+
+
+def _maps(trace: Trace, kind: Kind) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
     sites = sites_of(trace, kind)
     if not sites:
         raise ValueError(f"{trace.model} has no attention of the kind {kind!r}")
-    found = [
-        [getattr(of_head, measure) for of_head in head_measures(trace, site.name)] for site in sites
-    ]
-    return np.array(found, dtype=np.float64)  # None becomes NaN
+    found = [head_measures(trace, site.name) for site in sites]
+    return {  # None becomes NaN
+        name: np.array([[getattr(head, name) for head in row] for row in found], dtype=np.float64)
+        for name in HEAD_MEASURES
+    }
 
 
 def head_order(

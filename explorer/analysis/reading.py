@@ -1,5 +1,6 @@
 """One row of attention read out: which keys, how much, how widely, how far away."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,13 +46,12 @@ def reading(trace: Trace, site: str, head: int, query: int, n: int = 3) -> Readi
         if not 0 <= index < size:
             raise IndexError(f"{site} has {size} of {name}, no {index}")
     row = pattern[head, query].astype(np.float64)
-    heaviest = [int(key) for key in np.argsort(-row, kind="stable")[:n] if row[key] > 0]
-    tokens = trace.key_tokens(site)
+    heaviest = top_keys(row, trace.key_tokens(site), n)
     return Reading(
         query=query,
         token=trace.query_tokens(site)[query],
-        top=tuple(KeyWeight(key, tokens[key], float(row[key])) for key in heaviest),
-        share=float(row[heaviest].sum()),
+        top=heaviest,
+        share=sum((key.weight for key in heaviest), 0.0),
         entropy=float(entropy(row)),
         mean_distance=(
             float(distances(1, len(row), query)[0] @ row)
@@ -60,6 +60,14 @@ def reading(trace: Trace, site: str, head: int, query: int, n: int = 3) -> Readi
         ),
         n_allowed=int(trace.mask(site)[head, query].sum()),
     )
+
+
+def top_keys(
+    row: Float[np.ndarray, " key"], tokens: Sequence[str], n: int = 3
+) -> tuple[KeyWeight, ...]:
+    """The `n` heaviest keys of any row, heaviest first, without weights of 0."""
+    order = np.argsort(-row, kind="stable")[:n]
+    return tuple(KeyWeight(int(k), tokens[int(k)], float(row[k])) for k in order if row[k] > 0)
 
 
 def entropy(pattern: Float[np.ndarray, "... key"]) -> Float[np.ndarray, "..."]:

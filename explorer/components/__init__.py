@@ -4,20 +4,19 @@ Arrays and labels in, the clicked address out. Each view is a pure function that
 (`pack_…`) and a thin call of Streamlit; its JS and CSS lie beside it.
 """
 
-from explorer.components.head_grid import head_grid
-from explorer.components.heads_payload import HeadsSelection, Measure
+from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
 from explorer.components.heads_view import heads_view, sent_selection
 from explorer.components.mask_matrix import mask_matrix
-from explorer.components.token_lines import token_lines
 from explorer.components.token_strip import token_strip
 
 __all__ = [
+    "MAX_PINNED",
+    "SCALES",
     "HeadsSelection",
     "Measure",
-    "head_grid",
+    "Scale",
     "heads_view",
     "mask_matrix",
     "sent_selection",
-    "token_lines",
     "token_strip",
 ]

@@ -1,23 +1,27 @@
 // A matrix with tokens on both axes: where its cells lie and what stands beside them.
 
-/** Cells wide enough for horizontal labels if there is room, else slanted labels and scrolling. */
+const LEVEL = 17; // px between the lines on which narrow columns put their labels in turn
+
+/**
+ * Labels always stand upright. Where they do not fit side by side they stand on up to three lines
+ * in turn, where that is not enough only every other column has one, and at last they are clipped.
+ */
 function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0, tallest = 640 }) {
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
   scratch.font = `13px ${theme.font}`;
   const widest = (row) => Math.max(...row.tokens.map((token) => scratch.measureText(token).width), 20);
   const left = Math.ceil(Math.min(Math.min(130, width / 4), widest(queries) + 10) + 22);
-  const longest = Math.min(110, widest(keys));
+  const longest = Math.min(110, widest(keys)) + 8;
   const room = (width - left - right - 10) / nKey;
   let tall = Math.max(least, Math.min(32, tallest / nQuery, room * 1.5));
-  let wide = Math.floor(Math.max(least, Math.min(room, Math.max(tall, Math.min(84, longest + 10)))));
-  const slanted = longest + 4 > wide;
-  const overhang = slanted ? Math.max(0, 0.72 * longest - 0.4 * wide) : 0; // of the last slanted label
-  if (slanted) wide = Math.floor(Math.max(least, Math.min(wide, room - overhang / nKey)));
+  const wide = Math.floor(Math.max(least, Math.min(room, Math.max(tall, Math.min(84, longest)))));
+  const levels = Math.min(3, Math.ceil(longest / wide), nKey);
+  const every = Math.ceil(Math.min(longest, 64) / (wide * levels));
   tall = Math.floor(Math.max(leastTall, Math.min(tall, wide)));
-  const above = Math.ceil((slanted ? longest * 0.75 + 14 : 22) + 20);
+  const above = 42 + (levels - 1) * LEVEL;
   return {
-    nQuery, nKey, left, above, wide, tall, slanted,
-    width: left + nKey * wide + 2 + Math.max(overhang, right), height: above + nQuery * tall + 2,
+    nQuery, nKey, left, above, wide, tall, levels, every,
+    width: left + nKey * wide + 2 + Math.max(right, 20), height: above + nQuery * tall + 2,
   };
 }
 
@@ -31,12 +35,11 @@ function drawAxes(context, box, queries, keys, theme, lit = [null, null]) {
     context.fillStyle = ink(queries, index, lit[0] === index);
     queryLabel(context, box, queries, index);
   }
-  context.font = keyFont(box, theme);
-  for (let index = 0; index < box.nKey; index += Math.ceil(14 / box.wide)) {
+  for (let index = 0; index < box.nKey; index += box.every) leader(context, box, index, theme);
+  for (let index = 0; index < box.nKey; index += box.every) {
     context.fillStyle = ink(keys, index, lit[1] === index);
     keyLabel(context, box, keys, index);
   }
-  context.font = `13px ${theme.font}`;
   context.fillStyle = theme.stream(keys.stream);
   context.textAlign = "left";
   context.fillText(`${keys.title} →`, box.left, 9);
@@ -55,16 +58,31 @@ function queryLabel(context, box, queries, index) {
   context.fillText(text, box.left - 8, box.above + (index + 0.5) * box.tall);
 }
 
-/** Slanted labels of narrow columns are set smaller, so that they do not touch. */
-const keyFont = (box, theme, weight = 400) => `${weight} ${box.slanted && box.wide < 20 ? 12 : 13}px ${theme.font}`;
+/** How many lines above the lowest a column's label stands. */
+const levelOf = (box, index) => Math.floor(index / box.every) % box.levels;
+
+/** Where the middle of a column's label is. */
+const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - levelOf(box, index) * LEVEL];
 
 function keyLabel(context, box, keys, index) {
-  context.save();
-  context.translate(box.left + (index + (box.slanted ? 0.6 : 0.5)) * box.wide, box.above - 10);
-  if (box.slanted) context.rotate(-Math.PI / 4);
-  context.textAlign = box.slanted ? "left" : "center";
-  context.fillText(clipped(context, keys.tokens[index], box.slanted ? 110 : box.wide), 0, 0);
-  context.restore();
+  const [x, y] = labelAt(box, index);
+  const text = clipped(context, keys.tokens[index], Math.max(box.wide * box.levels * box.every - 6, 12));
+  const width = context.measureText(text).width;
+  context.clearRect(x - width / 2 - 2, y - 8, width + 4, 16); // off the hairlines behind it
+  context.textAlign = "center";
+  context.fillText(text, x, y);
+}
+
+/** A hairline from a raised label down to its column. */
+function leader(context, box, index, theme) {
+  if (!levelOf(box, index)) return;
+  const [x, y] = labelAt(box, index);
+  context.strokeStyle = theme.get("line");
+  context.lineWidth = 1;
+  context.beginPath();
+  context.moveTo(Math.round(x) + 0.5, y + 8);
+  context.lineTo(Math.round(x) + 0.5, box.above - 3);
+  context.stroke();
 }
 
 /** The [query, key] under the pointer, or null beside the cells. */

@@ -39,8 +39,8 @@ function headMap(view, panel) {
   function paint(context, theme) {
     const { left, above, wide, tall, nQuery, nKey } = box;
     const { weights, blocked } = panel.cells;
-    const top = view.shared ? view.head.top : panel.most;
-    const shown = levels(weights, (cell) => blocked[cell], nKey, view.scale, top);
+    const top = view.chosen.shared ? view.head.top : panel.most;
+    const shown = levels(weights, (cell) => blocked[cell], nKey, view.chosen.scale, top);
     const ground = hatching(context, theme.get("blocked"), theme.get("hatch"));
     paintCells(context, shown, [nQuery, nKey], [left, above, nKey * wide, nQuery * tall], pixelsOf(shades(theme)), ground);
     if (tall < 8) return;
@@ -68,10 +68,10 @@ function headMap(view, panel) {
       context.fillStyle = css(colour);
       context.fillRect(level / 255 * 120, 0, 1, 10);
     });
-    const top = percent(view.shared ? view.head.top : panel.most);
+    const top = percent(view.chosen.shared ? view.head.top : panel.most);
     const [low, high] = {
       linear: ["0 %", top], log: ["≤ 0.01 %", top], rank: [words.weakest, words.strongest],
-    }[view.scale];
+    }[view.chosen.scale];
     const children = [el("span", "", low), bar, el("span", "", high)];
     if (panel.cells.blocked.some(Boolean)) {
       const swatch = el("canvas", "swatch");
@@ -91,7 +91,7 @@ function headMap(view, panel) {
     over.clearRect(0, 0, box.width, box.height);
     if (query === null && key === null) return;
     over.fillStyle = theme.get("paper");
-    over.globalAlpha = 0.5;
+    over.globalAlpha = view.veil;
     if (query !== null) {
       over.fillRect(left, above, right - left, query * tall);
       over.fillRect(left, above + (query + 1) * tall, right - left, (nQuery - query - 1) * tall);
@@ -108,7 +108,6 @@ function headMap(view, panel) {
     over.font = `600 13px ${theme.font}`;
     over.textBaseline = "middle";
     if (query !== null) lightQuery(theme, query);
-    over.font = keyFont(box, theme, 600);
     if (key !== null) lightKey(theme, key);
   }
 
@@ -125,20 +124,16 @@ function headMap(view, panel) {
   }
 
   function lightKey(theme, key) {
-    const { left, above, wide, slanted } = box;
-    const text = clipped(over, keys.tokens[key], slanted ? 110 : Math.max(wide, 40));
+    const [x, y] = labelAt(box, key);
+    const text = clipped(over, keys.tokens[key], 110);
     const width = over.measureText(text).width + 10;
-    over.save();
-    over.translate(left + (key + (slanted ? 0.6 : 0.5)) * wide, above - 10);
-    if (slanted) over.rotate(-Math.PI / 4);
     over.fillStyle = theme.get("accent");
     over.beginPath();
-    over.roundRect(slanted ? -5 : -width / 2, -10, width, 20, 4);
+    over.roundRect(x - width / 2, y - 10, width, 20, 4);
     over.fill();
     over.fillStyle = theme.get("paper");
-    over.textAlign = slanted ? "left" : "center";
-    over.fillText(text, 0, 0);
-    over.restore();
+    over.textAlign = "center";
+    over.fillText(text, x, y);
   }
 
   const at = (place) => place && { query: place[0], key: place[1], head: panel.index };

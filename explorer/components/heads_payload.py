@@ -2,20 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.components.head_grid import MAX_SIDE, pool
 from explorer.components.payload import Bytes, Floats
 from explorer.figures.theme import show
 
 Address = tuple[int, int]
 Whys = Callable[[int, int], NDArray[np.str_] | Sequence[Sequence[str]]]
 
+Scale = Literal["linear", "log", "rank"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
 MAX_PINNED = 3
 """Heads that stand side by side and can still be read."""
+
+MAX_SIDE = 64
+"""Cells a side of a thumbnail; more would be finer than the screen that draws them."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +28,16 @@ class HeadsSelection:
     """What is chosen in the view; layers, heads and queries count from 0.
 
     `opened` is the head shown large, `pinned` the ones kept beside it, `query` the locked row,
-    None when free.
+    None when free. `scale` and `shared` (else each head has a range of its own) say how weights
+    become colours, `by_measure` that the head with the largest measure comes first.
     """
 
     opened: Address | None = None
     pinned: tuple[Address, ...] = ()
     query: int | None = None
+    scale: Scale = "linear"
+    shared: bool = True
+    by_measure: bool = False
 
     @property
     def shown(self) -> tuple[Address, ...]:
@@ -41,13 +50,12 @@ class HeadsSelection:
 class Measure:
     """One number per head, `values` [layer, head], NaN where there is none, and its `name`.
 
-    `percent` shows 0.12 as "12 %"; `sort` puts the largest first; the view tints by it always.
+    `percent` shows 0.12 as "12 %". The view tints by it, and can sort by it.
     """
 
     name: str
     values: Floats
     percent: bool = False
-    sort: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,11 +89,14 @@ def read_selection(sent: Any, heads: Heads, n_query: int) -> HeadsSelection | No
         return None if heads.index(found) is None else found
 
     pinned = [address(pair) for pair in sent.get("pinned") or ()]
-    query = sent.get("query")
+    query, scale = sent.get("query"), sent.get("scale")
     return HeadsSelection(
         address(sent.get("opened")),
         tuple(dict.fromkeys(each for each in pinned if each is not None))[:MAX_PINNED],
         int(query) if query is not None and 0 <= int(query) < n_query else None,
+        scale if scale in SCALES else "linear",
+        bool(sent.get("shared", True)),
+        bool(sent.get("by_measure", False)),
     )
 
 
@@ -93,6 +104,23 @@ def small(codes: Bytes) -> tuple[Bytes, int]:
     """Thumbnails [head, row, column] of weight bytes, and how many cells a side one pixel holds."""
     step = -(-max(codes.shape[1:]) // MAX_SIDE)
     return pool(codes, step), step
+
+
+def pool(codes: Bytes, step: int) -> Bytes:
+    """Each step x step square of [head, query, key] as its largest weight; 255 if all blocked.
+
+    The maximum keeps a thin diagonal visible where a mean would wash it out.
+    """
+    if step == 1:
+        return codes
+    n, n_query, n_key = codes.shape
+    rows, columns = -(-n_query // step), -(-n_key // step)
+    # Blocked becomes 0 and weights move up by one, so that the maximum prefers any open cell.
+    open_first = np.zeros((n, rows * step, columns * step), np.uint8)
+    open_first[:, :n_query, :n_key] = codes + np.uint8(1)  # 255 wraps round to 0
+    by_rows = np.maximum.reduce([open_first[:, start::step] for start in range(step)])
+    pooled = np.maximum.reduce([by_rows[:, :, start::step] for start in range(step)])
+    return pooled - np.uint8(1)
 
 
 def exact(pattern: Floats) -> Bytes:
@@ -154,7 +182,6 @@ def measure_head(measure: Measure, shape: tuple[int, int]) -> dict[str, Any]:
     write = "{:.0%}" if measure.percent else "{:.3g}"
     return {
         "name": measure.name,
-        "sort": measure.sort,
         "texts": [
             write.format(value).replace("%", " %") if there else "–"
             for value, there in zip(flat, known, strict=True)

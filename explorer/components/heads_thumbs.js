@@ -54,7 +54,7 @@ function headThumbs(view) {
   /** By layer, or the largest of the measure first; extras stay behind. */
   function arrange() {
     const all = labels.map((_, index) => index);
-    order = view.sorted && measure ? [...measure.order, ...all.slice(measure.order.length)] : all;
+    order = view.chosen.by_measure && measure ? [...measure.order, ...all.slice(measure.order.length)] : all;
     grid.replaceChildren(...order.map((index) => heads[index].cell), veil);
     stop(view.chosen.opened ?? order[0]);
     if (side) spread();
@@ -116,8 +116,8 @@ function headThumbs(view) {
         weights[cell] = code === BLOCKED ? 0 : weightOf(code);
         most = Math.max(most, weights[cell]);
       });
-      const top = view.shared ? head.top : most || 1;
-      const shown = levels(weights, (cell) => codes[cell] === BLOCKED, columns, view.scale, top);
+      const top = view.chosen.shared ? head.top : most || 1;
+      const shown = levels(weights, (cell) => codes[cell] === BLOCKED, columns, view.chosen.scale, top);
       paintCells(fit(canvas, side, tall), shown, [rows, columns], [0, 0, side, tall], pixels, ground);
     });
   }
@@ -157,7 +157,7 @@ function headThumbs(view) {
         bright.rect(start - 0.75, top, size + 1.5, tall);
       }
     }
-    over.globalAlpha = 0.55;
+    over.globalAlpha = view.veil;
     over.fillStyle = view.theme.get("paper");
     over.fill(dim);
     over.globalAlpha = 1;

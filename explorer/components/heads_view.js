@@ -21,11 +21,9 @@ function headsView(root, head, arrays, theme, likeness, old) {
   const { words } = head;
   const view = {
     head, arrays, theme, likeness,
-    scale: old?.scale ?? head.scale,
-    shared: old?.shared ?? head.shared,
-    sorted: old && old.head.measure?.sort === head.measure?.sort ? old.sorted : head.measure?.sort ?? false,
-    chosen: { opened: null, pinned: [], query: null, key: null },
+    chosen: { opened: null, pinned: [], query: null, key: null, ...head.chosen },
     turn: old?.turn ?? 0,
+    veil: 0.25,
     compared: false,
   };
   const exact = new Map(); // flat index of a head -> its cells as the model computed them
@@ -64,6 +62,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     const lit = next ?? { ...view.chosen, head: null };
     if (lit.query === view.lit.query && lit.key === view.lit.key && lit.head === view.lit.head) return;
     hovered = next;
+    view.veil = next ? 0.55 : 0.25; // what is only locked leaves the rest to be seen
     view.lit = { query: lit.query, key: lit.key, head: lit.head };
     shine();
   };
@@ -93,8 +92,11 @@ function headsView(root, head, arrays, theme, likeness, old) {
     view.chosen = { ...view.chosen, ...change };
     view.turn += 1;
     settle();
-    const { opened, pinned, query } = view.chosen;
-    view.send({ opened: opened === null ? null : addressOf(opened), pinned: pinned.map(addressOf), query, turn: view.turn });
+    const { opened, pinned, query, scale, shared, by_measure } = view.chosen;
+    view.send({
+      opened: opened === null ? null : addressOf(opened), pinned: pinned.map(addressOf), query,
+      scale, shared, by_measure, turn: view.turn,
+    });
   }
 
   view.open = (index) => choose({ opened: view.chosen.opened === index ? null : index });
@@ -134,9 +136,11 @@ function headsView(root, head, arrays, theme, likeness, old) {
       });
     });
     if (chosen.turn !== null && chosen.turn !== view.turn) { settle(); return; }
-    const { opened, pinned, query } = chosen;
-    view.chosen = { opened, pinned, query, key: query === null ? view.chosen.key : null };
+    const { opened, pinned, query, scale, shared, by_measure } = chosen;
+    const before = view.chosen;
+    view.chosen = { opened, pinned, query, key: query === null ? before.key : null, scale, shared, by_measure };
     settle();
+    recolour(before);
   };
 
   /** Brings panels and marks in line with what is chosen. */
@@ -164,7 +168,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
 
   /** Thumbnails beside one large head where both have room, else above. */
   function redraw(width, withThumbs) {
-    const beside = panels.length === 1 && width >= 960 && head.columns * 62 < 0.45 * width;
+    const beside = panels.length === 1 && width >= 960 && head.columns * 62 <= (width - 28) / 2;
     body.classList.toggle("beside", beside);
     nodes.panels.style.setProperty("--columns", Math.max(1, Math.min(panels.length, Math.floor(width / 340))));
     if (withThumbs) thumbs.draw(left.clientWidth, beside ? 120 : panels.length > 1 ? 76 : panels.length ? 92 : 148);
@@ -172,7 +176,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
   }
 
   /** A row of radio buttons that change how the weights are drawn. */
-  function choice(name, label, options, value, set) {
+  function choice(name, label, options, set) {
     const group = el("div", "choice");
     group.setAttribute("role", "radiogroup");
     group.setAttribute("aria-label", label);
@@ -180,7 +184,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     options.forEach(([option, text]) => {
       const line = el("label");
       const input = el("input");
-      Object.assign(input, { type: "radio", name, checked: option === value });
+      Object.assign(input, { type: "radio", name, value: String(option), checked: option === view.chosen[name] });
       input.dataset.at = name + option;
       input.addEventListener("change", () => set(option));
       line.append(input, el("span", "", text));
@@ -188,15 +192,27 @@ function headsView(root, head, arrays, theme, likeness, old) {
     });
     return group;
   }
-  const again = (change) => { Object.assign(view, change); thumbs.repaint(); panels.forEach((panel) => panel.draw()); };
+
+  /** Draws anew what `before` showed in other colours or another order. */
+  function recolour(before) {
+    if (!view.drawn) return;
+    const { scale, shared, by_measure } = view.chosen;
+    for (const input of nodes.bar.querySelectorAll("input")) input.checked = input.value === String(view.chosen[input.name]);
+    if (scale !== before.scale || shared !== before.shared) {
+      thumbs.repaint();
+      panels.forEach((panel) => panel.draw());
+    }
+    if (by_measure !== before.by_measure) thumbs.arrange();
+  }
+  const change = (what) => { const before = view.chosen; choose(what); recolour(before); };
 
   view.start = () => {
     nodes.bar.append(
-      choice("scale", words.scale, ["linear", "log", "rank"].map((name) => [name, words[name]]), view.scale, (scale) => again({ scale })),
-      choice("range", words.range, [[true, words.shared], [false, words.own]], view.shared, (shared) => again({ shared })));
+      choice("scale", words.scale, ["linear", "log", "rank"].map((name) => [name, words[name]]), (scale) => change({ scale })),
+      choice("shared", words.range, [[true, words.shared], [false, words.own]], (shared) => change({ shared })));
     if (head.measure) {
-      nodes.bar.append(choice("order", words.order, [[false, words.layers], [true, head.measure.name]], view.sorted,
-        (sorted) => { view.sorted = sorted; thumbs.arrange(); }));
+      nodes.bar.append(choice("by_measure", words.order, [[false, words.layers], [true, head.measure.name]],
+        (by_measure) => change({ by_measure })));
     }
     nodes.panels.replaceChildren(...panels.map(({ node }) => node));
     thumbs.arrange();

@@ -1,13 +1,14 @@
 """All heads of a site, the opened ones as heatmap and as text: one view, linked in the browser."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import streamlit as st
 
 from explorer.components.heads_payload import (
     MAX_PINNED,
+    SCALES,
     Heads,
     HeadsSelection,
     Measure,
@@ -60,8 +61,6 @@ WORDS = {
     "Escape frees a locked row.",
 }
 """Every word the view can show, in English; pass the same keys to translate them."""
-
-Scale = Literal["linear", "log", "rank"]
 
 
 def heads_view(
@@ -125,8 +124,6 @@ def pack_heads_view(
     key_title: str = "key",
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
-    scale: Scale = "linear",
-    shared: bool = True,
     top: float | None = None,
     least: float = 0.02,
     turn: int | None = None,
@@ -138,9 +135,9 @@ def pack_heads_view(
     [query, key] for the blocked cells of one head; only shown heads are asked for. `labels` name
     the heads row by row ("L1·H1" … when None). `extras` are further named patterns [query, key]
     behind the heads, an average or a rollout say, with addresses (n_layers, 0), (n_layers, 1) …
-    and one mask for all. `measure` is written under each head and can sort them. `scale` and
-    `shared` are how the view starts; `top` is the darkest weight when shared (None: the largest
-    there is). Weights under `least` draw no line. `turn` echoes what the browser counted.
+    and a mask broadcastable to [extra, query, key]. `measure` is written under each head and can
+    sort them. `top` is the darkest weight when shared (None: the largest there is). Weights under
+    `least` draw no line. `turn` echoes what the browser counted.
     Raises ValueError naming the sizes that disagree.
     """
     if patterns.ndim != 4:
@@ -148,14 +145,14 @@ def pack_heads_view(
     n_layers, n_heads, n_query, n_key = patterns.shape
     check_length("query_tokens", len(query_tokens), n_query, "queries in patterns")
     check_length("key_tokens", len(key_tokens), n_key, "keys in patterns")
-    if scale not in ("linear", "log", "rank"):
-        raise ValueError(f"scale is {scale!r}, expected 'linear', 'log' or 'rank'")
     further = extras or {}
     if labels is None:
         labels = [f"L{at // n_heads + 1}·H{at % n_heads + 1}" for at in range(n_layers * n_heads)]
     check_length("labels", len(labels), n_layers * n_heads, "heads in patterns")
     heads = Heads(n_layers, n_heads, len(further))
     chosen = selection or HeadsSelection()
+    if chosen.scale not in SCALES:
+        raise ValueError(f"scale is {chosen.scale!r}, expected one of {SCALES}")
     check_index("query", chosen.query, n_query, "queries")
     if len(chosen.pinned) > MAX_PINNED:
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
@@ -183,8 +180,6 @@ def pack_heads_view(
         "step": step,
         "top": darkest,
         "least": least,
-        "scale": scale,
-        "shared": shared,
         "most": MAX_PINNED,
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
         "words": choose_words(WORDS, words),
@@ -192,6 +187,9 @@ def pack_heads_view(
             "opened": None if chosen.opened is None else _index(heads, chosen.opened),
             "pinned": [_index(heads, address) for address in chosen.pinned],
             "query": chosen.query,
+            "scale": chosen.scale,
+            "shared": chosen.shared,
+            "by_measure": chosen.by_measure,
             "shown": [_index(heads, address) for address in chosen.shown],
             "reasons": known,
             "summaries": texts,

@@ -17,9 +17,7 @@ from explorer.figures.theme import css
 FOLDER = Path(__file__).parent
 
 PARTS: dict[str, tuple[str, ...]] = {
-    "head_grid": ("cells",),
     "mask_matrix": ("axes",),
-    "token_lines": ("links",),
     "heads_view": (
         "cells",
         "axes",

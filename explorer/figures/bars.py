@@ -17,8 +17,12 @@ from explorer.figures.frame import (
     percent,
     token_axis,
     token_labels,
+    upright,
 )
 from explorer.figures.theme import Palette, Stream, escape, palette
+
+ROOM = 420
+"""Pixels that a row's bars take side by side, about: the browser alone knows."""
 
 WORDS = {
     "probability": "probability",
@@ -148,7 +152,8 @@ def row(
             }
         )
     frame = layout(colours, 260, bargap=0.2)
-    frame["xaxis"] = token_axis(names, title, stream, dark)
+    labels = upright(tokens, dark, ROOM, below=True)
+    frame["xaxis"] = token_axis(names, title, stream, dark, **labels)
     frame["yaxis"] = number_axis(colours, said["weight"], ticksuffix=" %", range=[0, top], nticks=5)
     return {"data": traces, "layout": frame}
 

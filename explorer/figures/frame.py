@@ -6,6 +6,7 @@ and adds nothing here. Array values stay numpy arrays, which travel as base64 of
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,52 @@ def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
             text = f'<span style="color:{muted}">{text}</span>'
         labels.append(text + "\u200b" * seen[token])
     return labels
+
+
+LEVEL = 18
+"""Pixels that each further line of upright labels takes."""
+
+
+def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -> Figure:
+    """Ticks that put the labels of a horizontal token axis upright, whatever their number.
+
+    Where they do not fit side by side into `room` pixels they stand on up to three lines in turn,
+    where that is not enough only every second or third has one, and at last they are clipped.
+    `below`: the axis is at the bottom. The ticks address the categories by position.
+    """
+    muted = palette(dark).muted
+    each = room / max(len(tokens), 1)
+    longest = min(110.0, max((_width(show(token)) for token in tokens), default=0.0)) + 8
+    levels = levels_of(tokens, room)
+    every = max(1, ceil(min(longest, 64.0) / (each * levels)))
+    shown = range(0, len(tokens), every)
+    texts = []
+    for place, index in enumerate(shown):
+        text = escape(_clipped(show(tokens[index]), each * levels * every - 6))
+        if tokens[index] in SPECIALS:
+            text = f'<span style="color:{muted}">{text}</span>'
+        empty = place % levels
+        texts.append("\u00a0<br>" * empty + text if below else text + "<br>\u00a0" * empty)
+    return {"tickmode": "array", "tickvals": list(shown), "ticktext": texts, "tickangle": 0}
+
+
+def levels_of(tokens: Sequence[str], room: int) -> int:
+    """On how many lines `upright` puts these labels."""
+    longest = min(110.0, max((_width(show(token)) for token in tokens), default=0.0)) + 8
+    return max(1, min(3, len(tokens), ceil(longest * len(tokens) / room)))
+
+
+def _width(text: str) -> float:
+    """About how many pixels a label takes; a Chinese character is wide."""
+    return sum(7.4 if character < "\u1100" else 13.5 for character in text)
+
+
+def _clipped(text: str, width: float) -> str:
+    if _width(text) <= width:
+        return text
+    while len(text) > 1 and _width(text) + 7.4 > width:
+        text = text[:-1]
+    return text + "…"
 
 
 _PERCENTS = np.array([f"{tenths / 10:.1f} %" for tenths in range(1001)], object)

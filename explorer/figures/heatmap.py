@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from explorer.figures.frame import (
     BAR_ROOM,
+    LEVEL,
     Bools,
     Figure,
     Floats,
@@ -20,9 +21,11 @@ from explorer.figures.frame import (
     choose_words,
     colorbar,
     layout,
+    levels_of,
     percent,
     token_axis,
     token_labels,
+    upright,
 )
 from explorer.figures.hatching import hatching
 from explorer.figures.theme import Palette, Stream, colorscale, escape, palette
@@ -43,6 +46,9 @@ WORDS = {
     "rank": "rank in its row",
 }
 """Every word these figures can show, in English; pass the same keys to translate them."""
+
+ROOM = 420
+"""Pixels that the cells take side by side, about: the browser alone knows."""
 
 LOG_FLOOR = 1e-4
 """Weights under 0.01 % share the palest colour of the log scale."""
@@ -262,9 +268,11 @@ def _matrix(
         "ygap": 1 if n_query <= 48 else 0,
         **trace,
     }
-    frame = layout(colours, 64 + BAR_ROOM + _rows(n_query))
+    labels = upright(key_tokens, dark, ROOM)
+    above = LEVEL * (levels_of(key_tokens, ROOM) - 1)
+    frame = layout(colours, 64 + above + BAR_ROOM + _rows(n_query))
     frame["margin"]["b"] = BAR_ROOM
-    frame["xaxis"] = token_axis(keys, titles[1], streams[1], dark, side="top")
+    frame["xaxis"] = token_axis(keys, titles[1], streams[1], dark, side="top", **labels)
     frame["yaxis"] = token_axis(queries, titles[0], streams[0], dark, autorange="reversed")
     if blocked.any():
         frame["images"] = [hatching(colours, blocked, _rows(n_query))]

@@ -10,7 +10,9 @@ import torch
 
 from explorer import generation, library
 from explorer import trace as tracing
+from explorer.analysis import extras as further
 from explorer.analysis.certificate import Examination, examine_text
+from explorer.analysis.rerun import Kind
 from explorer.edits import parse_edits
 from explorer.library import LoadedModel
 from explorer.ui.url import parse_strategy
@@ -46,6 +48,20 @@ def _trace(
 def trace(name: str, text: str, target: str | None, edits: str, pads: int) -> tracing.Trace:
     """One sentence through one model; `edits` as in a link. Raises InputProblem."""
     return _trace(name, str(library.CHECKPOINTS), text, target, edits, pads)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _extras(
+    name: str, folder: str, text: str, target: str | None, edits: str, pads: int, kind: Kind
+) -> tuple[further.Extra, ...]:
+    return further.extras_of(_trace(name, folder, text, target, edits, pads), kind)
+
+
+def extras(
+    name: str, text: str, target: str | None, edits: str, pads: int, kind: Kind
+) -> tuple[further.Extra, ...]:
+    """Means, rollout and flow of one kind of attention. Raises InputProblem."""
+    return _extras(name, str(library.CHECKPOINTS), text, target, edits, pads, kind)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)

@@ -97,7 +97,7 @@ def pick_kind(view: View, key: str) -> None:
         required=True,
         key=key,
         on_change=lambda: session.change(
-            site=st.session_state[key], layer=None, head=None, row=None
+            site=st.session_state[key], layer=None, head=None, row=None, instead="", pins=()
         ),
     )
 

@@ -57,7 +57,7 @@ def _language() -> None:
 
 
 def _new_text(sentence: str, target: str | None = None) -> None:
-    # Another sentence has other rows and steps; the head looked at stays.
+    # Another sentence has other rows and steps; the heads looked at stay.
     session.change(text=sentence, target=target, row=None, step=None)
 
 
@@ -182,6 +182,8 @@ def _model() -> None:
             head=None,
             row=None,
             step=None,
+            instead="",
+            pins=(),
             edits=(),
         ),
     )

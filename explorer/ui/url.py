@@ -6,23 +6,33 @@ dropped and reported; the rest of the link still holds.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
+from explorer.analysis.heads import HeadMeasure
+from explorer.components import SCALES, Scale
 from explorer.edits import Edit, format_edits, parse_edits
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES
+from explorer.ui.places import Place, format_places, parse_place, parse_places
 from models.decoding import Beam, Greedy, Sample
 
 KINDS: tuple[str, ...] = ("encoder", "decoder", "cross")
 MOST_PADS = 8
 Strategy = Greedy | Beam | Sample
 GREEDY = Greedy()
+FREE = -1
+"""The row of a visitor who wants none lit."""
+MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed")
+"""What the heads can be measured by; the last is what is lost without a head."""
 
 
 @dataclass(frozen=True)
 class State:
     """What the user chose. None means: not chosen, so the page picks something telling.
 
+    Of the Heads page: `instead` is what stands open in place of the head ("none": nothing),
+    `pins` what stands beside it, `measure` what its heads are measured by, `by_measure` their
+    order, `scale` and `own_range` how weights become colours; a `row` of FREE is none.
     `site` is a kind of attention; `layer`, `head`, `row` and `step` count from 0. `row` is the
     query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
     translates by itself. `base` and `width` belong to the Positions page, `tested` (the masks have
@@ -40,6 +50,12 @@ class State:
     step: int | None = None
     edits: tuple[Edit, ...] = ()
     pads: int | None = None
+    instead: str = ""
+    pins: tuple[Place, ...] = ()
+    measure: str = ""
+    by_measure: bool = False
+    scale: Scale = "linear"
+    own_range: bool = False
     strategy: Strategy = GREEDY
     base: int | None = None
     width: int | None = None
@@ -66,6 +82,20 @@ def _whole(low: int, high: int, shift: int = 0) -> Callable[[str], int]:
         return int(text) - shift
 
     return parse
+
+
+def _row(text: str) -> int:
+    return FREE if text == "free" else _whole(0, 999)(text)
+
+
+def _switch(text: str) -> bool:
+    return bool(_whole(0, 1)(text))
+
+
+def _instead(text: str) -> str:
+    if text != "none" and not isinstance(parse_place(text), str):
+        raise RefusedError(text)
+    return text
 
 
 def _edits(text: str) -> tuple[Edit, ...]:
@@ -115,10 +145,16 @@ _READ: dict[str, Callable[[str], Any]] = {
     "site": _one_of(KINDS),
     "layer": _whole(1, 999, shift=1),
     "head": _whole(1, 999, shift=1),
-    "row": _whole(0, 999),
+    "row": _row,
     "step": _whole(1, 999, shift=1),
     "edits": _edits,
     "pads": _whole(0, MOST_PADS),
+    "instead": _instead,
+    "pins": parse_places,
+    "measure": _one_of(MEASURES),
+    "by_measure": _switch,
+    "scale": _one_of(SCALES),
+    "own_range": _switch,
     "strategy": parse_strategy,
     "base": _whole(2, 1_000_000),
     "width": _whole(2, 1024),
@@ -128,7 +164,11 @@ _WRITE: dict[str, Callable[[Any], str]] = {
     "layer": lambda value: str(value + 1),
     "head": lambda value: str(value + 1),
     "step": lambda value: str(value + 1),
+    "row": lambda value: "free" if value == FREE else str(value),
     "edits": format_edits,
+    "pins": format_places,
+    "by_measure": lambda value: str(int(value)),
+    "own_range": lambda value: str(int(value)),
     "strategy": format_strategy,
     "tested": lambda value: str(int(value)),
 }

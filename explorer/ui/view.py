@@ -10,7 +10,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.trace import Trace
 from explorer.ui import cache
-from explorer.ui.url import KINDS, State, Strategy
+from explorer.ui.url import FREE, KINDS, State, Strategy
 from models.hooks import AttentionSite
 
 
@@ -121,7 +121,8 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     sites = sites_of(trace, kind)
     site, head = _place(state, trace, sites, notes)
     n_rows = len(trace.query_tokens(site.name))
-    row = default_row(trace, site) if state.row is None else min(state.row, n_rows - 1)
+    chosen_row = default_row(trace, site) if state.row in (None, FREE) else state.row
+    row = min(chosen_row or 0, n_rows - 1)
     return View(state, dark, loaded, sentence, pads, trace, site, head, row, tuple(notes))
 
 

@@ -15,7 +15,7 @@ from tests.browser.conftest import PATIENCE, Visitor
 
 pytestmark = pytest.mark.browser
 
-HEATMAP = ".js-plotly-plot"
+PICTURE = ".js-plotly-plot, .hl canvas"
 CHINESE = re.compile("[\u4e00-\u9fff]+")
 
 
@@ -46,12 +46,10 @@ def test_a_first_visit_shows_a_translated_sentence_and_an_open_head(
     visitor: Visitor, lang: str
 ) -> None:
     visitor.open(lang=lang)
-    visitor.shows(t("heads.large", lang=lang, layer=1, head=1).split("1")[0].strip())
+    visitor.page.locator(".hl .panel canvas").first.wait_for()
     assert CHINESE.search(translation(visitor))
-    plot = visitor.page.locator(HEATMAP).first
-    plot.wait_for()
-    assert plot.locator(".heatmaplayer, .imagelayer").count() > 0
-    assert visitor.page.locator("canvas").count() > 0
+    assert visitor.page.locator(".hl .head").count() > 24
+    assert visitor.page.locator(".hl .head.opened").count() == 1
 
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
@@ -86,21 +84,6 @@ def test_the_causal_mask_off_gives_another_translation_and_on_the_first_again(
     visitor.page.wait_for_url(lambda url: "edits" not in url)
 
 
-def test_another_head_opens_by_its_picker_and_the_link_restores_it(visitor: Visitor) -> None:
-    visitor.open(layer="1", head="1")
-    first = t("heads.large", lang="en", layer=1, head=1)
-    visitor.shows(first)
-    visitor.page.get_by_role("combobox", name=t("place.head", lang="en")).first.click()
-    visitor.page.get_by_role("option", name="6", exact=True).click()
-    sixth = t("heads.large", lang="en", layer=1, head=6)
-    visitor.shows(sixth)
-    visitor.settle()
-    link = visitor.page.url
-    visitor.page.goto("about:blank")
-    visitor.page.goto(link)
-    visitor.shows(sixth)
-
-
 def test_the_language_switch_translates_the_page_and_keeps_the_sentence(visitor: Visitor) -> None:
     visitor.open(text="I like dogs.")
     said = translation(visitor)
@@ -118,7 +101,7 @@ def test_every_page_draws_without_errors_and_fits_a_phone(
 ) -> None:
     visitor.page.set_viewport_size({"width": 390, "height": 844})
     visitor.open(place, lang=lang)
-    visitor.page.locator(HEATMAP).first.wait_for(state="attached")
+    visitor.page.locator(PICTURE).first.wait_for(state="attached")
     assert visitor.page.locator("[data-testid=stException]").count() == 0
     width = visitor.page.evaluate(
         "() => document.querySelector('[data-testid=stMain]').scrollWidth"
@@ -142,7 +125,7 @@ def test_a_sentence_that_is_refused_keeps_the_last_good_picture(visitor: Visitor
     visitor.shows(t("problems.whitespace_only", lang="en"))
     visitor.settle()
     assert translation(visitor) == said
-    assert visitor.page.locator(HEATMAP).count() > 0
+    assert visitor.page.locator(PICTURE).count() > 0
 
 
 def test_an_uploaded_file_gives_sentences_to_pick(visitor: Visitor) -> None:
@@ -164,7 +147,7 @@ def test_an_uploaded_file_gives_sentences_to_pick(visitor: Visitor) -> None:
 
 def test_the_steps_of_a_decoding_follow_the_slider(visitor: Visitor) -> None:
     visitor.open("decoding", text="I like dogs.", step="1")
-    visitor.page.locator(HEATMAP).first.wait_for(state="attached")
+    visitor.page.locator(PICTURE).first.wait_for(state="attached")
     slider = visitor.page.get_by_role("slider").first
     slider.focus()
     slider.press("ArrowRight")

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.components.head_grid import pack_head_grid, pool
+from explorer.components.heads_payload import pool
+from explorer.components.heads_view import pack_heads_view
 from explorer.components.mask_matrix import pack_mask_matrix
 from explorer.components.mount import FOLDER, place_of
 from explorer.components.payload import BLOCKED, choose_words, encode_weights, pack, unpack
-from explorer.components.token_lines import pack_token_lines
 from explorer.components.token_strip import pack_token_strip
 
 QUERIES = ("<s>", "狗")
@@ -68,22 +68,6 @@ def test_weights_that_cannot_be_are_refused(weights, mask, message: str) -> None
         encode_weights(weights, mask)
 
 
-def test_head_grid_sends_heads_row_by_row() -> None:
-    patterns = np.zeros((2, 3, 2, 3), np.float32)
-    patterns[1, 2] = PATTERN
-    data = pack_head_grid(
-        patterns, query_tokens=QUERIES, key_tokens=KEYS, mask=MASK, selected=(1, 2)
-    )
-    head, arrays = unpack(data)
-    assert head["labels"] == ["L1·H1", "L1·H2", "L1·H3", "L2·H1", "L2·H2", "L2·H3"]
-    assert (head["columns"], head["selected"], head["step"]) == (3, 5, 1)
-    assert head["queries"] == {"tokens": ["<s>", "狗"], "special": [True, False]}
-    assert head["keys"]["tokens"][1] == "<script>"  # as data; the browser draws it as text
-    assert arrays["cells"].shape == (6, 2, 3)
-    # 254·√0.25 = 127 and 254·√0.75 = 219.97.
-    np.testing.assert_array_equal(arrays["cells"][5], [[254, 0, BLOCKED], [127, 220, 0]])
-
-
 def test_long_patterns_are_pooled_to_their_maxima() -> None:
     codes = np.array([[[10, 255, 255], [3, 200, 255], [0, 255, 7]]], np.uint8)
     np.testing.assert_array_equal(pool(codes, 2), [[[200, 255], [0, 7]]])
@@ -91,28 +75,12 @@ def test_long_patterns_are_pooled_to_their_maxima() -> None:
     causal = np.tril(np.ones((130, 130), bool))
     patterns = np.broadcast_to(np.eye(130, dtype=np.float32), (1, 1, 130, 130))
     head, arrays = unpack(
-        pack_head_grid(patterns, query_tokens=tokens, key_tokens=tokens, mask=causal)
+        pack_heads_view(patterns, query_tokens=tokens, key_tokens=tokens, mask=causal)
     )
     assert head["step"] == 3
     assert arrays["cells"].shape == (1, 44, 44)
     np.testing.assert_array_equal(np.diagonal(arrays["cells"][0]), 254)
     assert (arrays["cells"][0][np.triu_indices(44, 1)] == BLOCKED).all()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"query_tokens": KEYS}, "query_tokens has 3 entries, but there are 2 queries"),
-        ({"key_tokens": QUERIES}, "key_tokens has 2 entries, but there are 3 keys"),
-        ({"labels": ["one"]}, "labels has 1 entries, but there are 6 heads"),
-        ({"selected": (2, 0)}, r"selected is \(2, 0\), but there are 2 x 3 heads"),
-        ({"words": {"hnit": ""}}, r"unknown words \['hnit'\]"),
-    ],
-)
-def test_head_grid_refuses_what_does_not_fit(change: dict[str, object], message: str) -> None:
-    fitting = {"query_tokens": QUERIES, "key_tokens": KEYS}
-    with pytest.raises(ValueError, match=message):
-        pack_head_grid(np.zeros((2, 3, 2, 3)), **{**fitting, **change})  # type: ignore[arg-type]
 
 
 def test_mask_matrix_sends_the_rule_of_each_cell() -> None:
@@ -154,18 +122,6 @@ def test_mask_matrix_refuses_contradictions(
         pack_mask_matrix(MASK, np.array(codes), rules=rules, query_tokens=QUERIES, key_tokens=KEYS)
 
 
-def test_token_lines_sends_weights_and_refuses_misfits() -> None:
-    head, arrays = unpack(
-        pack_token_lines(PATTERN, mask=MASK, query_tokens=QUERIES, key_tokens=KEYS, selected=1)
-    )
-    np.testing.assert_array_equal(arrays["cells"], [[254, 0, BLOCKED], [127, 220, 0]])
-    assert (head["selected"], head["least"]) == (1, 0.02)
-    with pytest.raises(ValueError, match="selected is 2, but there are 2 queries"):
-        pack_token_lines(PATTERN, query_tokens=QUERIES, key_tokens=KEYS, selected=2)
-    with pytest.raises(ValueError, match="key_tokens has 2 entries, but there are 3 keys"):
-        pack_token_lines(PATTERN, query_tokens=QUERIES, key_tokens=QUERIES)
-
-
 def test_token_strip_sends_tints_and_blocks() -> None:
     head, arrays = unpack(
         pack_token_strip(KEYS, values=PATTERN[1], allowed=MASK[0], stream="src", selected=0)
@@ -204,16 +160,15 @@ def test_only_places_that_exist_are_returned(
 def views() -> None:
     import numpy as np
 
-    from explorer.components import head_grid, mask_matrix, token_lines, token_strip
+    from explorer.components import heads_view, mask_matrix, token_strip
 
     tokens = ("a", "<script>")
     pattern, mask = np.eye(2, dtype=np.float32), np.ones((2, 2), bool)
     for key in ("one", "two"):
-        head_grid(pattern[None, None], query_tokens=tokens, key_tokens=tokens, key="g" + key)
+        heads_view(pattern[None, None], query_tokens=tokens, key_tokens=tokens, key="g" + key)
     mask_matrix(
         mask, np.zeros((2, 2), int), rules=("r",), query_tokens=tokens, key_tokens=tokens, key="m"
     )
-    token_lines(pattern, query_tokens=tokens, key_tokens=tokens, key="l")
     token_strip(tokens, stream="src", key="s")
 
 
@@ -222,13 +177,12 @@ def test_streamlit_shows_every_view_and_several_of_one() -> None:
     assert not app.exception
     shown = app.get("bidi_component")
     assert [each.proto.component_name for each in shown] == [
-        "headlight_head_grid",
-        "headlight_head_grid",
+        "headlight_heads_view",
+        "headlight_heads_view",
         "headlight_mask_matrix",
-        "headlight_token_lines",
         "headlight_token_strip",
     ]
-    assert len({each.proto.id for each in shown}) == 5
+    assert len({each.proto.id for each in shown}) == 4
     assert "<script>" not in shown[0].proto.js_content + shown[0].proto.html_content
     head, _ = unpack(shown[-1].proto.bytes)
     assert head["tokens"] == ["a", "<script>"]

@@ -56,13 +56,16 @@ def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest() -> None:
 
 
 def test_pinned_heads_come_first_and_none_twice() -> None:
-    chosen = HeadsSelection(opened=(0, 0), pinned=((0, 1), (0, 0)), query=1)
+    chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, "log", shared=False, by_measure=True)
     assert chosen.shown == ((0, 1), (0, 0))
     head, arrays = unpack(pack_heads_view(PATTERNS, selection=chosen, turn=7, **TOKENS))
     assert head["chosen"] | {"summaries": None} == {
         "opened": 0,
         "pinned": [1, 0],
         "query": 1,
+        "scale": "log",
+        "shared": False,
+        "by_measure": True,
         "shown": [1, 0],
         "reasons": [],
         "summaries": None,
@@ -138,7 +141,7 @@ def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
         ({"query_tokens": KEYS}, "query_tokens has 3 entries, but there are 2 queries"),
         ({"key_tokens": QUERIES}, "key_tokens has 2 entries, but there are 3 keys"),
         ({"labels": ["one"]}, "labels has 1 entries, but there are 2 heads"),
-        ({"scale": "cubic"}, "scale is 'cubic', expected"),
+        ({"selection": HeadsSelection(scale="cubic")}, "scale is 'cubic', expected one of"),  # type: ignore[arg-type]
         ({"mask": np.ones((2, 3))}, "mask is float64, expected bool"),
         ({"mask": np.ones((3, 3), bool)}, r"mask has shape \(3, 3\), expected \(1, 2, 2, 3\)"),
         ({"extras": {"mean": np.zeros((2, 2))}}, r"extra 'mean' has shape \(2, 2\)"),
@@ -188,6 +191,11 @@ def test_72_heads_stay_small(length: int, limit: int) -> None:
         ),
         ({"opened": [0, -1], "pinned": [[0]], "query": -1}, HeadsSelection()),
         ({"opened": [0, 0, 0]}, HeadsSelection()),
+        (
+            {"scale": "rank", "shared": False, "by_measure": True},
+            HeadsSelection(scale="rank", shared=False, by_measure=True),
+        ),
+        ({"scale": "cubic"}, HeadsSelection()),
     ],
 )
 def test_only_what_exists_is_taken_back(sent: object, expected: HeadsSelection | None) -> None:

@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explorer.analysis.heads import HEAD_MEASURES, head_measures, head_order, measure_map
+from explorer.analysis.heads import (
+    HEAD_MEASURES,
+    head_measures,
+    head_order,
+    measure_map,
+    measure_maps,
+)
 from explorer.analysis.rerun import sites_of
 from explorer.library import LoadedModel
 from explorer.trace import Trace, trace
@@ -71,4 +77,14 @@ def test_order_of_heads() -> None:
         (1, 0),
         (0, 1),
         (1, 2),
+    )
+
+
+def test_only_measures_that_a_kind_has_are_mapped(traced: Trace) -> None:
+    assert set(HEAD_MEASURES) - set(measure_maps(traced, "encoder")) == {"alignment"}
+    assert set(HEAD_MEASURES) - set(measure_maps(traced, "cross")) == {
+        "previous", "diagonal", "distance",
+    }  # fmt: skip
+    np.testing.assert_array_equal(
+        measure_maps(traced, "decoder")["first"], measure_map(traced, "decoder", "first")
     )

@@ -11,7 +11,7 @@ from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.masks import BLOCKERS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
-from explorer.components import head_grid, mask_matrix, token_lines, token_strip
+from explorer.components import heads_view, mask_matrix, token_strip
 from explorer.edits import USUAL_MASKS
 from explorer.figures import bars, heatmap, static
 from explorer.figures import positions as position_figures
@@ -19,7 +19,7 @@ from explorer.figures.theme import DARK, LIGHT
 from explorer.pages import PAGES
 from explorer.problems import PROBLEMS
 from explorer.text import LANGUAGES, examples, t, words
-from explorer.ui.url import KINDS
+from explorer.ui.url import KINDS, MEASURES
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "\n".join(
@@ -45,13 +45,13 @@ MADE = {
     "clinic.groups": set(get_args(Group)),
     "clinic.figures": FIGURES,
     "export": {"title", "sentence", "translation", *KINDS, *static.WORDS},
+    "heads.measures": {"none", *MEASURES},
     "figures.heatmap": set(heatmap.WORDS),
     "figures.bars": set(bars.WORDS),
     "figures.positions": set(position_figures.WORDS),
-    "components.head_grid": set(head_grid.__globals__["WORDS"]),
+    "components.heads_view": set(heads_view.__globals__["WORDS"]),
     "components.mask_matrix": set(mask_matrix.__globals__["WORDS"]),
     "components.reach": set(mask_matrix.__globals__["WORDS"]),
-    "components.token_lines": set(token_lines.__globals__["WORDS"]),
     "components.token_strip": set(token_strip.__globals__["WORDS"]),
 }
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
@@ -63,7 +63,6 @@ PIECES = {
     *(f"masks.{part}_help" for part in USUAL_MASKS),
     *(f"masks.{name}" for name in ("sides", "difference", "before", "after")),
     *(f"masks.{name}" for name in ("open_cell", "shut_cell")),
-    *(f"heads.scale_{name}" for name in ("linear", "log", "rank")),
     *(f"place.{name}" for name in ("translated", "forced", "prompt")),
     *(f"positions.model_{kind}" for kind in ("sinusoidal", "learned", "rotary", "none")),
     *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),

@@ -26,8 +26,10 @@ def shown(at: AppTest) -> str:
     return "\n".join(str(each.value) for each in at.markdown)
 
 
-def spec(at: AppTest) -> str:
-    return str(at.get("plotly_chart")[0].proto.spec)
+def spec(at: AppTest) -> bytes:
+    """What the picture of all heads was sent."""
+    data: bytes = at.get("bidi_component")[0].proto.bytes
+    return data
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -69,10 +71,10 @@ def test_a_refused_sentence_in_a_link_leaves_an_example(open_page: Open, page: s
 def test_controls_still_work_on_the_last_good_picture(open_page: Open) -> None:
     at = type_text(open_page("heads", site="cross", layer="1", head="1"), "")
     before = spec(at)
-    at.selectbox(key="heads.head").select(2).run()
+    at.segmented_control(key="heads.kind").set_value("encoder").run()
     assert not at.exception
     assert spec(at) != before
-    assert "layer 1, head 3" in shown(at)
+    assert at.segmented_control(key="heads.kind").value == "encoder"
 
 
 @pytest.mark.parametrize("text", ["I 🐱 you 👩‍👩‍👧.", "אני אוהב אותך", "Ωμέγα ÅÄÖ", "\u202eabc"])
@@ -111,6 +113,12 @@ def test_typed_markup_is_shown_and_never_obeyed(open_page: Open) -> None:
         ("layer", "0"),
         ("head", "-1"),
         ("row", "x"),
+        ("instead", "2.5"),
+        ("pins", "1.1_1.1"),
+        ("pins", "0.1"),
+        ("measure", "length"),
+        ("by_measure", "2"),
+        ("scale", "cubic"),
         ("step", "1e3"),
         ("pads", "99"),
         ("edits", "causal-maybe"),
@@ -129,7 +137,7 @@ def test_a_bad_value_in_a_link_is_reported_and_left_out(
     assert f"{name} = " in messages(at)
     assert name not in at.query_params
     assert "I like you" in shown(at)  # the rest of the link holds
-    at.selectbox(key="heads.head").select(1).run()
+    at.selectbox(key="heads.measure").select("entropy").run()
     assert not at.warning
 
 
@@ -159,7 +167,7 @@ def test_an_unknown_model_in_a_link_leaves_the_usual_one(open_page: Open, lang: 
     at = open_page("heads", model="../../etc", lang=lang)
     assert not at.exception
     assert "en-zh, writer" in messages(at).replace("&#45;", "-").replace("&#44;", ",")
-    assert at.get("plotly_chart")
+    assert at.get("bidi_component")
 
 
 def test_a_broken_checkpoint_is_explained(
@@ -212,7 +220,7 @@ def test_a_bad_upload_is_explained(
         **dict.fromkeys(("name", "allowed", "limit", "size", "reason"), "\0"),
     )
     assert all(part in messages(at) for part in template.split("\0"))
-    assert at.get("plotly_chart")
+    assert at.get("bidi_component")
 
 
 def test_a_sentence_of_an_uploaded_table_is_read(open_page: Open) -> None:

@@ -7,15 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
+from explorer.components import MAX_PINNED, SCALES
 from explorer.edits import USUAL_MASKS, CellEdit, HeadOff, MaskSwitch
 from explorer.ui.escape import escape
-from explorer.ui.url import KINDS, MOST_PADS, State, read, write
+from explorer.ui.url import FREE, KINDS, MEASURES, MOST_PADS, State, read, write
 from models.decoding import Beam, Greedy, Sample
 
 Open = Callable[..., AppTest]
 
 index = st.none() | st.integers(0, 900)
 site = st.sampled_from(["encoder.blocks.0.attn", "decoder.blocks.2.cross_attn", "blocks.1.attn"])
+place = st.one_of(
+    st.tuples(st.integers(0, 900), st.integers(0, 900)),
+    st.sampled_from(["mean-1", "mean-12", "rollout", "flow"]),
+)
 edit = st.one_of(
     st.builds(MaskSwitch, st.sampled_from(list(USUAL_MASKS)), st.booleans()),
     st.builds(HeadOff, site, st.integers(0, 9)),
@@ -50,10 +55,16 @@ states = st.builds(
     site=st.sampled_from(KINDS),
     layer=index,
     head=index,
-    row=index,
+    row=index | st.just(FREE),
     step=index,
     edits=st.lists(edit, max_size=4).map(tuple),
     pads=st.none() | st.integers(0, MOST_PADS),
+    instead=st.sampled_from(["", "none", "mean-2", "rollout", "flow"]),
+    pins=st.lists(place, max_size=MAX_PINNED, unique=True).map(tuple),
+    measure=st.sampled_from(["", *MEASURES]),
+    by_measure=st.booleans(),
+    scale=st.sampled_from(SCALES),
+    own_range=st.booleans(),
     strategy=strategy,
     base=st.none() | st.integers(2, 10**6),
     width=st.none() | st.integers(2, 1024),
@@ -68,6 +79,7 @@ def test_every_state_comes_back_from_its_link(state: State) -> None:
 
 @given(st.dictionaries(st.sampled_from(list(write(State()) | {"layer": "", "edits": "",
        "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": "",
+       "instead": "", "pins": "", "scale": "",
        "tested": ""})),
        st.text(max_size=20)))  # fmt: skip
 def test_any_text_in_a_link_is_read_or_reported(params: dict[str, str]) -> None:
@@ -121,16 +133,16 @@ def _command(after_backslash: str) -> str:
 
 def test_the_back_button_brings_back_what_was_chosen_before(open_page: Open) -> None:
     at = open_page("heads", layer="1", head="1")
-    at.selectbox(key="heads.head").select(2).run()
-    assert at.query_params["head"] == "3"
-    at.query_params["head"] = "1"
+    at.selectbox(key="heads.measure").select("entropy").run()
+    assert at.query_params["measure"] == "entropy"
+    at.query_params["measure"] = "information"
     at.run()
-    assert at.selectbox(key="heads.head").value == 0
+    assert at.selectbox(key="heads.measure").value == "information"
 
 
 def test_a_change_of_page_drops_the_address_and_keeps_the_choice(open_page: Open) -> None:
     at = open_page("heads", layer="1", head="3", text="I like you.")
     at.query_params.clear()
     at.run()
-    assert at.selectbox(key="heads.head").value == 2
+    assert "layer 1, head 3" in "".join(str(each.value) for each in at.markdown)
     assert at.query_params["text"] == "I like you."

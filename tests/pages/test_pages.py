@@ -31,11 +31,6 @@ def figure(at: AppTest, index: int = 0) -> dict[str, Any]:
     return json.loads(at.get("plotly_chart")[index].proto.spec)
 
 
-def titles_of(fig: dict[str, Any]) -> tuple[str, str]:
-    layout = fig["layout"]
-    return layout["yaxis"]["title"]["text"], layout["xaxis"]["title"]["text"]
-
-
 WHOLE = {"certificate": {"tested": "1"}}
 """What a page's link needs besides, for the page to show everything that it has."""
 
@@ -77,67 +72,6 @@ def test_formula_code_and_numbers_are_there_when_asked_for(
         assert source.get(page, "class Greedy(") in at.code[0].value
     else:
         assert len(at.dataframe[-1].value) > 1
-
-
-def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page: Open) -> None:
-    at = open_page("heads", lang="en", layer="2", head="3")
-    before = figure(at)["data"][0]["z"]
-    at.segmented_control(key="sidebar.lang").set_value("zh").run()
-    assert t("heads.lead", lang="zh") in everything(at)
-    assert t("heads.lead", lang="en") not in everything(at)
-    assert figure(at)["data"][0]["z"] == before
-    assert at.query_params["lang"] == "zh"
-    assert titles_of(figure(at)) == ("查询 · 目标语言", "键 · 源语言")
-
-
-def test_another_kind_of_attention_has_its_own_axes(open_page: Open) -> None:
-    at = open_page("heads")
-    assert titles_of(figure(at)) == ("query · target", "key · source")
-    at.segmented_control(key="heads.kind").set_value("encoder").run()
-    assert titles_of(figure(at)) == ("query · source", "key · source")
-    assert at.query_params["site"] == "encoder"
-
-
-def test_another_query_is_read_out_with_its_numbers(open_page: Open) -> None:
-    at = open_page("heads", site="encoder", layer="1", head="1", row="0")
-    first = reading(at, "layer 1, head 1")
-    assert "“I”" in first
-    assert "%" in first
-    at.selectbox(key="heads.row").select(2).run()
-    second = reading(at, "layer 1, head 1")
-    assert "“you”" in second.split("looks")[0]
-    assert at.query_params["row"] == "2"
-
-
-def test_a_link_opens_the_head_it_names(open_page: Open) -> None:
-    at = open_page("heads", site="decoder", layer="2", head="4")
-    assert at.selectbox(key="heads.layer").value == 1
-    assert at.selectbox(key="heads.head").value == 3
-    assert "Layer 2, head 4" in everything(at)
-
-
-def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Open) -> None:
-    at = open_page("heads", site="cross", layer="1", head="2")
-    at.toggle(key="heads.off").set_value(True).run()
-    assert not at.exception
-    assert "Cross, layer 1, head 2: off" in everything(at)
-    assert at.query_params["edits"] == "head-decoder.blocks.0.cross_attn-1"
-    said = t("edits.same", lang="en"), t("edits.changed", lang="en", words="")
-    assert any(words in everything(at) for words in said)
-    at.button(key="heads.reset").click().run()
-    assert "edits" not in at.query_params
-    assert not at.toggle(key="heads.off").value
-
-
-def test_a_head_that_is_off_shows_in_the_translation(open_page: Open) -> None:
-    """Some head of the small model matters: without it the sentence is another."""
-    changed = [
-        head
-        for head in range(1, 5)
-        if t("edits.changed", lang="en", words="")
-        in everything(open_page("heads", edits=f"head-decoder.blocks.1.cross_attn-{head - 1}"))
-    ]
-    assert changed
 
 
 def test_padding_changes_nothing_while_the_masks_are_right(open_page: Open) -> None:
@@ -244,16 +178,6 @@ def test_an_own_translation_is_read_instead(open_page: Open) -> None:
     at.text_area(key="sidebar.target").set_value("我喜欢你").run()
     assert ":orange[我喜欢你]" in reading(at, "→")
     assert at.query_params["target"] == "我喜欢你"
-
-
-def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
-    at = open_page("heads", layer="2", head="3")
-    at.selectbox(key="sidebar.model").select("writer").run()
-    assert not at.exception
-    assert not at.warning
-    assert titles_of(figure(at)) == ("query · target", "key · target")
-    assert at.query_params["model"] == "writer"
-    assert "layer" not in at.query_params
 
 
 def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) -> None:

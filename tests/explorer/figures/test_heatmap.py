@@ -80,6 +80,32 @@ def test_axes_are_named_in_the_streams_colours_and_queries_run_down() -> None:
     assert layout["yaxis"]["autorange"] == "reversed"
 
 
+def test_labels_that_fit_stand_side_by_side() -> None:
+    axis = draw()["layout"]["xaxis"]
+    assert axis["tickangle"] == 0
+    assert axis["tickvals"] == [0, 1, 2]
+    assert axis["ticktext"][:2] == ["the", "the"]
+    assert LIGHT.muted in axis["ticktext"][2]
+
+
+def test_many_labels_stand_on_lines_in_turn_then_thin_out_and_never_lean() -> None:
+    def axis(*tokens: str) -> tuple[dict[str, Any], int]:
+        cells = np.full((1, len(tokens)), 1 / len(tokens), np.float32)
+        layout = heatmap.attention(cells, None, ("q",), tokens)["layout"]
+        assert layout["xaxis"]["tickangle"] == 0
+        return layout["xaxis"], layout["height"]
+
+    two, tall = axis(*["because"] * 9)  # 420 / 9 = 47 px for labels of 60
+    assert two["ticktext"] == ["because", "because<br>\u00a0"] * 4 + ["because"]
+    few, low = axis("a", "b")
+    assert (few["ticktext"], tall - low) == (["a", "b"], 18)
+    many, _ = axis(*["because"] * 40)  # 10.5 px each: two of three lines are not enough
+    assert many["tickvals"] == list(range(0, 40, 2))
+    assert many["ticktext"][2] == "because<br>\u00a0<br>\u00a0"
+    long, _ = axis(*["<b>" * 12] * 12)
+    assert long["ticktext"][0] == "&lt;b&gt;" * 4 + "…"
+
+
 def test_log_scale_shows_powers_of_ten() -> None:
     trace = draw(scale="log")["data"][0]
     np.testing.assert_allclose(trace["z"][1, 0], np.log10(0.0002), rtol=1e-5)

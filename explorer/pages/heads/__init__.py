@@ -1,0 +1,71 @@
+"""Heads: every head of one kind of attention at once, some of them large, one row read out."""
+
+import streamlit as st
+
+from explorer.pages.heads.picture import picture, take_clicks
+from explorer.pages.heads.reading import difference, read_row, switch_off
+from explorer.ui import controls, session
+from explorer.ui.choice import Choice
+from explorer.ui.current import latest
+from explorer.ui.url import MEASURES
+from explorer.ui.view import View
+from models.attention import attend
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("heads.lead"))
+    st.markdown(view.t("heads.try"))
+    _linked(view)
+
+
+@st.fragment
+def _linked(view: View) -> None:
+    view = take_clicks(latest(view))
+    choice = Choice(view)
+    controls.sentence_line(view)
+    controls.edits_bar(view, "heads.reset")
+    _controls(choice)
+    picture(choice)
+    controls.reading("heads", read_row(choice))
+    switch_off(choice)
+    difference(choice)
+    controls.small_print(
+        view,
+        "heads",
+        formula=(
+            r"\mathrm{pattern} = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_\mathrm{head}}}"
+            r"\;\text{where the mask allows}\right), \qquad z = \mathrm{pattern}\cdot V",
+        ),
+        code=(attend,),
+        numbers=lambda: _numbers(choice),
+    )
+
+
+def _controls(choice: Choice) -> None:
+    view = choice.view
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        controls.pick_kind(view, "heads.kind")
+        with st.container(width=250):
+            controls.pick(
+                view.t("heads.measure"),
+                ("", *(name for name in MEASURES if name in choice.measures)),
+                view.state.measure if view.state.measure in choice.measures else "",
+                "heads.measure",
+                lambda name: session.change(measure=name),
+                format_func=lambda name: view.t(f"heads.measures.{name or 'none'}"),
+                help=view.t("heads.measure_help"),
+            )
+
+
+def _numbers(choice: Choice) -> dict[str, list[object]]:
+    view = choice.view
+    shown = choice.current or choice.at((view.layer, view.head))
+    columns: dict[str, list[object]] = {
+        view.t("place.query"): [
+            f"{row} {token}" for row, token in enumerate(view.trace.query_tokens(view.site.name))
+        ]
+    }
+    for key, token in enumerate(view.trace.key_tokens(view.site.name)):
+        columns[f"{key} {token}"] = [round(float(weight), 4) for weight in shown.pattern[:, key]]
+    return columns

@@ -1,0 +1,56 @@
+"""The linked view of all heads, and what was clicked in it."""
+
+import numpy as np
+
+from explorer.analysis.masks import blocked_by
+from explorer.components import Measure, heads_view, sent_selection
+from explorer.ui import controls
+from explorer.ui.choice import Choice
+from explorer.ui.current import latest
+from explorer.ui.view import View
+
+KEY = "heads.view"
+SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
+
+
+def take_clicks(view: View) -> View:
+    """The view with what was just chosen in the picture, before anything is drawn."""
+    choice = Choice(view)
+    n_query = len(view.trace.query_tokens(view.site.name))
+    chosen = sent_selection(KEY, len(choice.sites), view.site.n_heads, n_query, len(choice.extras))
+    if chosen is None:
+        return view
+    choice.take(chosen)
+    return latest(view)
+
+
+def picture(choice: Choice) -> None:
+    """All heads, the shown ones large, as heatmap and as text."""
+    view, trace = choice.view, choice.view.trace
+    extras = choice.extras
+
+    def why(layer: int, head: int) -> list[list[str]]:
+        return controls.blocker_words(view, blocked_by(trace, choice.sites[layer].name)[head])
+
+    heads_view(
+        np.stack([trace.pattern(site.name) for site in choice.sites]),
+        mask=np.stack([trace.mask(site.name) for site in choice.sites]),
+        query_tokens=trace.query_tokens(view.site.name),
+        key_tokens=trace.key_tokens(view.site.name),
+        blocked_by=why,
+        extras={choice.extra_name(extra): extra.pattern for extra in extras},
+        extras_mask=np.stack([extra.mask for extra in extras]),
+        measure=_measure(choice),
+        selection=choice.selection,
+        words=view.words("components.heads_view"),
+        key=KEY,
+        **controls.place_titles(view),
+    )
+
+
+def _measure(choice: Choice) -> Measure | None:
+    name = choice.view.state.measure
+    if name not in choice.measures:
+        return None
+    title = choice.view.t(f"heads.measures.{name}")
+    return Measure(title, choice.measures[name], percent=name in SHARES)

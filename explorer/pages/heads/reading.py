@@ -1,0 +1,100 @@
+"""What the open head says: one row as a sentence, the head switched off, two heads compared."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from explorer.analysis.reading import KeyWeight, top_keys
+from explorer.edits import HeadOff
+from explorer.figures import heatmap
+from explorer.ui import controls, session
+from explorer.ui.choice import Choice, Shown
+from explorer.ui.view import View
+
+
+def read_row(choice: Choice) -> str:
+    """The row looked at in one sentence with its numbers, as Markdown."""
+    view, shown = choice.view, choice.current
+    if shown is None:
+        return view.t("heads.closed")
+    queries = view.trace.query_tokens(view.site.name)
+    keys = view.trace.key_tokens(view.site.name)
+    top = top_keys(shown.pattern[view.row], keys)
+    values: dict[str, object] = {
+        "query": controls.quoted_at(view, queries, view.row),
+        "looks": _looks(view, keys, top),
+    }
+    if shown.site is not None and shown.head is not None:
+        values |= {"layer": shown.site.layer + 1, "head": shown.head + 1}
+    else:
+        values["name"] = shown.name
+    return _sentence(view, shown, bool(top), values)
+
+
+def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
+    return view.t("heads.and").join(
+        view.t(
+            "heads.look",
+            weight=controls.percent(key.weight),
+            key=controls.quoted_at(view, keys, key.key),
+        )
+        for key in top
+        if key is top[0] or key.weight >= 0.01
+    )
+
+
+def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object]) -> str:
+    if shown.site is None:
+        return view.t("heads.reading_extra" if sees else "heads.nothing_extra", **values)
+    if not sees:
+        return view.t("heads.nothing", **values)
+    if shown.site.stack == "decoder" and view.row < int(view.trace.tgt_valid.sum()):
+        after = controls.quoted(view, view.trace.predicted_str_tokens[view.row])
+        return view.t("heads.reading_next", next=after, **values)
+    return view.t("heads.reading", **values)
+
+
+def switch_off(choice: Choice) -> None:
+    """The switch that silences the head which is read out."""
+    view, shown = choice.view, choice.current
+    if shown is None or shown.site is None or shown.head is None:
+        return
+    edit = HeadOff(shown.site.name, shown.head)
+    off = edit in view.edits
+    st.session_state["heads.off"] = off
+    st.toggle(
+        view.t("heads.off", layer=shown.site.layer + 1, head=shown.head + 1),
+        key="heads.off",
+        help=view.t("heads.off_help"),
+        on_change=lambda: session.change(
+            edits=tuple(each for each in view.edits if each != edit)
+            if off
+            else (*view.edits, edit),
+            layer=view.layer,
+            head=view.head,
+        ),
+    )
+
+
+def difference(choice: Choice) -> None:
+    """Where two heads that stand side by side disagree; nothing for one or three."""
+    view, shown = choice.view, choice.shown
+    if len(shown) != 2:
+        return
+    one, other = shown
+    title = view.t("heads.difference", one=one.name, other=other.name)
+    st.caption(title)
+    site = view.site.name
+    figure = heatmap.difference(
+        one.pattern,
+        other.pattern,
+        view.trace.query_tokens(site),
+        view.trace.key_tokens(site),
+        mask_before=one.mask,
+        mask_after=other.mask,
+        selected=view.row,
+        dark=view.dark,
+        words={**view.words("figures.heatmap"), "before": one.name, "after": other.name},
+        **controls.place_titles(view),
+    )
+    controls.chart(figure, "heads.difference", alt=title)

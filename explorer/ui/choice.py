@@ -1,0 +1,148 @@
+"""What stands open on the Heads page: the state's words for it, and the view's addresses."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.analysis.extras import Extra
+from explorer.analysis.heads import measure_maps
+from explorer.analysis.rerun import Kind, kind_of
+from explorer.components import HeadsSelection
+from explorer.edits import format_edits
+from explorer.ui import cache, session
+from explorer.ui.places import Place
+from explorer.ui.url import FREE
+from explorer.ui.view import View
+from models.hooks import AttentionSite
+
+NOTHING = "none"
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """One head or extra that stands large: its pattern and mask [query, key] and its name.
+
+    `site` and `head` are None for an extra.
+    """
+
+    name: str
+    pattern: NDArray[np.float32]
+    mask: NDArray[np.bool_]
+    site: AttentionSite | None = None
+    head: int | None = None
+    extra: Extra | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The heads of the view's kind, the extras behind them, and which of all are shown."""
+
+    view: View
+
+    @cached_property
+    def sites(self) -> tuple[AttentionSite, ...]:
+        """One per layer."""
+        return self.view.sites_of(self.view.kind)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of attention, as analysis names it."""
+        return kind_of(self.view.site)
+
+    @cached_property
+    def measures(self) -> dict[str, NDArray[np.float64]]:
+        """Maps of layers x heads by the measure's name."""
+        return {str(name): of for name, of in measure_maps(self.view.trace, self.kind).items()}
+
+    @cached_property
+    def extras(self) -> tuple[Extra, ...]:
+        """Means, rollout, flow."""
+        view = self.view
+        return cache.extras(
+            view.loaded.name,
+            view.text,
+            view.target,
+            format_edits(view.edits),
+            view.pads,
+            self.kind,
+        )
+
+    @property
+    def selection(self) -> HeadsSelection:
+        """What is shown, as the linked view takes it; what this model does not have is left out."""
+        state = self.view.state
+        opened: Place = state.instead or (self.view.layer, self.view.head)
+        pinned = (self.address(place) for place in state.pins)
+        return HeadsSelection(
+            self.address(opened) if opened != NOTHING else None,
+            tuple(address for address in pinned if address is not None),
+            None if state.row == FREE else self.view.row,
+            state.scale,
+            not state.own_range,
+            state.by_measure,
+        )
+
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """The pinned heads and extras, then the opened one."""
+        return tuple(self.at(address) for address in self.selection.shown)
+
+    @property
+    def current(self) -> Shown | None:
+        """The one that is read out: the opened one, else the one pinned last."""
+        selection = self.selection
+        if selection.opened is not None:
+            return self.at(selection.opened)
+        return self.at(selection.pinned[-1]) if selection.pinned else None
+
+    def at(self, address: tuple[int, int]) -> Shown:
+        """The head or extra at an address that exists."""
+        layer, head = address
+        if layer == len(self.sites):
+            extra = self.extras[head]
+            return Shown(self.extra_name(extra), extra.pattern, extra.mask, extra=extra)
+        site, trace = self.sites[layer], self.view.trace
+        return Shown(
+            f"L{layer + 1}·H{head + 1}",
+            trace.pattern(site.name)[head],
+            trace.mask(site.name)[head],
+            site,
+            head,
+        )
+
+    def extra_name(self, extra: Extra) -> str:
+        """An extra's short name, in the visitor's language."""
+        if extra.layer is not None:
+            return self.view.t("heads.mean", layer=extra.layer + 1)
+        return self.view.t("heads.rollout" if extra.name == "rollout" else "heads.flow")
+
+    def address(self, place: Place) -> tuple[int, int] | None:
+        """Where a place is in the view; None where this model and sentence do not have it."""
+        if isinstance(place, str):
+            names = [extra.name for extra in self.extras]
+            return (len(self.sites), names.index(place)) if place in names else None
+        layer, head = place
+        return place if layer < len(self.sites) and head < self.sites[layer].n_heads else None
+
+    def take(self, chosen: HeadsSelection) -> None:
+        """Put what was chosen in the view into the state."""
+        place = NOTHING if chosen.opened is None else self._place(chosen.opened)
+        opened = (
+            {"instead": place}
+            if isinstance(place, str)
+            else {"instead": "", "layer": place[0], "head": place[1]}
+        )
+        session.change(
+            **opened,
+            pins=tuple(self._place(address) for address in chosen.pinned),
+            row=FREE if chosen.query is None else chosen.query,
+            scale=chosen.scale,
+            own_range=not chosen.shared,
+            by_measure=chosen.by_measure,
+        )
+
+    def _place(self, address: tuple[int, int]) -> Place:
+        layer, head = address
+        return self.extras[head].name if layer == len(self.sites) else address

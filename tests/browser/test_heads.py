@@ -1,0 +1,110 @@
+"""The Heads page in real Chromium: pointing, locking, opening, pinning, and the link of it all."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.browser.conftest import PATIENCE, Visitor
+
+pytestmark = pytest.mark.browser
+
+SENTENCE = "I like dogs."
+
+
+@pytest.fixture
+def heads(visitor: Visitor) -> Visitor:
+    """Cross-attention of a short sentence, layer 1, head 1 open, no row locked."""
+    visitor.open(text=SENTENCE, layer="1", head="1", row="free")
+    at(visitor, "head0").wait_for()
+    panel(visitor, "L1·H1").wait_for()
+    return visitor
+
+
+def at(visitor: Visitor, place: str) -> Locator:
+    """A control of the view by its place: head5, pin5, query5-2 …"""
+    return visitor.page.locator(f"[data-at={place}]")
+
+
+def panel(visitor: Visitor, label: str) -> Locator:
+    """A head that stands large, once its exact cells have come."""
+    return visitor.page.locator(f'.hl .panel[aria-label="{label}"][aria-busy=false]')
+
+
+def painted(canvas: Locator) -> bool:
+    """Whether anything is drawn on a canvas."""
+    return bool(
+        canvas.evaluate(
+            """canvas => canvas.getContext("2d")
+              .getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"""
+        )
+    )
+
+
+def link_has(visitor: Visitor, *parts: str) -> None:
+    for part in parts:
+        visitor.page.wait_for_url(re.compile(re.escape(part)), timeout=PATIENCE)
+
+
+def test_pointing_at_a_token_reads_its_row_and_lights_every_head(heads: Visitor) -> None:
+    shown = panel(heads, "L1·H1").locator(".readout")
+    quiet = shown.inner_text()
+    at(heads, "query0-1").hover()
+    expect(shown).to_contain_text("%")
+    assert painted(heads.page.locator(".hl .veil"))
+    heads.page.mouse.move(0, 0)
+    expect(shown).to_have_text(quiet)
+    assert not painted(heads.page.locator(".hl .veil"))
+
+
+def test_a_locked_row_stays_goes_into_the_link_and_escape_frees_it(heads: Visitor) -> None:
+    shown = panel(heads, "L1·H1").locator(".readout")
+    at(heads, "query0-2").click()
+    link_has(heads, "row=2")
+    heads.page.mouse.move(0, 0)
+    expect(shown).to_contain_text("%")
+    expect(at(heads, "query0-2")).to_have_attribute("aria-pressed", "true")
+    heads.page.keyboard.press("Escape")
+    link_has(heads, "row=free")
+    expect(at(heads, "query0-2")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_second_click_closes_a_head_and_the_page_says_what_to_do(heads: Visitor) -> None:
+    at(heads, "head0").click()
+    link_has(heads, "instead=none")
+    expect(heads.page.locator(".hl .panel")).to_have_count(0)
+
+
+def test_heads_open_and_pin_by_keyboard_and_the_link_restores_them(heads: Visitor) -> None:
+    at(heads, "head0").focus()
+    heads.page.keyboard.press("ArrowRight")
+    heads.page.keyboard.press("p")
+    link_has(heads, "pins=1.2")
+    heads.page.keyboard.press("ArrowDown")
+    heads.page.keyboard.press("Enter")
+    link_has(heads, "layer=2", "head=2", "pins=1.2")
+    panel(heads, "L2·H2").wait_for()
+    heads.page.goto(heads.page.url)
+    panel(heads, "L1·H2").wait_for()
+    panel(heads, "L2·H2").wait_for()
+    expect(heads.page.locator(".hl .panel")).to_have_count(2)
+    heads.page.locator(".js-plotly-plot").first.wait_for()  # the difference of the two
+
+
+def test_scale_and_range_go_into_the_link_and_come_back(heads: Visitor) -> None:
+    at(heads, "scalelog").check(force=True)
+    link_has(heads, "scale=log")
+    at(heads, "sharedfalse").check(force=True)
+    link_has(heads, "own_range=1")
+    heads.page.goto(heads.page.url)
+    at(heads, "scalelog").wait_for()
+    assert at(heads, "scalelog").is_checked()
+    assert at(heads, "sharedfalse").is_checked()
+
+
+def test_an_extra_opens_like_a_head(heads: Visitor) -> None:
+    label = "Rollout"
+    heads.page.locator(".hl .head", has_text=label).click()
+    panel(heads, label).wait_for()
+    link_has(heads, "instead=rollout")
+    heads.shows(f"{label}: ")

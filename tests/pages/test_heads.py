@@ -1,0 +1,180 @@
+"""The Heads page: what its link opens, what it sends the picture, what it reads out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.components.payload import unpack
+from explorer.text import t
+from tests.pages.test_pages import everything, figure, reading
+
+Open = Callable[..., AppTest]
+
+
+def sent(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What the picture of all heads was sent: head and arrays."""
+    return unpack(at.get("bidi_component")[0].proto.bytes)
+
+
+def chosen(at: AppTest) -> dict[str, Any]:
+    return dict(sent(at)[0]["chosen"])
+
+
+def titles(at: AppTest) -> tuple[str, str]:
+    head, _ = sent(at)
+    return head["queries"]["title"], head["keys"]["title"]
+
+
+def test_all_heads_are_sent_and_the_opened_one_exactly(open_page: Open) -> None:
+    at = open_page("heads", site="decoder", layer="2", head="4")
+    head, arrays = sent(at)
+    assert head["labels"][:8] == [f"L{layer}·H{h}" for layer in (1, 2) for h in (1, 2, 3, 4)]
+    assert head["labels"][8:] == ["L1 mean", "L2 mean", "Rollout", "Flow"]
+    assert chosen(at)["opened"] == 7
+    assert chosen(at)["shown"] == [7]
+    assert arrays["exact"].shape[0] == 1
+    assert "layer 2, head 4" in reading(at, "looks")
+
+
+def test_blocked_cells_of_the_opened_head_say_which_mask_blocked_them(open_page: Open) -> None:
+    at = open_page("heads", site="decoder", layer="1", head="1")
+    assert chosen(at)["reasons"] == [t("blockers.causal", lang="en")]
+    blocked = sent(at)[1]["blocked"][0]
+    np.testing.assert_array_equal(blocked > 0, np.triu(np.ones_like(blocked), 1) > 0)
+
+
+def test_pins_scale_range_and_row_come_from_the_link(open_page: Open) -> None:
+    at = open_page(
+        "heads", layer="1", head="1", pins="2.3_mean-1", scale="log", own_range="1", row="2"
+    )
+    now = chosen(at)
+    n_heads = 8
+    assert (now["opened"], now["pinned"]) == (0, [6, n_heads])
+    assert (now["scale"], now["shared"], now["query"]) == ("log", False, 2)
+    assert at.query_params["pins"] == "2.3_mean-1"
+
+
+def test_a_free_row_lights_none_and_the_first_word_is_still_read(open_page: Open) -> None:
+    at = open_page("heads", row="free")
+    assert chosen(at)["query"] is None
+    assert "looks" in reading(at, "looks")
+    assert at.query_params["row"] == "free"
+
+
+def test_pins_that_this_model_does_not_have_are_left_out(open_page: Open) -> None:
+    at = open_page("heads", pins="9.9_mean-7_flow")  # cross-attention has no flow
+    assert not at.exception
+    assert chosen(at)["pinned"] == []
+
+
+@pytest.mark.parametrize("name", ["mean-2", "rollout", "flow"])
+@pytest.mark.parametrize("site", ["encoder", "decoder"])
+def test_extras_open_like_heads_and_are_read_by_their_name(
+    open_page: Open, site: str, name: str
+) -> None:
+    at = open_page("heads", site=site, instead=name, row="2")
+    label = {"mean-2": "L2 mean", "rollout": "Rollout", "flow": "Flow"}[name]
+    head, _ = sent(at)
+    assert head["labels"][chosen(at)["opened"]] == label
+    assert reading(at, "looks").startswith(f"{label}: ")
+    assert "heads.off" not in {toggle.key for toggle in at.toggle}
+
+
+def test_nothing_open_says_what_to_do(open_page: Open) -> None:
+    at = open_page("heads", instead="none")
+    assert chosen(at)["opened"] is None
+    assert t("heads.closed", lang="en") in everything(at)
+
+
+def test_two_heads_side_by_side_are_subtracted(open_page: Open) -> None:
+    at = open_page("heads", layer="1", head="1", pins="2.2")
+    words = t("heads.difference", lang="en", one="L2·H2", other="L1·H1")
+    assert words in everything(at)
+    trace = figure(at)["data"][0]
+    assert trace["zmin"] == -trace["zmax"]
+    alone = open_page("heads", layer="1", head="1")
+    assert words not in everything(alone)
+
+
+def test_a_measure_is_written_under_each_head_and_can_sort_them(open_page: Open) -> None:
+    at = open_page("heads", site="encoder")
+    assert sent(at)[0]["measure"] is None
+    at.selectbox(key="heads.measure").select("previous").run()
+    measure = sent(at)[0]["measure"]
+    assert measure["name"] == t("heads.measures.previous", lang="en")
+    assert all(text.endswith(" %") for text in measure["texts"])
+    assert at.query_params["measure"] == "previous"
+    sorted_too = open_page("heads", site="encoder", measure="previous", by_measure="1")
+    assert chosen(sorted_too)["by_measure"]
+
+
+def test_a_measure_that_a_kind_does_not_have_is_not_offered(open_page: Open) -> None:
+    at = open_page("heads", site="cross", measure="diagonal")
+    assert at.selectbox(key="heads.measure").value == ""
+    assert sent(at)[0]["measure"] is None
+
+
+def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page: Open) -> None:
+    at = open_page("heads", lang="en", layer="2", head="3")
+    before = sent(at)[1]["exact"]
+    at.segmented_control(key="sidebar.lang").set_value("zh").run()
+    assert t("heads.lead", lang="zh") in everything(at)
+    assert t("heads.lead", lang="en") not in everything(at)
+    np.testing.assert_array_equal(sent(at)[1]["exact"], before)
+    assert at.query_params["lang"] == "zh"
+    assert titles(at) == ("查询 · 目标语言", "键 · 源语言")
+
+
+def test_another_kind_of_attention_has_its_own_axes(open_page: Open) -> None:
+    at = open_page("heads", pins="2.1")
+    assert titles(at) == ("query · target", "key · source")
+    at.segmented_control(key="heads.kind").set_value("encoder").run()
+    assert titles(at) == ("query · source", "key · source")
+    assert at.query_params["site"] == "encoder"
+    assert "pins" not in at.query_params
+
+
+def test_another_query_is_read_out_with_its_numbers(open_page: Open) -> None:
+    first = reading(open_page("heads", site="encoder", layer="1", head="1", row="0"), "looks")
+    assert "“I”" in first
+    assert "%" in first
+    second = reading(open_page("heads", site="encoder", layer="1", head="1", row="2"), "looks")
+    assert "“you”" in second.split("looks")[0]
+
+
+def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Open) -> None:
+    at = open_page("heads", site="cross", layer="1", head="2")
+    at.toggle(key="heads.off").set_value(True).run()
+    assert not at.exception
+    assert "Cross, layer 1, head 2: off" in everything(at)
+    assert at.query_params["edits"] == "head-decoder.blocks.0.cross_attn-1"
+    said = t("edits.same", lang="en"), t("edits.changed", lang="en", words="")
+    assert any(words in everything(at) for words in said)
+    at.button(key="heads.reset").click().run()
+    assert "edits" not in at.query_params
+    assert not at.toggle(key="heads.off").value
+
+
+def test_a_head_that_is_off_shows_in_the_translation(open_page: Open) -> None:
+    """Some head of the small model matters: without it the sentence is another."""
+    changed = [
+        head
+        for head in range(1, 5)
+        if t("edits.changed", lang="en", words="")
+        in everything(open_page("heads", edits=f"head-decoder.blocks.1.cross_attn-{head - 1}"))
+    ]
+    assert changed
+
+
+def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
+    at = open_page("heads", layer="2", head="3", pins="1.1")
+    at.selectbox(key="sidebar.model").select("writer").run()
+    assert not at.exception
+    assert not at.warning
+    assert titles(at) == ("query · target", "key · target")
+    assert at.query_params["model"] == "writer"
+    assert "layer" not in at.query_params
+    assert "pins" not in at.query_params
