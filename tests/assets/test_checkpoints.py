@@ -38,10 +38,10 @@ def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
         load_checkpoint(folder, moment)
     checkpoint = load_checkpoint(folder)
     n_parameters = sum(p.numel() for p in checkpoint.model.parameters())
-    stated = re.search(r"([\d,]+) parameters", checkpoint.card)
+    stated = re.search(r"([\d,]+)\s+parameters", checkpoint.card)
     assert stated is not None
     assert int(stated[1].replace(",", "")) == n_parameters
-    stated = re.search(r"([\d.]+) MB", checkpoint.card)
+    stated = re.search(r"([\d.]+)\s+MB", checkpoint.card)
     assert stated is not None
     assert float(stated[1]) == round(size(folder) / MEGABYTE, 1)
     for heading in ("## Data", "## Training", "## Scores", "## Known weaknesses"):
