@@ -3,6 +3,7 @@
 Importing it also imports torch, so whoever starts the app early has the model code ready.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -11,11 +12,16 @@ import torch
 from explorer import generation, library
 from explorer import trace as tracing
 from explorer.analysis import extras as further
+from explorer.analysis.ablation import Ablation, ablate
+from explorer.analysis.causes import Causes
+from explorer.analysis.causes import causes as find_causes
 from explorer.analysis.certificate import Examination, examine_text
 from explorer.analysis.rerun import Kind
 from explorer.edits import parse_edits
 from explorer.library import LoadedModel
 from explorer.ui.url import parse_strategy
+
+MOST_ABLATIONS = 32
 
 
 def models() -> tuple[str, ...]:
@@ -62,6 +68,63 @@ def extras(
 ) -> tuple[further.Extra, ...]:
     """Means, rollout and flow of one kind of attention. Raises InputProblem."""
     return _extras(name, str(library.CHECKPOINTS), text, target, edits, pads, kind)
+
+
+@st.cache_resource(show_spinner=False)
+def _ablations() -> dict[tuple[object, ...], Ablation]:
+    return {}
+
+
+def ablation(
+    name: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Ablation:
+    """Every head of a run switched off, one at a time; `progress(done, total)` while it runs.
+
+    Kept by hand: a function that Streamlit caches must not draw on what stands outside of it.
+    Raises InputProblem; ValueError where no token was written.
+    """
+    kept, key = _ablations(), (str(library.CHECKPOINTS), name, text, target, edits, pads)
+    found = kept.get(key)
+    if found is None:
+        traced = trace(name, text, target, edits, pads)
+        found = ablate(open_model(name), traced, progress=progress)
+        while len(kept) >= MOST_ABLATIONS:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = found
+    return found
+
+
+def has_ablation(name: str, text: str, target: str | None, edits: str, pads: int) -> bool:
+    """Whether `ablation` would answer at once."""
+    return (str(library.CHECKPOINTS), name, text, target, edits, pads) in _ablations()
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _causes(
+    name: str,
+    folder: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    position: int,
+    _ablation: Ablation,
+) -> Causes:
+    traced = _trace(name, folder, text, target, edits, pads)
+    return find_causes(model(name, folder), traced, position, ablation=_ablation)
+
+
+def causes(
+    name: str, text: str, target: str | None, edits: str, pads: int, position: int, known: Ablation
+) -> Causes:
+    """Four measures of the token after a position, by the run's ablation. Raises InputProblem."""
+    folder = str(library.CHECKPOINTS)
+    return _causes(name, folder, text, target, edits, pads, position, known)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)

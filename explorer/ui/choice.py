@@ -10,10 +10,9 @@ from explorer.analysis.extras import Extra
 from explorer.analysis.heads import measure_maps
 from explorer.analysis.rerun import Kind, kind_of
 from explorer.components import HeadsSelection
-from explorer.edits import format_edits
 from explorer.ui import cache, session
 from explorer.ui.places import Place
-from explorer.ui.url import FREE
+from explorer.ui.url import FREE, MEASURES
 from explorer.ui.view import View
 from models.hooks import AttentionSite
 
@@ -56,18 +55,20 @@ class Choice:
         """Maps of layers x heads by the measure's name."""
         return {str(name): of for name, of in measure_maps(self.view.trace, self.kind).items()}
 
+    @property
+    def measure_names(self) -> tuple[str, ...]:
+        """What can be offered; "needed" is not computed until it is chosen."""
+        return tuple(name for name in MEASURES if name in self.measures or name == "needed")
+
+    @property
+    def measure(self) -> str | None:
+        """The measure that was chosen, None where there is none or this kind does not have it."""
+        return self.view.state.measure if self.view.state.measure in self.measure_names else None
+
     @cached_property
     def extras(self) -> tuple[Extra, ...]:
         """Means, rollout, flow."""
-        view = self.view
-        return cache.extras(
-            view.loaded.name,
-            view.text,
-            view.target,
-            format_edits(view.edits),
-            view.pads,
-            self.kind,
-        )
+        return cache.extras(*self.view.run, self.kind)
 
     @property
     def selection(self) -> HeadsSelection:

@@ -21,9 +21,9 @@ _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 CHART = {"displayModeBar": False, "scrollZoom": False}
 
 
-def chart(figure: Figure, key: str, alt: str) -> None:
+def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
     """A Plotly figure as wide as its place; `alt` says for screen readers what it shows."""
-    st.plotly_chart(figure, key=key, width="stretch", theme=None, config=CHART, alt=alt)
+    st.plotly_chart(figure, key=key, width="stretch", theme=None, config=CHART, alt=alt, **more)
 
 
 def clicked(key: str) -> Any:

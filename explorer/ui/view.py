@@ -68,6 +68,11 @@ class View:
         """How the Decoding page decodes."""
         return self.state.strategy
 
+    @property
+    def run(self) -> tuple[str, str, str | None, str, int]:
+        """What made the trace, as `ui.cache` asks for it: model, text, target, edits, pads."""
+        return self.loaded.name, self.text, self.target, format_edits(self.edits), self.pads
+
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of attention that this model has."""

@@ -5,6 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
+from explorer.text import t
 from tests.browser.conftest import PATIENCE, Visitor
 
 pytestmark = pytest.mark.browser
@@ -108,3 +109,19 @@ def test_an_extra_opens_like_a_head(heads: Visitor) -> None:
     panel(heads, label).wait_for()
     link_has(heads, "instead=rollout")
     heads.shows(f"{label}: ")
+
+
+def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(heads: Visitor) -> None:
+    plot = heads.page.locator(".js-plotly-plot").first
+    plot.wait_for()
+    plot.scroll_into_view_if_needed()
+    cells = plot.locator(".nsewdrag").first
+    off = "edits=head-encoder.blocks.0.attn-1"
+    for there in (True, False):
+        box = cells.bounding_box()
+        assert box is not None
+        # The second of eight heads in the uppermost row: encoder, layer 1.
+        cells.click(position={"x": box["width"] * 1.5 / 8, "y": 8})
+        heads.page.wait_for_url(lambda url, there=there: (off in url) == there, timeout=PATIENCE)
+        heads.settle()
+        expect(heads.text(t("edits.reset", lang="en"))).to_have_count(int(there))

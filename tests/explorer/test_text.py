@@ -7,13 +7,14 @@ from typing import get_args
 
 import pytest
 
+from explorer.analysis.causes import MEASURES as CAUSES
 from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.masks import BLOCKERS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
 from explorer.components import heads_view, mask_matrix, token_strip
 from explorer.edits import USUAL_MASKS
-from explorer.figures import bars, heatmap, static
+from explorer.figures import bars, head_map, heatmap, static
 from explorer.figures import positions as position_figures
 from explorer.figures.theme import DARK, LIGHT
 from explorer.pages import PAGES
@@ -48,6 +49,7 @@ MADE = {
     "heads.measures": {"none", *MEASURES},
     "figures.heatmap": set(heatmap.WORDS),
     "figures.bars": set(bars.WORDS),
+    "figures.head_map": set(head_map.WORDS),
     "figures.positions": set(position_figures.WORDS),
     "components.heads_view": set(heads_view.__globals__["WORDS"]),
     "components.mask_matrix": set(mask_matrix.__globals__["WORDS"]),
@@ -60,6 +62,8 @@ PIECES = {
     *(f"{page.name}.formula" for page in PAGES),
     *(f"edits.{part}" for part in USUAL_MASKS),
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
+    *(f"causes.{name}{part}" for name in CAUSES for part in ("", "_help")),
+    *(f"causes.agree_{strength}" for strength in ("strong", "weak", "none")),
     *(f"masks.{part}_help" for part in USUAL_MASKS),
     *(f"masks.{name}" for name in ("sides", "difference", "before", "after")),
     *(f"masks.{name}" for name in ("open_cell", "shut_cell")),

@@ -1,5 +1,6 @@
 """The Heads page: what its link opens, what it sends the picture, what it reads out."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.components.payload import unpack
+from explorer.pages.heads import matter
 from explorer.text import t
 from tests.pages.test_pages import everything, figure, reading
 
@@ -23,6 +25,10 @@ def chosen(at: AppTest) -> dict[str, Any]:
     return dict(sent(at)[0]["chosen"])
 
 
+def everything_and_titles(at: AppTest) -> str:
+    return everything(at) + "\n".join(str(each.value) for each in at.subheader)
+
+
 def titles(at: AppTest) -> tuple[str, str]:
     head, _ = sent(at)
     return head["queries"]["title"], head["keys"]["title"]
@@ -32,7 +38,7 @@ def test_all_heads_are_sent_and_the_opened_one_exactly(open_page: Open) -> None:
     at = open_page("heads", site="decoder", layer="2", head="4")
     head, arrays = sent(at)
     assert head["labels"][:8] == [f"L{layer}·H{h}" for layer in (1, 2) for h in (1, 2, 3, 4)]
-    assert head["labels"][8:] == ["L1 mean", "L2 mean", "Rollout", "Flow"]
+    assert head["labels"][8:] == ["L1 avg", "L2 avg", "Rollout", "Flow"]
     assert chosen(at)["opened"] == 7
     assert chosen(at)["shown"] == [7]
     assert arrays["exact"].shape[0] == 1
@@ -76,7 +82,7 @@ def test_extras_open_like_heads_and_are_read_by_their_name(
     open_page: Open, site: str, name: str
 ) -> None:
     at = open_page("heads", site=site, instead=name, row="2")
-    label = {"mean-2": "L2 mean", "rollout": "Rollout", "flow": "Flow"}[name]
+    label = {"mean-2": "L2 avg", "rollout": "Rollout", "flow": "Flow"}[name]
     head, _ = sent(at)
     assert head["labels"][chosen(at)["opened"]] == label
     assert reading(at, "looks").startswith(f"{label}: ")
@@ -156,6 +162,59 @@ def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Ope
     at.button(key="heads.reset").click().run()
     assert "edits" not in at.query_params
     assert not at.toggle(key="heads.off").value
+
+
+def test_four_numbers_of_the_head_and_what_their_order_says(open_page: Open) -> None:
+    at = open_page("heads", site="cross", layer="1", head="2", row="1")
+    words = everything(at)
+    for name in ("weight", "contribution", "gradient", "off"):
+        assert t(f"causes.{name}", lang="en") in words
+    ranks = re.findall(r"number (\d+) of 8", words)
+    assert len(ranks) == 4
+    assert all(1 <= int(rank) <= 8 for rank in ranks)
+    assert "ρ = " in words
+    other = open_page("heads", site="cross", layer="2", head="4", row="3")
+    assert re.findall(r"number (\d+) of 8", everything(other)) != ranks
+
+
+def test_the_encoder_asks_which_token_it_is_about(open_page: Open) -> None:
+    at = open_page("heads", site="encoder", layer="1", head="2")
+    first = reading(at, "What does layer 1, head 2")
+    at.selectbox(key="heads.token").select(2).run()
+    assert reading(at, "What does layer 1, head 2") != first
+    assert at.query_params["step"] == "3"
+
+
+def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page: Open) -> None:
+    at = open_page("heads", edits="head-decoder.blocks.0.cross_attn-1")
+    points = figure(at)["data"][-1]
+    assert points["text"].count("✕") == 1
+    # 3 encoder layers and 2 of the decoder, with 4 heads each; then cross-attention.
+    assert points["text"].index("✕") == (3 + 2) * 4 + 1
+    assert t("edits.reset", lang="en") in {button.label for button in at.button}
+    before = everything(at)
+    at.button(key="heads.open_needed").click().run()
+    needed = re.search(r"\*?(\w+)(?: self)?, layer (\d), head (\d) is needed most", before)
+    assert needed
+    assert (at.query_params["layer"], at.query_params["head"]) == needed.groups()[1:]
+
+
+def test_a_long_sentence_is_not_ablated_until_somebody_asks(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matter, "AT_ONCE", 3)
+    at = open_page("heads", text="We went to the park.")
+    assert t("matter.title", lang="en") not in everything_and_titles(at)
+    at.button(key="heads.ablate").click().run()
+    assert t("matter.title", lang="en") in everything_and_titles(at)
+    at.selectbox(key="heads.measure").select("needed").run()
+    assert sent(at)[0]["measure"]["name"] == t("heads.measures.needed", lang="en")
+    assert t("matter.title", lang="en") in everything_and_titles(at)
+
+
+def test_one_word_of_a_prompt_has_nothing_to_switch_off_for(open_page: Open) -> None:
+    at = open_page("heads", model="writer", text="I")
+    assert not at.exception
 
 
 def test_a_head_that_is_off_shows_in_the_translation(open_page: Open) -> None:

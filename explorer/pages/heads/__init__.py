@@ -2,12 +2,13 @@
 
 import streamlit as st
 
-from explorer.pages.heads.picture import picture, take_clicks
+from explorer.pages.heads.causes import four_numbers
+from explorer.pages.heads.matter import ablation_of, heads_that_matter
+from explorer.pages.heads.picture import linked_heads, take_clicks
 from explorer.pages.heads.reading import difference, read_row, switch_off
 from explorer.ui import controls, session
 from explorer.ui.choice import Choice
 from explorer.ui.current import latest
-from explorer.ui.url import MEASURES
 from explorer.ui.view import View
 from models.attention import attend
 
@@ -26,10 +27,14 @@ def _linked(view: View) -> None:
     controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
     _controls(choice)
-    picture(choice)
+    linked_heads(choice)
     controls.reading("heads", read_row(choice))
     switch_off(choice)
     difference(choice)
+    ablation = ablation_of(view)
+    if ablation is not None:
+        four_numbers(choice, ablation)
+        heads_that_matter(choice, ablation)
     controls.small_print(
         view,
         "heads",
@@ -49,8 +54,8 @@ def _controls(choice: Choice) -> None:
         with st.container(width=250):
             controls.pick(
                 view.t("heads.measure"),
-                ("", *(name for name in MEASURES if name in choice.measures)),
-                view.state.measure if view.state.measure in choice.measures else "",
+                ("", *choice.measure_names),
+                choice.measure or "",
                 "heads.measure",
                 lambda name: session.change(measure=name),
                 format_func=lambda name: view.t(f"heads.measures.{name or 'none'}"),

@@ -3,7 +3,10 @@
 import numpy as np
 
 from explorer.analysis.masks import blocked_by
+from explorer.analysis.rerun import written_tokens
+from explorer.analysis.standing import need_map
 from explorer.components import Measure, heads_view, sent_selection
+from explorer.pages.heads.matter import with_progress
 from explorer.ui import controls
 from explorer.ui.choice import Choice
 from explorer.ui.current import latest
@@ -24,7 +27,7 @@ def take_clicks(view: View) -> View:
     return latest(view)
 
 
-def picture(choice: Choice) -> None:
+def linked_heads(choice: Choice) -> None:
     """All heads, the shown ones large, as heatmap and as text."""
     view, trace = choice.view, choice.view.trace
     extras = choice.extras
@@ -49,8 +52,12 @@ def picture(choice: Choice) -> None:
 
 
 def _measure(choice: Choice) -> Measure | None:
-    name = choice.view.state.measure
-    if name not in choice.measures:
+    view, name = choice.view, choice.measure
+    if name is None:
         return None
-    title = choice.view.t(f"heads.measures.{name}")
+    title = view.t(f"heads.measures.{name}")
+    if name == "needed":
+        if not written_tokens(view.trace):
+            return None
+        return Measure(title, need_map(with_progress(view), choice.kind))
     return Measure(title, choice.measures[name], percent=name in SHARES)

@@ -1,0 +1,152 @@
+"""One number for every head of a model: layers down, heads across, the kinds below each other."""
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from explorer.figures.frame import (
+    BAR_ROOM,
+    Figure,
+    Floats,
+    Words,
+    axis,
+    check_shape,
+    choose_words,
+    colorbar,
+    layout,
+)
+from explorer.figures.theme import colorscale, escape, palette
+
+WORDS = {
+    "head": "head",
+    "layer": "layer",
+    "change": "change, nats",
+    "off": "switched off",
+}
+"""Every word this figure can show, in English; pass the same keys to translate them."""
+
+GAP = 0.6
+"""Rows of nothing between two kinds of attention."""
+
+
+def head_map(
+    maps: Sequence[Floats],
+    names: Sequence[str],
+    *,
+    off: Collection[tuple[int, int, int]] = (),
+    selected: tuple[int, int, int] | None = None,
+    dark: bool = False,
+    words: Words | None = None,
+) -> Figure:
+    """Changes [layer, head] around a neutral zero, one map for each of `names`, as one figure.
+
+    A head's address is (map, layer, head). Those that are `off` carry a cross, `selected` is
+    outlined. The second trace has one invisible point per head, in reading order, for clicks.
+    Raises ValueError naming the sizes when the maps disagree.
+    """
+    said = choose_words(WORDS, words)
+    if len(maps) != len(names):
+        raise ValueError(f"there are {len(maps)} maps, but {len(names)} names")
+    n_heads = maps[0].shape[1]
+    for name, each in zip(names, maps, strict=True):
+        check_shape(f"the map of {name}", each, (len(each), n_heads))
+    starts = np.cumsum([0.0, *(len(each) + GAP for each in maps)])
+    addresses = [
+        (at, layer, head)
+        for at, each in enumerate(maps)
+        for layer in range(len(each))
+        for head in range(n_heads)
+    ]
+    across = np.array([head for _, _, head in addresses], np.float32)
+    down = np.array([starts[at] + layer for at, layer, _ in addresses], np.float32)
+    values = np.concatenate([each.ravel() for each in maps])
+    limit = max(0.1, float(np.abs(values).max(initial=0.0)))
+    colours = palette(dark)
+    traces = [
+        {
+            "type": "heatmap",
+            "z": each.astype(np.float32),
+            "x0": 0,
+            "dx": 1,
+            "y0": float(start),
+            "dy": 1,
+            "zmin": -limit,
+            "zmax": limit,
+            "colorscale": colorscale(colours.diverging),
+            "xgap": 1,
+            "ygap": 1,
+            "hoverinfo": "skip",
+            "showscale": at == 0,
+            "colorbar": colorbar(
+                colours,
+                title=said["change"],
+                tickvals=[-limit, 0, limit],
+                ticktext=[f"−{limit:.2g}", "0", f"+{limit:.2g}"],
+            ),
+        }
+        for at, (start, each) in enumerate(zip(starts, maps, strict=False))
+    ]
+    is_off = [address in set(off) for address in addresses]
+    points = {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": across,
+        "y": down,
+        "text": np.where(is_off, "✕", ""),
+        "textfont": {"color": colours.ink, "size": 15},
+        "marker": {"size": 22, "symbol": "square", "opacity": 0},
+        "selected": {"marker": {"opacity": 0}},
+        "unselected": {"marker": {"opacity": 0}},
+        "customdata": np.array(
+            [
+                f"<b>{escape(names[at])}</b>, {escape(said['layer'])} {layer + 1}, "
+                f"{escape(said['head'])} {head + 1}<br>"
+                + (escape(said["off"]) if gone else _signed(value))
+                for (at, layer, head), gone, value in zip(addresses, is_off, values, strict=True)
+            ],
+            object,
+        ),
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+    rows = float(starts[-1])
+    frame = layout(colours, int(56 + BAR_ROOM + 28 * rows), clickmode="event+select")
+    frame["margin"]["b"] = BAR_ROOM
+    frame["xaxis"] = axis(
+        colours,
+        said["head"],
+        side="top",
+        range=[-0.5, n_heads - 0.5],
+        tickvals=list(range(n_heads)),
+        ticktext=[str(head + 1) for head in range(n_heads)],
+        fixedrange=True,
+    )
+    frame["yaxis"] = axis(
+        colours,
+        range=[rows - GAP - 0.5, -0.5],
+        tickvals=[
+            float(starts[at]) + layer for at, e in enumerate(maps) for layer in range(len(e))
+        ],
+        ticktext=[
+            f"{escape(name)} · {layer + 1}" if layer == 0 else str(layer + 1)
+            for name, each in zip(names, maps, strict=True)
+            for layer in range(len(each))
+        ],
+        fixedrange=True,
+    )
+    if selected is not None:
+        at, layer, head = selected
+        frame["shapes"] = [
+            {
+                "type": "rect",
+                "x0": head - 0.5,
+                "x1": head + 0.5,
+                "y0": float(starts[at]) + layer - 0.5,
+                "y1": float(starts[at]) + layer + 0.5,
+                "line": {"color": colours.accent, "width": 2},
+            }
+        ]
+    return {"data": [*traces, points], "layout": frame}
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")

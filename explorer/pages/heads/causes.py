@@ -1,0 +1,95 @@
+"""A weight is not a cause: four numbers for one head and one output token, and what they say."""
+
+import math
+
+import streamlit as st
+
+from explorer.analysis.ablation import Ablation
+from explorer.analysis.causes import MEASURES, Causes, Measure
+from explorer.analysis.standing import Standing, standing
+from explorer.ui import cache, controls, session
+from explorer.ui.choice import Choice
+from explorer.ui.view import View
+
+STRONG, WEAK = 0.6, 0.3
+"""Rank correlations from which two orders are called alike, and from which a hint."""
+
+
+def four_numbers(choice: Choice, ablation: Ablation) -> None:
+    """The four numbers of the head that is read out, for the token written at the row."""
+    view, shown = choice.view, choice.current
+    st.subheader(view.t("causes.title"), anchor=False)
+    if shown is None or shown.site is None or shown.head is None:
+        st.caption(view.t("causes.no_head"))
+        return
+    position = view.row if shown.site.query_stream == "tgt" else _pick_token(view)
+    if position >= int(view.trace.tgt_valid.sum()):
+        st.caption(view.t("causes.pad"))
+        return
+    found = cache.causes(*view.run, position, ablation)
+    place = standing(found, shown.site.name, shown.head)
+    st.markdown(
+        view.t(
+            "causes.lead",
+            layer=shown.site.layer + 1,
+            head=shown.head + 1,
+            token=controls.quoted(view, found.str_token),
+        )
+    )
+    _row(view, place, _heaviest(view, found, place, shown.site.key_stream))
+    with st.container(key="reading-causes"):
+        st.markdown(_verdict(view, place))
+    others = {name: _rho(place.agreement[name]) for name in ("contribution", "gradient")}
+    st.caption(view.t("causes.agree_others", **others))
+
+
+def _pick_token(view: View) -> int:
+    """The encoder has no row of the output, so its token is chosen here."""
+    n_real = int(view.trace.tgt_valid.sum())
+    written = view.trace.tgt_str_tokens[1:n_real]
+    tokens = (*written, view.trace.predicted_str_tokens[n_real - 1])
+    now = min(view.step, n_real - 1)
+    with st.container(width=240):
+        controls.pick(
+            view.t("causes.token"),
+            range(len(tokens)),
+            now,
+            "heads.token",
+            lambda step: session.change(step=step),
+            format_func=lambda step: f"{step + 1}  {tokens[step]}",
+        )
+    return now
+
+
+def _heaviest(view: View, found: Causes, place: Standing, stream: str) -> str:
+    tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
+    return controls.quoted_at(view, tokens, place.key)
+
+
+def _row(view: View, place: Standing, key: str) -> None:
+    for column, name in zip(st.columns(len(MEASURES)), MEASURES, strict=True):
+        with column, st.container(key=f"cause-{name}", gap=None):
+            st.caption(view.t(f"causes.{name}"), help=view.t(f"causes.{name}_help"))
+            st.markdown(f"**{_value(name, place.values[name])}**")
+            rank = view.t("causes.rank", rank=place.ranks[name], count=place.n_heads)
+            st.caption(f"{view.t('causes.at', key=key)} · {rank}" if name == "weight" else rank)
+
+
+def _value(name: Measure, value: float) -> str:
+    if name == "weight":
+        return controls.percent(value)
+    if name == "contribution":
+        return f"{value:.2f}"
+    return f"{value:+.2f}".replace("-", "−") + " nats"
+
+
+def _verdict(view: View, place: Standing) -> str:
+    rho = place.agreement["weight"]
+    if math.isnan(rho):
+        return view.t("causes.agree_unknown")
+    strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
+    return view.t(f"causes.agree_{strength}", rho=_rho(rho), count=place.n_heads)
+
+
+def _rho(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")

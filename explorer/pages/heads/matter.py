@@ -1,0 +1,129 @@
+"""Which heads matter: every head switched off once, as a map; a click switches one off for real."""
+
+from functools import partial
+
+import streamlit as st
+
+from explorer.analysis.ablation import Ablation
+from explorer.analysis.rerun import KINDS, kind_of, written_tokens
+from explorer.analysis.standing import LITTLE, need
+from explorer.edits import HeadOff
+from explorer.figures.head_map import head_map
+from explorer.ui import cache, controls, session
+from explorer.ui.choice import Choice
+from explorer.ui.view import View
+
+AT_ONCE = 40
+"""Tokens, source and target together, up to which nobody waits long enough to be asked first."""
+
+Address = tuple[int, int, int]
+
+
+def ablation_of(view: View) -> Ablation | None:
+    """Every head off, one at a time: known, quick, or wanted; None until somebody asks for it."""
+    if not written_tokens(view.trace):
+        st.caption(view.t("matter.nothing"))
+        return None
+    n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)
+    if n_tokens > AT_ONCE and not cache.has_ablation(*view.run):
+        st.markdown(view.t("matter.ask", count=n_tokens))
+        if not st.button(view.t("matter.run"), key="heads.ablate"):
+            return None
+    return with_progress(view)
+
+
+def with_progress(view: View) -> Ablation:
+    """The ablation of the view's run, with a bar while it is computed."""
+    place = st.empty()
+
+    def show(done: int, total: int) -> None:
+        place.progress(done / total, view.t("matter.working", done=done, total=total))
+
+    try:
+        return cache.ablation(*view.run, progress=show)
+    finally:
+        place.empty()
+
+
+def heads_that_matter(choice: Choice, ablation: Ablation) -> None:
+    """The map of all heads with what it says."""
+    view = choice.view
+    st.subheader(view.t("matter.title"), anchor=False)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        _map(choice, ablation)
+    found = need(ablation)
+    site = view.trace.site(found.site)
+    with right:
+        st.markdown(view.t("matter.lead"))
+        with st.container(key="reading-matter"):
+            st.markdown(
+                view.t(
+                    "matter.reading",
+                    kind=view.t(f"kinds.{kind_of(site)}"),
+                    layer=site.layer + 1,
+                    head=found.head + 1,
+                    loss=f"{found.loss:.2f}",
+                    little=found.little,
+                    count=found.n_heads,
+                    limit=LITTLE,
+                )
+            )
+        st.button(
+            view.t("matter.open"),
+            key="heads.open_needed",
+            on_click=_open,
+            args=(kind_of(site), site.layer, found.head),
+        )
+
+
+def _open(kind: str, layer: int, head: int) -> None:
+    session.change(site=kind, layer=layer, head=head, row=None, instead="", pins=())
+
+
+def _map(choice: Choice, ablation: Ablation) -> None:
+    view = choice.view
+    kinds = [kind for kind in KINDS if kind in ablation.delta_logprob]
+    addresses = {
+        (at, site.layer, head): HeadOff(site.name, head)
+        for at, kind in enumerate(kinds)
+        for site in view.sites_of(kind)
+        for head in range(site.n_heads)
+    }
+    shown = choice.current
+    figure = head_map(
+        [ablation.delta_logprob[kind] for kind in kinds],
+        [view.t(f"kinds.{kind}") for kind in kinds],
+        off=[address for address, edit in addresses.items() if edit in view.edits],
+        selected=next(
+            (
+                address
+                for address, edit in addresses.items()
+                if shown and shown.site and edit == HeadOff(shown.site.name, shown.head or 0)
+            ),
+            None,
+        ),
+        dark=view.dark,
+        words=view.words("figures.head_map"),
+    )
+    # A new key for each change: the chart forgets its click, so that the same head can be clicked.
+    turn = st.session_state.setdefault("heads.map.turn", 0)
+    key = f"heads.map.{turn}"
+    controls.chart(
+        figure,
+        key,
+        alt=view.t("matter.title"),
+        on_select=partial(_switch, key, view, tuple(addresses.values())),
+        selection_mode="points",
+    )
+
+
+def _switch(key: str, view: View, heads: tuple[HeadOff, ...]) -> None:
+    """Switch the clicked head off, or on again."""
+    points = st.session_state[key].selection.points
+    if not points:
+        return
+    edit = heads[points[0]["point_index"]]
+    st.session_state["heads.map.turn"] += 1
+    without = tuple(each for each in view.edits if each != edit)
+    session.change(edits=without if edit in view.edits else (*view.edits, edit))
