@@ -2,6 +2,7 @@
 
 import ast
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -447,7 +448,9 @@ def test_without_a_fault_the_symptom_is_the_model_itself(
 ) -> None:
     loaded: LoadedModel = request.getfixturevalue(kind)
     traced = trace(loaded, "The cat sat.", None if kind == "translator" else "")
-    found = symptom(loaded, traced, BY_ID["first_item"])  # a batch of one is spared
+    alone = replace(BY_ID["first_item"], batched=False)  # a batch of one is spared
+    found = symptom(loaded, traced, alone)
+    assert not found.changed
     np.testing.assert_allclose(found.logprobs_before, found.logprobs_after, atol=1e-5)
     assert found.output_before == found.output_after
     assert found.output_before
@@ -455,6 +458,52 @@ def test_without_a_fault_the_symptom_is_the_model_itself(
         assert traced.output.startswith(found.output_before[:10])
     again = trace(loaded, "The cat sat.", None if kind == "translator" else "")
     np.testing.assert_array_equal(again.logits, traced.logits)  # nothing stays in the model
+
+
+def test_a_fault_that_spares_the_first_sentence_shows_at_the_second(
+    translator: LoadedModel,
+) -> None:
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
+    found = symptom(translator, traced, BY_ID["first_item"])
+    assert found.changed
+    future = np.triu(found.patterns_after["decoder.blocks.0.attn"], 1)
+    assert future.sum() > 0.1
+    usual = symptom(translator, traced, BY_ID["no_mask"])
+    np.testing.assert_allclose(found.logprobs_before, usual.logprobs_before, atol=1e-5)
+
+
+def test_a_symptom_names_its_tokens_and_words(translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
+    found = symptom(translator, traced, BY_ID["inverted_causal"])
+    assert found.tokens == (*traced.tgt_str_tokens[1:], "</s>")
+    assert len(found.tokens) == len(found.logprobs_after)
+    kept = [token for token, status in found.words if status != "gone"]
+    assert "".join(kept).replace("·", "") == found.output_after.replace(" ", "")
+
+
+def test_a_picture_shows_the_head_that_differs_most() -> None:
+    shown = BY_ID["first_head"].demonstrate(None)
+    picture = shown.picture
+    assert picture is not None
+    assert picture.head != 0  # the only head that is right
+    assert picture.hidden is not None
+    np.testing.assert_array_equal(picture.hidden, np.triu(np.ones((5, 5), dtype=bool), 1))
+    lost = BY_ID["empty_row_nan"].demonstrate(None).picture
+    assert lost is not None
+    assert np.isnan(lost.wrong[0]).all()
+    assert BY_ID["norm_backward"].demonstrate(None).picture is None
+
+
+def test_own_patterns_name_their_site(translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat sat.", "猫坐在垫子上。", pads=2)
+    for pitfall in PITFALLS:
+        shown = pitfall.demonstrate(traced)
+        if shown.site:
+            assert shown.wrong is not None
+            mask = traced.mask(shown.site)
+            assert shown.wrong.shape[-1] == mask.shape[-1]
+    assert BY_ID["inverted_padding"].demonstrate(traced).site == "encoder.blocks.0.attn"
+    assert BY_ID["inverted_padding"].demonstrate(None).site == ""
 
 
 def test_what_cannot_be_planted_is_refused(translator: LoadedModel, writer: LoadedModel) -> None:

@@ -1,10 +1,10 @@
 """Wrong code on purpose: the faults that everybody makes once, each beside the right lines.
 
-Only the clinic page and the tests import this package. Its functions are never part of a model's
-run unless a visitor plants them there.
+Only the clinic's page, its cache and the tests import this package. Its functions are never part
+of a model's run unless a visitor plants them there.
 """
 
-from explorer.analysis.pitfalls.card import Demonstration, Figure, Pitfall
+from explorer.analysis.pitfalls.card import Demonstration, Figure, Picture, Pitfall
 from explorer.analysis.pitfalls.fills import FILL_PITFALLS
 from explorer.analysis.pitfalls.model import MODEL
 from explorer.analysis.pitfalls.padding import PADDING
@@ -13,7 +13,7 @@ from explorer.analysis.pitfalls.shapes import SHAPES
 from explorer.analysis.pitfalls.symptom import Symptom, symptom
 from explorer.analysis.pitfalls.training import TRAINING
 
-__all__ = ["PITFALLS", "Demonstration", "Figure", "Pitfall", "Symptom", "symptom"]
+__all__ = ["PITFALLS", "Demonstration", "Figure", "Picture", "Pitfall", "Symptom", "symptom"]
 
 PITFALLS: tuple[Pitfall, ...] = (
     *SENSES,

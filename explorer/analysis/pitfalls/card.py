@@ -2,20 +2,19 @@
 
 import inspect
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from explorer.analysis.probe import Rows, Subject
 from explorer.trace import Trace
 from models.hooks import AttentionSite, Edits
 from models.masks import causal_mask, padding_mask
-from models.positions import Positions
 
 Group = Literal["masks", "shapes", "fills", "padding", "model", "training"]
 """In the order of the page; words at `clinic.groups.*`."""
@@ -43,17 +42,45 @@ class Figure:
 
 
 @dataclass(frozen=True, eq=False)
+class Picture:
+    """What stands side by side: two matrices [row, column] of equal shape.
+
+    Of a pattern it is the `head` in which the two differ most, and `hidden` are the cells that
+    must not be seen; both None for anything else.
+    """
+
+    wrong: np.ndarray
+    right: np.ndarray
+    head: int | None = None
+    hidden: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Demonstration:
     """What a pitfall does. `own`: measured on the reader's sentence, else on a small fixed case.
 
     `wrong` and `right` are what stands best beside each other in a picture, of equal shape where
-    both exist: a pattern [head, query, key], or a table [row, column].
+    both exist: a pattern [head, query, key], or a table [row, column], Bool where it says what is
+    seen. `site` is the attention site of a reader's own pattern.
     """
 
     figures: tuple[Figure, ...]
     wrong: np.ndarray | None = field(default=None, repr=False)
     right: np.ndarray | None = field(default=None, repr=False)
     own: bool = False
+    site: str = ""
+
+    @property
+    def picture(self) -> Picture | None:
+        """The two matrices to be drawn; None where numbers alone say it."""
+        if self.wrong is None or self.right is None:
+            return None
+        if self.right.ndim == 2:
+            return Picture(self.wrong, self.right)
+        apart = np.nan_to_num(np.abs(self.wrong - self.right), nan=2.0).sum((1, 2))
+        head = int(apart.argmax())
+        right = self.right[head]
+        return Picture(self.wrong[head], right, head, hidden=right == 0)
 
     def figure(self, name: str, of: str = "") -> Figure:
         """The figure with this name. Raises KeyError."""
@@ -69,7 +96,7 @@ class Pitfall:
 
     `demonstrate(traced)` measures it on a Trace, or with None on a fixed case. `plant` puts it
     into a model's own run; None where it does not live in a forward pass. `cached`: it shows only
-    in decoding with a cache.
+    in decoding with a cache. `batched`: it spares the first sentence of a batch.
     """
 
     id: str
@@ -79,6 +106,7 @@ class Pitfall:
     demonstrate: Callable[[Trace | None], Demonstration]
     plant: Plant | None = None
     cached: bool = False
+    batched: bool = False
 
     @property
     def title_key(self) -> str:
@@ -161,6 +189,11 @@ def own_case(
     return None
 
 
+def own_site(traced: Trace | None, where: Callable[[AttentionSite], bool]) -> str:
+    """The name of the site that `own_case` takes; "" if there is none."""
+    return next((site.name for site in traced.sites if where(site)), "") if traced else ""
+
+
 def hidden_mass(pattern: Tensor, keep: Tensor) -> float:
     """The most weight that any row puts on keys that it must not see."""
     return float((pattern * ~keep).sum(-1).max())
@@ -196,89 +229,7 @@ def compared(
             wrong=bad[0].numpy(),
             right=good[0].numpy(),
             own=own is not None,
+            site=own_site(traced, where),
         )
 
     return demonstrate
-
-
-# Planting.
-
-
-def plant_pattern(wrong: Pattern, where: Callable[[AttentionSite], bool] = everywhere) -> Plant:
-    """Let `wrong` compute the pattern from the scores and mask that the model itself made."""
-
-    def plant(model: Subject, rows: Rows) -> Edits:
-        functions: dict[str, Callable[[Tensor], Tensor]] = {}
-        for site in filter(where, model.attention_sites()):
-            functions |= _pattern_functions(site, wrong)
-        return Edits(functions)
-
-    return plant
-
-
-def _pattern_functions(
-    site: AttentionSite, wrong: Pattern
-) -> dict[str, Callable[[Tensor], Tensor]]:
-    seen: dict[str, Tensor] = {}  # of the pass under way: scores and mask come before the pattern
-
-    def kept(name: str) -> Callable[[Tensor], Tensor]:
-        def keep(tensor: Tensor) -> Tensor:
-            seen[name] = tensor
-            return tensor
-
-        return keep
-
-    def pattern(tensor: Tensor) -> Tensor:
-        return wrong(seen["scores"], seen["mask"]).to(tensor.dtype)
-
-    return {
-        site.hook("scores"): kept("scores"),
-        site.hook("mask"): kept("mask"),
-        site.hook("pattern"): pattern,
-    }
-
-
-def plant_mask(keep: Callable[[AttentionSite, Rows, Sequence[int]], Tensor]) -> Plant:
-    """Let `keep(site, rows, shape)` make every site's mask, broadcastable to `shape`."""
-
-    def plant(model: Subject, rows: Rows) -> Edits:
-        def masked(site: AttentionSite) -> Callable[[Tensor], Tensor]:
-            return lambda mask: keep(site, rows, mask.shape).expand(mask.shape)
-
-        return Edits({site.hook("mask"): masked(site) for site in model.attention_sites()})
-
-    return plant
-
-
-def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
-    """Let `wrong` choose which positions are added to the embeddings.
-
-    It gets the `valid` of a stream, Bool [batch, pos], and gives the positions [1 or batch, pos].
-    Nothing happens in a model that adds nothing for its positions (rotary, none).
-    """
-
-    def plant(model: Subject, rows: Rows) -> Edits:
-        def chosen(positions: Positions, valid: Tensor) -> Callable[[Tensor], Tensor]:
-            done = 0  # positions that earlier cached steps have read
-
-            def looked_up(added: Tensor) -> Tensor:
-                nonlocal done
-                first, done = done, done + added.shape[1]
-                table = positions.added(wrong(valid)[:, first:done])
-                return added if table is None else table.to(added.dtype).expand(added.shape)
-
-            return looked_up
-
-        stacks = {"encoder.": rows.src_valid, "decoder.": rows.tgt_valid}
-        if rows.src is None:
-            stacks = {"": rows.tgt_valid}
-        modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
-        return Edits(
-            {
-                f"{path}hook_pos_embed": chosen(modules[f"{path}positions"], valid)
-                for path, valid in stacks.items()
-                if valid is not None and f"{path}positions" in modules
-            }
-        )
-
-    return plant

@@ -15,8 +15,8 @@ from explorer.analysis.pitfalls.card import (
     fixed_scores,
     hidden_mass,
     own_case,
-    plant_pattern,
 )
+from explorer.analysis.pitfalls.planting import plant_pattern
 from explorer.analysis.pitfalls.senses import masked_softmax
 from explorer.trace import Trace
 

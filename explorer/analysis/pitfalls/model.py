@@ -15,8 +15,9 @@ from explorer.analysis.pitfalls.card import (
     decoder_self,
     fixed_scores,
     own_case,
-    plant_positions,
+    own_site,
 )
+from explorer.analysis.pitfalls.planting import plant_positions
 from explorer.analysis.pitfalls.senses import masked_softmax
 from explorer.analysis.probe import Rows, Subject
 from explorer.analysis.reading import entropy
@@ -107,6 +108,7 @@ def _scale(traced: Trace | None = None) -> Demonstration:
         wrong=bad_pattern[0].numpy(),
         right=good_pattern[0].numpy(),
         own=own is not None,
+        site=own_site(traced, decoder_self),
     )
 
 

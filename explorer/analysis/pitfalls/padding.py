@@ -11,10 +11,9 @@ from explorer.analysis.pitfalls.card import (
     Pitfall,
     decoder_self,
     fixed_scores,
-    plant_mask,
-    plant_pattern,
-    plant_positions,
+    own_site,
 )
+from explorer.analysis.pitfalls.planting import plant_mask, plant_pattern, plant_positions
 from explorer.analysis.pitfalls.senses import masked_softmax
 from explorer.analysis.probe import Rows
 from explorer.trace import Trace
@@ -83,6 +82,7 @@ def _is_causal(traced: Trace | None = None) -> Demonstration:
         wrong=bad[0].numpy(),
         right=good[0].numpy(),
         own=site is not None,
+        site=own_site(traced, decoder_self),
     )
 
 
@@ -101,8 +101,8 @@ def _confused(traced: Trace | None = None) -> Demonstration:
             Figure("pads_seen", float((bad & pads).sum()), float((good & pads).sum())),
             Figure("ends_hidden", float((~bad & ends).sum()), float((~good & ends).sum())),
         ),
-        wrong=bad.double().numpy(),
-        right=good.double().numpy(),
+        wrong=bad.numpy(),
+        right=good.numpy(),
         own=traced is not None and bool(traced.src_tokens),
     )
 

@@ -17,8 +17,8 @@ from explorer.analysis.pitfalls.card import (
     decoder_self,
     padded_keep,
     padding_only,
-    plant_pattern,
 )
+from explorer.analysis.pitfalls.planting import plant_pattern
 from explorer.trace import Trace
 
 

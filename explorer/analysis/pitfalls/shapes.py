@@ -16,8 +16,9 @@ from explorer.analysis.pitfalls.card import (
     fixed_scores,
     hidden_mass,
     own_case,
-    plant_pattern,
+    own_site,
 )
+from explorer.analysis.pitfalls.planting import plant_pattern
 from explorer.analysis.pitfalls.senses import masked_softmax
 from explorer.analysis.probe import Rows, Subject
 from explorer.trace import Trace
@@ -107,9 +108,10 @@ def _extra_axis(traced: Trace | None = None) -> Demonstration:
             Figure("largest_change", float((bad - good).abs().max()), 0.0),
             Figure("future_cells", float(bad_reach.triu(1).sum()), float(good_reach.triu(1).sum())),
         ),
-        wrong=bad_reach.double().numpy(),
-        right=good_reach.double().numpy(),
+        wrong=bad_reach.numpy(),
+        right=good_reach.numpy(),
         own=site is not None,
+        site=own_site(traced, decoder_self),
     )
 
 
@@ -138,6 +140,7 @@ def _two_items(traced: Trace | None = None) -> Demonstration:
         wrong=bad[1].numpy(),
         right=good[1].numpy(),
         own=own is not None,
+        site=own_site(traced, decoder_self),
     )
 
 
@@ -202,6 +205,7 @@ SHAPES = (
         right=masked_softmax,
         demonstrate=_two_items,
         plant=plant_pattern(first_item_only),
+        batched=True,
     ),
     Pitfall(
         id="first_head",

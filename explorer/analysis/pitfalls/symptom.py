@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from explorer.analysis.compare import Status, token_diff
 from explorer.analysis.pitfalls.card import Pitfall, Plant
 from explorer.analysis.probe import Rows
 from explorer.analysis.rerun import (
@@ -29,16 +30,26 @@ MAX_NEW_TOKENS = 40
 class Symptom:
     """What a fault does to one run. `before` and `after` stand for the model without and with it.
 
-    `logprobs` are of the written tokens under teacher forcing, natural log; `output` is what the
-    model then writes by itself (greedy). `patterns_after[site]` is [head, query, key].
+    `logprobs` are of the written tokens under teacher forcing, natural log; `tokens` are those
+    that were written. `output` is what the model then writes by itself (greedy), and `words` both
+    outputs as one row, as `token_diff` has it. `patterns_after[site]` is [head, query, key].
     NaN stays NaN: a fault may destroy every number, and then `output_after` is "".
     """
+
+    tokens: tuple[str, ...]
 
     logprobs_before: Float[np.ndarray, " written"]
     logprobs_after: Float[np.ndarray, " written"]
     output_before: str
     output_after: str
+    words: tuple[tuple[str, Status], ...]
     patterns_after: dict[str, np.ndarray] = field(repr=False)
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything moved that a reader could see."""
+        moved = np.abs(self.logprobs_after - self.logprobs_before).max(initial=0.0)
+        return self.output_before != self.output_after or not moved < 1e-4
 
     @property
     def loss_before(self) -> float:
@@ -61,22 +72,29 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
         raise ValueError(f"{pitfall.id} does not live in a forward pass")
     written = written_tokens(traced)
     logprobs: list[np.ndarray] = []
+    outputs: list[list[int]] = []
     patterns: dict[str, np.ndarray] = {}
     for plant in (None, pitfall.plant):
-        logits, patterns = _forced(loaded, traced, plant)
+        logits, patterns = _forced(loaded, traced, plant, pitfall)
         logprobs.append(token_logprobs(logits, written))
+        outputs.append(_output(loaded, traced, plant, pitfall))
+    shown = [loaded.tokenizer.str_tokens(output) for output in outputs]
     return Symptom(
+        tokens=tuple(loaded.tokenizer.str_tokens(written)),
         logprobs_before=logprobs[0],
         logprobs_after=logprobs[1],
-        output_before=_output(loaded, traced, None, pitfall.cached),
-        output_after=_output(loaded, traced, pitfall.plant, pitfall.cached),
+        output_before=loaded.tokenizer.decode(outputs[0]),
+        output_after=loaded.tokenizer.decode(outputs[1]),
+        words=token_diff(*shown),
         patterns_after=patterns,
     )
 
 
-def _rows(traced: Trace) -> Rows:
+def _rows(traced: Trace, pitfall: Pitfall) -> Rows:
+    """The Trace's sentence; twice where a fault spares the first one, and the last is looked at."""
     src, src_valid, tgt, tgt_valid = rows_of(traced)
-    return Rows(tgt, tgt_valid, src, src_valid) if traced.src_tokens else Rows(tgt, tgt_valid)
+    rows = Rows(tgt, tgt_valid, src, src_valid) if traced.src_tokens else Rows(tgt, tgt_valid)
+    return rows.times(2) if pitfall.batched else rows
 
 
 def _edits(loaded: LoadedModel, plant: Plant | None, rows: Rows) -> Edits:
@@ -84,16 +102,16 @@ def _edits(loaded: LoadedModel, plant: Plant | None, rows: Rows) -> Edits:
 
 
 def _forced(
-    loaded: LoadedModel, traced: Trace, plant: Plant | None
+    loaded: LoadedModel, traced: Trace, plant: Plant | None, pitfall: Pitfall
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Logits [tgt, vocab] and patterns of one teacher-forced pass over the Trace's rows."""
-    rows = _rows(traced)
+    rows = _rows(traced, pitfall)
     hooks = {site.hook("pattern"): site.name for site in loaded.sites}
     record = Record(hooks.__contains__, _edits(loaded, plant, rows))
     with torch.inference_mode(), visiting(record):
         logits = _logits(loaded, rows, None, None)
-    patterns = {site: record.activations[hook][0].numpy() for hook, site in hooks.items()}
-    return logits[0].numpy(), patterns
+    patterns = {site: record.activations[hook][-1].numpy() for hook, site in hooks.items()}
+    return logits[-1].numpy(), patterns
 
 
 def _logits(
@@ -108,20 +126,20 @@ def _logits(
     return loaded.model.decode(new, memory, rows.src_valid, rows.tgt_valid, cache)
 
 
-def _output(loaded: LoadedModel, traced: Trace, plant: Plant | None, cached: bool) -> str:
+def _output(loaded: LoadedModel, traced: Trace, plant: Plant | None, pitfall: Pitfall) -> list[int]:
     """What the model writes by itself, greedily; a new visitor each step, as rows grow."""
-    config, rows = loaded.config, _rows(traced)
+    config, rows = loaded.config, _rows(traced, pitfall)
     is_translator = isinstance(loaded.model, EncoderDecoder)
     row = [config.bos_id] if is_translator else list(traced.tgt_tokens)
     row = [token for token in row if token != config.pad_id]
-    n_given, cache = len(row), KVCache(config.n_layers) if cached else None
+    n_given, cache = len(row), KVCache(config.n_layers) if pitfall.cached else None
     while len(row) < min(limit(loaded), n_given + MAX_NEW_TOKENS):
-        tgt = torch.tensor([row])
+        tgt = torch.tensor([row] * len(rows))
         valid = torch.ones_like(tgt, dtype=torch.bool)
         rows = Rows(tgt, valid, rows.src, rows.src_valid)
         with torch.inference_mode(), visiting(_edits(loaded, plant, rows)):
-            last = _logits(loaded, rows, None, cache)[0, -1]
+            last = _logits(loaded, rows, None, cache)[-1, -1]
         if last.isnan().any() or int(last.argmax()) == config.eos_id:
             break
         row.append(int(last.argmax()))
-    return loaded.tokenizer.decode(row[n_given:])
+    return row[n_given:]
