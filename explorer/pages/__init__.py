@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from explorer.pages import certificate, decoding, heads, masks, positions
+from explorer.pages import certificate, clinic, decoding, heads, masks, positions
 from explorer.ui.view import View
 
 
@@ -24,6 +24,7 @@ PAGES: tuple[Page, ...] = (
     Page("heads", ":material/grid_view:", heads.render),
     Page("masks", ":material/grid_off:", masks.render, usual_pads=3),
     Page("certificate", ":material/verified:", certificate.render),
+    Page("clinic", ":material/stethoscope:", clinic.render, usual_pads=2),
     Page("positions", ":material/waves:", positions.render),
     Page("decoding", ":material/format_list_numbered:", decoding.render),
 )

@@ -16,6 +16,8 @@ from explorer.analysis.ablation import Ablation, ablate
 from explorer.analysis.causes import Causes
 from explorer.analysis.causes import causes as find_causes
 from explorer.analysis.certificate import Examination, examine_text
+from explorer.analysis.pitfalls import PITFALLS, Symptom
+from explorer.analysis.pitfalls import symptom as planted
 from explorer.analysis.rerun import Kind
 from explorer.edits import parse_edits
 from explorer.library import LoadedModel
@@ -149,3 +151,17 @@ def _examination(name: str, folder: str, text: str, target: str | None, edits: s
 def examination(name: str, text: str, target: str | None, edits: str) -> Examination:
     """The masks of one model under test; what it has found is kept. Raises InputProblem."""
     return _examination(name, str(library.CHECKPOINTS), text, target, edits)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _symptom(
+    name: str, folder: str, text: str, target: str | None, pads: int, case: str
+) -> Symptom:
+    traced = _trace(name, folder, text, target, "", pads)
+    pitfall = next(each for each in PITFALLS if each.id == case)
+    return planted(model(name, folder), traced, pitfall)
+
+
+def symptom(name: str, text: str, target: str | None, pads: int, case: str) -> Symptom:
+    """A fault of the clinic planted into one model, on one sentence. Raises InputProblem."""
+    return _symptom(name, str(library.CHECKPOINTS), text, target, pads, case)

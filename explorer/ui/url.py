@@ -36,7 +36,7 @@ class State:
     `site` is a kind of attention; `layer`, `head`, `row` and `step` count from 0. `row` is the
     query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
     translates by itself. `base` and `width` belong to the Positions page, `tested` (the masks have
-    been put to the test) to the Certificate.
+    been put to the test) to the Certificate, `case` to the Clinic.
     """
 
     lang: str = "en"
@@ -60,6 +60,7 @@ class State:
     base: int | None = None
     width: int | None = None
     tested: bool = False
+    case: str = ""
 
 
 class RefusedError(ValueError):
@@ -158,6 +159,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "strategy": parse_strategy,
     "base": _whole(2, 1_000_000),
     "width": _whole(2, 1024),
+    "case": str,
     "tested": lambda text: bool(_whole(0, 1)(text)),
 }
 _WRITE: dict[str, Callable[[Any], str]] = {

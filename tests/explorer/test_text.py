@@ -53,6 +53,7 @@ MADE = {
     "figures.positions": set(position_figures.WORDS),
     "components.heads_view": set(heads_view.__globals__["WORDS"]),
     "components.mask_matrix": set(mask_matrix.__globals__["WORDS"]),
+    "components.seen": set(mask_matrix.__globals__["WORDS"]),
     "components.reach": set(mask_matrix.__globals__["WORDS"]),
     "components.token_strip": set(token_strip.__globals__["WORDS"]),
 }

@@ -69,6 +69,7 @@ states = st.builds(
     base=st.none() | st.integers(2, 10**6),
     width=st.none() | st.integers(2, 1024),
     tested=st.booleans(),
+    case=st.text(max_size=8),
 )
 
 
@@ -80,7 +81,7 @@ def test_every_state_comes_back_from_its_link(state: State) -> None:
 @given(st.dictionaries(st.sampled_from(list(write(State()) | {"layer": "", "edits": "",
        "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": "",
        "instead": "", "pins": "", "scale": "",
-       "tested": ""})),
+       "tested": "", "case": ""})),
        st.text(max_size=20)))  # fmt: skip
 def test_any_text_in_a_link_is_read_or_reported(params: dict[str, str]) -> None:
     state, refused = read(params)

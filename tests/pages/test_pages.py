@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer.analysis.pitfalls import PITFALLS
 from explorer.pages import PAGES
 from explorer.text import LANGUAGES, t
 
@@ -61,15 +62,17 @@ def test_formula_code_and_numbers_are_there_when_asked_for(
 ) -> None:
     at = open_page(page, **WHOLE.get(page, {}))
     assert not at.latex
-    assert not at.code
+    shown = len(at.code)
     at.segmented_control(key=f"{page}.more").set_value(part).run()
     assert not at.exception
     if part == "formula":
         assert at.latex
     elif part == "code":
         source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def sinus"}
+        source["clinic"] = "demonstrate"
         source["certificate"] = "def future_leak("
-        assert source.get(page, "class Greedy(") in at.code[0].value
+        assert len(at.code) > shown
+        assert any(source.get(page, "class Greedy(") in each.value for each in at.code[shown:])
     else:
         assert len(at.dataframe[-1].value) > 1
 
@@ -202,3 +205,34 @@ def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page: 
     at.button(key="certificate.reset").click().run()
     assert "All 12 promises" in reading(at, "promises of the masks")
     assert "edits" not in at.query_params
+
+
+def test_every_fault_of_the_clinic_is_shown(open_page: Open) -> None:
+    at = open_page("clinic", pads="2")
+    for pitfall in PITFALLS:
+        if at.query_params.get("case", [PITFALLS[0].id]) != [pitfall.id]:
+            at.segmented_control(key="clinic.group").set_value(pitfall.group).run()
+            at.segmented_control(key="clinic.case").set_value(pitfall.id).run()
+        assert not at.exception, pitfall.id
+        assert t(pitfall.symptom_key, lang="en") in everything(at)
+        assert at.code[0].value == pitfall.wrong_source
+        assert t("clinic.own", lang="en") in everything(at) or t(
+            "clinic.fixed", lang="en"
+        ) in everything(at)
+
+
+def test_a_planted_fault_shows_in_what_the_model_writes(open_page: Open) -> None:
+    at = open_page("clinic", case="inverted_padding")
+    loss = reading(at, "teacher forcing)")
+    before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
+    assert after > before
+    spared = open_page("clinic", case="left_positions")
+    assert t("clinic.unchanged", lang="en") in everything(spared)
+
+
+def test_a_fault_that_is_unknown_is_said_and_left_out(open_page: Open) -> None:
+    at = open_page("clinic", case="<b>nothing</b>", lang="zh")
+    assert not at.exception
+    assert len(at.warning) == 1
+    assert "&#60;b&#62;nothing" in str(at.warning[0].value)
+    assert t(PITFALLS[0].symptom_key, lang="zh") in everything(at)

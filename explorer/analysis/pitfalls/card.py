@@ -1,5 +1,6 @@
 """What a pitfall is: wrong lines that run, the right ones beside them, what tells them apart."""
 
+import ast
 import inspect
 import textwrap
 from collections.abc import Callable
@@ -61,7 +62,7 @@ class Demonstration:
 
     `wrong` and `right` are what stands best beside each other in a picture, of equal shape where
     both exist: a pattern [head, query, key], or a table [row, column], Bool where it says what is
-    seen. `site` is the attention site of a reader's own pattern.
+    seen. `site` is the attention site of a reader's own pattern; else `columns` may name columns.
     """
 
     figures: tuple[Figure, ...]
@@ -69,11 +70,14 @@ class Demonstration:
     right: np.ndarray | None = field(default=None, repr=False)
     own: bool = False
     site: str = ""
+    columns: tuple[str, ...] = ()
 
     @property
     def picture(self) -> Picture | None:
         """The two matrices to be drawn; None where numbers alone say it."""
         if self.wrong is None or self.right is None:
+            return None
+        if self.right.ndim == 2 and not np.isfinite(self.wrong).all():
             return None
         if self.right.ndim == 2:
             return Picture(self.wrong, self.right)
@@ -129,12 +133,24 @@ class Pitfall:
     @property
     def wrong_source(self) -> str:
         """The wrong lines, as they run."""
-        return textwrap.dedent(inspect.getsource(self.wrong))
+        return lines_of(self.wrong)
 
     @property
     def right_source(self) -> str:
         """The right lines, as they run."""
-        return textwrap.dedent(inspect.getsource(self.right))
+        return lines_of(self.right)
+
+
+def lines_of(function: Callable[..., Any]) -> str:
+    """The lines of a function as they stand in its file, without the docstring."""
+    source = textwrap.dedent(inspect.getsource(function))
+    (definition,) = ast.parse(source).body
+    assert isinstance(definition, ast.FunctionDef)
+    lines = source.splitlines()
+    if ast.get_docstring(definition) is not None:
+        said = definition.body[0]
+        del lines[said.lineno - 1 : said.end_lineno]
+    return "\n".join(lines).strip()
 
 
 # Which sites a fault is shown at and planted into.

@@ -172,6 +172,7 @@ def _variance(traced: Trace | None = None) -> Demonstration:
         ),
         np.array(spreads[:1]),
         np.array(spreads[1:]),
+        columns=tuple(map(str, widths)),
     )
 
 

@@ -89,9 +89,12 @@ def _is_causal(traced: Trace | None = None) -> Demonstration:
 def _confused(traced: Trace | None = None) -> Demonstration:
     pad_id, eos_id = 0, 2
     row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
+    columns: tuple[str, ...] = ("a", "b", "c", "</s>", "<pad>", "<pad>")
     if traced is not None and traced.src_tokens:
         pad_id, eos_id = traced.config.pad_id, traced.config.eos_id
-        row = (*(token for token in traced.src_tokens if token != pad_id), pad_id, pad_id)
+        n_real = int(traced.src_valid.sum())
+        row = (*traced.src_tokens[:n_real], pad_id, pad_id)
+        columns = (*traced.src_str_tokens[:n_real], "<pad>", "<pad>")
     tokens = torch.tensor([row])
     bad = end_mark_taken_for_padding(tokens, pad_id, eos_id)
     good = padding_by_its_own_id(tokens, pad_id, eos_id)
@@ -104,11 +107,13 @@ def _confused(traced: Trace | None = None) -> Demonstration:
         wrong=bad.numpy(),
         right=good.numpy(),
         own=traced is not None and bool(traced.src_tokens),
+        columns=columns,
     )
 
 
 def _left_padding(traced: Trace | None = None) -> Demonstration:
     n = int(traced.tgt_valid.sum()) if traced else 4
+    words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
     valid = torch.tensor([[False, False, *[True] * n]])
     tokens = torch.zeros(1, n + 2, dtype=torch.long)
     bad = positions_counted_over_padding(tokens, valid)
@@ -118,6 +123,7 @@ def _left_padding(traced: Trace | None = None) -> Demonstration:
         bad.double().numpy(),
         good.double().numpy(),
         own=traced is not None,
+        columns=("<pad>", "<pad>", *words),
     )
 
 

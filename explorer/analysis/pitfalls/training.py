@@ -65,10 +65,12 @@ def steps_with_zero_grad(weight: Tensor, loss: Callable[[Tensor], Tensor], n: in
 
 def _label_view(traced: Trace | None = None) -> Demonstration:
     pad_id, row = 0, [1, 5, 6, 2, 0, 0]
+    columns: tuple[str, ...] = ("<s>", "a", "b", "</s>", "<pad>")
     if traced is not None:
         pad_id, config = traced.config.pad_id, traced.config
-        words = [token for token in traced.tgt_tokens if token != pad_id]
-        row = [*words, config.eos_id, pad_id, pad_id]
+        n_real = int(traced.tgt_valid.sum())
+        row = [*traced.tgt_tokens[:n_real], config.eos_id, pad_id, pad_id]
+        columns = (*traced.tgt_str_tokens[:n_real], "</s>", "<pad>")
     bad, _ = shifted_by_views(torch.tensor([row]), pad_id)
     good, _ = shifted_by_copies(torch.tensor([row]), pad_id)
     return Demonstration(
@@ -81,6 +83,7 @@ def _label_view(traced: Trace | None = None) -> Demonstration:
         bad.double().numpy(),
         good.double().numpy(),
         own=traced is not None,
+        columns=columns,
     )
 
 
@@ -131,6 +134,7 @@ def _zero_grad(traced: Trace | None = None) -> Demonstration:
         ),
         np.array([bad]),
         np.array([good]),
+        columns=tuple(map(str, range(1, 6))),
     )
 
 
