@@ -1,11 +1,17 @@
-"""A whole Trace as one .npz file, and back: every array, and a page of JSON that names them."""
+"""A whole Trace as one .npz file, and back: every array, and a page of JSON that names them.
 
+And one head as a table for a spreadsheet.
+"""
+
+import csv
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float
 
 from explorer.edits import format_edits, parse_edits
 from explorer.trace import Trace
@@ -46,6 +52,31 @@ def to_npz(traced: Trace) -> bytes:
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     return file.getvalue()
+
+
+def to_csv(
+    pattern: Float[np.ndarray, "query key"],
+    mask: Bool[np.ndarray, "query key"],
+    queries: Sequence[str],
+    keys: Sequence[str],
+) -> str:
+    """One head as a table: keys across, queries down, blocked cells empty.
+
+    A token that a spreadsheet would run as a formula ("=1+1") gets an apostrophe before it.
+    """
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\r\n")
+    table.writerow(["", *map(_plain, keys)])
+    for token, weights, may in zip(queries, pattern, mask, strict=True):
+        cells = (
+            "" if not seen else f"{weight:.6g}" for weight, seen in zip(weights, may, strict=True)
+        )
+        table.writerow([_plain(token), *cells])
+    return file.getvalue()
+
+
+def _plain(token: str) -> str:
+    return f"'{token}" if token[:1] in ("=", "+", "-", "@", "\t", "\r") else token
 
 
 def from_npz(data: bytes) -> Trace:

@@ -157,5 +157,5 @@ function headMap(view, panel) {
     }
     event.preventDefault();
   });
-  return { node, legend, draw, light };
+  return { node, canvas, legend, draw, light };
 }

@@ -13,6 +13,11 @@ function headPanel(view, index) {
   });
   const most = cells.weights.reduce((max, weight, cell) => (cells.blocked[cell] ? max : Math.max(max, weight)), 0) || 1;
   const panel = { index, label: head.labels[index], cells, sums, most, summaryId: `summary-${index}` };
+  const keep = el("button", "keep", "PNG");
+  keep.type = "button";
+  keep.setAttribute("aria-label", `${words.keep} ${panel.label}`);
+  keep.title = words.keep;
+  keep.dataset.at = "keep" + index;
   const measured = measure?.texts[index] ?? null;
 
   const node = el("section", "panel");
@@ -27,7 +32,7 @@ function headPanel(view, index) {
   const pin = pinButton(view, index);
   pin.dataset.at = "pin" + index;
   const told = measured === null ? "" : `${measure.name} ${measured}`;
-  title.append(el("b", "", panel.label), el("span", "caption", told), pin, close);
+  title.append(el("b", "", panel.label), el("span", "caption", told), keep, pin, close);
   panel.readout = el("div", "readout");
   const summary = el("p", "unseen", cells.summary);
   summary.id = panel.summaryId;
@@ -38,6 +43,9 @@ function headPanel(view, index) {
   chart.append(title, map.node, map.legend, summary);
   text.append(lines.node, panel.readout);
   node.append(chart, text);
+
+  keep.addEventListener("click", () => keepPicture(
+    map.canvas, draw, `${panel.label}${told ? ` · ${told}` : ""}`, view.theme, panel.label));
 
   function draw() {
     map.draw(chart.clientWidth);

@@ -54,6 +54,7 @@ WORDS = {
     "strongest": "strongest",
     "pin": "pin",
     "close": "close",
+    "keep": "save as a picture (PNG)",
     "locked": "locked",
     "free": "free",
     "lines_hint": "Point at a token to light up its row in every head; click to lock it.",

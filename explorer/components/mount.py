@@ -22,6 +22,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "cells",
         "axes",
         "links",
+        "keep",
         "heads_thumbs",
         "heads_map",
         "heads_lines",

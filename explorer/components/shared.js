@@ -93,9 +93,12 @@ function clipped(context, text, width) {
   return letters.slice(0, fits).join("") + "…";
 }
 
+const sharpness = { fixed: null }; // pixels per CSS pixel while a picture is made to be kept
+const pixelRatio = () => sharpness.fixed ?? (window.devicePixelRatio || 1);
+
 /** Sizes a canvas in CSS pixels at the screen's own resolution; returns its context. */
 function fit(canvas, width, height) {
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = pixelRatio();
   canvas.width = Math.max(1, Math.round(width * ratio));
   canvas.height = Math.max(1, Math.round(height * ratio));
   canvas.style.width = width + "px";
@@ -117,7 +120,7 @@ const HATCHES = [
 
 /** A repeating fill of paper and strokes for canvas. */
 function hatching(context, paper, ink, kind = 0) {
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = pixelRatio();
   const tile = document.createElement("canvas");
   tile.width = tile.height = Math.round(6 * ratio);
   const pen = tile.getContext("2d");

@@ -38,18 +38,24 @@ def site_svg(
     title: str,
     query_stream: Stream,
     key_stream: Stream,
+    names: Sequence[str] | None = None,
     dark: bool = False,
     words: Words | None = None,
 ) -> str:
     """All heads of one site as an SVG: queries down, keys across, one scale from 0 to 100 %.
 
     `patterns` and `mask` are [head, query, key]; a cell whose mask is False is hatched, whatever
-    its weight. Raises ValueError naming the sizes when they disagree.
+    its weight. `names` stand above the heads, which otherwise are counted. Raises ValueError
+    naming the sizes when they disagree.
     """
     n_heads, n_query, n_key = len(patterns), len(query_tokens), len(key_tokens)
     check_shape("patterns", patterns, (n_heads, n_query, n_key))
     check_shape("mask", mask, (n_heads, n_query, n_key))
     said, colours = choose_words(WORDS, words), palette(dark)
+    if names is None:
+        names = [f"{said['head']} {head + 1}" for head in range(n_heads)]
+    if len(names) != n_heads:
+        raise ValueError(f"names has {len(names)} entries, but there are {n_heads} heads")
     cell = max(4.0, min(18.0, 420 / max(n_query, n_key, 1)))
     font = max(3.0, min(12.0, cell * 0.8))
     left = 30 + font * _longest(query_tokens)
@@ -82,7 +88,7 @@ def site_svg(
         parts.append(f'<g transform="translate({x:g} {y:g})">')
         parts.append(
             f'<text x="{left:g}" y="14" font-size="12" font-weight="600">'
-            f"{escape(said['head'])} {head + 1}</text>"
+            f"{escape(names[head])}</text>"
         )
         parts.extend(_axes(axes, (query_stream, key_stream), colours, left, top, width))
         parts.extend(_labels(query_tokens, key_tokens, colours, left, top, cell, font))

@@ -1,7 +1,9 @@
 """What stands open on the Heads page: the state's words for it, and the view's addresses."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +128,10 @@ class Choice:
             return (len(self.sites), names.index(place)) if place in names else None
         layer, head = place
         return place if layer < len(self.sites) and head < self.sites[layer].n_heads else None
+
+    def stacked(self, shown: Sequence[Shown], what: str) -> NDArray[Any]:
+        """The `pattern` or `mask` of several, [head, query, key]."""
+        return np.stack([getattr(each, what) for each in shown])
 
     def take(self, chosen: HeadsSelection) -> None:
         """Put what was chosen in the view into the state."""

@@ -18,7 +18,12 @@ from explorer.ui.view import View, kind_of
 
 Figure = dict[str, Any]
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-CHART = {"displayModeBar": False, "scrollZoom": False}
+CHART = {
+    "modeBarButtons": [["toImage"]],  # Plotly draws the PNG in the browser, with no network
+    "displaylogo": False,
+    "scrollZoom": False,
+    "toImageButtonOptions": {"format": "png", "scale": 3, "filename": "headlight"},
+}
 
 
 def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:

@@ -125,3 +125,22 @@ def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(head
         heads.page.wait_for_url(lambda url, there=there: (off in url) == there, timeout=PATIENCE)
         heads.settle()
         expect(heads.text(t("edits.reset", lang="en"))).to_have_count(int(there))
+
+
+def test_a_head_is_saved_as_a_png_made_in_the_browser(heads: Visitor) -> None:
+    with heads.page.expect_download() as started:
+        at(heads, "keep0").click()
+    assert started.value.suggested_filename == "L1·H1.png"
+    data = started.value.path().read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))
+    assert width > 600  # three pixels for each of the screen
+    assert height > 300
+
+
+def test_files_come_from_the_popover(heads: Visitor) -> None:
+    heads.page.get_by_role("button", name=t("take.title", lang="en")).click()
+    for kind, first in (("svg", b"<svg"), ("html", b"<!doctype html>"), ("npz", b"PK")):
+        with heads.page.expect_download() as started:
+            heads.page.get_by_role("button", name=t(f"take.{kind}", lang="en"), exact=True).click()
+        assert started.value.path().read_bytes().startswith(first)

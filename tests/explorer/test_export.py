@@ -77,6 +77,26 @@ def cells(svg: str, head: int) -> dict[str, set[tuple[int, int]]]:
     return painted
 
 
+def test_heads_are_named_or_counted() -> None:
+    def texts(**more: object) -> list[str]:
+        svg = site_svg(
+            np.zeros((2, 1, 1)),
+            np.ones((2, 1, 1), bool),
+            ["a"],
+            ["b"],
+            title="T",
+            query_stream="src",
+            key_stream="src",
+            **more,  # type: ignore[arg-type]
+        )
+        return ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+    assert {"head 1", "head 2"} <= set(texts())
+    assert {"L2·H5", "<b>"} <= set(texts(names=["L2·H5", "<b>"]))
+    with pytest.raises(ValueError, match="names has 1 entries, but there are 2 heads"):
+        texts(names=["one"])
+
+
 def test_cells_of_a_picture() -> None:
     patterns = np.array([[[1, 0, 0], [0.5, 0.5, 0]], [[0, 0, 1], [0, 1, 0]]], dtype=np.float32)
     mask = np.array([[[1, 0, 0], [1, 1, 0]], [[1, 1, 1], [1, 1, 1]]], dtype=bool)

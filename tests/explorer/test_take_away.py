@@ -1,5 +1,6 @@
 """What a user takes away: code that gives the same numbers, and the Trace as one file."""
 
+import csv
 import io
 import json
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from explorer.analysis.ablation import ablate
-from explorer.analysis.archive import META, from_npz, to_npz
+from explorer.analysis.archive import META, from_npz, to_csv, to_npz
 from explorer.analysis.causes import causes
 from explorer.analysis.flow import attention_flow
 from explorer.analysis.reading import reading
@@ -188,3 +189,19 @@ def _npz(**arrays: np.ndarray) -> bytes:
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
+
+
+def test_a_table_has_keys_across_queries_down_and_gaps_where_blocked() -> None:
+    pattern = np.array([[0.25, 0.75], [1.0, 0.0]])
+    mask = np.array([[True, True], [True, False]])
+    text = to_csv(pattern, mask, ("a", 'say "b"'), ("x,y", "=1+1"))
+    rows = list(csv.reader(io.StringIO(text)))
+    assert rows == [["", "x,y", "'=1+1"], ["a", "0.25", "0.75"], ['say "b"', "1", ""]]
+
+
+def test_no_token_becomes_a_formula() -> None:
+    tokens = ("+1", "-1", "@x", "\t=1", "=", "a=b")
+    rows = list(
+        csv.reader(io.StringIO(to_csv(np.zeros((6, 0)), np.ones((6, 0), bool), tokens, ())))
+    )
+    assert [row[0] for row in rows[1:]] == ["'+1", "'-1", "'@x", "'\t=1", "'=", "a=b"]

@@ -65,6 +65,7 @@ PIECES = {
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
     *(f"causes.{name}{part}" for name in CAUSES for part in ("", "_help")),
     *(f"causes.agree_{strength}" for strength in ("strong", "weak", "none")),
+    *(f"take.{kind}" for kind in ("svg", "csv", "html", "npz")),
     *(f"masks.{part}_help" for part in USUAL_MASKS),
     *(f"masks.{name}" for name in ("sides", "difference", "before", "after")),
     *(f"masks.{name}" for name in ("open_cell", "shut_cell")),

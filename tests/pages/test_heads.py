@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -237,3 +238,45 @@ def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
     assert at.query_params["model"] == "writer"
     assert "layer" not in at.query_params
     assert "pins" not in at.query_params
+
+
+def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page: Open) -> None:
+    params = {"site": "encoder", "layer": "2", "head": "3", "pins": "1.1", "text": "I like <you>."}
+    at = open_page("heads", **params)
+    link, code = (each.value for each in at.code)
+    assert dict(parse_qsl(link.split("?")[1])) == {**params, "lang": "en"}
+    assert "traced.pattern('encoder.blocks.1.attn')[2]" in code
+    assert "I like <you>." in code
+    kinds = {button.proto.label for button in at.get("download_button")}
+    assert {t(f"take.{kind}", lang="en") for kind in ("svg", "html", "npz")} <= kinds
+    rolled = open_page("heads", site="encoder", instead="rollout")
+    assert "rollout(traced, 'encoder')" in rolled.code[1].value
+    assert len(open_page("heads", instead="mean-1").code) == 1
+    assert not open_page("heads", instead="none").exception
+
+
+def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
+    """The files are made when a button is pressed; here they are made at once."""
+    made = AppTest.from_function(_files).run()
+    assert not made.exception
+    svg, page = made.text[0].value, made.text[1].value
+    assert "L1·H1" in svg
+    assert "L2·H2" in svg
+    assert "&lt;you&gt;" in page
+    assert "<you>" not in page
+
+
+def _files() -> None:
+    import streamlit as st
+
+    from explorer.pages.heads.takeaway import _page, _svg
+    from explorer.ui import session
+    from explorer.ui.choice import Choice
+    from explorer.ui.url import State
+    from explorer.ui.view import build
+
+    session.start()
+    state = State(layer=0, head=0, pins=((1, 1),), text="I like <you>.")
+    choice = Choice(build(state, dark=False))
+    st.text(_svg(choice))
+    st.text(_page(choice))

@@ -6,6 +6,7 @@ from explorer.pages.heads.causes import four_numbers
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
 from explorer.pages.heads.picture import linked_heads, take_clicks
 from explorer.pages.heads.reading import difference, read_row, switch_off
+from explorer.pages.heads.takeaway import take_away
 from explorer.ui import controls, session
 from explorer.ui.choice import Choice
 from explorer.ui.current import latest
@@ -61,6 +62,7 @@ def _controls(choice: Choice) -> None:
                 format_func=lambda name: view.t(f"heads.measures.{name or 'none'}"),
                 help=view.t("heads.measure_help"),
             )
+        take_away(choice)
 
 
 def _numbers(choice: Choice) -> dict[str, list[object]]:

@@ -1,0 +1,106 @@
+"""Take it away: the link, the code, and the heads that stand large as SVG, CSV, HTML and .npz."""
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from explorer.analysis.archive import to_csv, to_npz
+from explorer.analysis.snippet import snippet
+from explorer.figures import static
+from explorer.ui import url
+from explorer.ui.choice import Choice, Shown
+from explorer.ui.view import View
+
+
+def take_away(choice: Choice) -> None:
+    """A popover with everything that can be kept of this view."""
+    view = choice.view
+    with st.popover(view.t("take.title"), icon=":material/download:"):
+        st.caption(view.t("take.link"))
+        st.code(_link(view), language=None, wrap_lines=True)
+        if choice.shown:
+            st.caption(view.t("take.picture"))
+            _pictures(choice)
+        st.caption(view.t("take.png"))
+        st.caption(view.t("take.trace"))
+        _download(view, "npz", lambda: to_npz(view.trace), "application/octet-stream", "trace.npz")
+        code = _code(choice)
+        if code:
+            st.caption(view.t("take.code"))
+            st.code(code, language="python")
+
+
+def _link(view: View) -> str:
+    return f"{st.context.url or ''}?{urlencode(url.write(view.state))}"
+
+
+def _pictures(choice: Choice) -> None:
+    view = choice.view
+    current = choice.current or choice.shown[-1]
+    site = view.site.name
+    with st.container(horizontal=True):
+        _download(view, "svg", lambda: _svg(choice).encode(), "image/svg+xml", "heads.svg")
+        _download(
+            view,
+            "csv",
+            lambda: to_csv(
+                current.pattern,
+                current.mask,
+                view.trace.query_tokens(site),
+                view.trace.key_tokens(site),
+            ).encode("utf-8-sig"),
+            "text/csv",
+            "head.csv",
+            note=current.name,
+        )
+        _download(view, "html", lambda: _page(choice).encode(), "text/html", "heads.html")
+
+
+def _download(
+    view: View, kind: str, make: Callable[[], bytes], mime: str, name: str, note: str = ""
+) -> None:
+    """A button whose file is made when somebody presses it."""
+    label = view.t(f"take.{kind}") + (f" · {note}" if note else "")
+    st.download_button(label, make, name, mime, key=f"heads.take.{kind}", on_click="ignore")
+
+
+def _svg(choice: Choice) -> str:
+    view, shown, site = choice.view, choice.shown, choice.view.site
+    said = {name: view.words("export")[name] for name in static.WORDS}
+    return static.site_svg(
+        choice.stacked(shown, "pattern"),
+        choice.stacked(shown, "mask"),
+        view.trace.query_tokens(site.name),
+        view.trace.key_tokens(site.name),
+        title=view.t(f"kinds.{choice.kind}"),
+        names=[each.name for each in shown],
+        query_stream=site.query_stream,
+        key_stream=site.key_stream,
+        words=said,
+    )
+
+
+def _page(choice: Choice) -> str:
+    view = choice.view
+    facts = [(view.t("export.sentence"), view.trace.text)]
+    if view.trace.output:
+        facts.append((view.t("export.translation"), view.trace.output))
+    title = view.t("export.title", model=view.loaded.name)
+    return static.page_html([_svg(choice)], title=title, facts=facts, lang=view.lang)
+
+
+def _code(choice: Choice) -> str | None:
+    """The lines that give the numbers of what is open; None where no one function does."""
+    shown: Shown | None = choice.current
+    view = choice.view
+    if shown is None:
+        return None
+    if shown.site is not None and shown.head is not None:
+        return snippet(view.trace, shown.site.name, shown.head, query=view.row, target=view.target)
+    if shown.extra is None or shown.extra.layer is not None:
+        return None
+    last = choice.sites[-1].name
+    if shown.extra.name == "rollout":
+        return snippet(view.trace, last, 0, view="rollout", target=view.target)
+    return snippet(view.trace, last, 0, view="flow", target=view.target)
