@@ -1,4 +1,4 @@
-"""What a user may change in a run: switch a mask rule, silence a head, open or close a cell.
+"""What a user may change in a run: a mask rule or its size, a head, a cell of a mask.
 
 Edits are values: frozen, hashable, written into links as short text. `visitor` turns them into
 functions at the model's hook points, so the shared model itself is never touched.
@@ -7,6 +7,7 @@ functions at the model's hook points, so the shared model itself is never touche
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, get_args
 
 from explorer.problems import InputProblem
@@ -18,8 +19,12 @@ USUAL_MASKS: dict[MaskPart, bool] = {
     "causal": True,  # a decoder query sees itself and what stands before it
     "cross_pad": True,  # cross-attention hides source padding as key
 }
+SizePart = Literal["window", "prefix", "block"]
+SIZE_PARTS: tuple[SizePart, ...] = get_args(SizePart)
+MOST_EDITS = 4000
 _SITE = re.compile(r"[a-z0-9_.]+")
 _COUNT = re.compile(r"[0-9]{1,4}")
+_PLACE = re.compile(r"[0-9]{1,4}\.[0-9]{1,4}")
 
 
 @dataclass(frozen=True)
@@ -39,8 +44,24 @@ class HeadOff:
 
 
 @dataclass(frozen=True)
+class MaskSize:
+    """A further rule with a number, at every self-attention site that it concerns.
+
+    window: a query sees only keys fewer than `size` positions away. prefix: the first `size`
+    tokens of the target may be seen by all (prefix LM). block: tokens see only the `size` tokens
+    of their own block, as texts packed into one row.
+    """
+
+    part: SizePart
+    size: int
+
+
+@dataclass(frozen=True)
 class CellEdit:
-    """One cell of one site's mask opened (may attend) or closed; `head` None means all heads."""
+    """One cell of a mask opened (may attend) or closed; `head` None means all heads.
+
+    `site` is the name of one site, or a kind ("encoder", "decoder", "cross"): all its layers.
+    """
 
     site: str
     head: int | None
@@ -49,26 +70,42 @@ class CellEdit:
     open: bool
 
 
-Edit = MaskSwitch | HeadOff | CellEdit
+Edit = MaskSwitch | MaskSize | HeadOff | CellEdit
 
 
 def format_edits(edits: Iterable[Edit]) -> str:
-    """The edits as text for a link: `causal-off~head-decoder.blocks.0.attn-3`, "" for none.
+    """The edits as text for a link: `causal-off~window-4~head-decoder.blocks.0.attn-3`.
 
-    Only characters that a link need not escape. `parse_edits` reads it back.
+    Only characters that a link need not escape. Cells painted alike, one after another, share
+    one entry: `cells-decoder-all-shut-3.1-3.2`. `parse_edits` reads it back.
     """
-    return "~".join(_format(edit) for edit in edits)
+    parts = []
+    for like, group in groupby(edits, _painted_alike):
+        members = list(group)
+        if like is None:
+            parts += [_format(edit) for edit in members]
+        else:
+            places = "-".join(f"{e.query}.{e.key}" for e in members if isinstance(e, CellEdit))
+            parts.append(f"cells-{like}-{places}")
+    return "~".join(parts)
+
+
+def _painted_alike(edit: Edit) -> str | None:
+    if not isinstance(edit, CellEdit):
+        return None
+    heads = "all" if edit.head is None else edit.head
+    return f"{edit.site}-{heads}-{'open' if edit.open else 'shut'}"
 
 
 def _format(edit: Edit) -> str:
     match edit:
         case MaskSwitch(part, on):
             return f"{part}-{'on' if on else 'off'}"
+        case MaskSize(part, size):
+            return f"{part}-{size}"
         case HeadOff(site, head):
             return f"head-{site}-{head}"
-        case CellEdit(site, head, query, key, is_open):
-            heads = "all" if head is None else head
-            return f"cell-{site}-{heads}-{query}-{key}-{'open' if is_open else 'shut'}"
+    raise TypeError(f"{edit} has no text of its own")
 
 
 def parse_edits(text: str) -> tuple[Edit, ...]:
@@ -76,21 +113,49 @@ def parse_edits(text: str) -> tuple[Edit, ...]:
 
     Whether a site, head or cell exists is not known here; a run returns unfit edits apart.
     """
-    return tuple(_parse(part) for part in text.split("~")) if text else ()
+    edits = tuple(edit for part in text.split("~") for edit in _parse(part)) if text else ()
+    if len(edits) > MOST_EDITS:
+        raise InputProblem("bad_edit", edit=text[:80])
+    return edits
 
 
-def _parse(text: str) -> Edit:
+def _parse(text: str) -> tuple[Edit, ...]:
     match text.split("-"):
         case [part, ("on" | "off") as state] if part in get_args(MaskPart):
-            return MaskSwitch(part, state == "on")  # type: ignore[arg-type]
+            return (MaskSwitch(part, state == "on"),)  # type: ignore[arg-type]
+        case [part, size] if part in SIZE_PARTS and _COUNT.fullmatch(size) and int(size):
+            return (MaskSize(part, int(size)),)
         case ["head", site, head] if _SITE.fullmatch(site) and _COUNT.fullmatch(head):
-            return HeadOff(site, int(head))
-        case ["cell", site, head, query, key, ("open" | "shut") as state] if (
-            _SITE.fullmatch(site)
-            and (head == "all" or _COUNT.fullmatch(head))
-            and _COUNT.fullmatch(query)
-            and _COUNT.fullmatch(key)
-        ):
-            heads = None if head == "all" else int(head)
-            return CellEdit(site, heads, int(query), int(key), state == "open")
+            return (HeadOff(site, int(head)),)
+        case ["cell", site, head, query, key, state]:  # as links once said it
+            return _cells(text, site, head, state, [f"{query}.{key}"])
+        case ["cells", site, head, state, *places] if places:
+            return _cells(text, site, head, state, places)
     raise InputProblem("bad_edit", edit=text[:80])
+
+
+def _cells(text: str, site: str, head: str, state: str, places: list[str]) -> tuple[Edit, ...]:
+    known = _SITE.fullmatch(site) and (head == "all" or _COUNT.fullmatch(head))
+    if not known or state not in ("open", "shut") or not all(map(_PLACE.fullmatch, places)):
+        raise InputProblem("bad_edit", edit=text[:80])
+    heads = None if head == "all" else int(head)
+    cells = [map(int, place.split(".")) for place in places]
+    return tuple(CellEdit(site, heads, query, key, state == "open") for query, key in cells)
+
+
+def paint(
+    edits: Iterable[Edit], site: str, head: int | None, cells: Iterable[tuple[int, int]], open: bool
+) -> tuple[Edit, ...]:
+    """`edits` after a stroke over `cells` (query, key), each of them now the other way round.
+
+    What was painted before at the same place and scope is taken back instead of painted over, so
+    a stroke and its opposite leave nothing behind.
+    """
+    kept = list(edits)
+    for query, key in cells:
+        opposite = CellEdit(site, head, query, key, not open)
+        if opposite in kept:
+            kept.remove(opposite)
+        else:
+            kept.append(CellEdit(site, head, query, key, open))
+    return tuple(kept)

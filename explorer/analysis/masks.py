@@ -1,5 +1,6 @@
 """Which mask blocked which cell: the masks that the model applied, explained by the known rules."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -7,15 +8,17 @@ import numpy as np
 import torch
 from jaxtyping import Bool
 
-from explorer.edits import USUAL_MASKS, CellEdit, MaskPart
-from explorer.interventions import concerns, mask_of, rules_in_force
+from explorer.edits import USUAL_MASKS, CellEdit, MaskPart, SizePart
+from explorer.interventions import concerns, covers, mask_of, rules_in_force, sizes_in_force
 from explorer.trace import Trace
 
 Cells = Bool[np.ndarray, "head query key"]
-Blocker = Literal["", "pad_key", "pad_query", "causal", "edit", "other"]
+Blocker = Literal["", "pad_key", "pad_query", "causal", "window", "block", "edit", "other"]
 BLOCKERS: tuple[Blocker, ...] = get_args(Blocker)
 """What can block a cell; "" is an open one. "other": a mask that no rule here explains, which no
 model of ours applies."""
+RULES: tuple[Blocker, ...] = ("pad_key", "pad_query", "causal", "window", "block", "edit")
+"""The blockers that a matrix of masks tells apart by hatching."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +31,8 @@ class Reasons:
     pad_key: Cells
     pad_query: Cells
     causal: Cells
+    window: Cells
+    block: Cells
     edit: Cells
     other: Cells
     opened: Cells
@@ -35,7 +40,8 @@ class Reasons:
     @property
     def blocked(self) -> Cells:
         """Every blocked cell: just those where the model's own mask was False."""
-        return self.pad_key | self.pad_query | self.causal | self.edit | self.other
+        rules = self.pad_key | self.pad_query | self.causal | self.window | self.block
+        return rules | self.edit | self.other
 
 
 def reasons(trace: Trace, site: str) -> Reasons:
@@ -52,22 +58,27 @@ def reasons(trace: Trace, site: str) -> Reasons:
         torch.tensor(valid[stream])[None] for stream in (of_site.query_stream, of_site.key_stream)
     )
     in_force = rules_in_force(trace.edits)
+    numbers = sizes_in_force(trace.edits)
     none: dict[MaskPart, bool] = dict.fromkeys(USUAL_MASKS, False)
 
-    def by_rule(*parts: MaskPart) -> Cells:
+    def by_rule(*parts: MaskPart, sizes: Sequence[SizePart] = ()) -> Cells:
         rules = none | {part: in_force[part] for part in parts if concerns(part, of_site)}
-        mask = mask_of(of_site, rules, query_valid, key_valid)[0]
+        mine = {part: numbers[part] for part in sizes if part in numbers}
+        mask = mask_of(of_site, rules, query_valid, key_valid, mine)[0]
         return np.broadcast_to(~mask.numpy(), applied.shape) & ~applied
 
     pad_key = by_rule("pad_keys", "cross_pad")
     pad_query = by_rule("pad_queries")
-    causal = by_rule("causal")
-    unexplained = ~applied & ~(pad_key | pad_query | causal)
+    causal = by_rule("causal", sizes=["prefix"])
+    window, block = by_rule(sizes=["window"]), by_rule(sizes=["block"])
+    unexplained = ~applied & ~(pad_key | pad_query | causal | window | block)
     edited = _edited(trace, site, opened=False)
     return Reasons(
         pad_key=pad_key,
         pad_query=pad_query,
         causal=causal,
+        window=window,
+        block=block,
         edit=unexplained & edited,
         other=unexplained & ~edited,
         opened=applied & _edited(trace, site, opened=True),
@@ -77,11 +88,12 @@ def reasons(trace: Trace, site: str) -> Reasons:
 def blocked_by(trace: Trace, site: str) -> np.ndarray:
     """Per cell the name of what blocked it, one of `BLOCKERS`: str [head, query, key].
 
-    Where several rules block one cell, padding goes before causality; `reasons` has them all.
+    Where several rules block one cell, padding goes before causality, and that before the window
+    and the block; `reasons` has them all.
     """
     why = reasons(trace, site)
     names = np.full(why.blocked.shape, "", dtype="<U9")
-    for name in ("other", "edit", "causal", "pad_query", "pad_key"):
+    for name in ("other", "edit", "block", "window", "causal", "pad_query", "pad_key"):
         names[getattr(why, name)] = name
     return names
 
@@ -90,7 +102,25 @@ def _edited(trace: Trace, site: str, opened: bool) -> Cells:
     """The cells of a site whose last edit opened (shut) them."""
     last = np.zeros(trace.mask(site).shape, dtype=np.int8)  # 0: none, 1: opened, -1: shut
     for edit in trace.edits:
-        if isinstance(edit, CellEdit) and edit.site == site:
+        if isinstance(edit, CellEdit) and covers(edit, trace.site(site)):
             heads = slice(None) if edit.head is None else edit.head
             last[heads, edit.query, edit.key] = 1 if edit.open else -1
     return last == (1 if opened else -1)
+
+
+def rule_numbers(trace: Trace, site: str) -> np.ndarray:
+    """Per cell 0 where it is open, else the number in `RULES`, from 1: uint8 [head, query, key].
+
+    A mask that no rule explains counts as the last one.
+    """
+    names = blocked_by(trace, site)
+    numbers = np.where(names == "", 0, len(RULES)).astype(np.uint8)
+    for number, name in enumerate(RULES, start=1):
+        numbers[names == name] = number
+    return numbers
+
+
+def empty_rows(trace: Trace, site: str) -> Bool[np.ndarray, "head query"]:
+    """Rows of real queries that may look at nothing at all: their pattern is all zeros."""
+    valid = trace.src_valid if trace.site(site).query_stream == "src" else trace.tgt_valid
+    return ~trace.mask(site).any(-1) & valid

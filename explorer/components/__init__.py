@@ -6,7 +6,7 @@ Arrays and labels in, the clicked address out. Each view is a pure function that
 
 from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
 from explorer.components.heads_view import heads_view, sent_selection
-from explorer.components.mask_matrix import mask_matrix
+from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
 from explorer.components.token_strip import token_strip
 
 __all__ = [
@@ -15,8 +15,10 @@ __all__ = [
     "HeadsSelection",
     "Measure",
     "Scale",
+    "Stroke",
     "heads_view",
     "mask_matrix",
     "sent_selection",
+    "stroke_of",
     "token_strip",
 ]

@@ -1,8 +1,12 @@
-/** One mask: open cells are paper, each rule has its own hatching; a click or Enter picks a cell. */
+/**
+ * One mask: open cells are paper, each rule has its own hatching; a click or Enter picks a cell.
+ * With a brush, a click or a drag paints: all cells of a stroke become the opposite of the first.
+ */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
-  const { queries, keys, words } = head;
+  const { queries, keys, words, brush } = head;
+  const hint = brush ? words.brush : words.hint;
   const cells = arrays.cells;
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
 
@@ -10,16 +14,18 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const canvas = el("canvas");
   canvas.dataset.at = "matrix";
   canvas.tabIndex = 0;
+  canvas.classList.toggle("brush", brush);
   canvas.setAttribute("role", "application"); // arrow keys belong to the matrix
-  canvas.setAttribute("aria-label", `${words.label}. ${words.hint}`);
+  canvas.setAttribute("aria-label", `${words.label}. ${hint}`);
   scroller.append(canvas);
-  const readout = el("div", "readout", words.hint);
+  const readout = el("div", "readout", hint);
   readout.setAttribute("aria-live", "polite");
   const legend = el("div", "legend");
 
   let theme, box, fills;
   let cursor = null;
   let selected = head.selected;
+  let stroke = null; // what is being painted; stays drawn until the answer comes
 
   function draw(width) {
     theme = followTheme(root);
@@ -29,6 +35,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
       hatching(context, theme.get("rules-" + rule), theme.get("rule-marks-" + rule), rule)));
     drawCells(context);
     drawAxes(context, box, queries, keys, theme, cursor ?? undefined);
+    drawStroke(context);
     outlineCell(context, box, selected, theme.get("accent"), 2.5);
     outlineCell(context, box, cursor, theme.get("ink"), 1.5);
     drawLegend();
@@ -44,6 +51,18 @@ export default function ({ parentElement, data, setTriggerValue }) {
         context.fillStyle = rule ? fills[rule - 1] : theme.get("paper");
         context.fillRect(left + key * wide, above + query * tall, wide - 1, tall - 1);
       }
+    }
+  }
+
+  /** What is being painted: paper where cells open, the accent's own hatching where they close. */
+  function drawStroke(context) {
+    if (!stroke) return;
+    context.fillStyle = stroke.open
+      ? theme.get("paper") : hatching(context, theme.get("paper"), theme.get("accent"), 3);
+    for (const cell of stroke.cells) {
+      const [query, key] = [Math.floor(cell / nKey), cell % nKey];
+      context.fillRect(box.left + key * box.wide, box.above + query * box.tall, box.wide - 1, box.tall - 1);
+      outlineCell(context, box, [query, key], theme.get("accent"), 1.5);
     }
   }
 
@@ -67,7 +86,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   }
 
   function say() {
-    if (!cursor) { readout.textContent = words.hint; return; }
+    if (!cursor) { readout.textContent = hint; return; }
     const [query, key] = cursor;
     const rule = cells[query * nKey + key];
     readout.replaceChildren(
@@ -91,11 +110,49 @@ export default function ({ parentElement, data, setTriggerValue }) {
     setTriggerValue("picked", at);
   }
 
-  canvas.addEventListener("pointermove", (event) => move(cellUnder(event, box)));
+  function begin(at) {
+    if (!at) return;
+    stroke = { open: cells[at[0] * nKey + at[1]] > 0, cells: new Set() };
+    extend(at, at);
+  }
+
+  /** A fast pointer skips cells: paint all on the straight line between two of them. */
+  function extend(from, to) {
+    const steps = Math.max(Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1]), 1);
+    for (let step = 0; step <= steps; step += 1) {
+      const [query, key] = [0, 1].map((axis) => Math.round(from[axis] + (to[axis] - from[axis]) * step / steps));
+      stroke.cells.add(query * nKey + key);
+    }
+    draw(root.clientWidth);
+  }
+
+  function finish() {
+    if (!stroke || stroke.sent) return;
+    stroke.sent = true;
+    const flat = [...stroke.cells].flatMap((cell) => [Math.floor(cell / nKey), cell % nKey]);
+    setTriggerValue("painted", { cells: flat, open: stroke.open });
+  }
+
+  function point(event) {
+    const at = cellUnder(event, box);
+    if (stroke && !stroke.sent && at && event.buttons) extend(cursor ?? at, at);
+    move(at);
+  }
+
+  canvas.addEventListener("pointermove", point);
   canvas.addEventListener("pointerleave", () => move(null));
-  canvas.addEventListener("click", (event) => pick(cellUnder(event, box)));
+  if (brush) {
+    canvas.addEventListener("pointerdown", (event) => { move(cellUnder(event, box)); begin(cursor); });
+    canvas.addEventListener("pointerup", finish);
+    canvas.addEventListener("pointercancel", () => { stroke = null; draw(root.clientWidth); });
+    canvas.addEventListener("pointerleave", finish);
+  } else {
+    canvas.addEventListener("click", (event) => pick(cellUnder(event, box)));
+  }
   canvas.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" || event.key === " ") pick(cursor);
+    if (event.key === "Enter" || event.key === " ") {
+      if (brush) { begin(cursor); finish(); } else pick(cursor);
+    }
     else {
       const to = cellBeside(event.key, cursor ?? selected ?? [0, 0], box);
       if (!to) return;

@@ -1,11 +1,14 @@
 """One mask as a matrix: open cells are paper, and each rule that blocks has its own hatching."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.components.mount import Place, show
+from explorer.components.mount import Place, place_of, view
 from explorer.components.payload import (
     Bools,
     Words,
@@ -23,11 +26,20 @@ WORDS = {
     "open": "may attend",
     "blocked": "blocked",
     "hint": "Point at a cell to see what decides it; click to choose it.",
+    "brush": "Click or drag to open or close cells; arrow keys and Enter do the same.",
 }
 """Every word the view can show, in English; pass the same keys to translate them."""
 
 MAX_RULES = 6
 """As many as there are patterns that can be told apart without colour."""
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """What was painted in one go: cells (query, key), all to be opened, or all to be closed."""
+
+    cells: tuple[tuple[int, int], ...]
+    open: bool
 
 
 def mask_matrix(
@@ -43,9 +55,14 @@ def mask_matrix(
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     selected: tuple[int, int] | None = None,
+    brush: bool = False,
+    on_paint: Callable[[], None] | None = None,
     words: Words | None = None,
 ) -> tuple[int, int] | None:
     """Show `mask` [query, key], True = may attend; return the (query, key) just clicked, or None.
+
+    With `brush` a click or a drag paints instead: the cells of a stroke all become the opposite of
+    the first. `on_paint` is then called before the next run; it gets the stroke by `stroke_of`.
 
     `blocked_by` [query, key]: 0 where open, else the 1-based number of the rule in `rules`
     (words the reader sees; at most six, those that block nothing stay out of the legend). Streams
@@ -65,11 +82,32 @@ def mask_matrix(
             query_stream=query_stream,
             key_stream=key_stream,
             selected=None if place is None else (place[0], place[1]),
+            brush=brush,
             words=words,
         )
 
-    picked = show("mask_matrix", key, mask.shape, selected, pack_with)
+    before = st.session_state.get(key)
+    picked = place_of(before.get("picked") if before else None, mask.shape)
+    view("mask_matrix")(
+        key=key,
+        data=pack_with(picked or selected),
+        on_picked_change=lambda: None,
+        on_painted_change=on_paint or (lambda: None),
+    )
     return None if picked is None else (picked[0], picked[1])
+
+
+def stroke_of(painted: Any, shape: Place) -> Stroke | None:
+    """What the browser sent as a stroke inside a matrix of `shape`; None for none or a stale one.
+
+    Cells outside are left out: a stroke can arrive late, on data that meanwhile is smaller.
+    """
+    if not painted:
+        return None
+    flat = [int(number) for number in painted["cells"]]
+    cells = [place_of(pair, shape) for pair in zip(flat[::2], flat[1::2], strict=True)]
+    inside = tuple((cell[0], cell[1]) for cell in cells if cell is not None)
+    return Stroke(inside, bool(painted["open"])) if inside else None
 
 
 def pack_mask_matrix(
@@ -84,6 +122,7 @@ def pack_mask_matrix(
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     selected: tuple[int, int] | None = None,
+    brush: bool = False,
     words: Words | None = None,
 ) -> bytes:
     """The payload of `mask_matrix`: one byte a cell, the number of its rule."""
@@ -113,6 +152,7 @@ def pack_mask_matrix(
         "keys": {**tokens_head(key_tokens), "title": key_title, "stream": key_stream},
         "rules": list(rules),
         "selected": None if selected is None else list(selected),
+        "brush": brush,
         "words": choose_words(WORDS, words),
     }
     return pack(head, cells=blocked_by.astype(np.uint8))

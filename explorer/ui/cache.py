@@ -12,6 +12,7 @@ import torch
 from explorer import generation, library
 from explorer import trace as tracing
 from explorer.analysis import extras as further
+from explorer.analysis import forced as forcing
 from explorer.analysis.ablation import Ablation, ablate
 from explorer.analysis.causes import Causes
 from explorer.analysis.causes import causes as find_causes
@@ -165,3 +166,16 @@ def _symptom(
 def symptom(name: str, text: str, target: str | None, pads: int, case: str) -> Symptom:
     """A fault of the clinic planted into one model, on one sentence. Raises InputProblem."""
     return _symptom(name, str(library.CHECKPOINTS), text, target, pads, case)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _forced(
+    name: str, folder: str, text: str, target: str | None, pads: int, edits: str
+) -> forcing.Forced:
+    traced = _trace(name, folder, text, target, "", pads)
+    return forcing.forced(model(name, folder), traced, parse_edits(edits))
+
+
+def forced(name: str, text: str, target: str | None, pads: int, edits: str) -> forcing.Forced:
+    """The words of the unchanged model read again under `edits`. Raises InputProblem."""
+    return _forced(name, str(library.CHECKPOINTS), text, target, pads, edits)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from explorer.analysis.compare import compare
 from explorer.analysis.masks import BLOCKERS
-from explorer.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
 from explorer.text import t
 from explorer.ui import session
-from explorer.ui.escape import escape
+from explorer.ui.escape import escape, shorten
 from explorer.ui.view import View, kind_of
 
 Figure = dict[str, Any]
@@ -147,13 +147,26 @@ def axis_title(view: View, role: str, stream: str) -> str:
     return view.t(f"streams.{role}", stream=view.t(f"streams.{stream}"))
 
 
-def edits_bar(view: View, key: str) -> None:
-    """The changes in force, in words, what they did to the translation, and one button to undo."""
-    named = [f"**{name_edit(view, edit)}**" for edit in view.trace.edits]
+MOST_NAMED_CELLS = 3
+
+
+def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> None:
+    """The changes in force, in words, what they did to the translation, and one button to undo.
+
+    `reset` is what that button does instead of leaving out every edit and PAD.
+    """
+    cells = [edit for edit in view.trace.edits if isinstance(edit, CellEdit)]
+    single = len(cells) <= MOST_NAMED_CELLS
+    shown = [edit for edit in view.trace.edits if single or not isinstance(edit, CellEdit)]
+    named = [f"**{name_edit(view, edit)}**" for edit in shown]
+    if not single:
+        named.append(f"**{view.t('edits.cells', count=len(cells))}**")
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
     if view.trace.ignored_edits:
-        st.caption(view.t("edits.ignored", count=len(view.trace.ignored_edits)))
+        ignored = shorten(format_edits(view.trace.ignored_edits), 120)
+        count = len(view.trace.ignored_edits)
+        st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
     if not named and not view.trace.ignored_edits:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -161,7 +174,7 @@ def edits_bar(view: View, key: str) -> None:
         st.button(
             view.t("edits.reset"),
             key=key,
-            on_click=lambda: session.change(edits=(), pads=None),
+            on_click=reset or (lambda: session.change(edits=(), pads=None)),
         )
         st.markdown(_translation_change(view))
 
@@ -182,6 +195,8 @@ def name_edit(view: View, edit: Edit) -> str:
         case MaskSwitch(part, on):
             state = "switch_on" if on else "switch_off"
             return view.t(f"edits.{state}", part=view.t(f"edits.{part}"))
+        case MaskSize(part, size):
+            return view.t("edits.sized", part=view.t(f"edits.{part}"), size=size)
         case HeadOff(name, head):
             site = view.trace.site(name)
             return view.t(

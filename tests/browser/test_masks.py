@@ -1,5 +1,7 @@
 """Masks under test in real Chromium with the shipped translator: certificate, clinic, lab."""
 
+from urllib.parse import parse_qs, urlsplit
+
 import pytest
 
 from explorer.text import t
@@ -34,3 +36,42 @@ def test_a_fault_of_the_clinic_shows_its_figure(visitor: Visitor, lang: str) -> 
     visitor.page.get_by_text(t("clinic.empty_row_nan.title", lang=lang), exact=True).first.click()
     visitor.page.wait_for_url("**case=empty_row_nan**")
     visitor.page.locator(".js-plotly-plot .annotation", has_text="NaN").first.wait_for()
+
+
+def edits(url: str) -> str:
+    """What a link says was changed."""
+    return parse_qs(urlsplit(url).query).get("edits", [""])[0]
+
+
+def test_cells_are_painted_by_a_drag_and_undone(visitor: Visitor) -> None:
+    first = "cells-decoder-all-shut-1.0"
+    visitor.open("masks", text="I like dogs.", pads="0", site="decoder", layer="1", head="1")
+    visitor.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
+    visitor.settle()
+    canvas = visitor.page.locator("canvas[data-at=matrix]").nth(1)
+    canvas.scroll_into_view_if_needed()
+    canvas.focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):  # the first press shows where one stands
+        canvas.press(key)
+    visitor.page.wait_for_url(lambda url: edits(url) == first)
+    visitor.settle()
+    visitor.shows(t("edits.cell_shut", lang="en", query=1, key=0))
+    box = canvas.bounding_box()
+    assert box is not None
+    # From the lower left cell along the first column upwards, by the pointer.
+    left, low = box["x"] + box["width"] * 0.45, box["y"] + box["height"] - 8
+    visitor.page.mouse.move(left, low)
+    visitor.page.mouse.down()
+    visitor.page.mouse.move(left, low - 40, steps=4)
+    visitor.page.mouse.up()
+    visitor.settle()
+    visitor.page.wait_for_url(lambda url: edits(url) not in ("", first))
+    visitor.settle()
+    visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
+    visitor.page.wait_for_url(lambda url: edits(url) == first)
+    visitor.settle()
+    visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
+    visitor.page.wait_for_url(lambda url: edits(url) == "")
+    visitor.settle()
+    visitor.page.get_by_role("button", name=t("masks.redo", lang="en"), exact=True).click()
+    visitor.page.wait_for_url(lambda url: edits(url) == first)

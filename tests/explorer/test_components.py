@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.components.heads_payload import pool
 from explorer.components.heads_view import pack_heads_view
-from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.components.mask_matrix import Stroke, pack_mask_matrix, stroke_of
 from explorer.components.mount import FOLDER, place_of
 from explorer.components.payload import BLOCKED, choose_words, encode_weights, pack, unpack
 from explorer.components.token_strip import pack_token_strip
@@ -194,3 +194,10 @@ def test_scripts_never_make_html_of_text_and_fetch_nothing(file: Path) -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
     assert not re.search(r"https?:|fetch\(|XMLHttpRequest|import\(", text)
     assert len(text.splitlines()) <= 250
+
+
+def test_a_stroke_keeps_to_the_matrix() -> None:
+    painted = {"cells": [0, 1, 2, 2, 9, 0, -1, 0], "open": True}
+    assert stroke_of(painted, (3, 3)) == Stroke(((0, 1), (2, 2)), True)
+    assert stroke_of({"cells": [9, 9], "open": False}, (3, 3)) is None
+    assert stroke_of(None, (3, 3)) is None

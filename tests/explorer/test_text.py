@@ -13,11 +13,12 @@ from explorer.analysis.masks import BLOCKERS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
 from explorer.components import heads_view, mask_matrix, token_strip
-from explorer.edits import USUAL_MASKS
+from explorer.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.figures import bars, head_map, heatmap, static
 from explorer.figures import positions as position_figures
 from explorer.figures.theme import DARK, LIGHT
 from explorer.pages import PAGES
+from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
 from explorer.text import LANGUAGES, examples, t, words
 from explorer.ui.url import KINDS, MEASURES
@@ -66,7 +67,10 @@ PIECES = {
     *(f"causes.{name}{part}" for name in CAUSES for part in ("", "_help")),
     *(f"causes.agree_{strength}" for strength in ("strong", "weak", "none")),
     *(f"take.{kind}" for kind in ("svg", "csv", "html", "npz")),
-    *(f"masks.{part}_help" for part in USUAL_MASKS),
+    *(f"edits.{part}" for part in SIZE_PARTS),
+    *(f"masks.{part}_help" for part in (*USUAL_MASKS, *SIZE_PARTS)),
+    *(f"masks.scope_{scope}" for scope in SCOPES),
+    *(f"masks.{name}" for name in (*TOOLS, "undo", "redo")),
     *(f"masks.{name}" for name in ("sides", "difference", "before", "after")),
     *(f"masks.{name}" for name in ("open_cell", "shut_cell")),
     *(f"place.{name}" for name in ("translated", "forced", "prompt")),

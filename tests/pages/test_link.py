@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from explorer.components import MAX_PINNED, SCALES
-from explorer.edits import USUAL_MASKS, CellEdit, HeadOff, MaskSwitch
+from explorer.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.ui.escape import escape
 from explorer.ui.url import FREE, KINDS, MEASURES, MOST_PADS, State, read, write
 from models.decoding import Beam, Greedy, Sample
@@ -23,6 +23,7 @@ place = st.one_of(
 )
 edit = st.one_of(
     st.builds(MaskSwitch, st.sampled_from(list(USUAL_MASKS)), st.booleans()),
+    st.builds(MaskSize, st.sampled_from(SIZE_PARTS), st.integers(1, 99)),
     st.builds(HeadOff, site, st.integers(0, 9)),
     st.builds(
         CellEdit,

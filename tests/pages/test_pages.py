@@ -108,9 +108,9 @@ def test_without_the_causal_mask_the_shown_translation_is_another(open_page: Ope
 
 def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
     at = open_page("masks", edits="cross_pad-off", pads="3")
-    assert len(at.get("plotly_chart")) == 2
+    assert len(at.get("plotly_chart")) == 3  # before, after, losses
     at.segmented_control(key="masks.picture").set_value("difference").run()
-    assert len(at.get("plotly_chart")) == 1
+    assert len(at.get("plotly_chart")) == 2
     assert figure(at)["data"][0]["zmin"] == -figure(at)["data"][0]["zmax"]
 
 
@@ -236,3 +236,65 @@ def test_a_fault_that_is_unknown_is_said_and_left_out(open_page: Open) -> None:
     assert len(at.warning) == 1
     assert "&#60;b&#62;nothing" in str(at.warning[0].value)
     assert t(PITFALLS[0].symptom_key, lang="zh") in everything(at)
+
+
+def test_further_rules_are_numbers_and_stand_in_the_link(open_page: Open) -> None:
+    at = open_page("masks", pads="0")
+    at.slider(key="masks.window").set_value(1).run()
+    assert not at.exception
+    assert at.query_params["edits"] == "window-1"
+    assert "Sliding window: 1" in everything(at)
+    assert t("masks.nothing_changed", lang="en") not in everything(at)
+    at.toggle(key="masks.causal").set_value(False).run()
+    assert at.slider(key="masks.prefix").disabled
+    assert at.query_params["edits"] == "window-1~causal-off"
+    at.slider(key="masks.window").set_value(0).run()
+    assert at.query_params["edits"] == "causal-off"
+
+
+def test_undo_and_redo_walk_through_the_changes(open_page: Open) -> None:
+    at = open_page("masks")
+    assert at.button(key="masks.undo").disabled
+    at.toggle(key="masks.causal").set_value(False).run()
+    at.slider(key="masks.block").set_value(2).run()
+    at.button(key="masks.undo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    at.button(key="masks.undo").click().run()
+    assert "edits" not in at.query_params
+    assert at.button(key="masks.undo").disabled
+    at.button(key="masks.redo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    at.button(key="masks.reset").click().run()
+    at.button(key="masks.undo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    assert at.button(key="masks.redo").disabled is False
+
+
+def test_painted_cells_are_counted_and_an_empty_row_is_explained(open_page: Open) -> None:
+    cells = "-".join(f"1.{key}" for key in range(2))
+    at = open_page("masks", edits=f"cells-decoder-all-shut-{cells}", site="decoder")
+    assert not at.exception
+    assert "cell (1, 0) closed" in everything(at)
+    assert "may look at nothing now" in everything(at)
+    many = "-".join(f"{query}.0" for query in range(1, 5))
+    at = open_page("masks", edits=f"cells-decoder-all-shut-{many}")
+    assert t("edits.cells", lang="en", count=4) in everything(at)
+
+
+def test_changed_masks_are_judged_under_teacher_forcing(open_page: Open) -> None:
+    assert t("masks.forced", lang="en") not in everything(open_page("masks"))
+    at = open_page("masks", edits="causal-off")
+    loss = reading(at, "Loss per token")
+    before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
+    assert before != after
+    step = next(box for box in at.selectbox if box.key.startswith("masks.next."))
+    rows = reading(at, t("masks.your_masks", lang="en") + " |")
+    step.select(0).run()
+    assert reading(at, t("masks.your_masks", lang="en") + " |") != rows
+
+
+def test_edits_that_do_not_fit_are_named_and_kept(open_page: Open) -> None:
+    edits = "causal-off~cells-decoder-all-shut-60.1"
+    at = open_page("masks", edits=edits)
+    assert "&#45;60&#46;1" in everything(at)
+    assert at.query_params["edits"] == edits

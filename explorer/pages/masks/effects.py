@@ -1,0 +1,161 @@
+"""What the changed masks did: weights, translation, loss, and the token that comes next."""
+
+import streamlit as st
+
+from explorer.analysis.compare import Comparison
+from explorer.analysis.forced import Forced
+from explorer.analysis.masks import blocked_by
+from explorer.edits import format_edits
+from explorer.figures.heatmap import attention, difference
+from explorer.figures.paired import paired
+from explorer.trace import Trace
+from explorer.ui import cache, controls
+from explorer.ui.view import View, kind_of
+
+PICTURES = ("sides", "difference")
+
+
+def effects(view: View, comparison: Comparison) -> None:
+    """Everything below the matrices."""
+    _largest(view, comparison)
+    _patterns(view, comparison)
+    if view.trace.edits:
+        _forced(view, comparison)
+
+
+def _largest(view: View, comparison: Comparison) -> None:
+    """The largest change of any weight, as a number."""
+    points = 100 * comparison.max_abs
+    if points < 0.005:
+        controls.reading("masks", view.t("masks.nothing_changed"))
+    else:
+        site = max(comparison.sites.values(), key=lambda each: each.max_abs).site
+        found = view.trace.site(site)
+        controls.reading(
+            "masks",
+            view.t(
+                "masks.largest",
+                points=f"{points:.2g}" if points < 1 else f"{points:.0f}",
+                kind=view.t(f"kinds.{kind_of(found)}"),
+                layer=found.layer + 1,
+            ),
+        )
+
+
+def _written(trace: Trace) -> tuple[tuple[str, str], ...]:
+    """What a run wrote, as words of a comparison that all stayed."""
+    real = trace.tgt_str_tokens[1 : int(trace.tgt_valid.sum())]
+    return tuple((token, "same") for token in real)
+
+
+def _patterns(view: View, comparison: Comparison) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        controls.pick_kind(view, "masks.kind")
+        with st.container(width=90):
+            controls.pick_layer(view, "masks.layer")
+        with st.container(width=90):
+            controls.pick_head(view, "masks.head")
+        shown = st.segmented_control(
+            view.t("masks.picture"),
+            PICTURES,
+            default=PICTURES[0],
+            format_func=lambda name: view.t(f"masks.{name}"),
+            required=True,
+            key="masks.picture",
+        )
+    if shown == "difference":
+        _difference(view, comparison)
+        return
+    for trace, name, column in zip(
+        (view.before(), view.trace), ("before", "after"), st.columns(2, gap="large"), strict=True
+    ):
+        site = view.site.name
+        with column:
+            st.caption(view.t(f"masks.{name}"))
+            if view.sites_of("cross"):
+                words = _written(trace) if name == "before" else comparison.words
+                controls.reading(name, controls.marked_words(words))
+            figure = attention(
+                trace.pattern(site)[view.head],
+                trace.mask(site)[view.head],
+                trace.query_tokens(site),
+                trace.key_tokens(site),
+                blocked_labels=controls.blocker_words(view, blocked_by(trace, site)[view.head]),
+                dark=view.dark,
+                words=view.words("figures.heatmap"),
+                **controls.place_titles(view),
+            )
+            controls.chart(figure, f"masks.{name}", alt=view.t(f"masks.{name}"))
+
+
+def _difference(view: View, comparison: Comparison) -> None:
+    site, before = view.site.name, view.before()
+    n_query, n_key = comparison.sites[site].difference.shape[1:]
+    if not n_query or not n_key:
+        st.caption(view.t("masks.nothing_shared"))
+        return
+    figure = difference(
+        before.pattern(site)[view.head, :n_query, :n_key],
+        view.trace.pattern(site)[view.head, :n_query, :n_key],
+        before.query_tokens(site)[:n_query],
+        before.key_tokens(site)[:n_key],
+        mask_before=before.mask(site)[view.head, :n_query, :n_key],
+        mask_after=view.trace.mask(site)[view.head, :n_query, :n_key],
+        dark=view.dark,
+        words=view.words("figures.heatmap"),
+        **controls.place_titles(view),
+    )
+    controls.chart(figure, "masks.difference", alt=view.t("masks.difference"))
+    if not comparison.sites[site].whole:
+        st.caption(view.t("masks.shared_only"))
+
+
+def _forced(view: View, comparison: Comparison) -> None:
+    """The words that the unchanged model wrote, read again under the changed masks."""
+    edits = format_edits(view.trace.edits)
+    found = cache.forced(view.loaded.name, view.text, view.target, view.pads, edits)
+    if not found.tokens:
+        return
+    st.markdown(f"**{view.t('masks.forced')}**")
+    left, right = st.columns(2, gap="large")
+    with left:
+        controls.reading("forced", _reading(view, comparison, found))
+        figure = paired(
+            found.tokens,
+            found.losses_before,
+            found.losses_after,
+            (view.t("masks.right_masks"), view.t("masks.your_masks")),
+            title=view.t("clinic.token_loss"),
+            stream="tgt",
+            dark=view.dark,
+        )
+        controls.chart(figure, "masks.loss", alt=view.t("clinic.token_loss"))
+    with right:
+        _next(view, found)
+
+
+def _reading(view: View, comparison: Comparison, found: Forced) -> str:
+    words = view.t("masks.loss", before=f"{found.loss_before:.2f}", after=f"{found.loss_after:.2f}")
+    if found.loss_after < found.loss_before - 0.005 and not comparison.same_output:
+        return f"{words} {view.t('masks.cheat')}"
+    return words
+
+
+def _next(view: View, found: Forced) -> None:
+    """The likeliest next tokens behind a beginning of the reader's choice."""
+    steps = range(len(found.tokens))
+    st.selectbox(
+        view.t("masks.next"),
+        steps,
+        index=min(1, len(found.tokens) - 1),
+        format_func=lambda step: "<s> " + " ".join(found.tokens[:step]),
+        key=f"masks.next.{len(found.tokens)}",
+    )
+    step = st.session_state[f"masks.next.{len(found.tokens)}"]
+    head = f"| | {view.t('masks.right_masks')} | {view.t('masks.your_masks')} |\n|:--|--:|--:|\n"
+    rows = [
+        f"| {controls.quoted(view, each.token)} | {controls.percent(each.before)} "
+        f"| {controls.percent(each.after)} |"
+        for each in found.after[step]
+    ]
+    st.markdown(head + "\n".join(rows))
