@@ -1,5 +1,6 @@
 """The mean of a run's best snapshots (Vaswani et al. 2017, §6.1)."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -9,11 +10,11 @@ from models.checkpoint import load_weights
 from models.transformer import Model
 
 
-def best_epochs(curve: list[dict[str, float]], n: int) -> list[int]:
+def best_epochs(curve: Sequence[Mapping[str, float | int]], n: int) -> list[int]:
     """The `n` best epochs (1-based) of a curve: by BLEU, else by validation loss, else the last."""
 
-    def goodness(row: dict[str, float]) -> tuple[float, float]:
-        return (row.get("bleu", 0.0), -row.get("valid_loss", -row["epoch"]))
+    def goodness(row: Mapping[str, float | int]) -> tuple[float, float]:
+        return (float(row.get("bleu", 0)), -float(row.get("valid_loss", -row["epoch"])))
 
     best = sorted(curve, key=goodness, reverse=True)[:n]
     return sorted(int(row["epoch"]) for row in best)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args, no_type_check
 
 from models.training.data import read_pairs, read_texts
 from models.training.tasks import MOST_SYMBOLS, Task, task_pairs
@@ -9,6 +10,7 @@ from models.training.tasks import MOST_SYMBOLS, Task, task_pairs
 Row = tuple[str, str] | str
 
 
+@no_type_check  # a checker at run time would speak before __post_init__ can say what is wrong
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Which rows. Raises ValueError, naming the field, for an impossible value.
@@ -27,6 +29,10 @@ class DataConfig:
     start: str = ""  # a shipped checkpoint whose weights and vocabulary the training begins with
 
     def __post_init__(self) -> None:
+        if self.task is not None and self.task not in get_args(Task):
+            raise ValueError(
+                f"task is {self.task!r}: it must be one of {', '.join(get_args(Task))}"
+            )
         if not 2 <= self.symbols <= MOST_SYMBOLS:
             raise ValueError(f"symbols is {self.symbols}: it must be 2 to {MOST_SYMBOLS}")
         if not 1 <= self.lengths[0] <= self.lengths[1]:

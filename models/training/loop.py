@@ -45,7 +45,7 @@ class Progress:
     seconds: float = 0.0
     loss_sum: float = 0.0  # of this epoch so far
     n_labels: int = 0
-    curve: list[dict[str, float]] = field(default_factory=list)
+    curve: list[dict[str, float | int]] = field(default_factory=list)
 
 
 def has_bfloat16(device: torch.device) -> bool:
@@ -199,7 +199,7 @@ class Trainer:
 
     def _finish_epoch(self) -> None:
         progress = self.progress
-        row: dict[str, float] = {
+        row: dict[str, float | int] = {
             "epoch": progress.epoch + 1,
             "step": progress.step,
             "loss": round(progress.loss_sum / max(1, progress.n_labels), 4),

@@ -2,11 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args, no_type_check
 
 from models.training.faults import Masks
 
+Schedule = Literal["inverse_sqrt", "cosine"]
+Precision = Literal["auto", "float32", "bfloat16"]
 
+
+@no_type_check  # a checker at run time would speak before __post_init__ can say what is wrong
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """How to train. Raises ValueError, naming the field, for an impossible value.
@@ -20,7 +24,7 @@ class TrainingConfig:
     max_tokens: int = 2048  # cells of a batch's longer stream, padding included
     learning_rate: float = 7e-4  # the highest one
     warmup: int = 1000
-    schedule: Literal["inverse_sqrt", "cosine"] = "inverse_sqrt"
+    schedule: Schedule = "inverse_sqrt"
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.98)
     label_smoothing: float = 0.1
@@ -29,10 +33,14 @@ class TrainingConfig:
     seed: int = 1
     masks: Masks = "right"  # which masks to train under: the wrong ones make twins
     moments: tuple[int, ...] = ()  # steps whose weights are kept, for a film of the training
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    precision: Precision = "auto"
     save_seconds: float = 60.0
 
     def __post_init__(self) -> None:
+        for name, choices in (("schedule", Schedule), ("masks", Masks), ("precision", Precision)):
+            if getattr(self, name) not in get_args(choices):
+                options = ", ".join(get_args(choices))
+                raise ValueError(f"{name} is {getattr(self, name)!r}: it must be one of {options}")
         for name in ("epochs", "max_tokens", "warmup", "average"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")

@@ -186,6 +186,7 @@ def test_every_recipe_that_ships_can_be_built() -> None:
         ("model.colour=1", "unknown fields colour"),
         ("model.n_heads=7", "d_model is 256"),
         ("training.epochs=0", "epochs is 0"),
+        ('training.masks="open"', "masks is 'open'"),
         ("model.norm=layernorm", "not TOML"),
         ("garden.size=1", "unknown tables"),
     ],
