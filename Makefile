@@ -8,7 +8,7 @@ run: .venv/runtime
 	$(BIN)/streamlit run app.py
 
 test: lint chromium
-	$(BIN)/python -m pytest --jaxtyping-packages=models,explorer,beartype.beartype
+	$(BIN)/python -m pytest
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks

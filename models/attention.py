@@ -27,13 +27,13 @@ class AttendHooks(nn.Module):
 def attend(
     q: Float[Tensor, "batch head query d_head"],
     k: Float[Tensor, "batch kv_head key d_head"],
-    v: Float[Tensor, "batch kv_head key d_head"],
+    v: Float[Tensor, "batch kv_head key d_value"],
     mask: Bool[Tensor, "..."] | None = None,  # broadcastable to [batch, head, query, key]
     *,
     dropout: float = 0.0,
     fused: bool = False,
     hooks: AttendHooks | None = None,
-) -> tuple[Float[Tensor, "batch head query d_head"], Float[Tensor, "batch head query key"] | None]:
+) -> tuple[Float[Tensor, "batch head query d_value"], Float[Tensor, "batch head query key"] | None]:
     """Mix the values by how well each query matches each key; return (z, pattern).
 
     scores = q k^T / sqrt(d_head); pattern = softmax(scores) over the keys that `mask` allows

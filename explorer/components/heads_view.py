@@ -8,7 +8,6 @@ import streamlit as st
 
 from explorer.components.heads_payload import (
     MAX_PINNED,
-    SCALES,
     Heads,
     HeadsSelection,
     Measure,
@@ -152,8 +151,6 @@ def pack_heads_view(
     check_length("labels", len(labels), n_layers * n_heads, "heads in patterns")
     heads = Heads(n_layers, n_heads, len(further))
     chosen = selection or HeadsSelection()
-    if chosen.scale not in SCALES:
-        raise ValueError(f"scale is {chosen.scale!r}, expected one of {SCALES}")
     check_index("query", chosen.query, n_query, "queries")
     if len(chosen.pinned) > MAX_PINNED:
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")

@@ -141,7 +141,6 @@ def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
         ({"query_tokens": KEYS}, "query_tokens has 3 entries, but there are 2 queries"),
         ({"key_tokens": QUERIES}, "key_tokens has 2 entries, but there are 3 keys"),
         ({"labels": ["one"]}, "labels has 1 entries, but there are 2 heads"),
-        ({"selection": HeadsSelection(scale="cubic")}, "scale is 'cubic', expected one of"),  # type: ignore[arg-type]
         ({"mask": np.ones((2, 3))}, "mask is float64, expected bool"),
         ({"mask": np.ones((3, 3), bool)}, r"mask has shape \(3, 3\), expected \(1, 2, 2, 3\)"),
         ({"extras": {"mean": np.zeros((2, 2))}}, r"extra 'mean' has shape \(2, 2\)"),

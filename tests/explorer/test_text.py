@@ -2,6 +2,7 @@
 
 import re
 import string
+from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +13,6 @@ from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.masks import BLOCKERS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
-from explorer.components import heads_view, mask_matrix, token_strip
 from explorer.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.figures import bars, head_map, heatmap, static
 from explorer.figures import positions as position_figures
@@ -31,6 +31,12 @@ CODE = "\n".join(
 # Two demonstrations have figures more on a reader's own sentence.
 FIGURES = {figure.name for pitfall in PITFALLS for figure in pitfall.demonstrate(None).figures}
 FIGURES |= {"lowest_score", "own_loss", "chance_loss"}
+
+
+def words_of(component: str) -> set[str]:
+    """The words that a component asks for; the package's own names are its functions."""
+    return set(import_module(f"explorer.components.{component}").WORDS)
+
 
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
@@ -52,11 +58,11 @@ MADE = {
     "figures.bars": set(bars.WORDS),
     "figures.head_map": set(head_map.WORDS),
     "figures.positions": set(position_figures.WORDS),
-    "components.heads_view": set(heads_view.__globals__["WORDS"]),
-    "components.mask_matrix": set(mask_matrix.__globals__["WORDS"]),
-    "components.seen": set(mask_matrix.__globals__["WORDS"]),
-    "components.reach": set(mask_matrix.__globals__["WORDS"]),
-    "components.token_strip": set(token_strip.__globals__["WORDS"]),
+    "components.heads_view": words_of("heads_view"),
+    "components.mask_matrix": words_of("mask_matrix"),
+    "components.seen": words_of("mask_matrix"),
+    "components.reach": words_of("mask_matrix"),
+    "components.token_strip": words_of("token_strip"),
 }
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
 PIECES = {
