@@ -8,7 +8,7 @@ run: .venv/runtime
 	$(BIN)/streamlit run app.py
 
 test: lint chromium
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks

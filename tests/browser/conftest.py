@@ -32,7 +32,9 @@ class Visitor:
         self.page.locator("[data-testid=stMarkdown]").first.wait_for(timeout=PATIENCE)
         self.page.wait_for_function(
             "() => document.querySelector('[data-testid=stApp]')"
-            "?.getAttribute('data-test-script-state') === 'notRunning'",
+            "?.getAttribute('data-test-script-state') === 'notRunning'"
+            # What a run has not drawn again yet is shown faded.
+            " && !document.querySelector('[data-stale=true]')",
             timeout=PATIENCE,
         )
 

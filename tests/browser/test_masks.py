@@ -47,9 +47,9 @@ def test_cells_are_painted_by_a_drag_and_undone(visitor: Visitor) -> None:
     first = "cells-decoder-all-shut-1.0"
     visitor.open("masks", text="I like dogs.", pads="0", site="decoder", layer="1", head="1")
     visitor.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
+    visitor.shows(t("masks.scope_layer", lang="en"))
     visitor.settle()
     canvas = visitor.page.locator("canvas[data-at=matrix]").nth(1)
-    canvas.scroll_into_view_if_needed()
     canvas.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):  # the first press shows where one stands
         canvas.press(key)
