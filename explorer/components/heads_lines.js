@@ -11,6 +11,7 @@ function headLines(view, panel) {
 
   const node = el("div", "lines");
   const scroller = el("div", "scroller");
+  scrollTogether(scroller, "lines");
   const stage = el("div", "stage");
   const canvas = el("canvas");
   canvas.setAttribute("aria-hidden", "true"); // the readout says the same in words

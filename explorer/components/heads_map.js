@@ -6,6 +6,7 @@ const SUM_ROOM = 52; // px for the row sums
 function headMap(view, panel) {
   const { queries, keys, words } = view.head;
   const node = el("div", "scroller");
+  scrollTogether(node, "map");
   const stack = el("div", "stack");
   const canvas = el("canvas");
   canvas.setAttribute("aria-hidden", "true");

@@ -23,6 +23,7 @@ PARTS: dict[str, tuple[str, ...]] = {
         "axes",
         "links",
         "keep",
+        "scrolling",
         "heads_thumbs",
         "heads_map",
         "heads_lines",

@@ -14,6 +14,8 @@ from explorer import trace as tracing
 from explorer.analysis import extras as further
 from explorer.analysis import forced as forcing
 from explorer.analysis.ablation import Ablation, ablate
+from explorer.analysis.batch import Member
+from explorer.analysis.batch import batch as together
 from explorer.analysis.causes import Causes
 from explorer.analysis.causes import causes as find_causes
 from explorer.analysis.certificate import Examination, examine_text
@@ -166,6 +168,16 @@ def _symptom(
 def symptom(name: str, text: str, target: str | None, pads: int, case: str) -> Symptom:
     """A fault of the clinic planted into one model, on one sentence. Raises InputProblem."""
     return _symptom(name, str(library.CHECKPOINTS), text, target, pads, case)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _batch(name: str, folder: str, texts: tuple[str, ...], edits: str) -> tuple[Member, ...]:
+    return together(model(name, folder), texts, parse_edits(edits))
+
+
+def batch(name: str, texts: tuple[str, ...], edits: str) -> tuple[Member, ...]:
+    """Sentences in one padded batch beside each alone. Raises InputProblem."""
+    return _batch(name, str(library.CHECKPOINTS), texts, edits)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

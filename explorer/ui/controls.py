@@ -64,14 +64,16 @@ def reading(page: str, words: str) -> None:
         st.markdown(words)
 
 
-def sentence_line(view: View) -> None:
+def sentence_line(view: View, key: str = "sentence") -> None:
     """What was read and what came out, in the colours of the two streams."""
     source, output = escape(view.trace.text), escape(view.trace.output)
-    key = "translated" if view.sites_of("cross") else "prompt"
-    if view.target and key == "translated":
-        key = "forced"
-    with st.container(key="sentence"):
-        st.markdown(view.t(f"place.{key}", source=f":green[{source}]", output=f":orange[{output}]"))
+    words = "translated" if view.sites_of("cross") else "prompt"
+    if view.target and words == "translated":
+        words = "forced"
+    with st.container(key=key):
+        st.markdown(
+            view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")
+        )
     if not view.trace.finished:
         st.caption(view.t("place.unfinished"))
     if view.trace.unknown:

@@ -62,6 +62,20 @@ def latest(view: View) -> View:
         return view
 
 
+def beside(view: View) -> View | None:
+    """The same choices on the first of the sentences beside this one; None where there is none.
+
+    A sentence that cannot be read is refused with a message, and nothing stands beside.
+    """
+    if not view.others:
+        return None
+    try:
+        return build(replace(view.state, text=view.others[0], target=None), view.dark, view.pads)
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+        return None
+
+
 def _build(state: State) -> View:
     return build(state, session.is_dark(), st.session_state[_PADS])
 

@@ -8,11 +8,11 @@ import streamlit as st
 from explorer import library, text
 from explorer.library import at_moment, split_moment
 from explorer.problems import InputProblem
-from explorer.sentences import FILE_TYPES, sentences_from_file
+from explorer.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import cache, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
-from explorer.ui.view import default_model, first_sentence
+from explorer.ui.view import MOST_OTHERS, default_model, first_sentence
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 _END = -1  # not a moment of the training, but its end
@@ -29,6 +29,7 @@ def sidebar() -> None:
         _sentence(model)
         _examples(model)
         _file()
+        _beside()
         _translation()
         _model()
 
@@ -110,6 +111,31 @@ def _file() -> None:
             key="sidebar.pick",
             placeholder=_t("sidebar.file_placeholder"),
             on_change=_picked,
+        )
+        st.multiselect(
+            _t("sidebar.file_beside"),
+            sentences,
+            key="sidebar.pick_beside",
+            max_selections=MOST_OTHERS,
+            placeholder=_t("sidebar.file_beside_placeholder"),
+            on_change=chosen,
+            args=("sidebar.pick_beside", "beside", "\n".join),
+        )
+
+
+def _beside() -> None:
+    with st.expander(_t("sidebar.beside"), expanded=bool(session.state().beside)):
+        st.session_state["sidebar.beside"] = session.state().beside
+        st.text_area(
+            _t("sidebar.beside"),
+            key="sidebar.beside",
+            height=100,
+            max_chars=MOST_OTHERS * MAX_CHARS,
+            placeholder=_t("sidebar.beside_hint"),
+            help=_t("sidebar.beside_help", count=MOST_OTHERS),
+            label_visibility="collapsed",
+            on_change=chosen,
+            args=("sidebar.beside", "beside"),
         )
 
 

@@ -33,6 +33,7 @@ class State:
     Of the Heads page: `instead` is what stands open in place of the head ("none": nothing),
     `pins` what stands beside it, `measure` what its heads are measured by, `by_measure` their
     order, `scale` and `own_range` how weights become colours; a `row` of FREE is none.
+    `beside` holds further sentences, one a line, that are compared and share a batch with `text`.
     `site` is a kind of attention; `layer`, `head`, `row` and `step` count from 0. `row` is the
     query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
     translates by itself. `base` and `width` belong to the Positions page, `tested` (the masks have
@@ -43,6 +44,7 @@ class State:
     model: str = ""
     text: str | None = None
     target: str | None = None
+    beside: str = ""
     site: str = "cross"
     layer: int | None = None
     head: int | None = None
@@ -143,6 +145,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "model": str,
     "text": str,
     "target": str,
+    "beside": str,
     "site": _one_of(KINDS),
     "layer": _whole(1, 999, shift=1),
     "head": _whole(1, 999, shift=1),

@@ -13,6 +13,9 @@ from explorer.ui import cache
 from explorer.ui.url import FREE, KINDS, State, Strategy
 from models.hooks import AttentionSite
 
+MOST_OTHERS = 7
+"""Further sentences in one batch; more would not fit the page."""
+
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -42,6 +45,12 @@ class View:
     def target(self) -> str | None:
         """The visitor's own translation, or None where the model translates."""
         return self.state.target
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The sentences beside this one, at most `MOST_OTHERS`."""
+        lines = (line.strip() for line in self.state.beside.splitlines())
+        return tuple(line for line in lines if line)[:MOST_OTHERS]
 
     @property
     def kind(self) -> str:

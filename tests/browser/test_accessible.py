@@ -23,8 +23,11 @@ def test_no_serious_violation(app: str, browser: Browser, place: str, scheme: st
     # The first page of the menu lives at the root.
     Visitor(page, app).open("" if place == PAGES[0].name else place)
     page.locator(".js-plotly-plot, .hl canvas, [data-testid=stExpander]").first.wait_for()
-    # A text that still fades in is pale for a moment.
-    page.add_style_tag(content="* { transition: none !important; animation: none !important; }")
+    # What a run draws anew is pale until it is there.
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('[data-testid=stElementContainer]')]"
+        ".every((element) => getComputedStyle(element).opacity === '1')"
+    )
     found = [
         (violation["id"], [(node["target"], node["html"][:200]) for node in violation["nodes"][:3]])
         for violation in Axe().run(page).response["violations"]

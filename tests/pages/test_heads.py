@@ -284,3 +284,20 @@ def _files() -> None:
     choice = Choice(build(state, dark=False))
     st.text(_svg(choice))
     st.text(_page(choice))
+
+
+def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open) -> None:
+    second = "She reads a book."
+    at = open_page("heads", beside=f"{second}\nWe went.", layer="2", head="3", site="encoder")
+    assert not at.exception
+    left, right = (unpack(each.proto.bytes)[0] for each in at.get("bidi_component")[:2])
+    assert left["chosen"]["opened"] == right["chosen"]["opened"] == 6
+    assert left["queries"]["tokens"] != right["queries"]["tokens"]
+    assert second in everything(at).replace("&#46;", ".")
+
+
+def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page: Open) -> None:
+    at = open_page("heads", beside="a " * 600)
+    assert not at.exception
+    assert len(at.get("bidi_component")) == 1
+    assert at.error or at.warning

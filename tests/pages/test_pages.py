@@ -298,3 +298,13 @@ def test_edits_that_do_not_fit_are_named_and_kept(open_page: Open) -> None:
     at = open_page("masks", edits=edits)
     assert "&#45;60&#46;1" in everything(at)
     assert at.query_params["edits"] == edits
+
+
+def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page: Open) -> None:
+    others = "She reads a book every morning and every day."
+    right = open_page("masks", beside=others)
+    assert "**0**" in reading(right, t("masks.batch_same", lang="en", exact="").split(":")[0])
+    wrong = open_page("masks", beside=others, edits="pad_keys-off")
+    assert reading(wrong, t("masks.batch_moved", lang="en", text="", points="").split(":")[0])
+    alone = open_page("masks")
+    assert t("masks.batch_empty", lang="en") in everything(alone)

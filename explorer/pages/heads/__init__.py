@@ -4,12 +4,12 @@ import streamlit as st
 
 from explorer.pages.heads.causes import four_numbers
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
-from explorer.pages.heads.picture import linked_heads, take_clicks
+from explorer.pages.heads.picture import BESIDE, linked_heads, take_clicks
 from explorer.pages.heads.reading import difference, read_row, switch_off
 from explorer.pages.heads.takeaway import take_away
 from explorer.ui import controls, session
 from explorer.ui.choice import Choice
-from explorer.ui.current import latest
+from explorer.ui.current import beside, latest
 from explorer.ui.view import View
 from models.attention import attend
 
@@ -23,12 +23,13 @@ def render(view: View) -> None:
 
 @st.fragment
 def _linked(view: View) -> None:
-    view = take_clicks(latest(view))
+    view, other = _taken(latest(view))
     choice = Choice(view)
-    controls.sentence_line(view)
+    if other is None:
+        controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
     _controls(choice)
-    linked_heads(choice)
+    linked_heads(choice, None if other is None else Choice(other))
     controls.reading("heads", read_row(choice))
     switch_off(choice)
     difference(choice)
@@ -46,6 +47,15 @@ def _linked(view: View) -> None:
         code=(attend,),
         numbers=lambda: _numbers(choice),
     )
+
+
+def _taken(view: View) -> tuple[View, View | None]:
+    """The view and the one beside it, with what was just chosen in either picture."""
+    other = beside(view)
+    if take_clicks(view) or (other is not None and take_clicks(other, BESIDE)):
+        view = latest(view)
+        other = beside(view)
+    return view, other
 
 
 def _controls(choice: Choice) -> None:

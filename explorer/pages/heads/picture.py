@@ -1,6 +1,7 @@
 """The linked view of all heads, and what was clicked in it."""
 
 import numpy as np
+import streamlit as st
 
 from explorer.analysis.masks import blocked_by
 from explorer.analysis.rerun import written_tokens
@@ -9,25 +10,37 @@ from explorer.components import Measure, heads_view, sent_selection
 from explorer.pages.heads.matter import with_progress
 from explorer.ui import controls
 from explorer.ui.choice import Choice
-from explorer.ui.current import latest
 from explorer.ui.view import View
 
-KEY = "heads.view"
+KEY, BESIDE = "heads.view", "heads.beside"
 SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 
 
-def take_clicks(view: View) -> View:
-    """The view with what was just chosen in the picture, before anything is drawn."""
+def take_clicks(view: View, key: str = KEY) -> bool:
+    """Put what was just chosen in a picture into the state; whether anything was."""
     choice = Choice(view)
     n_query = len(view.trace.query_tokens(view.site.name))
-    chosen = sent_selection(KEY, len(choice.sites), view.site.n_heads, n_query, len(choice.extras))
+    chosen = sent_selection(key, len(choice.sites), view.site.n_heads, n_query, len(choice.extras))
     if chosen is None:
-        return view
+        return False
     choice.take(chosen)
-    return latest(view)
+    return True
 
 
-def linked_heads(choice: Choice) -> None:
+def linked_heads(choice: Choice, other: Choice | None) -> None:
+    """The heads on this sentence and, where there is one, on the sentence beside it."""
+    if other is None:
+        _heads(choice, KEY)
+        return
+    for column, each, key in zip(
+        st.columns(2, gap="large"), (choice, other), (KEY, BESIDE), strict=True
+    ):
+        with column:
+            controls.sentence_line(each.view, f"sentence-{key}")
+            _heads(each, key)
+
+
+def _heads(choice: Choice, key: str) -> None:
     """All heads, the shown ones large, as heatmap and as text."""
     view, trace = choice.view, choice.view.trace
     extras = choice.extras
@@ -46,7 +59,7 @@ def linked_heads(choice: Choice) -> None:
         measure=_measure(choice),
         selection=choice.selection,
         words=view.words("components.heads_view"),
-        key=KEY,
+        key=key,
         **controls.place_titles(view),
     )
 

@@ -8,6 +8,7 @@ from explorer.analysis.masks import blocked_by
 from explorer.edits import format_edits
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
+from explorer.pages.masks.sharing import shared_batch
 from explorer.trace import Trace
 from explorer.ui import cache, controls
 from explorer.ui.view import View, kind_of
@@ -21,6 +22,7 @@ def effects(view: View, comparison: Comparison) -> None:
     _patterns(view, comparison)
     if view.trace.edits:
         _forced(view, comparison)
+    shared_batch(view)
 
 
 def _largest(view: View, comparison: Comparison) -> None:

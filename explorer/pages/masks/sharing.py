@@ -1,0 +1,67 @@
+"""Sentences that share a batch with this one: right masks keep them from noticing each other."""
+
+import streamlit as st
+
+from explorer.analysis.batch import Member
+from explorer.edits import format_edits
+from explorer.problems import InputProblem
+from explorer.ui import cache, controls
+from explorer.ui.escape import escape, shorten
+from explorer.ui.problem import show_problem
+from explorer.ui.view import View
+
+NOTICED = 1e-4
+"""A change of a weight from which it is more than the rounding of float32."""
+
+
+def shared_batch(view: View) -> None:
+    """The batch of this sentence and those beside it, each alone and in it."""
+    st.markdown(f"**{view.t('masks.batch')}**")
+    if not view.others:
+        st.caption(view.t("masks.batch_empty"))
+        return
+    texts = (view.text, *view.others)
+    try:
+        with st.spinner(view.t("shell.working")):
+            found = cache.batch(view.loaded.name, texts, format_edits(view.trace.edits))
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+        return
+    worst = max(found, key=lambda member: member.weight_moved)
+    noticed = worst.weight_moved >= NOTICED
+    controls.reading(
+        "batch",
+        view.t(
+            "masks.batch_moved" if noticed else "masks.batch_same",
+            points=f"{100 * worst.weight_moved:.1f}",
+            text=f"“{escape(shorten(worst.text, 40))}”",
+            exact=f"{worst.weight_moved:.0e}",
+        ),
+    )
+    st.markdown("\n".join(_table(view, found)))
+
+
+def _table(view: View, found: tuple[Member, ...]) -> list[str]:
+    translates = bool(view.sites_of("cross"))
+    names = ["sentence", "pads", *(("alone", "together") if translates else ()), "moved_head"]
+    lines = [
+        "| " + " | ".join(view.t(f"masks.batch_{name}") for name in names) + " |",
+        "|" + ":--|" * (len(names) - 1) + "--:|",
+    ]
+    for member in found:
+        same = member.alone == member.together
+        together = escape(member.together)
+        cells = [
+            escape(member.text),
+            _pads(member),
+            *((escape(member.alone), together if same else f"**{together}**") * translates),
+            f"{100 * member.weight_moved:.1f}",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _pads(member: Member) -> str:
+    return (
+        f"{member.src_pads} + {member.tgt_pads}" if member.src_str_tokens else f"{member.tgt_pads}"
+    )
