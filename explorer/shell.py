@@ -21,8 +21,8 @@ def run() -> None:
     st.set_page_config(page_title="Headlight", page_icon=str(ASSETS / "icon.svg"), layout="wide")
     session.start()
     lang = session.state().lang
-    pages = [
-        st.Page(
+    pages = {
+        page.name: st.Page(
             partial(show, page),
             title=t(f"{page.name}.title", lang=lang),
             icon=page.icon,
@@ -30,8 +30,9 @@ def run() -> None:
             default=index == 0,
         )
         for index, page in enumerate(PAGES)
-    ]
-    current = st.navigation(pages, position="top")
+    }
+    session.keep_pages(pages)
+    current = st.navigation(list(pages.values()), position="top")
     current.run()
 
 

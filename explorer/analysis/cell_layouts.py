@@ -74,8 +74,8 @@ def _fill(target: nn.Linear, weight: Tensor, bias: Tensor | None, start: int) ->
 
 
 def _fused(linears: tuple[nn.Linear, ...]) -> nn.Linear:
-    weight = torch.cat([linear.weight for linear in linears])
-    biases = [linear.bias for linear in linears if linear.bias is not None]
+    weight = torch.cat([linear.weight.detach() for linear in linears])
+    biases: list[Tensor] = [linear.bias for linear in linears if linear.bias is not None]
     fused = nn.Linear(weight.shape[1], len(weight), bias=bool(biases))
     _fill(fused, weight, torch.cat(biases) if biases else None, 0)
     return fused
@@ -126,8 +126,7 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
     mask = torch.tensor(traced.mask(site.name))[None]
     moved = tiled = None
     if k.shape[1] > n_kv_heads:
-        shared = k.unflatten(1, (n_kv_heads, -1)).mean(2)
-        values = v.unflatten(1, (n_kv_heads, -1)).mean(2)
+        shared, values = _averaged(k, n_kv_heads), _averaged(v, n_kv_heads)
         own = torch.tensor(traced.pattern(site.name))
         _, pattern = attend(q, shared, values, mask)
         _, wrong = attend(q, shared.repeat(1, group, 1, 1), v, mask)
@@ -142,6 +141,12 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
         moved=moved,
         tiled=tiled,
     )
+
+
+def _averaged(x: Tensor, n_groups: int) -> Tensor:
+    """[batch, kv_head, pos, d_head] with so many heads, each the mean of neighbours."""
+    batch, n_heads, *rest = x.shape
+    return x.reshape(batch, n_groups, n_heads // n_groups, *rest).mean(2)
 
 
 @dataclass(frozen=True, eq=False)

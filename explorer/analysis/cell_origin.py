@@ -22,6 +22,7 @@ from models.hooks import AttentionSite
 from models.norms import LayerNorm
 
 Parts = Float[np.ndarray, "query key"]
+PARTS = ("word_word", "word_position", "position_word", "position_position", "constant")
 
 
 def module_of(loaded: LoadedModel, site: AttentionSite) -> Attention:
@@ -74,16 +75,7 @@ class Split:
     @property
     def parts(self) -> dict[str, Parts]:
         """The five parts by name; they add up to the scores."""
-        return {
-            name: getattr(self, name)
-            for name in (
-                "word_word",
-                "word_position",
-                "position_word",
-                "position_position",
-                "constant",
-            )
-        }
+        return {name: getattr(self, name) for name in PARTS}
 
 
 def can_split(traced: Trace, site: AttentionSite) -> bool:
@@ -114,7 +106,8 @@ def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) ->
     if traced.config.norm_placement == "pre":
         word, position, constant = _normed(_norm_of(loaded, site), word, position)
     module = module_of(loaded, site)
-    queries, keys = [], []
+    queries: list[Tensor] = []
+    keys: list[Tensor] = []
     for side, linear, n_heads in (
         (queries, module.w_q, module.n_heads),
         (keys, module.w_k, module.n_kv_heads),
@@ -129,9 +122,9 @@ def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) ->
         [(q @ k.T / math.sqrt(module.d_head)).numpy() for k in keys] for q in queries
     ]  # [word, position, constant] of the query by those of the key
     rest = products[2][0] + products[2][1] + products[2][2] + products[0][2] + products[1][2]
-    parts = (*products[0][:2], *products[1][:2], rest)
+    parts = dict(zip(PARTS, (*products[0][:2], *products[1][:2], rest), strict=True))
     own = traced.activations[site.hook("scores")][head]
-    return Split(*parts, difference=float(np.abs(sum(parts) - own).max()))
+    return Split(**parts, difference=float(np.abs(sum(parts.values()) - own).max()))
 
 
 def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:

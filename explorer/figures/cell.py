@@ -282,8 +282,7 @@ def groups(group_of: Sequence[int], *, dark: bool = False, words: Words | None =
         "hoverinfo": "skip",
     }
     frame = layout(colours, 200, margin={"l": 8, "r": 8, "t": 24, "b": 24})
-    quiet = {"showticklabels": False, "showgrid": False, "zeroline": False}
-    frame["xaxis"] = axis(colours, range=[-0.7, n_heads - 0.3], **quiet)
+    frame["xaxis"] = axis(colours, range=[-0.7, n_heads - 0.3], showticklabels=False)
     frame["yaxis"] = axis(
         colours,
         range=[-0.35, 1.35],

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from explorer.pages import certificate, clinic, decoding, heads, masks, positions
+from explorer.pages import cell, certificate, clinic, decoding, heads, masks, positions
 from explorer.ui.view import View
 
 
@@ -22,6 +22,7 @@ class Page:
 
 PAGES: tuple[Page, ...] = (
     Page("heads", ":material/grid_view:", heads.render),
+    Page("cell", ":material/center_focus_strong:", cell.render),
     Page("masks", ":material/grid_off:", masks.render, usual_pads=3),
     Page("certificate", ":material/verified:", certificate.render),
     Page("clinic", ":material/stethoscope:", clinic.render, usual_pads=2),

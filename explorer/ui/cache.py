@@ -18,6 +18,8 @@ from explorer.analysis.batch import Member
 from explorer.analysis.batch import batch as together
 from explorer.analysis.causes import Causes
 from explorer.analysis.causes import causes as find_causes
+from explorer.analysis.cell import Cell, Effect
+from explorer.analysis.cell import effect as find_effect
 from explorer.analysis.certificate import Examination, examine_text
 from explorer.analysis.pitfalls import PITFALLS, Symptom
 from explorer.analysis.pitfalls import symptom as planted
@@ -191,3 +193,36 @@ def _forced(
 def forced(name: str, text: str, target: str | None, pads: int, edits: str) -> forcing.Forced:
     """The words of the unchanged model read again under `edits`. Raises InputProblem."""
     return _forced(name, str(library.CHECKPOINTS), text, target, pads, edits)
+
+
+@st.cache_data(max_entries=128, show_spinner=False)
+def _cell_effect(
+    name: str,
+    folder: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    place: tuple[str, int, int, int],
+    position: int,
+    token: int | None,
+    _cell: Cell,
+) -> Effect:
+    traced = _trace(name, folder, text, target, edits, pads)
+    return find_effect(model(name, folder), traced, _cell, position, token)
+
+
+def cell_effect(
+    name: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    cell: Cell,
+    position: int,
+    token: int | None,
+) -> Effect:
+    """What one cell of a run does to the logits after a position. Raises InputProblem."""
+    place = (cell.site.name, cell.head, cell.query, cell.key)
+    folder = str(library.CHECKPOINTS)
+    return _cell_effect(name, folder, text, target, edits, pads, place, position, token, cell)

@@ -15,6 +15,7 @@ from explorer.ui import url
 from explorer.ui.url import State
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
+_PAGES = "shell.pages"
 
 
 def state() -> State:
@@ -64,6 +65,16 @@ def write_link() -> None:
         st.query_params.from_dict(params)
     st.session_state[_WRITTEN] = params
     st.session_state.pop(_CHANGED, None)
+
+
+def keep_pages(pages: Mapping[str, Any]) -> None:
+    """Remember the pages of the menu, by name, for `visit`."""
+    st.session_state[_PAGES] = dict(pages)
+
+
+def visit(name: str) -> None:
+    """Go to another page with what is chosen; the run ends here."""
+    st.switch_page(st.session_state[_PAGES][name])
 
 
 def is_dark() -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from explorer.analysis.cell_scaling import SCALINGS, Scaling
 from explorer.analysis.heads import HeadMeasure
 from explorer.components import SCALES, Scale
 from explorer.edits import Edit, format_edits, parse_edits
@@ -24,6 +25,12 @@ FREE = -1
 """The row of a visitor who wants none lit."""
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed")
 """What the heads can be measured by; the last is what is lost without a head."""
+ASIDES: tuple[str, ...] = ("scaling", "split", "raw", "layouts", "groups", "dropout")
+"""What the Cell page can show beside the steps; "" is none of it."""
+STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
+"""The five steps of a cell."""
+GUESSES: tuple[str, ...] = ("true", "false", "depends")
+"""What a visitor can think of a claim, and what an experiment can say of it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,9 @@ class State:
     query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
     translates by itself. `base` and `width` belong to the Positions page, `tested` (the masks have
     been put to the test) to the Certificate, `case` to the Clinic.
+    Of the Cell page: `key` is the key whose cell is opened, `stage` the step of STAGES, `goal` the
+    id of the token whose logit counts, `aside` what stands below, with its `scaling`, `kv_heads`
+    and `drop` (percent of dropout). `claim` and `guess` belong to Claims, `sizes` to the Machine.
     """
 
     lang: str = "en"
@@ -63,6 +73,16 @@ class State:
     width: int | None = None
     tested: bool = False
     case: str = ""
+    key: int | None = None
+    stage: int = 0
+    goal: int | None = None
+    aside: str = ""
+    scaling: Scaling = "head"
+    kv_heads: int | None = None
+    drop: int = 50
+    claim: str = ""
+    guess: str = ""
+    sizes: str = ""
 
 
 class RefusedError(ValueError):
@@ -163,12 +183,23 @@ _READ: dict[str, Callable[[str], Any]] = {
     "base": _whole(2, 1_000_000),
     "width": _whole(2, 1024),
     "case": str,
+    "key": _whole(0, 999),
+    "stage": _whole(1, len(STAGES), shift=1),
+    "goal": _whole(0, 999_999),
+    "aside": _one_of(ASIDES),
+    "scaling": _one_of(SCALINGS),
+    "kv_heads": _whole(1, 999),
+    "drop": _whole(0, 90),
+    "claim": str,
+    "guess": _one_of(GUESSES),
+    "sizes": str,
     "tested": lambda text: bool(_whole(0, 1)(text)),
 }
 _WRITE: dict[str, Callable[[Any], str]] = {
     "layer": lambda value: str(value + 1),
     "head": lambda value: str(value + 1),
     "step": lambda value: str(value + 1),
+    "stage": lambda value: str(value + 1),
     "row": lambda value: "free" if value == FREE else str(value),
     "edits": format_edits,
     "pins": format_places,

@@ -9,19 +9,22 @@ from typing import get_args
 import pytest
 
 from explorer.analysis.causes import MEASURES as CAUSES
+from explorer.analysis.cell_origin import PARTS
+from explorer.analysis.cell_scaling import SCALINGS
 from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.masks import BLOCKERS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
 from explorer.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.figures import bars, head_map, heatmap, static
+from explorer.figures import cell as cell_figures
 from explorer.figures import positions as position_figures
 from explorer.figures.theme import DARK, LIGHT
 from explorer.pages import PAGES
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
 from explorer.text import LANGUAGES, examples, t, words
-from explorer.ui.url import KINDS, MEASURES
+from explorer.ui.url import ASIDES, KINDS, MEASURES, STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "\n".join(
@@ -57,6 +60,12 @@ MADE = {
     "figures.heatmap": set(heatmap.WORDS),
     "figures.bars": set(bars.WORDS),
     "figures.head_map": set(head_map.WORDS),
+    "figures.cell": set(cell_figures.WORDS),
+    "cell.stages": set(STAGES),
+    "cell.asides": set(ASIDES) - {""},
+    "cell.scalings": set(SCALINGS),
+    "cell.parts": set(PARTS),
+    "cell.layout": {"one", "per_head", "fused"},
     "figures.positions": set(position_figures.WORDS),
     "components.heads_view": words_of("heads_view"),
     "components.mask_matrix": words_of("mask_matrix"),
@@ -75,6 +84,10 @@ PIECES = {
     *(f"take.{kind}" for kind in ("svg", "csv", "html", "npz")),
     *(f"edits.{part}" for part in SIZE_PARTS),
     *(f"masks.{part}_help" for part in (*USUAL_MASKS, *SIZE_PARTS)),
+    *(f"cell.{name}" for name in ("stream", "all_heads", "this_head", "this_cell", "token")),
+    *(f"cell.{name}" for name in ("query", "key", "divided_by", "entropy", "top", "gradient")),
+    *(f"cell.{name}" for name in ("matrices", "parameters", "difference")),
+    *(f"cell.reading_projection{turned}" for turned in ("", "_turned")),
     *(f"masks.scope_{scope}" for scope in SCOPES),
     *(f"masks.{name}" for name in (*TOOLS, "undo", "redo")),
     *(f"masks.{name}" for name in ("sides", "difference", "before", "after")),
@@ -125,6 +138,7 @@ def test_no_words_are_empty_or_left_in_the_other_language() -> None:
         plain = re.sub(r"\{\w+\}|[A-Za-zα0-9 =().`*:·−→-]+", "", words("zh")[key])
         untranslated = key.startswith("settings.top_") or key in (
             "place.quoted", "place.translated", "place.prompt", "heads.and",
+            "cell.dot", "cell.scaled",
         )  # fmt: skip
         assert plain or untranslated, key
 

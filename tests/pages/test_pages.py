@@ -70,6 +70,7 @@ def test_formula_code_and_numbers_are_there_when_asked_for(
     elif part == "code":
         source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def sinus"}
         source["clinic"] = "demonstrate"
+        source["cell"] = "def attend("
         source["certificate"] = "def future_leak("
         assert len(at.code) > shown
         assert any(source.get(page, "class Greedy(") in each.value for each in at.code[shown:])

@@ -5,7 +5,7 @@ import streamlit as st
 from explorer.pages.heads.causes import four_numbers
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
 from explorer.pages.heads.picture import BESIDE, linked_heads, take_clicks
-from explorer.pages.heads.reading import difference, read_row, switch_off
+from explorer.pages.heads.reading import difference, open_cell, read_row, switch_off
 from explorer.pages.heads.takeaway import take_away
 from explorer.ui import controls, session
 from explorer.ui.choice import Choice
@@ -31,7 +31,9 @@ def _linked(view: View) -> None:
     _controls(choice)
     linked_heads(choice, None if other is None else Choice(other))
     controls.reading("heads", read_row(choice))
-    switch_off(choice)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        switch_off(choice)
+        open_cell(choice)
     difference(choice)
     ablation = ablation_of(view)
     if ablation is not None:

@@ -1,0 +1,136 @@
+"""One cell: a query and a key of one head, all the way down to the logit of a token."""
+
+import streamlit as st
+
+from explorer.analysis.cell import Cell, Effect, cell_of, effect
+from explorer.pages.cell.asides import aside
+from explorer.pages.cell.steps import chain, step
+from explorer.ui import cache, controls, session
+from explorer.ui.current import latest
+from explorer.ui.url import STAGES
+from explorer.ui.view import View
+from models.attention import attend
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("cell.lead"))
+    st.markdown(view.t("cell.try"))
+    _cell(view)
+
+
+@st.fragment
+def _cell(view: View) -> None:
+    view = latest(view)
+    controls.sentence_line(view)
+    controls.edits_bar(view, "cell.reset")
+    _place(view)
+    cell = cell_of(view.loaded, view.trace, view.site, view.head, view.row, key_of(view))
+    goal = _effect(view, cell)
+    chain(view, cell, goal)
+    _stepper(view)
+    step(view, cell, goal)
+    aside(view, cell)
+    controls.small_print(
+        view,
+        "cell",
+        formula=(
+            r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}, \qquad "
+            r"p_{ij} = \frac{e^{s_{ij}}}{\sum_{k\;\text{allowed}} e^{s_{ik}}}, \qquad "
+            r"\text{out}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O + b_O",
+        ),
+        code=(attend, cell_of, effect),
+        numbers=lambda: _numbers(view, cell),
+    )
+
+
+def key_of(view: View) -> int:
+    """The key that was chosen; else the one that the row looks at most."""
+    n_key = len(view.trace.key_tokens(view.site.name))
+    if view.state.key is not None:
+        return min(view.state.key, n_key - 1)
+    return int(view.trace.pattern(view.site.name)[view.head, view.row].argmax())
+
+
+def _effect(view: View, cell: Cell) -> Effect:
+    """What the cell does to the token written at its query; the encoder's asks for which token."""
+    n_real = int(view.trace.tgt_valid.sum())
+    place = view.step if cell.site.stack == "encoder" else cell.query
+    position = min(place, n_real - 1)
+    goal = view.state.goal
+    if goal is not None and goal >= view.loaded.config.vocab_size:
+        goal = None
+    return cache.cell_effect(*view.run, cell, position, goal)
+
+
+def _place(view: View) -> None:
+    """Which cell: kind, layer, head, query, key, and the token whose logit counts."""
+    site = view.site.name
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        controls.pick_kind(view, "cell.kind")
+        with st.container(width=90):
+            controls.pick_layer(view, "cell.layer")
+        with st.container(width=90):
+            controls.pick_head(view, "cell.head")
+        with st.container(width=170):
+            _pick(view, "query", view.trace.query_tokens(site), view.row, "row")
+        with st.container(width=170):
+            _pick(view, "key", view.trace.key_tokens(site), key_of(view), "key")
+        if view.site.stack == "encoder":
+            n_real = int(view.trace.tgt_valid.sum())
+            tokens = view.trace.predicted_str_tokens[:n_real]
+            with st.container(width=190):
+                _pick(view, "token", tokens, min(view.step, n_real - 1), "step")
+
+
+def _pick(view: View, name: str, tokens: tuple[str, ...], value: int, field: str) -> None:
+    def change(chosen: int) -> None:
+        # A row that nobody chose, and the strongest key in it, would move with what is changed.
+        fields: dict[str, int | None] = {"layer": view.layer, "head": view.head, "row": view.row}
+        if field != "key":
+            fields["goal"] = None
+        if field == "row":
+            fields["key"] = None
+        session.change(**{**fields, field: chosen})
+
+    controls.pick(
+        view.t(f"cell.{name}"),
+        range(len(tokens)),
+        value,
+        f"cell.{name}",
+        change,
+        format_func=lambda index: f"{index}  {tokens[index]}",
+    )
+
+
+def _stepper(view: View) -> None:
+    stage = view.state.stage
+    st.session_state["cell.stage"] = STAGES[stage]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.segmented_control(
+            view.t("cell.stage"),
+            STAGES,
+            format_func=lambda name: f"{STAGES.index(name) + 1} · {view.t(f'cell.stages.{name}')}",
+            required=True,
+            key="cell.stage",
+            label_visibility="collapsed",
+            on_change=lambda: session.change(stage=STAGES.index(st.session_state["cell.stage"])),
+        )
+        st.button(
+            view.t("cell.next"),
+            key="cell.next",
+            icon=":material/arrow_forward:",
+            disabled=stage == len(STAGES) - 1,
+            on_click=lambda: session.change(stage=stage + 1),
+        )
+
+
+def _numbers(view: View, cell: Cell) -> dict[str, list[object]]:
+    tokens = view.trace.key_tokens(cell.site.name)
+    return {
+        view.t("cell.key"): [f"{index} {token}" for index, token in enumerate(tokens)],
+        view.t("cell.score"): [round(float(score), 4) for score in cell.scores],
+        view.t("cell.allowed"): [bool(allowed) for allowed in cell.allowed],
+        view.t("cell.exponential"): [round(float(value), 4) for value in cell.exponentials],
+        view.t("cell.weight"): [round(float(weight), 4) for weight in cell.weights],
+    }

@@ -1,0 +1,226 @@
+"""The five steps of a cell: the chain of its numbers, and one picture for each step."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.cell import Cell, Effect, lengths
+from explorer.figures import bars
+from explorer.figures import cell as figures
+from explorer.ui import controls, session
+from explorer.ui.url import STAGES
+from explorer.ui.view import View
+
+
+def number(value: float, digits: int = 2, sign: bool = False) -> str:
+    """A number with a real minus sign."""
+    return f"{value:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+
+
+def chain(view: View, cell: Cell, goal: Effect) -> None:
+    """Every number between q . k and the logit, side by side."""
+    written, *_ = lengths([cell.written])
+    token = goal.str_tokens[goal.chosen]
+    shown = (
+        (view.t("cell.dot"), number(cell.dot)),
+        (view.t("cell.scaled", d_head=len(cell.q)), number(cell.score)),
+        (
+            view.t("cell.exponential"),
+            f"{cell.exponentials[cell.key]:.3f}" if cell.is_allowed else view.t("cell.blocked"),
+        ),
+        (view.t("cell.row_sum"), number(cell.row_sum)),
+        (view.t("cell.weight"), controls.percent(cell.weight)),
+        (view.t("cell.written"), number(written)),
+        (view.t("cell.logit", token=token), number(float(goal.change[goal.chosen]), 2, sign=True)),
+    )
+    with st.container(horizontal=True, key="cell-chain"):
+        for label, value in shown:
+            st.metric(label, value, width="content")
+
+
+def step(view: View, cell: Cell, goal: Effect) -> None:
+    """The picture of the step that is looked at, and its reading."""
+    drawn: dict[str, Callable[[View, Cell, Effect], None]] = {
+        "projection": _projection,
+        "similarity": _similarity,
+        "scale": _scale,
+        "softmax": _softmax,
+        "values": _values,
+    }
+    drawn[STAGES[view.state.stage]](view, cell, goal)
+
+
+def _tokens(view: View, cell: Cell) -> dict[str, str]:
+    site = cell.site.name
+    return {
+        "query": controls.quoted_at(view, view.trace.query_tokens(site), cell.query),
+        "key": controls.quoted_at(view, view.trace.key_tokens(site), cell.key),
+    }
+
+
+def _projection(view: View, cell: Cell, goal: Effect) -> None:
+    site = view.site
+    key_stream = site.key_stream if site.key_stream != site.query_stream else None
+    figure = figures.vectors(
+        np.stack([cell.q, cell.k]),
+        (view.t("cell.q_of"), view.t("cell.k_of")),
+        (site.query_stream, key_stream),
+        dark=view.dark,
+        words=view.words("figures.cell"),
+    )
+    controls.chart(figure, "cell.vectors", alt=view.t("cell.stages.projection"))
+    key = "reading_projection_turned" if _is_turned(view) else "reading_projection"
+    sizes = {"d_model": len(cell.stream), "d_head": len(cell.q)}
+    controls.reading("cell", view.t(f"cell.{key}", **_tokens(view, cell), **sizes))
+
+
+def _is_turned(view: View) -> bool:
+    return view.loaded.config.positions == "rotary" and view.site.kind == "self"
+
+
+def _similarity(view: View, cell: Cell, goal: Effect) -> None:
+    figure = figures.products(cell.products, dark=view.dark, words=view.words("figures.cell"))
+    controls.chart(figure, "cell.products", alt=view.t("cell.stages.similarity"))
+    most = int(np.abs(cell.products).argmax())
+    values = {"dot": number(cell.dot), "dim": most, "most": number(float(cell.products[most]))}
+    controls.reading("cell", view.t("cell.reading_similarity", **_tokens(view, cell), **values))
+
+
+def _scale(view: View, cell: Cell, goal: Effect) -> None:
+    keys = view.trace.key_tokens(cell.site.name)
+    figure = figures.signed(
+        keys,
+        cell.scores,
+        title=view.t("cell.score"),
+        stream=cell.site.key_stream,
+        axis_title=controls.axis_title(view, "key", cell.site.key_stream),
+        allowed=cell.allowed,
+        marked=cell.key,
+        dark=view.dark,
+        words=view.words("figures.cell"),
+    )
+    _keys_chart(view, figure, "scale")
+    if not cell.is_allowed:
+        controls.reading("cell", view.t("cell.reading_blocked", **_tokens(view, cell)))
+        return
+    seen = cell.scores[cell.allowed]
+    controls.reading(
+        "cell",
+        view.t(
+            "cell.reading_scale",
+            dot=number(cell.dot),
+            d_head=len(cell.q),
+            score=number(cell.score),
+            rank=int((seen > cell.scores[cell.key]).sum()) + 1,
+            count=len(seen),
+            blocked=len(keys) - len(seen),
+            **_tokens(view, cell),
+        ),
+    )
+
+
+def _softmax(view: View, cell: Cell, goal: Effect) -> None:
+    figure = bars.row(
+        view.trace.key_tokens(cell.site.name),
+        cell.weights,
+        stream=cell.site.key_stream,
+        allowed=cell.allowed,
+        title=controls.axis_title(view, "key", cell.site.key_stream),
+        dark=view.dark,
+        words=view.words("figures.bars"),
+    )
+    _keys_chart(view, figure, "softmax")
+    if not cell.is_allowed:
+        controls.reading("cell", view.t("cell.reading_blocked", **_tokens(view, cell)))
+        return
+    controls.reading(
+        "cell",
+        view.t(
+            "cell.reading_softmax",
+            score=number(cell.score),
+            largest=number(cell.largest),
+            exponential=f"{cell.exponentials[cell.key]:.3f}",
+            row_sum=number(cell.row_sum),
+            weight=controls.percent(cell.weight),
+            **_tokens(view, cell),
+        ),
+    )
+
+
+def _keys_chart(view: View, figure: controls.Figure, name: str) -> None:
+    """A chart with a bar for each key: a click opens that key's cell."""
+    # A new key for each change: the chart forgets its click, so that the same bar works again.
+    turn = st.session_state.setdefault("cell.turn", 0)
+    key = f"cell.{name}.{turn}"
+    controls.chart(
+        figure,
+        key,
+        alt=view.t(f"cell.stages.{name}"),
+        on_select=partial(_open_key, view, key),
+        selection_mode="points",
+    )
+    st.caption(view.t("cell.click"))
+
+
+def _open_key(view: View, key: str) -> None:
+    points = st.session_state[key].selection.points
+    if not points:
+        return
+    st.session_state["cell.turn"] += 1
+    place = {"layer": view.layer, "head": view.head, "row": view.row}
+    session.change(key=int(points[0]["point_index"]), **place)
+
+
+def _values(view: View, cell: Cell, goal: Effect) -> None:
+    long = lengths([cell.stream, cell.site_written, cell.head_written, cell.written])
+    names = [view.t(f"cell.{name}") for name in ("stream", "all_heads", "this_head", "this_cell")]
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        st.caption(view.t("cell.lengths"))
+        figure = figures.signed(
+            names,
+            np.array(long),
+            title=view.t("cell.length"),
+            dark=view.dark,
+            words=view.words("figures.cell"),
+        )
+        controls.chart(figure, "cell.lengths", alt=view.t("cell.lengths"))
+    with right:
+        st.caption(view.t("cell.logits"))
+        figure = figures.signed(
+            goal.str_tokens,
+            goal.change,
+            title=view.t("cell.gain"),
+            stream="tgt",
+            marked=goal.chosen,
+            dark=view.dark,
+            words=view.words("figures.cell"),
+        )
+        controls.chart(figure, "cell.logits", alt=view.t("cell.logits"))
+    change = float(goal.change[goal.chosen])
+    controls.reading(
+        "cell",
+        view.t(
+            "cell.reading_values",
+            weight=controls.percent(cell.weight),
+            written=number(long[3]),
+            stream=number(long[0]),
+            token=controls.quoted(view, goal.str_tokens[goal.chosen]),
+            before=number(float(goal.before[goal.chosen])),
+            after=number(float(goal.after[goal.chosen])),
+            change=number(change, 3, sign=True),
+            slope=number(goal.slope, 3, sign=True),
+            **_tokens(view, cell),
+        ),
+    )
+    with st.container(width=260):
+        controls.pick(
+            view.t("cell.goal"),
+            range(len(goal.tokens)),
+            goal.chosen,
+            "cell.goal",
+            lambda index: session.change(goal=goal.tokens[index]),
+            format_func=lambda index: goal.str_tokens[index],
+        )
