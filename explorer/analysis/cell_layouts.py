@@ -129,7 +129,8 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
         shared, values = _averaged(k, n_kv_heads), _averaged(v, n_kv_heads)
         own = torch.tensor(traced.pattern(site.name))
         _, pattern = attend(q, shared, values, mask)
-        _, wrong = attend(q, shared.repeat(1, group, 1, 1), v, mask)
+        tile = (1, group, 1, 1)
+        _, wrong = attend(q, shared.repeat(tile), values.repeat(tile), mask)
         assert pattern is not None
         assert wrong is not None
         moved = float((pattern[0] - own).abs().max())
