@@ -106,7 +106,7 @@ def colorbar(colours: Palette, title: str, **more: Any) -> Figure:
     return {
         "orientation": "h",
         "title": {
-            "text": escape(title),
+            "text": escape(title) + "\u2003\u2060",  # else it touches the first number
             "side": "right",  # in line with the bar; "top" lies upon it in a low figure
             "font": {"color": colours.muted, "size": 12},
         },

@@ -24,6 +24,8 @@ from explorer.analysis.certificate import Examination, examine_text
 from explorer.analysis.pitfalls import PITFALLS, Symptom
 from explorer.analysis.pitfalls import symptom as planted
 from explorer.analysis.rerun import Kind
+from explorer.analysis.twins import CHEAT, RIGHT, Twin
+from explorer.analysis.twins import twins as price_of_a_mask
 from explorer.edits import parse_edits
 from explorer.library import LoadedModel
 from explorer.ui.url import parse_strategy
@@ -180,6 +182,21 @@ def _batch(name: str, folder: str, texts: tuple[str, ...], edits: str) -> tuple[
 def batch(name: str, texts: tuple[str, ...], edits: str) -> tuple[Member, ...]:
     """Sentences in one padded batch beside each alone. Raises InputProblem."""
     return _batch(name, str(library.CHECKPOINTS), texts, edits)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _twins(folder: str, text: str, words: str | None) -> tuple[Twin, Twin]:
+    return price_of_a_mask(model(RIGHT, folder), model(CHEAT, folder), text, words)
+
+
+def twins(text: str, words: str | None) -> tuple[Twin, Twin] | None:
+    """The twins with and without causal mask on one sentence; None where they are not shipped.
+
+    Raises InputProblem.
+    """
+    if not {RIGHT, CHEAT} <= set(models()):
+        return None
+    return _twins(str(library.CHECKPOINTS), text, words)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)

@@ -69,8 +69,10 @@ def beside(view: View) -> View | None:
     """
     if not view.others:
         return None
+    # The head that is open here by default may not be the most telling one of that sentence.
+    state = replace(view.state, layer=view.layer, head=view.head, text=view.others[0], target=None)
     try:
-        return build(replace(view.state, text=view.others[0], target=None), view.dark, view.pads)
+        return build(state, view.dark, view.pads)
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return None

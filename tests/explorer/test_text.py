@@ -92,6 +92,7 @@ PIECES = {
     *(f"masks.{name}" for name in (*TOOLS, "undo", "redo")),
     *(f"masks.{name}" for name in ("sides", "difference", "before", "after")),
     *(f"masks.{name}" for name in ("open_cell", "shut_cell")),
+    *(f"masks.twins_{name}" for name in ("model", "loss", "writes", "right", "cheat")),
     *(f"masks.batch_{name}" for name in ("sentence", "pads", "alone", "together", "moved_head")),
     *(f"place.{name}" for name in ("translated", "forced", "prompt")),
     *(f"positions.model_{kind}" for kind in ("sinusoidal", "learned", "rotary", "none")),

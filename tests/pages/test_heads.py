@@ -293,6 +293,9 @@ def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open
     left, right = (unpack(each.proto.bytes)[0] for each in at.get("bidi_component")[:2])
     assert left["chosen"]["opened"] == right["chosen"]["opened"] == 6
     assert left["queries"]["tokens"] != right["queries"]["tokens"]
+    unnamed = open_page("heads", beside=second)
+    left, right = (unpack(each.proto.bytes)[0] for each in unnamed.get("bidi_component")[:2])
+    assert left["chosen"]["opened"] == right["chosen"]["opened"]
     assert second in everything(at).replace("&#46;", ".")
 
 

@@ -8,9 +8,12 @@ from explorer.analysis.masks import blocked_by
 from explorer.edits import format_edits
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
+from explorer.interventions import rules_in_force
 from explorer.pages.masks.sharing import shared_batch
+from explorer.problems import InputProblem
 from explorer.trace import Trace
 from explorer.ui import cache, controls
+from explorer.ui.escape import escape
 from explorer.ui.view import View, kind_of
 
 PICTURES = ("sides", "difference")
@@ -22,6 +25,8 @@ def effects(view: View, comparison: Comparison) -> None:
     _patterns(view, comparison)
     if view.trace.edits:
         _forced(view, comparison)
+    if not rules_in_force(view.trace.edits)["causal"] and view.sites_of("cross"):
+        _twins(view)
     shared_batch(view)
 
 
@@ -141,6 +146,26 @@ def _reading(view: View, comparison: Comparison, found: Forced) -> str:
     if found.loss_after < found.loss_before - 0.005 and not comparison.same_output:
         return f"{words} {view.t('masks.cheat')}"
     return words
+
+
+def _twins(view: View) -> None:
+    """What a model that was trained without the causal mask does with the same sentence."""
+    try:
+        found = cache.twins(view.text, view.target)
+    except InputProblem:  # the twins know shorter sentences; the page is not about them
+        return
+    if found is None:
+        return
+    st.markdown(f"**{view.t('masks.twins')}**")
+    st.markdown(view.t("masks.twins_lead"))
+    right, cheat = found
+    rows = [
+        f"| {view.t(f'masks.twins_{which}')} | {each.loss:.2f} "
+        f"| {escape(each.writes) or view.t('masks.twins_nothing')} |"
+        for which, each in (("right", right), ("cheat", cheat))
+    ]
+    names = (view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes"))
+    st.markdown("\n".join(("| " + " | ".join(names) + " |", "|:--|--:|:--|", *rows)))
 
 
 def _next(view: View, found: Forced) -> None:
