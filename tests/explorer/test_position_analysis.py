@@ -2,18 +2,24 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
-from explorer.analysis.positions import (
+from explorer.analysis.positions.encoding import (
+    asymmetry,
     dot_by_distance,
+    fresh_learned,
     gram,
     model_table,
+    projected_gram,
     rotary_dot_by_distance,
+    spread_by_distance,
     table,
     wavelengths,
     waves,
 )
 from explorer.library import LoadedModel
 from explorer.trace import trace
+from models.hooks import Edits, Record, visiting
 
 
 def test_by_hand() -> None:
@@ -73,3 +79,47 @@ def test_the_table_of_a_model_is_what_it_adds(
 def test_a_decoder_only_model_has_no_source_table(writer: LoadedModel) -> None:
     assert model_table(writer, 5, "src") is None
     np.testing.assert_array_equal(model_table(writer, 5), table(5, writer.config.d_model))
+
+
+def test_the_position_part_of_the_scores_behind_the_projections(
+    tiny: Callable[..., LoadedModel],
+) -> None:
+    # Scores are bilinear, so with biases off and embeddings at zero nothing else is left of them.
+    loaded = tiny(bias=False, n_kv_heads=2)
+    site = "encoder.blocks.0.attn"
+    traced = trace(loaded, "The cat ran away")
+    n = len(traced.src_tokens)
+    with torch.inference_mode(), visiting(
+        record := Record(
+            lambda name: name == f"{site}.hook_scores", Edits({"encoder.hook_embed": torch.zeros_like})
+        )
+    ):
+        loaded.model.encode(torch.tensor([traced.src_tokens]))
+    scores = record.activations[f"{site}.hook_scores"][0].numpy()
+    for head in range(4):
+        found = projected_gram(loaded, site, head, n)
+        assert found is not None
+        np.testing.assert_allclose(found, scores[head], atol=1e-5)
+    assert projected_gram(loaded, "decoder.blocks.0.cross_attn", 0, n) is None
+    assert projected_gram(tiny(positions="none"), site, 0, n) is None
+
+
+def test_what_survives_the_projections(tiny: Callable[..., LoadedModel]) -> None:
+    plain = gram(table(40, 24))
+    assert spread_by_distance(plain) < 1e-6
+    assert asymmetry(plain) < 1e-7
+    found = projected_gram(tiny(), "encoder.blocks.0.attn", 0, 40)
+    assert found is not None
+    assert spread_by_distance(found) > 0.2
+    assert asymmetry(found) > 0.2
+    by_hand = np.array([[1.0, 2.0], [0.0, 3.0]])  # means 2, 2 and 0: the diagonal keeps 1 and 3
+    assert spread_by_distance(by_hand) == pytest.approx((2 / 5) ** 0.5)
+    assert asymmetry(by_hand) == pytest.approx(8**0.5 / (2 * 14**0.5))
+
+
+def test_learned_vectors_begin_without_any_order() -> None:
+    fresh = fresh_learned(60, 256, seed=1)
+    np.testing.assert_array_equal(fresh, fresh_learned(60, 256, seed=1))
+    dots = dot_by_distance(fresh)
+    assert dots.mean[0] == pytest.approx(256, rel=0.05)
+    assert np.abs(dots.mean[1:40]).max() < 10

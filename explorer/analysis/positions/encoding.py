@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from explorer.analysis.positions.changes import stack_of
 from explorer.library import LoadedModel
 from models.hooks import Stream
 from models.positions import frequencies, rotate, sinusoidal_table
-from models.transformer import EncoderDecoder, Stack
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,13 +41,9 @@ def model_table(
     None for a model that adds nothing (rotary, none) or has no such stream. Learned positions end
     at `n_ctx`, and so does the table then.
     """
-    stack: Stack
-    if isinstance(loaded.model, EncoderDecoder):
-        stack = loaded.model.encoder if stream == "src" else loaded.model.decoder
-    elif stream == "src":
+    stack = stack_of(loaded, stream)
+    if stack is None:
         return None
-    else:
-        stack = loaded.model
     if loaded.config.positions == "learned":
         n_positions = min(n_positions, loaded.config.n_ctx)
     with torch.inference_mode():
@@ -90,6 +86,56 @@ def rotary_dot_by_distance(n_positions: int, d_head: int, base: float = 10000.0)
     ones[..., 0::2] = 1.0
     turned = rotate(ones, torch.arange(n_positions), base)[0, 0].numpy()
     return _by_distance(turned @ turned.T)
+
+
+def fresh_learned(
+    n_positions: int, d_model: int, seed: int = 0
+) -> Float[np.ndarray, "pos d_model"]:
+    """Learned position vectors as they are before training: N(0, 1), like a scaled embedding."""
+    drawn = torch.randn(n_positions, d_model, generator=torch.Generator().manual_seed(seed))
+    return drawn.numpy()
+
+
+def projected_gram(
+    loaded: LoadedModel, site: str, head: int, n_positions: int
+) -> Float[np.ndarray, "pos pos"] | None:
+    """The position part of a head's scores: (PE W_Q)(PE W_K)^T / sqrt(d_head), without biases.
+
+    That is what becomes of `gram` behind the projections of a self-attention head. Exact for the
+    first layer's input only; a norm before the sublayer is left out. None where nothing is added.
+    """
+    found = loaded.site(site)
+    encoding = model_table(loaded, n_positions, found.query_stream)
+    if encoding is None or found.kind != "self":
+        return None
+    attention = loaded.model.get_submodule(site)
+    d_head, group = loaded.config.d_head, loaded.config.n_heads // loaded.config.kv_heads
+    table_ = torch.from_numpy(encoding).double()
+    rows = {"w_q": head, "w_k": head // group}
+    with torch.inference_mode():
+        q, k = (
+            table_ @ attention.get_parameter(f"{name}.weight")[at * d_head :][:d_head].double().T
+            for name, at in rows.items()
+        )
+        return (q @ k.T / d_head**0.5).numpy()
+
+
+def spread_by_distance(products: Float[np.ndarray, "pos pos"]) -> float:
+    """How far products of one and the same signed distance differ: 0 where only distance counts.
+
+    The root mean square deviation from the mean of their diagonal, over that of all from theirs.
+    """
+    n = len(products)
+    inside = [np.diagonal(products, distance) for distance in range(1 - n, n)]
+    within = sum(float(((each - each.mean()) ** 2).sum()) for each in inside)
+    whole = float(((products - products.mean()) ** 2).sum())
+    return (within / whole) ** 0.5 if whole else 0.0
+
+
+def asymmetry(products: Float[np.ndarray, "pos pos"]) -> float:
+    """The share of a matrix that is not symmetric: |M - M^T| / 2 |M|, 0 to 1 (Frobenius)."""
+    whole = float(np.linalg.norm(products))
+    return float(np.linalg.norm(products - products.T)) / (2 * whole) if whole else 0.0
 
 
 def _by_distance(products: Float[np.ndarray, "pos pos"]) -> DotByDistance:

@@ -1,0 +1,1 @@
+"""Positions in numbers: the encodings, what changing them does, and rotations up close."""

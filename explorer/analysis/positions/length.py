@@ -1,0 +1,103 @@
+"""Longer than trained: what becomes of a model at positions that its training never had."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.positions.changes import MOST_SHIFT, Change
+from explorer.analysis.positions.reread import reread
+from explorer.library import LoadedModel, split_moment
+from explorer.trace import Trace
+from models.decoding import Greedy, best, decode
+from models.hooks import Stream
+from models.training.recipe import read_recipe, recipe_names
+from models.training.tasks import Task, task_pairs
+
+SHIFTS = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, MOST_SHIFT)
+
+
+def shift_losses(
+    loaded: LoadedModel, traced: Trace, stream: Stream, shifts: Sequence[int] = SHIFTS
+) -> Float[np.ndarray, " shift"]:
+    """The mean loss of the written tokens, were the row to begin at each of these positions.
+
+    Words, order and length stay; only the positions are others. NaN where nothing was written.
+    """
+    return np.array(
+        [reread(loaded, traced, stream, Change("shift", shift)).loss for shift in shifts]
+    )
+
+
+def most_shift(loaded: LoadedModel, n: int) -> int:
+    """How far `n` tokens can be shifted: learned positions end at n_ctx, others do not."""
+    if loaded.config.positions == "learned":
+        return max(0, loaded.config.n_ctx - n)
+    return MOST_SHIFT
+
+
+@dataclass(frozen=True)
+class Toy:
+    """The task that a model was trained on, and the lengths of its rows in training."""
+
+    task: Task
+    shortest: int
+    longest: int
+    n_symbols: int
+
+
+@cache
+def toy_of(name: str) -> Toy | None:
+    """The toy task of a model's own recipe; None for a model of language."""
+    base, _ = split_moment(name)
+    if base not in recipe_names():
+        return None
+    data = read_recipe(base, []).data
+    if data.task is None:
+        return None
+    return Toy(data.task, *data.lengths, data.symbols)
+
+
+@dataclass(frozen=True, eq=False)
+class ByLength:
+    """How often a whole row comes out right, and how many of its letters, by the row's length."""
+
+    lengths: tuple[int, ...]
+    exact: Float[np.ndarray, " length"]
+    letters: Float[np.ndarray, " length"]
+
+
+def by_length(
+    loaded: LoadedModel, toy: Toy, lengths: Sequence[int], n_rows: int = 30, seed: int = 11
+) -> ByLength:
+    """Let a toy model write `n_rows` random rows of each length, greedily.
+
+    `letters` counts letters that stand where they should. Raises ValueError for lengths at which
+    there are not so many different rows.
+    """
+    exact, letters = [], []
+    for length in lengths:
+        pairs = task_pairs(toy.task, n_rows, (length, length), toy.n_symbols, seed)
+        outputs = _answers(loaded, [question for question, _ in pairs], 2 * length + 4)
+        right = [answer.split() for _, answer in pairs]
+        given = [output.split() for output in outputs]
+        exact.append(float(np.mean([a == b for a, b in zip(given, right, strict=True)])))
+        hits = [
+            sum(x == y for x, y in zip(a, b, strict=False)) / length
+            for a, b in zip(given, right, strict=True)
+        ]
+        letters.append(float(np.mean(hits)))
+    return ByLength(tuple(lengths), np.array(exact), np.array(letters))
+
+
+def _answers(loaded: LoadedModel, questions: Sequence[str], longest: int) -> list[str]:
+    """The greedy answers to rows of one and the same length in tokens."""
+    rows = [[*tokens, loaded.config.eos_id] for tokens in loaded.tokenizer.encode_batch(questions)]
+    width = max(len(row) for row in rows)
+    src = torch.tensor([row + [loaded.config.pad_id] * (width - len(row)) for row in rows])
+    valid = torch.tensor([[at < len(row) for at in range(width)] for row in rows])
+    outputs = best(decode(loaded.model, src, Greedy(), longest, src_valid=valid, n_candidates=1))
+    return [loaded.tokenizer.decode(output.tokens) for output in outputs]

@@ -1,0 +1,213 @@
+"""Shuffle the words: do the outputs just move with them, or does the model know the order?
+
+Attention by itself is equivariant: permute its rows and its outputs are permuted, nothing else.
+Positions break that, and so does a causal mask, by which a token sees as many keys as stand before
+it (Haviv et al. 2022).
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.positions.changes import REMOVE, position_functions, stack_of
+from explorer.analysis.rerun import edits_of, require_same_model, rows_of
+from explorer.edits import Edit, MaskSwitch
+from explorer.interventions import edit_functions
+from explorer.library import LoadedModel
+from explorer.rows import Row, limit, prompt_row, source_row
+from explorer.trace import Trace
+from models.config import ModelConfig
+from models.decoding import Greedy, best, decode
+from models.hooks import Edits, Record, Stream, visiting
+from models.transformer import DecoderOnly
+
+Setting = Literal["as_is", "without", "unmasked"]
+CONTINUED = 16
+"""New tokens of a decoder-only model, which has no natural end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """How far each token's vector lies from its own of before, once the words were shuffled.
+
+    `distances` [layer + 1, pos] are |after - before| / |before| of the residual stream before the
+    first block, then after each; token by token as they stand in the shuffled row. `largest` is
+    the largest change of any number of the last layer. `setting`: with the model as it is, without
+    positions, and without the causal mask as well.
+    """
+
+    setting: Setting
+    distances: Float[np.ndarray, "layer pos"]
+    largest: float
+
+    @property
+    def mean(self) -> float:
+        """The mean over the tokens, after the last layer."""
+        return float(self.distances[-1].mean())
+
+
+def shuffled_order(
+    str_tokens: Sequence[str], n_real: int, stream: Stream, seed: int
+) -> tuple[int, ...]:
+    """Which token stands where once the words are shuffled: `order[new place] = old place`.
+
+    Pieces of a word stay together; the start mark of a target and the end mark of a source stay
+    where they are, as does padding (from `n_real` on). Never the old order where there are two
+    words or more; the same seed is the same order.
+    """
+    first, last = (0, n_real - 1) if stream == "src" else (1, n_real)
+    words: list[list[int]] = []
+    for place in range(first, last):
+        if words and str_tokens[place].startswith("·"):
+            words[-1].append(place)
+        else:
+            words.append([place])
+    places = list(range(len(words)))
+    random.Random(seed).shuffle(places)
+    if places == sorted(places):
+        places = places[1:] + places[:1]
+    inside = [place for word in places for place in words[word]]
+    return (*range(first), *inside, *range(last, len(str_tokens)))
+
+
+def moved(
+    loaded: LoadedModel, traced: Trace, stream: Stream, order: Sequence[int]
+) -> tuple[Moved, ...]:
+    """Run a Trace's row of `stream` in another order, in each setting that this model has.
+
+    A model without positions has no "as_is" beside "without"; "unmasked" is for streams under a
+    causal mask. The Trace's own edits stay in force. Raises ValueError for another model's Trace,
+    a stream that it has not, or an order that is none.
+    """
+    require_same_model(loaded, traced)
+    stack = stack_of(loaded, stream)
+    n = len(traced.src_tokens if stream == "src" else traced.tgt_tokens)
+    if stack is None or sorted(order) != list(range(n)):
+        raise ValueError(f"{list(order)} is no order of the {n} tokens of {stream}")
+    prefix = stack.hook_pos_embed.name.removesuffix("hook_pos_embed")
+    names = [f"{prefix}blocks.0.hook_resid_pre"]
+    names += [f"{prefix}blocks.{layer}.hook_resid_post" for layer in range(len(stack.blocks))]
+    settings: list[Setting] = ["as_is", "without"]
+    if loaded.config.positions == "none":
+        settings.remove("as_is")
+    if stream == "tgt":
+        settings.append("unmasked")
+    return tuple(_moved(loaded, traced, stream, list(order), names, each) for each in settings)
+
+
+def _moved(
+    loaded: LoadedModel,
+    traced: Trace,
+    stream: Stream,
+    order: list[int],
+    names: list[str],
+    setting: Setting,
+) -> Moved:
+    before = _states(loaded, traced, stream, None, names, setting)[:, order]
+    after = _states(loaded, traced, stream, order, names, setting)
+    lengths = np.maximum(np.linalg.norm(before, axis=-1), 1e-12)
+    return Moved(
+        setting=setting,
+        distances=np.linalg.norm(after - before, axis=-1) / lengths,
+        largest=float(np.abs(after[-1] - before[-1]).max()),
+    )
+
+
+def _states(
+    loaded: LoadedModel,
+    traced: Trace,
+    stream: Stream,
+    order: list[int] | None,
+    names: list[str],
+    setting: Setting,
+) -> Float[np.ndarray, "layer pos d_model"]:
+    src, src_valid, tgt, tgt_valid = rows_of(traced)
+    if order is not None and stream == "src":
+        src = src[:, order]
+    elif order is not None:
+        tgt = tgt[:, order]
+    functions = edits_of(traced)
+    if setting == "unmasked":
+        switched = (*traced.edits, MaskSwitch("causal", False))
+        functions = edit_functions(traced.sites, switched, src_valid, tgt_valid)
+    if setting != "as_is":
+        functions.functions |= position_functions(loaded, stream, REMOVE)
+    record = Record(set(names).__contains__, functions)
+    with torch.inference_mode(), visiting(record):
+        if isinstance(loaded.model, DecoderOnly):
+            loaded.model(tgt, tgt_valid)
+        else:
+            loaded.model(src, tgt, src_valid, tgt_valid)
+    return np.stack([record.activations[name][0].double().numpy() for name in names])
+
+
+def reading_row(loaded: LoadedModel, text: str) -> Row:
+    """What the model reads before it writes: the source, or a decoder-only model's prompt."""
+    decoder_only = isinstance(loaded.model, DecoderOnly)
+    return prompt_row(loaded, text) if decoder_only else source_row(loaded, text)
+
+
+def reading_stream(config: ModelConfig) -> Stream:
+    """The stream of `reading_row`."""
+    return "tgt" if config.family == "decoder-only" else "src"
+
+
+def written(
+    loaded: LoadedModel,
+    row: Row,
+    functions: Edits,
+    order: Sequence[int] | None = None,
+) -> str:
+    """What the model writes greedily after `row`, in another `order`, under some functions.
+
+    A decoder-only model goes on for at most `CONTINUED` tokens.
+    """
+    tokens, valid = row.tensors()
+    if order is not None:
+        tokens = tokens[:, list(order)]
+    decoder_only = isinstance(loaded.model, DecoderOnly)
+    longest = limit(loaded) - (len(row.tokens) if decoder_only else 1)
+    longest = min(longest, CONTINUED if decoder_only else 2 * int(row.valid.sum()) + 20)
+    with visiting(functions):
+        # Without a cache: what a shuffled or shifted row holds is computed anew at each step.
+        (output,) = best(
+            decode(
+                loaded.model,
+                tokens,
+                Greedy(),
+                max(0, longest),
+                src_valid=valid,
+                use_cache=False,
+                n_candidates=1,
+            )
+        )
+    return loaded.tokenizer.decode(output.tokens)
+
+
+@dataclass(frozen=True)
+class FourTexts:
+    """What a model writes for the words in order and shuffled, with positions and without."""
+
+    in_order: str
+    shuffled: str
+    in_order_without: str
+    shuffled_without: str
+
+
+def four_texts(loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()) -> FourTexts:
+    """Write four times. Raises InputProblem as `trace`."""
+    row, stream = reading_row(loaded, text), reading_stream(loaded.config)
+    order = shuffled_order(row.str_tokens, len(row.tokens), stream, seed)
+
+    def write(shuffle: bool, without: bool) -> str:
+        functions = edit_functions(loaded.sites, edits)
+        if without:
+            functions.functions |= position_functions(loaded, stream, REMOVE)
+        return written(loaded, row, functions, order if shuffle else None)
+
+    return FourTexts(write(False, False), write(True, False), write(False, True), write(True, True))

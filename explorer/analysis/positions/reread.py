@@ -1,0 +1,106 @@
+"""The same words read under changed positions: scores and weights of every head, and the loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from explorer.analysis.positions.changes import Change, position_functions
+from explorer.analysis.positions.order import reading_row, written
+from explorer.analysis.rerun import (
+    edits_of,
+    require_same_model,
+    rows_of,
+    token_logprobs,
+    written_tokens,
+)
+from explorer.edits import Edit
+from explorer.interventions import edit_functions
+from explorer.library import LoadedModel
+from explorer.trace import Trace
+from models.hooks import Record, Stream, visiting
+from models.transformer import DecoderOnly
+
+
+@dataclass(frozen=True, eq=False)
+class Reread:
+    """A Trace's rows read again: scores and patterns [head, query, key] by site, and the losses.
+
+    `losses` are -ln p of the tokens that were written as positions were right, [written].
+    """
+
+    scores: dict[str, np.ndarray] = field(repr=False)
+    patterns: dict[str, np.ndarray] = field(repr=False)
+    losses: Float[np.ndarray, " written"] = field(repr=False)
+
+    @property
+    def loss(self) -> float:
+        """Mean loss of a token; NaN where nothing was written."""
+        return float(self.losses.mean()) if len(self.losses) else float("nan")
+
+
+def reread(
+    loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | None
+) -> Reread:
+    """Read a Trace's rows under changed positions of one stream; None: as they are.
+
+    The Trace's own edits stay in force. Raises ValueError for another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    hooks = {site.hook(what) for site in traced.sites for what in ("scores", "pattern")}
+    functions = edits_of(traced)
+    if change is not None:
+        functions.functions |= position_functions(loaded, stream, change)
+    record = Record((hooks | {"hook_logits"}).__contains__, functions)
+    src, src_valid, tgt, tgt_valid = rows_of(traced)
+    with torch.inference_mode(), visiting(record):
+        if isinstance(loaded.model, DecoderOnly):
+            loaded.model(tgt, tgt_valid)
+        else:
+            loaded.model(src, tgt, src_valid, tgt_valid)
+    found = {name: tensor[0].numpy() for name, tensor in record.activations.items()}
+    return Reread(
+        scores={site.name: found[site.hook("scores")] for site in traced.sites},
+        patterns={site.name: found[site.hook("pattern")] for site in traced.sites},
+        losses=-token_logprobs(found["hook_logits"], written_tokens(traced)),
+    )
+
+
+def write_under(
+    loaded: LoadedModel, text: str, stream: Stream, change: Change, edits: Sequence[Edit] = ()
+) -> str:
+    """What the model writes while the positions of `stream` are changed. Raises InputProblem."""
+    functions = edit_functions(loaded.sites, edits)
+    functions.functions |= position_functions(loaded, stream, change)
+    return written(loaded, reading_row(loaded, text), functions)
+
+
+def weight_moved(
+    before: Float[np.ndarray, "query key"],
+    after: Float[np.ndarray, "query key"],
+    valid: Bool[np.ndarray, " query"],
+) -> float:
+    """The share of a head's weight that lies elsewhere now: half the sum of |change|, 0 to 1.
+
+    The mean over the real queries (total variation distance).
+    """
+    return float(np.abs(after - before)[valid].sum(1).mean() / 2) if valid.any() else 0.0
+
+
+def by_offset(
+    values: Float[np.ndarray, "pos pos"], mask: Bool[np.ndarray, "pos pos"]
+) -> tuple[np.ndarray, Float[np.ndarray, " offset"]]:
+    """The mean of a square matrix for each offset key - query, over the allowed cells.
+
+    Returns (offsets, means); offsets at which nothing is allowed are left out.
+    """
+    n = len(values)
+    offsets, means = [], []
+    for offset in range(1 - n, n):
+        allowed = np.diagonal(mask, offset)
+        if allowed.any():
+            offsets.append(offset)
+            means.append(float(np.diagonal(values, offset)[allowed].mean()))
+    return np.array(offsets, np.int64), np.array(means, np.float64)

@@ -1,0 +1,145 @@
+"""Rotary positions up close: one query and one key, pair by pair, turned by where they stand.
+
+Both layouts of pairs: interleaved, (0, 1), (2, 3), ..., as in `models.positions`; and half-split,
+(0, d/2), (1, d/2 + 1), ..., as in other code. They differ by a fixed permutation of the features.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from explorer.library import LoadedModel
+from explorer.trace import Trace
+from models.positions import frequencies, rotate
+
+Layout = Literal["interleaved", "half"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+
+
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """A query and a key of one head as arrows, one for each pair of features.
+
+    `q`, `k` [pair, 2] before the turn and `q_turned`, `k_turned` after it; `angles` are radians a
+    position; `contributions` [pair] add up to `score` = q . k / sqrt(d_head) after the turn.
+    `own`: the model itself turns them so; otherwise it is shown what a rotation would do.
+    """
+
+    q: Float[np.ndarray, "pair 2"]
+    k: Float[np.ndarray, "pair 2"]
+    q_turned: Float[np.ndarray, "pair 2"]
+    k_turned: Float[np.ndarray, "pair 2"]
+    angles: Float[np.ndarray, " pair"]
+    contributions: Float[np.ndarray, " pair"]
+    own: bool
+
+    @property
+    def score(self) -> float:
+        return float(self.contributions.sum())
+
+
+def pairs_of(d_head: int, layout: Layout) -> Int[np.ndarray, "pair 2"]:
+    """The two features of each pair."""
+    if layout == "interleaved":
+        return np.arange(d_head).reshape(-1, 2)
+    return np.stack((np.arange(d_head // 2), np.arange(d_head // 2, d_head)), axis=1)
+
+
+def rotate_as(
+    x: Float[Tensor, "batch head pos d_head"],
+    positions: Int[Tensor, "pos"],
+    base: float,
+    layout: Layout,
+) -> Float[Tensor, "batch head pos d_head"]:
+    """`models.positions.rotate` for either layout: half-split features are put into pairs, turned
+    and put back. Raises ValueError for an odd d_head."""
+    order = torch.from_numpy(pairs_of(x.shape[-1] // 2 * 2, layout).reshape(-1))
+    if x.shape[-1] % 2:
+        raise ValueError(f"positions turn pairs of features: {x.shape[-1]} is odd")
+    return rotate(x[..., order], positions, base)[..., order.argsort()]
+
+
+def bare(
+    loaded: LoadedModel, traced: Trace, site: str, head: int, what: Literal["q", "k"]
+) -> Float[np.ndarray, "pos d_head"]:
+    """The queries or keys of a query head before any turn, float64.
+
+    A rotary model's hook points come after the turn, so it is taken back.
+    """
+    found = traced.activations[traced.site(site).hook(what)]
+    group = loaded.config.n_heads // loaded.config.kv_heads
+    vectors = torch.from_numpy(found[head // group if what == "k" else head].copy()).double()
+    if not turns(loaded, site):
+        return vectors.numpy()
+    back = -torch.arange(len(vectors))
+    return rotate(vectors[None, None], back, loaded.config.rope_base)[0, 0].numpy()
+
+
+def turns(loaded: LoadedModel, site: str) -> bool:
+    """Whether the model itself turns the queries and keys of this site."""
+    return loaded.config.positions == "rotary" and loaded.site(site).kind == "self"
+
+
+def turned(
+    loaded: LoadedModel,
+    traced: Trace,
+    site: str,
+    head: int,
+    query: int,
+    key: int,
+    layout: Layout = "interleaved",
+) -> Turned:
+    """The query and key at two places of a head, pair by pair, before and after their turn."""
+    base, d_head = loaded.config.rope_base, loaded.config.d_head
+    at = pairs_of(d_head, layout)
+    q = bare(loaded, traced, site, head, "q")[query]
+    k = bare(loaded, traced, site, head, "k")[key]
+    q_turned, k_turned = _turn(q, [query], base, layout)[0], _turn(k, [key], base, layout)[0]
+    return Turned(
+        q=q[at],
+        k=k[at],
+        q_turned=q_turned[at],
+        k_turned=k_turned[at],
+        angles=frequencies(d_head, base).numpy(),
+        contributions=(q_turned[at] * k_turned[at]).sum(1) / d_head**0.5,
+        own=turns(loaded, site) and layout == "interleaved",
+    )
+
+
+def score_by_offset(
+    q: Float[np.ndarray, " d_head"],
+    k: Float[np.ndarray, " d_head"],
+    offsets: Int[np.ndarray, " offset"],
+    base: float,
+    layout: Layout = "interleaved",
+) -> Float[np.ndarray, " offset"]:
+    """q . k / sqrt(d_head) if the query stood `offset` positions behind the key; nothing else
+    changes, so this is what position alone does to the two."""
+    return _turn(q, offsets.tolist(), base, layout) @ k / len(q) ** 0.5
+
+
+def layout_difference(
+    q: Float[np.ndarray, "pos d_head"], k: Float[np.ndarray, "pos d_head"], base: float
+) -> tuple[float, float]:
+    """The largest change of a score when weights for one layout are turned by the other's pairs,
+    and what is left of it once the features are permuted to fit."""
+    scale = q.shape[1] ** 0.5
+    n = list(range(len(q)))
+    right = _turn(q, n, base, "interleaved") @ _turn(k, n, base, "interleaved").T / scale
+    wrong = _turn(q, n, base, "half") @ _turn(k, n, base, "half").T / scale
+    fit = pairs_of(q.shape[1], "interleaved").T.reshape(-1)  # evens first, then odds
+    fitted = _turn(q[:, fit], n, base, "half") @ _turn(k[:, fit], n, base, "half").T / scale
+    return float(np.abs(wrong - right).max()), float(np.abs(fitted - right).max())
+
+
+def _turn(
+    x: Float[np.ndarray, "... d_head"], positions: list[int], base: float, layout: Layout
+) -> Float[np.ndarray, "pos d_head"]:
+    """Vectors turned to these positions; a single one is turned to each of them."""
+    at = torch.tensor(positions)
+    wide = torch.from_numpy(np.broadcast_to(x, (len(positions), x.shape[-1])).copy())
+    return rotate_as(wide[None, None], at, base, layout)[0, 0].numpy()
