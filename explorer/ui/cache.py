@@ -1,4 +1,4 @@
-"""The only file with Streamlit's caches: one model for everybody, results by what they came from.
+"""Streamlit's caches: one model for everybody, results by what they came from.
 
 Importing it also imports torch, so whoever starts the app early has the model code ready.
 """

@@ -234,11 +234,13 @@ def small_print(
     formula: Sequence[str],
     code: Sequence[Callable[..., Any] | type],
     numbers: Callable[[], Mapping[str, Sequence[Any]]],
+    explained: str = "",
 ) -> None:
     """One quiet row: formula, code and numbers of a page, each shown only when asked for.
 
-    `formula` is LaTeX, explained by the words at `<name>.formula`; `code` are the functions that
-    computed the picture, shown as they stand in their files; `numbers` makes the table.
+    `formula` is LaTeX, explained by the words at `explained` (else `<name>.formula`); `code` are
+    the functions that computed the picture, shown as they stand in their files; `numbers` makes
+    the table.
     """
     key = f"{name}.more"
     shown = st.segmented_control(
@@ -251,7 +253,7 @@ def small_print(
     if shown == "formula":
         for line in formula:
             st.latex(line)
-        st.caption(view.t(f"{name}.formula"))
+        st.caption(view.t(explained or f"{name}.formula"))
     elif shown == "code":
         for each in code:
             st.caption(t("more.code_note", lang=view.lang, module=each.__module__))

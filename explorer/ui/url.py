@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from explorer.analysis.cell_scaling import SCALINGS, Scaling
 from explorer.analysis.heads import HeadMeasure
+from explorer.analysis.positions.changes import REMOVE, Change, format_change, parse_change
 from explorer.components import SCALES, Scale
 from explorer.edits import Edit, format_edits, parse_edits
 from explorer.problems import InputProblem
@@ -21,6 +22,12 @@ KINDS: tuple[str, ...] = ("encoder", "decoder", "cross")
 MOST_PADS = 8
 Strategy = Greedy | Beam | Sample
 GREEDY = Greedy()
+STREAMS: tuple[str, ...] = ("src", "tgt")
+PARTS: dict[str, tuple[str, ...]] = {
+    "positions": ("order", "head", "table", "rotary", "length"),
+    "blocks": ("norms", "residual", "activations", "hidden"),
+}
+"""The parts of the pages that have some; the first is what a page opens with."""
 FREE = -1
 """The row of a visitor who wants none lit."""
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed")
@@ -43,7 +50,8 @@ class State:
     `beside` holds further sentences, one a line, that are compared and share a batch with `text`.
     `site` is a kind of attention; `layer`, `head`, `row` and `step` count from 0. `row` is the
     query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
-    translates by itself. `base` and `width` belong to the Positions page, `tested` (the masks have
+    translates by itself. `part` is the part of a page that has several. `base`, `width`, `change`
+    (of the positions of `stream`) and `shuffle` (a seed) belong to the Positions page, `batch` (a sentence a line) and `depth` to the Blocks page, `tested` (the masks have
     been put to the test) to the Certificate, `case` to the Clinic.
     Of the Cell page: `key` is the key whose cell is opened, `stage` the step of STAGES, `goal` the
     id of the token whose logit counts, `aside` what stands below, with its `scaling`, `kv_heads`
@@ -71,6 +79,12 @@ class State:
     strategy: Strategy = GREEDY
     base: int | None = None
     width: int | None = None
+    part: str = ""
+    change: Change = REMOVE
+    stream: str = ""
+    shuffle: int | None = None
+    batch: str | None = None
+    depth: int | None = None
     tested: bool = False
     case: str = ""
     key: int | None = None
@@ -182,6 +196,12 @@ _READ: dict[str, Callable[[str], Any]] = {
     "strategy": parse_strategy,
     "base": _whole(2, 1_000_000),
     "width": _whole(2, 1024),
+    "part": _one_of(tuple(part for parts in PARTS.values() for part in parts)),
+    "change": parse_change,
+    "stream": _one_of(STREAMS),
+    "shuffle": _whole(0, 9999),
+    "batch": str,
+    "depth": _whole(1, 64),
     "case": str,
     "key": _whole(0, 999),
     "stage": _whole(1, len(STAGES), shift=1),
@@ -202,6 +222,7 @@ _WRITE: dict[str, Callable[[Any], str]] = {
     "stage": lambda value: str(value + 1),
     "row": lambda value: "free" if value == FREE else str(value),
     "edits": format_edits,
+    "change": format_change,
     "pins": format_places,
     "by_measure": lambda value: str(int(value)),
     "own_range": lambda value: str(int(value)),

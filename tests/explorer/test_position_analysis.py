@@ -89,10 +89,14 @@ def test_the_position_part_of_the_scores_behind_the_projections(
     site = "encoder.blocks.0.attn"
     traced = trace(loaded, "The cat ran away")
     n = len(traced.src_tokens)
-    with torch.inference_mode(), visiting(
-        record := Record(
-            lambda name: name == f"{site}.hook_scores", Edits({"encoder.hook_embed": torch.zeros_like})
-        )
+    with (
+        torch.inference_mode(),
+        visiting(
+            record := Record(
+                lambda name: name == f"{site}.hook_scores",
+                Edits({"encoder.hook_embed": torch.zeros_like}),
+            )
+        ),
     ):
         loaded.model.encode(torch.tensor([traced.src_tokens]))
     scores = record.activations[f"{site}.hook_scores"][0].numpy()

@@ -15,8 +15,11 @@ from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.masks import BLOCKERS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
+from explorer.analysis.positions.changes import CHANGE_KINDS
+from explorer.analysis.positions.order import Setting
+from explorer.analysis.positions.turning import LAYOUTS
 from explorer.edits import SIZE_PARTS, USUAL_MASKS
-from explorer.figures import bars, head_map, heatmap, static
+from explorer.figures import bars, head_map, heatmap, static, turning
 from explorer.figures import cell as cell_figures
 from explorer.figures import positions as position_figures
 from explorer.figures.theme import DARK, LIGHT
@@ -25,6 +28,7 @@ from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
 from explorer.text import LANGUAGES, examples, t, words
 from explorer.ui.url import ASIDES, KINDS, MEASURES, STAGES
+from explorer.ui.url import PARTS as PAGE_PARTS
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "\n".join(
@@ -44,7 +48,7 @@ def words_of(component: str) -> set[str]:
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
     "kinds": set(KINDS),
-    "streams": {"src", "tgt", "query", "key"},
+    "streams": {"src", "tgt", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
     "more": {"formula", "code", "numbers", "label", "code_note"},
@@ -67,6 +71,8 @@ MADE = {
     "cell.parts": set(PARTS),
     "cell.layout": {"one", "per_head", "fused"},
     "figures.positions": set(position_figures.WORDS),
+    "figures.turning": set(turning.WORDS),
+    **{f"{page}.parts": set(parts) for page, parts in PAGE_PARTS.items() if page == "positions"},
     "components.heads_view": words_of("heads_view"),
     "components.mask_matrix": words_of("mask_matrix"),
     "components.seen": words_of("mask_matrix"),
@@ -95,6 +101,14 @@ PIECES = {
     *(f"masks.twins_{name}" for name in ("model", "loss", "writes", "right", "cheat")),
     *(f"masks.batch_{name}" for name in ("sentence", "pads", "alone", "together", "moved_head")),
     *(f"place.{name}" for name in ("translated", "forced", "prompt")),
+    *(f"positions.{setting}" for setting in get_args(Setting)),
+    *(f"positions.read_{setting}" for setting in get_args(Setting)),
+    *(f"positions.change_{kind}" for kind in CHANGE_KINDS),
+    *(f"positions.show_{name}" for name in ("weights", "scores", "difference")),
+    *(f"positions.layout_{layout}" for layout in LAYOUTS),
+    *(f"positions.begin_{stream}" for stream in ("src", "tgt")),
+    *(f"positions.{name}" for name in ("first", "second", "head_before", "head_after")),
+    *(f"positions.{name}" for name in ("part", "query", "key")),
     *(f"positions.model_{kind}" for kind in ("sinusoidal", "learned", "rotary", "none")),
     *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),
     *(f"decoding.{name}_note" for name in ("greedy", "beam", "sample")),

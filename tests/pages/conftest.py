@@ -62,6 +62,12 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def save_small() -> Callable[..., None]:
+    """save_small(folder, field=value, ...): one more small model, for a shelf of a test's own."""
+    return _save
+
+
 @pytest.fixture(autouse=True)
 def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
+from explorer.analysis.positions.changes import Change
 from explorer.components import MAX_PINNED, SCALES
 from explorer.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.ui.escape import escape
@@ -69,6 +70,17 @@ states = st.builds(
     strategy=strategy,
     base=st.none() | st.integers(2, 10**6),
     width=st.none() | st.integers(2, 1024),
+    part=st.sampled_from(["", "order", "rotary", "norms"]),
+    change=st.one_of(
+        st.sampled_from([Change("remove"), Change("reverse")]),
+        st.builds(Change, st.just("shift"), st.integers(0, 512)),
+        st.builds(Change, st.just("swap"), st.integers(0, 999), st.integers(0, 999)),
+    ),
+    stream=st.sampled_from(["", "src", "tgt"]),
+    shuffle=st.none() | st.integers(0, 9999),
+    key=st.none() | st.integers(0, 999),
+    batch=st.none() | st.text(max_size=30),
+    depth=st.none() | st.integers(1, 64),
     tested=st.booleans(),
     case=st.text(max_size=8),
 )
@@ -82,7 +94,7 @@ def test_every_state_comes_back_from_its_link(state: State) -> None:
 @given(st.dictionaries(st.sampled_from(list(write(State()) | {"layer": "", "edits": "",
        "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": "",
        "instead": "", "pins": "", "scale": "",
-       "tested": "", "case": ""})),
+       "tested": "", "case": "", "change": "", "part": "", "depth": ""})),
        st.text(max_size=20)))  # fmt: skip
 def test_any_text_in_a_link_is_read_or_reported(params: dict[str, str]) -> None:
     state, refused = read(params)

@@ -68,7 +68,7 @@ def test_formula_code_and_numbers_are_there_when_asked_for(
     if part == "formula":
         assert at.latex
     elif part == "code":
-        source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def sinus"}
+        source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def moved("}
         source["clinic"] = "demonstrate"
         source["cell"] = "def attend("
         source["certificate"] = "def future_leak("
@@ -113,29 +113,6 @@ def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
     at.segmented_control(key="masks.picture").set_value("difference").run()
     assert len(at.get("plotly_chart")) == 2
     assert figure(at)["data"][0]["zmin"] == -figure(at)["data"][0]["zmax"]
-
-
-def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:
-    at = open_page("positions")
-    before = reading(at, "is back where it began")
-    at.select_slider(key="positions.base").set_value(10).run()
-    at.select_slider(key="positions.width").set_value(8).run()
-    after = reading(at, "is back where it began")
-    assert before != after
-    assert "dimension 6" in after
-    assert "35" in after  # 2 pi 10^(6/8)
-    assert at.query_params["base"] == "10"
-    assert at.query_params["width"] == "8"
-    at.button(key="positions.own").click().run()
-    assert at.query_params["width"] == "24"
-
-
-def test_waves_of_no_dimension_say_what_to_do(open_page: Open) -> None:
-    at = open_page("positions", width="8")
-    charts = len(at.get("plotly_chart"))
-    at.multiselect(key="positions.dims.8").set_value([]).run()
-    assert t("positions.no_dims", lang="en") in everything(at)
-    assert len(at.get("plotly_chart")) == charts - 1
 
 
 def test_the_step_slider_grows_the_row(open_page: Open) -> None:

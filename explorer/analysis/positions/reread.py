@@ -41,9 +41,7 @@ class Reread:
         return float(self.losses.mean()) if len(self.losses) else float("nan")
 
 
-def reread(
-    loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | None
-) -> Reread:
+def reread(loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | None) -> Reread:
     """Read a Trace's rows under changed positions of one stream; None: as they are.
 
     The Trace's own edits stay in force. Raises ValueError for another model's Trace.

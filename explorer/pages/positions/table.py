@@ -1,11 +1,11 @@
-"""Positions: sines and cosines that tell places apart, what they give and where they end."""
+"""Sines and cosines that tell places apart: what they give, and where they end."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import streamlit as st
 
-from explorer.analysis import positions as numbers
+from explorer.analysis.positions import encoding as numbers
 from explorer.figures import positions as figures
 from explorer.ui import controls, session
 from explorer.ui.view import View
@@ -17,16 +17,8 @@ LENGTHS = (16, 32, 64, 128, 256)
 BASE, WIDTH, LENGTH = 10_000, 64, 64
 
 
-def render(view: View) -> None:
-    """The page."""
-    st.markdown(view.t("positions.lead"))
-    st.markdown(view.t("positions.try"))
-    _picture(view)
-
-
-@st.fragment
-def _picture(view: View) -> None:
-    session.write_link()
+def sines(view: View) -> None:
+    """The table that is added, its waves, and what dot products see of it."""
     base, width, length = _controls(view)
     encoding = numbers.table(length, width, base)
     words = view.words("figures.positions")
@@ -64,7 +56,7 @@ def _picture(view: View) -> None:
             alt=view.t("positions.wavelengths"),
         )
     _distances(view, encoding)
-    st.markdown(view.t("positions.limits"))
+    _others(view, encoding)
     controls.small_print(
         view,
         "positions",
@@ -78,6 +70,53 @@ def _picture(view: View) -> None:
             view.t("positions.dimension"): list(range(width)),
             view.t("positions.wavelength"): [round(float(turn), 2) for turn in turns],
         },
+    )
+
+
+def _others(view: View, encoding: np.ndarray) -> None:
+    """Where the tidy picture ends: behind a head's projections, and for learned vectors."""
+    words = view.words("figures.positions")
+    left, right = st.columns(2, gap="large")
+    with left:
+        _projected(view, len(encoding))
+    with right:
+        learned = view.loaded.config.positions == "learned"
+        vectors = numbers.model_table(view.loaded, len(encoding)) if learned else None
+        if vectors is None:
+            vectors = numbers.fresh_learned(*encoding.shape)
+        st.markdown(f"**{view.t('positions.learned')}**")
+        st.caption(view.t("positions.learned_own" if learned else "positions.learned_fresh"))
+        controls.chart(
+            figures.gram(numbers.gram(vectors), dark=view.dark, words=words),
+            "positions.learned",
+            alt=view.t("positions.learned"),
+        )
+    st.markdown(view.t("positions.limits"))
+
+
+def _projected(view: View, length: int) -> None:
+    """The same dot products as this head sees them."""
+    kind = "encoder" if "encoder" in view.kinds else "decoder"
+    sites = view.sites_of(kind)
+    head = min(view.head, sites[0].n_heads - 1)
+    found = numbers.projected_gram(view.loaded, sites[0].name, head, length)
+    st.markdown(f"**{view.t('positions.projected')}**")
+    if found is None:
+        st.caption(view.t("positions.projected_none"))
+        return
+    st.caption(
+        view.t(
+            "positions.projected_note",
+            kind=view.t(f"kinds.{kind}"),
+            head=head + 1,
+            spread=controls.percent(numbers.spread_by_distance(found)),
+            asymmetry=controls.percent(numbers.asymmetry(found)),
+        )
+    )
+    controls.chart(
+        figures.gram(found, dark=view.dark, words=view.words("figures.positions")),
+        "positions.projected",
+        alt=view.t("positions.projected"),
     )
 
 
@@ -101,9 +140,6 @@ def _controls(view: View) -> tuple[int, int, int]:
                 kwargs=own,
                 disabled=own == {"base": base, "width": width},
             )
-    st.caption(
-        view.t(f"positions.model_{config.positions}", width=config.d_model, limit=config.n_ctx)
-    )
     return base, width, length
 
 

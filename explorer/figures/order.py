@@ -1,0 +1,68 @@
+"""How far each token's vector moved when the words were shuffled: bars, one group a token."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.figures.bars import ROOM
+from explorer.figures.frame import (
+    Figure,
+    Floats,
+    check_shape,
+    layout,
+    number_axis,
+    token_axis,
+    token_labels,
+    upright,
+)
+from explorer.figures.theme import Stream, escape, palette
+
+SHAPES = ("", "/", "x")
+"""A hatching for each setting, so that colour is not the only carrier."""
+
+
+def moved(
+    tokens: Sequence[str],
+    distances: Floats,
+    names: Sequence[str],
+    *,
+    y_title: str,
+    x_title: str,
+    stream: Stream,
+    dark: bool = False,
+) -> Figure:
+    """Relative distances [setting, pos] as groups of bars over the tokens, at most three a group.
+
+    Raises ValueError naming the sizes when they disagree.
+    """
+    check_shape("distances", distances, (len(names), len(tokens)))
+    colours = palette(dark)
+    labels = token_labels(tokens, dark)
+    fills = (colours.stream(stream), colours.curves[5], colours.accent)
+    traces = [
+        {
+            "type": "bar",
+            "name": escape(name),
+            "x": labels,
+            "y": np.asarray(row, np.float32) * 100,
+            "marker": {
+                "color": fills[index],
+                "pattern": {"shape": SHAPES[index], "bgcolor": colours.paper, "size": 6},
+            },
+            "hovertemplate": f"<b>%{{x}}</b><br>{escape(name)}: %{{y:.3~g}} %<extra></extra>",
+        }
+        for index, (name, row) in enumerate(zip(names, distances, strict=True))
+    ]
+    frame = layout(
+        colours,
+        340,
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        barmode="group",
+        bargap=0.3,
+    )
+    frame["xaxis"] = token_axis(
+        labels, x_title, stream, dark, **upright(tokens, dark, 2 * ROOM, below=True)
+    )
+    frame["yaxis"] = number_axis(colours, y_title, ticksuffix=" %", rangemode="tozero", nticks=6)
+    return {"data": traces, "layout": frame}

@@ -1,0 +1,141 @@
+"""A query and a key as arrows in the plane of each pair of features, before and after their turn."""
+
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.frame import Figure, Floats, Words, check_shape, choose_words, layout
+from explorer.figures.theme import escape, palette
+
+WORDS = {
+    "query": "query",
+    "key": "key",
+    "pair": "pair",
+    "wavelength": "wavelength",
+    "adds": "adds to the score",
+}
+"""Every word this figure can show, in English; pass the same keys to translate them."""
+
+COLUMNS = 8
+STEP = 2.5
+"""Distance of two circles of radius 1."""
+_CIRCLE = np.append(np.linspace(0, 2 * np.pi, 49), np.nan)
+
+
+def arrows(
+    q: Floats,
+    k: Floats,
+    q_turned: Floats,
+    k_turned: Floats,
+    *,
+    wavelengths: Floats,
+    contributions: Floats,
+    columns: int = COLUMNS,
+    dark: bool = False,
+    words: Words | None = None,
+) -> Figure:
+    """One circle a pair, [pair, 2] each: the longest of all arrows is a radius.
+
+    The query is solid, the key dashed; pale is where they pointed before the turn. Below each
+    circle its wavelength in positions; hover says what the pair adds to the score.
+    Raises ValueError naming the sizes when they disagree.
+    """
+    said = choose_words(WORDS, words)
+    for name, array in (("k", k), ("q_turned", q_turned), ("k_turned", k_turned)):
+        check_shape(name, array, q.shape)
+    n = len(q)
+    check_shape("wavelengths", wavelengths, (n,))
+    check_shape("contributions", contributions, (n,))
+    colours = palette(dark)
+    x = (np.arange(n) % columns) * STEP
+    y = -(np.arange(n) // columns) * (STEP + 0.4)
+    longest = max(1e-9, float(np.sqrt((np.concatenate([q, k]) ** 2).sum(1)).max()))
+    rings = _trace(
+        np.add.outer(x, np.cos(_CIRCLE)).ravel(),
+        np.add.outer(y, np.sin(_CIRCLE)).ravel(),
+        {"color": colours.line, "width": 1},
+    )
+    traces = [rings]
+    for vectors, role, colour, dash, before in (
+        (q, "query", colours.curves[0], "solid", True),
+        (k, "key", colours.curves[1], "dot", True),
+        (q_turned, "query", colours.curves[0], "solid", False),
+        (k_turned, "key", colours.curves[1], "dot", False),
+    ):
+        traces.append(_arrows(x, y, vectors / longest, colour, dash, before))
+        traces[-1]["name"] = escape(said[role])
+        traces[-1]["showlegend"] = not before
+    shown = [f"{length:,.1f}" if length < 100 else f"{length:,.0f}" for length in wavelengths]
+    traces.append(
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": x,
+            "y": y,
+            "marker": {"size": 50, "opacity": 0},
+            "customdata": np.stack([np.arange(n), wavelengths, contributions], 1),
+            "hovertemplate": f"{escape(said['pair'])} <b>%{{customdata[0]}}</b><br>"
+            f"{escape(said['wavelength'])} <b>%{{customdata[1]:,.1f}}</b><br>"
+            f"{escape(said['adds'])} <b>%{{customdata[2]:+.2f}}</b><extra></extra>",
+            "showlegend": False,
+        }
+    )
+    rows = ceil(n / columns)
+    frame = layout(
+        colours,
+        60 + 118 * rows,
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.0, "xanchor": "left", "yanchor": "bottom"},
+    )
+    hidden: dict[str, Any] = {"visible": False, "fixedrange": True}
+    wide = min(n, columns) * STEP
+    frame["xaxis"] = {**hidden, "range": [-STEP / 2, wide - STEP / 2]}
+    frame["yaxis"] = {
+        **hidden,
+        "range": [-(rows - 1) * (STEP + 0.4) - 1.75, 1.15],
+        "scaleanchor": "x",
+    }
+    frame["annotations"] = [
+        {
+            "x": float(at_x),
+            "y": float(at_y) - 1.35,
+            "text": f"λ {text}",
+            "showarrow": False,
+            "font": {"size": 11, "color": colours.muted},
+        }
+        for at_x, at_y, text in zip(x, y, shown, strict=True)
+    ]
+    return {"data": traces, "layout": frame}
+
+
+def _trace(x: NDArray[Any], y: NDArray[Any], line: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "line": line,
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+
+
+def _arrows(
+    x: NDArray[Any], y: NDArray[Any], vectors: Floats, colour: str, dash: str, before: bool
+) -> dict[str, Any]:
+    """All arrows of one role in one trace: from each centre to a tip that carries a mark."""
+    gap = np.full(len(x), np.nan)
+    made = _trace(
+        np.stack([x, x + vectors[:, 0], gap], 1).ravel(),
+        np.stack([y, y + vectors[:, 1], gap], 1).ravel(),
+        {"color": colour, "width": 1.5 if before else 2.5, "dash": dash},
+    )
+    sizes = np.tile([0, 4 if before else 7, 0], len(x))
+    made |= {
+        "mode": "lines+markers",
+        "opacity": 0.35 if before else 1.0,
+        "marker": {"color": colour, "size": sizes, "symbol": "circle"},
+    }
+    return made

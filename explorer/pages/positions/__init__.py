@@ -1,0 +1,41 @@
+"""Positions: how a model knows the order of words, and what becomes of it when it does not."""
+
+import streamlit as st
+
+from explorer.pages.positions.head import this_head
+from explorer.pages.positions.length import longer
+from explorer.pages.positions.order import shuffled
+from explorer.pages.positions.rotary import arrows_of_a_head
+from explorer.pages.positions.table import sines
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.parts import pick_part
+from explorer.ui.view import View
+
+DRAW = {
+    "order": shuffled,
+    "head": this_head,
+    "table": sines,
+    "rotary": arrows_of_a_head,
+    "length": longer,
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("positions.lead"))
+    st.markdown(view.t("positions.try"))
+    _part(view)
+
+
+@st.fragment
+def _part(view: View) -> None:
+    view = latest(view)
+    part = pick_part(view, "positions")
+    config = view.loaded.config
+    own = {"width": config.d_model, "limit": config.n_ctx}
+    st.caption(view.t(f"positions.model_{config.positions}", **own))
+    if part != "table":
+        controls.sentence_line(view)
+        controls.edits_bar(view, "positions.reset")
+    DRAW[part](view)

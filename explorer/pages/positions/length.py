@@ -1,0 +1,129 @@
+"""Longer than trained: the same words further on, and toy rows longer than any in training."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.positions.length import ByLength, Toy, most_shift, shift_losses, toy_of
+from explorer.figures.curves import lines
+from explorer.ui import cache, cache_blocks, controls
+from explorer.ui.view import View
+from models.positions import Sinusoidal
+
+BEYOND = 6
+"""Letters more than in training, up to which the toys are asked."""
+
+
+def longer(view: View) -> None:
+    """The loss by where the row begins, then how often the toys are right by length."""
+    found = _shifted(view)
+    toys = _toys(view)
+    controls.small_print(
+        view,
+        "positions",
+        formula=(r"\mathrm{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",),
+        code=(shift_losses, Sinusoidal),
+        numbers=lambda: _numbers(view, found, toys),
+        explained="positions.length_formula",
+    )
+
+
+def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
+    """The mean loss of the words written, were the row to begin at a later position."""
+    trace = view.trace
+    rows = {"src": trace.src_tokens, "tgt": trace.tgt_tokens}
+    most = most_shift(view.loaded, max(map(len, rows.values())))
+    curves: dict[str, np.ndarray] = {}
+    shifts: tuple[int, ...] = ()
+    st.markdown(f"**{view.t('positions.begin_later')}**")
+    with st.spinner(view.t("shell.working")):
+        if trace.src_tokens:
+            shifts, curves["src"] = cache_blocks.shift_losses(*view.run, "src", most)
+        shifts, curves["tgt"] = cache_blocks.shift_losses(*view.run, "tgt", most)
+    if not np.isfinite(curves["tgt"]).all():
+        st.info(view.t("positions.nothing_written"), icon=":material/lightbulb:")
+        return (), {}
+    figure = lines(
+        np.array(shifts),
+        np.stack(list(curves.values())),
+        [view.t(f"positions.begin_{stream}") for stream in curves],
+        x_title=view.t("positions.begins_at"),
+        y_title=view.t("positions.loss"),
+        height=320,
+        dark=view.dark,
+    )
+    figure["layout"]["yaxis"]["rangemode"] = "tozero"
+    controls.chart(figure, "positions.begin_later", alt=view.t("positions.begin_later"))
+    worst = max(curves, key=lambda stream: float(np.ptp(curves[stream])))
+    spread = float(np.ptp(curves[worst]))
+    at = int(curves[worst].argmax())
+    key = "positions.read_flat" if spread < 0.005 else "positions.read_shift"
+    controls.reading(
+        "length",
+        view.t(
+            key,
+            before=f"{curves[worst][0]:.2f}",
+            after=f"{curves[worst][at]:.2f}",
+            shift=shifts[at],
+            stream=view.t(f"streams.{worst}"),
+        ),
+    )
+    return shifts, curves
+
+
+def _toys(view: View) -> dict[str, tuple[Toy, ByLength]]:
+    """How often the toys of this shelf are right, by the length of the row."""
+    toys = {name: toy for name in cache.models() if (toy := toy_of(name)) is not None}
+    if not toys:
+        return {}
+    longest = max(toy.longest for toy in toys.values())
+    lengths = tuple(range(2, longest + BEYOND + 1))
+    st.markdown(f"**{view.t('positions.toys')}**")
+    st.caption(view.t("positions.toys_note", longest=longest))
+    found: dict[str, ByLength] = {}
+    bar = st.empty()
+    for at, name in enumerate(toys):
+        bar.progress(at / len(toys), view.t("positions.toys_working", name=name))
+        found[name] = cache_blocks.by_length(name, lengths)
+    bar.empty()
+    figure = lines(
+        np.array(lengths),
+        100 * np.stack([each.exact for each in found.values()]),
+        list(found),
+        x_title=view.t("positions.row_length"),
+        y_title=view.t("positions.rows_right"),
+        marked_x=longest + 0.5,
+        height=300,
+        dark=view.dark,
+    )
+    controls.chart(figure, "positions.toys", alt=view.t("positions.toys"))
+    within = np.array(lengths) <= longest
+    controls.reading(
+        "toys",
+        view.t(
+            "positions.read_toys",
+            within=controls.percent(float(np.mean([f.exact[within] for f in found.values()]))),
+            beyond=controls.percent(float(np.mean([f.exact[-1] for f in found.values()]))),
+            longest=longest,
+            most=lengths[-1],
+        ),
+    )
+    return {name: (toys[name], found[name]) for name in found}
+
+
+def _numbers(
+    view: View,
+    shifted: tuple[tuple[int, ...], dict[str, np.ndarray]],
+    toys: dict[str, tuple[Toy, ByLength]],
+) -> dict[str, list[object]]:
+    shifts, curves = shifted
+    columns: dict[str, list[object]] = {view.t("positions.begins_at"): list(shifts)}
+    for stream, losses in curves.items():
+        columns[view.t(f"positions.begin_{stream}")] = np.round(losses, 4).tolist()
+    if not toys:
+        return columns
+    lengths = next(iter(toys.values()))[1].lengths
+    rows = max(len(lengths), len(shifts))
+    columns[view.t("positions.row_length")] = list(lengths)
+    for name, (_, found) in toys.items():
+        columns[name] = np.round(found.exact, 3).tolist()
+    return {name: [*column, *[None] * (rows - len(column))] for name, column in columns.items()}

@@ -1,0 +1,134 @@
+"""Shuffle the words: do the vectors just move along, or does the model know the order?"""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
+from explorer.components import token_strip
+from explorer.edits import format_edits
+from explorer.figures import order as figures
+from explorer.ui import cache, cache_blocks, controls, session
+from explorer.ui.escape import escape
+from explorer.ui.parts import pick_stream
+from explorer.ui.view import View
+from models.positions import NoPositions, Sinusoidal
+
+TWIN = "twin-no-positions"
+
+
+def shuffled(view: View) -> None:
+    """The words in another order, how far each vector moved, and what is written then."""
+    seed = 1 if view.state.shuffle is None else view.state.shuffle
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        stream = pick_stream(view, "positions.stream.order")
+        st.button(
+            view.t("positions.shuffle"),
+            key="positions.shuffle",
+            icon=":material/shuffle:",
+            on_click=lambda: session.change(shuffle=(seed + 1) % 10_000),
+        )
+        _open_twin(view)
+    trace = view.trace
+    tokens = trace.src_str_tokens if stream == "src" else trace.tgt_str_tokens
+    n_real = int((trace.src_valid if stream == "src" else trace.tgt_valid).sum())
+    order = shuffled_order(tokens, n_real, stream, seed)
+    if order == tuple(range(len(tokens))):
+        st.info(view.t("positions.one_word"), icon=":material/lightbulb:")
+        return
+    new = [tokens[place] for place in order]
+    token_strip(
+        new,
+        stream=stream,
+        title=view.t("positions.shuffled"),
+        words=view.words("components.token_strip"),
+        key="positions.strip",
+    )
+    found = moved(view.loaded, trace, stream, order)
+    controls.chart(
+        figures.moved(
+            new,
+            np.stack([each.distances[-1] for each in found]),
+            [view.t(f"positions.{each.setting}") for each in found],
+            y_title=view.t("positions.moved"),
+            x_title=view.t("positions.shuffled"),
+            stream=stream,
+            dark=view.dark,
+        ),
+        "positions.moved",
+        alt=view.t("positions.moved"),
+    )
+    controls.reading("order", _reading(view, found))
+    if stream == reading_stream(view.loaded.config):
+        _texts(view, seed)
+    controls.small_print(
+        view,
+        "positions",
+        formula=(
+            r"\mathrm{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
+            r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
+        ),
+        code=(moved, Sinusoidal, NoPositions),
+        numbers=lambda: _numbers(view, new, found),
+        explained="positions.order_formula",
+    )
+
+
+def _open_twin(view: View) -> None:
+    """A model that was trained without positions is one click away."""
+    if TWIN in cache.models() and view.loaded.name != TWIN:
+        clicked = st.button(
+            view.t("positions.open_twin", name=TWIN),
+            key="positions.open_twin",
+            type="tertiary",
+            icon=":material/arrow_forward:",
+        )
+        if clicked:
+            session.change(model=TWIN, text="Tom loves Mary.", target=None, edits=())
+            st.rerun(scope="app")
+
+
+def _reading(view: View, found: tuple[Moved, ...]) -> str:
+    by_setting = {each.setting: each for each in found}
+    parts = [
+        view.t(f"positions.read_{name}", mean=_share(each.mean), largest=f"{each.largest:.0e}")
+        for name, each in by_setting.items()
+        if name == "as_is" or name == "unmasked" or "unmasked" not in by_setting
+    ]
+    if "unmasked" in by_setting:
+        mean = _share(by_setting["without"].mean)
+        parts.insert(len(parts) - 1, view.t("positions.read_causal", mean=mean))
+    return " ".join(parts)
+
+
+def _share(mean: float) -> str:
+    """A mean distance, where rounding is nothing."""
+    return "0 %" if mean < 1e-5 else controls.percent(mean)
+
+
+def _texts(view: View, seed: int) -> None:
+    """What is written: in order and shuffled, with positions and without."""
+    with st.spinner(view.t("shell.working")):
+        texts = cache_blocks.four_texts(
+            view.loaded.name, view.text, seed, format_edits(view.trace.edits)
+        )
+    st.markdown(f"**{view.t('positions.texts')}**")
+    head = f"| | {view.t('positions.in_order')} | {view.t('positions.shuffled')} |\n|:--|:--|:--|\n"
+    rows = [
+        (view.t("positions.as_is"), texts.in_order, texts.shuffled),
+        (view.t("positions.without"), texts.in_order_without, texts.shuffled_without),
+    ]
+    if view.loaded.config.positions == "none":
+        rows = rows[1:]
+    st.markdown(head + "\n".join(f"| {name} | {escape(a)} | {escape(b)} |" for name, a, b in rows))
+    same = texts.in_order_without == texts.shuffled_without
+    st.caption(view.t("positions.texts_same" if same else "positions.texts_differ"))
+
+
+def _numbers(view: View, tokens: list[str], found: tuple[Moved, ...]) -> dict[str, list[object]]:
+    columns: dict[str, list[object]] = {
+        view.t("place.query"): [f"{place} {token}" for place, token in enumerate(tokens)]
+    }
+    for each in found:
+        name = view.t(f"positions.{each.setting}")
+        columns[name] = [f"{distance:.3g}" for distance in each.distances[-1]]
+    return columns

@@ -1,0 +1,175 @@
+"""Rotary positions: a query and a key of this head as turning arrows, pair by pair."""
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.positions.turning import (
+    LAYOUTS,
+    Layout,
+    Turned,
+    bare,
+    layout_difference,
+    score_by_offset,
+    turned,
+)
+from explorer.figures.curves import lines
+from explorer.figures.turning import arrows
+from explorer.ui import controls, session
+from explorer.ui.view import View
+from models.hooks import AttentionSite
+from models.positions import apply_rotation, frequencies, rotate
+
+FAR = 32
+"""Positions on either side of the curve at least."""
+
+
+def arrows_of_a_head(view: View) -> None:
+    """One query, one key, and how their score depends on how far apart they stand."""
+    site = _site(view)
+    head = min(view.head, site.n_heads - 1)
+    if view.loaded.config.d_head % 2:
+        st.info(view.t("positions.odd_head"), icon=":material/lightbulb:")
+        return
+    query, key, layout = _controls(view, site)
+    if not view.loaded.config.positions == "rotary":
+        st.caption(view.t("positions.as_if"))
+    found = turned(view.loaded, view.trace, site.name, head, query, key, layout)
+    words = view.words("figures.turning")
+    controls.chart(
+        arrows(
+            found.q,
+            found.k,
+            found.q_turned,
+            found.k_turned,
+            wavelengths=2 * np.pi / found.angles,
+            contributions=found.contributions,
+            dark=view.dark,
+            words=words,
+        ),
+        "positions.arrows",
+        alt=view.t("positions.arrows"),
+    )
+    controls.reading("arrows", _reading(view, site, found, query, key))
+    _curve(view, site, head, query, key, layout)
+    _layouts(view, site, head)
+    controls.small_print(
+        view,
+        "positions",
+        formula=(
+            r"\begin{pmatrix} x_{2i}' \\ x_{2i+1}' \end{pmatrix} = "
+            r"\begin{pmatrix} \cos p\theta_i & -\sin p\theta_i \\ "
+            r"\sin p\theta_i & \cos p\theta_i \end{pmatrix}"
+            r"\begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}",
+            r"R_m q \cdot R_n k = q \cdot R_{n-m} k",
+        ),
+        code=(frequencies, rotate, apply_rotation),
+        numbers=lambda: _numbers(view, found),
+        explained="positions.rotary_formula",
+    )
+
+
+def _site(view: View) -> AttentionSite:
+    """The self-attention looked at; for cross-attention, which is never turned, its decoder's."""
+    kind = "decoder" if view.kind == "cross" else view.kind
+    sites = view.sites_of(kind)
+    return sites[min(view.layer, len(sites) - 1)]
+
+
+def _controls(view: View, site: AttentionSite) -> tuple[int, int, Layout]:
+    """Layer, head, query and key, and the layout of the pairs."""
+    tokens = view.trace.query_tokens(site.name)
+    query = min(len(tokens) - 1, 4 if view.state.row in (None, -1) else view.row)
+    key = min(len(tokens) - 1, max(0, query - 2) if view.state.key is None else view.state.key)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        if len(view.kinds) > 1:
+            controls.pick_kind(view, "positions.rotary.kind")
+        controls.pick_layer(view, "positions.rotary.layer")
+        controls.pick_head(view, "positions.rotary.head")
+        for name, now, field in (("query", query, "row"), ("key", key, "key")):
+            with st.container(width=170):
+                controls.pick(
+                    view.t(f"positions.{name}"),
+                    range(len(tokens)),
+                    now,
+                    f"positions.rotary.{name}",
+                    partial(_choose, field),
+                    format_func=lambda place: f"{place}  {tokens[place]}",
+                )
+        layout: Layout = st.segmented_control(
+            view.t("positions.layout"),
+            LAYOUTS,
+            default=LAYOUTS[0],
+            format_func=lambda each: view.t(f"positions.layout_{each}"),
+            required=True,
+            key="positions.layout",
+        )
+    return query, key, layout
+
+
+def _choose(field: str, place: int) -> None:
+    session.change(**{field: place})
+
+
+def _reading(view: View, site: AttentionSite, found: Turned, query: int, key: int) -> str:
+    tokens = view.trace.query_tokens(site.name)
+    best = int(np.abs(found.contributions).argmax())
+    still = float((found.q * found.k).sum() / (2 * len(found.q)) ** 0.5)
+    words = {
+        "query": controls.quoted_at(view, tokens, query),
+        "key": controls.quoted_at(view, tokens, key),
+        "score": _signed(found.score),
+        "still": _signed(still),
+        "pair": best,
+        "most": _signed(float(found.contributions[best])),
+        "offset": query - key,
+    }
+    return view.t("positions.read_arrows", **words)
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def _curve(
+    view: View, site: AttentionSite, head: int, query: int, key: int, layout: Layout
+) -> None:
+    """The score of these two, were they any other distance apart."""
+    far = max(FAR, len(view.trace.query_tokens(site.name)))
+    offsets = np.arange(-far, far + 1)
+    q = bare(view.loaded, view.trace, site.name, head, "q")[query]
+    k = bare(view.loaded, view.trace, site.name, head, "k")[key]
+    base = view.loaded.config.rope_base
+    st.markdown(f"**{view.t('positions.score_by_offset')}**")
+    st.caption(view.t("positions.score_by_offset_note"))
+    figure = lines(
+        offsets,
+        score_by_offset(q, k, offsets, base, layout)[None],
+        (view.t("positions.show_scores"),),
+        x_title=view.t("positions.query_behind"),
+        y_title=view.t("positions.show_scores"),
+        marked_x=query - key,
+        height=280,
+        dark=view.dark,
+    )
+    controls.chart(figure, "positions.score_by_offset", alt=view.t("positions.score_by_offset"))
+
+
+def _layouts(view: View, site: AttentionSite, head: int) -> None:
+    """What happens when weights made for one layout are read in the other."""
+    q = bare(view.loaded, view.trace, site.name, head, "q")
+    k = bare(view.loaded, view.trace, site.name, head, "k")
+    wrong, left = layout_difference(q, k, view.loaded.config.rope_base)
+    st.markdown(view.t("positions.layouts", wrong=f"{wrong:.2f}", left=f"{left:.0e}"))
+
+
+def _numbers(view: View, found: Turned) -> dict[str, list[object]]:
+    turns = 2 * np.pi / found.angles
+    return {
+        view.t("figures.turning.pair"): list(range(len(found.q))),
+        view.t("positions.wavelength"): np.round(turns, 2).tolist(),
+        view.t("positions.query"): [f"{a:+.3f}, {b:+.3f}" for a, b in found.q_turned],
+        view.t("positions.key"): [f"{a:+.3f}, {b:+.3f}" for a, b in found.k_turned],
+        view.t("figures.turning.adds"): np.round(found.contributions, 4).tolist(),
+    }

@@ -1,0 +1,173 @@
+"""The Positions page: every part in both languages, and what its widgets change."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.text import LANGUAGES, t
+from explorer.ui.url import PARTS
+
+Open = Callable[..., AppTest]
+WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
+
+
+@pytest.fixture(scope="module")
+def wide_shelf(tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..., None]) -> Path:
+    """A translator and writers with three kinds of positions."""
+    folder = tmp_path_factory.mktemp("positions")
+    save_small(folder / "en-zh")
+    save_small(folder / "writer", **WRITER)
+    save_small(folder / "turner", positions="rotary", **WRITER)
+    save_small(folder / "placeless", positions="none")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _use_wide_shelf(_use_shelf: None, wide_shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
+
+
+def everything(at: AppTest) -> str:
+    """All words on the page that came through Markdown."""
+    kinds = (at.markdown, at.caption, at.warning, at.info)
+    return "\n".join(str(each.value) for kind in kinds for each in kind)
+
+
+def reading(at: AppTest, needle: str) -> str:
+    """The one Markdown text that contains `needle`."""
+    found = [str(each.value) for each in at.markdown if needle in str(each.value)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("part", PARTS["positions"])
+@pytest.mark.parametrize("model", ["en-zh", "writer", "turner"])
+def test_every_part_in_each_language_for_each_kind(
+    open_page: Open, model: str, part: str, lang: str
+) -> None:
+    at = open_page("positions", part=part, lang=lang, model=model)
+    assert not at.exception
+    assert not at.warning
+    assert at.get("plotly_chart")
+    assert at.segmented_control(key="positions.part").value == part
+    for more in ("formula", "code", "numbers"):
+        at.segmented_control(key="positions.more").set_value(more).run()
+        assert not at.exception
+    assert len(at.dataframe[-1].value) > 1
+
+
+def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:
+    at = open_page("positions", part="table")
+    before = reading(at, "is back where it began")
+    at.select_slider(key="positions.base").set_value(10).run()
+    at.select_slider(key="positions.width").set_value(8).run()
+    after = reading(at, "is back where it began")
+    assert before != after
+    assert "dimension 6" in after
+    assert "35" in after  # 2 pi 10^(6/8)
+    assert at.query_params["base"] == "10"
+    assert at.query_params["width"] == "8"
+    at.button(key="positions.own").click().run()
+    assert at.query_params["width"] == "24"
+
+
+def test_waves_of_no_dimension_say_what_to_do(open_page: Open) -> None:
+    at = open_page("positions", part="table", width="8")
+    charts = len(at.get("plotly_chart"))
+    at.multiselect(key="positions.dims.8").set_value([]).run()
+    assert t("positions.no_dims", lang="en") in everything(at)
+    assert len(at.get("plotly_chart")) == charts - 1
+
+
+def test_shuffling_moves_vectors_with_positions_only(open_page: Open) -> None:
+    at = open_page("positions", text="I like you because you are kind.")
+    said = reading(at, "on average once they stand elsewhere")
+    assert "Without positions they change by **0 %**" in said
+    table = reading(at, "| with positions |")
+    last = table.splitlines()[-1].split("|")
+    assert last[2].strip() == last[3].strip() != ""  # a bag of words: the same output
+    assert t("positions.texts_same", lang="en") in everything(at)
+    before = said
+    at.button(key="positions.shuffle").click().run()
+    assert at.query_params["shuffle"] == "2"
+    assert reading(at, "on average once they stand elsewhere") != before
+
+
+def test_a_causal_mask_tells_the_order(open_page: Open) -> None:
+    at = open_page("positions", model="writer", text="She reads a book every morning.")
+    said = reading(at, "on average once they stand elsewhere")
+    assert "Without positions it is still" in said
+    assert "Without that mask too it is **0 %**" in said
+
+
+def test_one_word_cannot_be_shuffled(open_page: Open) -> None:
+    at = open_page("positions", text="kind")
+    assert not at.exception
+    at = open_page("positions", text="a")
+    assert not at.exception
+
+
+def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
+    at = open_page("positions", part="head", site="encoder")
+    assert "lies elsewhere now" in everything(at)
+    at.segmented_control(key="positions.change").set_value("shift").run()
+    assert at.query_params["change"] == "shift-20"
+    at.slider(key="positions.shift").set_value(0).run()
+    assert "**0 %** of this head" in everything(at)
+    losses = reading(at, "Loss per token").split("**")
+    assert losses[1] == losses[3]
+    at.segmented_control(key="positions.change").set_value("swap").run()
+    at.selectbox(key="positions.second").select(2).run()
+    assert at.query_params["change"] == "swap-1-2"
+    at.segmented_control(key="positions.stream.head").set_value("tgt").run()
+    assert at.query_params["stream"] == "tgt"
+    for shown, charts in (("difference", 2), ("scores", 3)):
+        at.segmented_control(key="positions.show").set_value(shown).run()
+        assert len(at.get("plotly_chart")) == charts
+
+
+def test_a_rotary_model_does_not_notice_a_shift(open_page: Open) -> None:
+    at = open_page("positions", part="head", model="turner", change="shift-90")
+    losses = reading(at, "Loss per token").split("**")
+    assert losses[1] == losses[3]
+    at = open_page("positions", part="length", model="turner")
+    assert "this model sees distances" in everything(at)
+
+
+def test_a_model_without_positions_has_none_to_change(open_page: Open) -> None:
+    at = open_page("positions", part="head", model="placeless")
+    assert t("positions.none_to_change", lang="en") in everything(at)
+    at = open_page("positions", model="placeless")
+    assert "| with positions |" not in everything(at)
+
+
+def test_query_and_key_of_the_arrows_are_chosen(open_page: Open) -> None:
+    at = open_page("positions", part="rotary", model="turner")
+    assert t("positions.as_if", lang="en") not in everything(at)
+    at.selectbox(key="positions.rotary.query").select(5).run()
+    at.selectbox(key="positions.rotary.key").select(1).run()
+    assert at.query_params["row"] == "5"
+    assert at.query_params["key"] == "1"
+    assert "They stand 4 apart" in everything(at)
+    before = reading(at, "They stand 4 apart")
+    at.segmented_control(key="positions.layout").set_value("half").run()
+    assert reading(at, "They stand 4 apart") != before
+    assert t("positions.as_if", lang="en") in everything(open_page("positions", part="rotary"))
+
+
+@pytest.mark.parametrize("change", ["swap-1", "shift-9999", "<b>"])
+def test_a_change_that_is_none_is_said_and_left_out(open_page: Open, change: str) -> None:
+    at = open_page("positions", part="head", change=change)
+    assert not at.exception
+    assert len(at.warning) == 1
+
+
+def test_a_change_beyond_this_sentence_is_brought_back(open_page: Open) -> None:
+    at = open_page("positions", part="head", change="swap-700-2", row="900", key="900")
+    assert not at.exception
+    at = open_page("positions", part="rotary", key="900")
+    assert not at.exception
