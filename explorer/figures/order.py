@@ -20,6 +20,9 @@ from explorer.figures.theme import Stream, escape, palette
 SHAPES = ("", "/", "x")
 """A hatching for each setting, so that colour is not the only carrier."""
 
+NOTHING = 5e-4
+"""Shares under this have a bar that nobody sees."""
+
 
 def moved(
     tokens: Sequence[str],
@@ -45,6 +48,11 @@ def moved(
             "name": escape(name),
             "x": labels,
             "y": np.asarray(row, np.float32) * 100,
+            # A bar of no height is a finding here, so it gets its number.
+            "text": np.where(row < NOTHING, "0", ""),
+            "textposition": "outside",
+            "textangle": 0,
+            "cliponaxis": False,
             "marker": {
                 "color": fills[index],
                 "pattern": {"shape": SHAPES[index], "bgcolor": colours.paper, "size": 6},

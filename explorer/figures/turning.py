@@ -1,4 +1,4 @@
-"""A query and a key as arrows in the plane of each pair of features, before and after their turn."""
+"""A query and a key as arrows in the plane of each pair of features, bare and turned."""
 
 from math import ceil
 from typing import Any
@@ -38,8 +38,11 @@ def arrows(
 ) -> Figure:
     """One circle a pair, [pair, 2] each: the longest of all arrows is a radius.
 
-    The query is solid, the key dashed; pale is where they pointed before the turn. Below each
-    circle its wavelength in positions; hover says what the pair adds to the score.
+    Arrows are drawn as long as the square root of their length, or most would be too small to
+    see beside the longest. The query is solid, the key dashed; pale is where they pointed before
+    the turn. Below each circle stands its wavelength in positions; hover says what the pair adds
+    to the score.
+
     Raises ValueError naming the sizes when they disagree.
     """
     said = choose_words(WORDS, words)
@@ -64,7 +67,9 @@ def arrows(
         (q_turned, "query", colours.curves[0], "solid", False),
         (k_turned, "key", colours.curves[1], "dot", False),
     ):
-        traces.append(_arrows(x, y, vectors / longest, colour, dash, before))
+        lengths = np.sqrt((vectors**2).sum(1, keepdims=True))
+        shown_as = vectors / np.sqrt(np.maximum(lengths, 1e-12) * longest)
+        traces.append(_arrows(x, y, shown_as, colour, dash, before))
         traces[-1]["name"] = escape(said[role])
         traces[-1]["showlegend"] = not before
     shown = [f"{length:,.1f}" if length < 100 else f"{length:,.0f}" for length in wavelengths]

@@ -1,7 +1,6 @@
 """Certificate: does the mask of this model do what masks are for? Tested by its behaviour."""
 
 import json
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ from explorer.report import report_lines, report_record
 from explorer.ui import cache, controls, session
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
+from explorer.ui.numbers import number
 from explorer.ui.view import View, kind_of
 
 
@@ -100,7 +100,7 @@ def _run(view: View, examination: Examination) -> Certificate:
 
 def _verdict(view: View, certificate: Certificate) -> None:
     count, broken = len(certificate.findings), len(certificate.broken)
-    largest = _number(certificate.largest)
+    largest = number(certificate.largest)
     if broken:
         words = view.t("certificate.broken", count=count, broken=broken, largest=largest)
         controls.reading("certificate", f":red[:material/cancel:] {words}")
@@ -148,20 +148,9 @@ def _measured(view: View, finding: Finding) -> str:
         return view.t("certificate.exact")
     return view.t(
         "certify.deviation",
-        deviation=_number(finding.deviation),
-        tolerance=_number(finding.tolerance),
+        deviation=number(finding.deviation),
+        tolerance=number(finding.tolerance),
     )
-
-
-def _number(value: float) -> str:
-    """A number as Markdown: 1.1 · 10⁻¹⁵ where it is small, NaN where it is none."""
-    if math.isinf(value):
-        return "NaN"
-    if value == 0 or value >= 0.01:
-        return f"{value:.2g}"
-    digits, power = f"{value:.1e}".split("e")
-    raised = str(int(power)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"10{raised}" if digits == "1.0" else f"{digits} · 10{raised}"
 
 
 def _place(view: View, certificate: Certificate, place: Place) -> str:

@@ -19,6 +19,7 @@ from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
 from explorer.ui import cache_blocks, controls, session
+from explorer.ui.numbers import share
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
 from models.hooks import Stream
@@ -35,8 +36,10 @@ def this_head(view: View) -> None:
     stream, change = _choose(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.pick_kind(view, "positions.kind")
-        controls.pick_layer(view, "positions.layer")
-        controls.pick_head(view, "positions.head")
+        with st.container(width=100):
+            controls.pick_layer(view, "positions.layer")
+        with st.container(width=100):
+            controls.pick_head(view, "positions.head")
         shown = st.segmented_control(
             view.t("positions.show"),
             SHOWN,
@@ -185,8 +188,7 @@ def _reading(view: View, before: Reread, after: Reread) -> str:
         old=controls.percent(float(old[head][row, was])),
         new=controls.percent(float(new[head][row, now])),
     )
-    share = controls.percent(each[head]) if each[head] > 1e-5 else "0 %"
-    moved = view.t("positions.read_head", share=share, rank=rank, count=site.n_heads)
+    moved = view.t("positions.read_head", share=share(each[head]), rank=rank, count=site.n_heads)
     return f"{moved} {looked}"
 
 

@@ -6,6 +6,7 @@ import streamlit as st
 from explorer.analysis.positions.length import ByLength, Toy, most_shift, shift_losses, toy_of
 from explorer.figures.curves import lines
 from explorer.ui import cache, cache_blocks, controls
+from explorer.ui.numbers import share
 from explorer.ui.view import View
 from models.positions import Sinusoidal
 
@@ -101,8 +102,8 @@ def _toys(view: View) -> dict[str, tuple[Toy, ByLength]]:
         "toys",
         view.t(
             "positions.read_toys",
-            within=controls.percent(float(np.mean([f.exact[within] for f in found.values()]))),
-            beyond=controls.percent(float(np.mean([f.exact[-1] for f in found.values()]))),
+            within=share(float(np.mean([f.exact[within] for f in found.values()]))),
+            beyond=share(float(np.mean([f.exact[-1] for f in found.values()]))),
             longest=longest,
             most=lengths[-1],
         ),

@@ -9,6 +9,7 @@ from explorer.edits import format_edits
 from explorer.figures import order as figures
 from explorer.ui import cache, cache_blocks, controls, session
 from explorer.ui.escape import escape
+from explorer.ui.numbers import number, share
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
 from models.positions import NoPositions, Sinusoidal
@@ -90,19 +91,14 @@ def _open_twin(view: View) -> None:
 def _reading(view: View, found: tuple[Moved, ...]) -> str:
     by_setting = {each.setting: each for each in found}
     parts = [
-        view.t(f"positions.read_{name}", mean=_share(each.mean), largest=f"{each.largest:.0e}")
+        view.t(f"positions.read_{name}", mean=share(each.mean), largest=number(each.largest))
         for name, each in by_setting.items()
         if name == "as_is" or name == "unmasked" or "unmasked" not in by_setting
     ]
     if "unmasked" in by_setting:
-        mean = _share(by_setting["without"].mean)
+        mean = share(by_setting["without"].mean)
         parts.insert(len(parts) - 1, view.t("positions.read_causal", mean=mean))
     return " ".join(parts)
-
-
-def _share(mean: float) -> str:
-    """A mean distance, where rounding is nothing."""
-    return "0 %" if mean < 1e-5 else controls.percent(mean)
 
 
 def _texts(view: View, seed: int) -> None:

@@ -17,6 +17,7 @@ from explorer.analysis.positions.turning import (
 from explorer.figures.curves import lines
 from explorer.figures.turning import arrows
 from explorer.ui import controls, session
+from explorer.ui.numbers import number, signed
 from explorer.ui.view import View
 from models.hooks import AttentionSite
 from models.positions import apply_rotation, frequencies, rotate
@@ -33,7 +34,7 @@ def arrows_of_a_head(view: View) -> None:
         st.info(view.t("positions.odd_head"), icon=":material/lightbulb:")
         return
     query, key, layout = _controls(view, site)
-    if not view.loaded.config.positions == "rotary":
+    if view.loaded.config.positions != "rotary":
         st.caption(view.t("positions.as_if"))
     found = turned(view.loaded, view.trace, site.name, head, query, key, layout)
     words = view.words("figures.turning")
@@ -85,8 +86,10 @@ def _controls(view: View, site: AttentionSite) -> tuple[int, int, Layout]:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         if len(view.kinds) > 1:
             controls.pick_kind(view, "positions.rotary.kind")
-        controls.pick_layer(view, "positions.rotary.layer")
-        controls.pick_head(view, "positions.rotary.head")
+        with st.container(width=100):
+            controls.pick_layer(view, "positions.rotary.layer")
+        with st.container(width=100):
+            controls.pick_head(view, "positions.rotary.head")
         for name, now, field in (("query", query, "row"), ("key", key, "key")):
             with st.container(width=170):
                 controls.pick(
@@ -119,17 +122,13 @@ def _reading(view: View, site: AttentionSite, found: Turned, query: int, key: in
     words = {
         "query": controls.quoted_at(view, tokens, query),
         "key": controls.quoted_at(view, tokens, key),
-        "score": _signed(found.score),
-        "still": _signed(still),
+        "score": signed(found.score),
+        "still": signed(still),
         "pair": best,
-        "most": _signed(float(found.contributions[best])),
+        "most": signed(float(found.contributions[best])),
         "offset": query - key,
     }
     return view.t("positions.read_arrows", **words)
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
 
 
 def _curve(
@@ -161,7 +160,7 @@ def _layouts(view: View, site: AttentionSite, head: int) -> None:
     q = bare(view.loaded, view.trace, site.name, head, "q")
     k = bare(view.loaded, view.trace, site.name, head, "k")
     wrong, left = layout_difference(q, k, view.loaded.config.rope_base)
-    st.markdown(view.t("positions.layouts", wrong=f"{wrong:.2f}", left=f"{left:.0e}"))
+    st.markdown(view.t("positions.layouts", wrong=f"{wrong:.2f}", left=number(left)))
 
 
 def _numbers(view: View, found: Turned) -> dict[str, list[object]]:
