@@ -18,7 +18,7 @@ WORDS = {
 }
 """Every word this figure can show, in English; pass the same keys to translate them."""
 
-COLUMNS = 8
+COLUMNS = 4
 STEP = 2.5
 """Distance of two circles of radius 1."""
 _CIRCLE = np.append(np.linspace(0, 2 * np.pi, 49), np.nan)
@@ -90,7 +90,7 @@ def arrows(
     rows = ceil(n / columns)
     frame = layout(
         colours,
-        60 + 118 * rows,
+        48 + 112 * rows,
         showlegend=True,
         legend={"orientation": "h", "x": 0, "y": 1.0, "xanchor": "left", "yanchor": "bottom"},
     )

@@ -50,9 +50,10 @@ class State:
     `beside` holds further sentences, one a line, that are compared and share a batch with `text`.
     `site` is a kind of attention; `layer`, `head`, `row` and `step` count from 0. `row` is the
     query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
-    translates by itself. `part` is the part of a page that has several. `base`, `width`, `change`
-    (of the positions of `stream`) and `shuffle` (a seed) belong to the Positions page, `batch` (a sentence a line) and `depth` to the Blocks page, `tested` (the masks have
-    been put to the test) to the Certificate, `case` to the Clinic.
+    translates by itself. `tested` (the masks have been put to the test) belongs to the
+    Certificate, `case` to the Clinic. `part` is the part of a page that has several; `base`,
+    `width`, `change` (of the positions of `stream`) and `shuffle` (a seed) belong to the
+    Positions page, `depth` (layers) to the Blocks page.
     Of the Cell page: `key` is the key whose cell is opened, `stage` the step of STAGES, `goal` the
     id of the token whose logit counts, `aside` what stands below, with its `scaling`, `kv_heads`
     and `drop` (percent of dropout). `claim` and `guess` belong to Claims, `sizes` to the Machine.
@@ -83,7 +84,6 @@ class State:
     change: Change = REMOVE
     stream: str = ""
     shuffle: int | None = None
-    batch: str | None = None
     depth: int | None = None
     tested: bool = False
     case: str = ""
@@ -200,7 +200,6 @@ _READ: dict[str, Callable[[str], Any]] = {
     "change": parse_change,
     "stream": _one_of(STREAMS),
     "shuffle": _whole(0, 9999),
-    "batch": str,
     "depth": _whole(1, 64),
     "case": str,
     "key": _whole(0, 999),

@@ -79,7 +79,6 @@ states = st.builds(
     stream=st.sampled_from(["", "src", "tgt"]),
     shuffle=st.none() | st.integers(0, 9999),
     key=st.none() | st.integers(0, 999),
-    batch=st.none() | st.text(max_size=30),
     depth=st.none() | st.integers(1, 64),
     tested=st.booleans(),
     case=st.text(max_size=8),

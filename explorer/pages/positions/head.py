@@ -1,6 +1,7 @@
 """What positions do to this head: its scores and weights with them, and with them changed."""
 
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 import streamlit as st
@@ -214,7 +215,11 @@ def _marked(before: str, after: str) -> str:
     """Two texts as one, character by character or word by word, whichever they are made of."""
     words = before.isascii() or after.isascii()
     rows = [text.split() if words else list(text) for text in (before, after)]
-    return controls.marked_words(token_diff(*rows))
+    joined = [
+        ((" " if words else "").join(token for token, _ in run), status)
+        for status, run in groupby(token_diff(*rows), key=lambda each: each[1])
+    ]
+    return controls.marked_words(joined)
 
 
 def _offsets(view: View, before: Reread, after: Reread) -> None:

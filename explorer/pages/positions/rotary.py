@@ -24,6 +24,13 @@ from models.positions import apply_rotation, frequencies, rotate
 
 FAR = 32
 """Positions on either side of the curve at least."""
+FORMULA = (
+    r"\begin{pmatrix} x_{2i}' \\ x_{2i+1}' \end{pmatrix} = "
+    r"\begin{pmatrix} \cos p\theta_i & -\sin p\theta_i \\ "
+    r"\sin p\theta_i & \cos p\theta_i \end{pmatrix}"
+    r"\begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}",
+    r"R_m q \cdot R_n k = q \cdot R_{n-m} k",
+)
 
 
 def arrows_of_a_head(view: View) -> None:
@@ -37,7 +44,26 @@ def arrows_of_a_head(view: View) -> None:
     if view.loaded.config.positions != "rotary":
         st.caption(view.t("positions.as_if"))
     found = turned(view.loaded, view.trace, site.name, head, query, key, layout)
-    words = view.words("figures.turning")
+    left, right = st.columns([2, 3], gap="large")
+    with left:
+        _arrows(view, found)
+    with right:
+        _curve(view, site, head, query, key, layout)
+    controls.reading("arrows", _reading(view, site, found, query, key))
+    _layouts(view, site, head)
+    controls.small_print(
+        view,
+        "positions",
+        formula=FORMULA,
+        code=(frequencies, rotate, apply_rotation),
+        numbers=lambda: _numbers(view, found),
+        explained="positions.rotary_formula",
+    )
+
+
+def _arrows(view: View, found: Turned) -> None:
+    st.markdown(f"**{view.t('positions.arrows')}**")
+    st.caption(view.t("positions.arrows_note"))
     controls.chart(
         arrows(
             found.q,
@@ -47,27 +73,10 @@ def arrows_of_a_head(view: View) -> None:
             wavelengths=2 * np.pi / found.angles,
             contributions=found.contributions,
             dark=view.dark,
-            words=words,
+            words=view.words("figures.turning"),
         ),
         "positions.arrows",
         alt=view.t("positions.arrows"),
-    )
-    controls.reading("arrows", _reading(view, site, found, query, key))
-    _curve(view, site, head, query, key, layout)
-    _layouts(view, site, head)
-    controls.small_print(
-        view,
-        "positions",
-        formula=(
-            r"\begin{pmatrix} x_{2i}' \\ x_{2i+1}' \end{pmatrix} = "
-            r"\begin{pmatrix} \cos p\theta_i & -\sin p\theta_i \\ "
-            r"\sin p\theta_i & \cos p\theta_i \end{pmatrix}"
-            r"\begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}",
-            r"R_m q \cdot R_n k = q \cdot R_{n-m} k",
-        ),
-        code=(frequencies, rotate, apply_rotation),
-        numbers=lambda: _numbers(view, found),
-        explained="positions.rotary_formula",
     )
 
 
@@ -149,7 +158,7 @@ def _curve(
         x_title=view.t("positions.query_behind"),
         y_title=view.t("positions.show_scores"),
         marked_x=query - key,
-        height=280,
+        height=420,
         dark=view.dark,
     )
     controls.chart(figure, "positions.score_by_offset", alt=view.t("positions.score_by_offset"))
