@@ -4,7 +4,7 @@ import time
 
 from tests.browser.app import chromium, running_app
 
-HEATMAP = ".js-plotly-plot .heatmaplayer image, .js-plotly-plot .hm image"
+HEATMAP = ".hl .panel canvas"
 
 
 def run() -> list[str]:

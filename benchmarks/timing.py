@@ -17,6 +17,12 @@ def medians(functions: dict[str, Callable[[], object]], runs: int = 7) -> dict[s
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
+def quantiles_row(name: str, seconds: list[float]) -> str:
+    """One line: the median and the slowest of several, in milliseconds."""
+    middle, slowest = 1000 * statistics.median(seconds), 1000 * max(seconds)
+    return f"{name:<58} {middle:9.1f} ms   slowest {slowest:.1f} ms"
+
+
 def rows(times: dict[str, float], reference: str) -> list[str]:
     """One line a function: milliseconds, and how many times faster it is than `reference`."""
     return [

@@ -39,10 +39,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_app() -> Iterator[str]:
-    """`streamlit run app.py`, answering; its address."""
+def running_app(script: str = "app.py") -> Iterator[str]:
+    """`streamlit run` of a script of this project, answering; its address."""
     port = free_port()
-    arguments = ["run", "app.py", "--server.port", str(port), "--server.headless", "true"]
+    arguments = ["run", script, "--server.port", str(port), "--server.headless", "true"]
     server = subprocess.Popen(
         [sys.executable, "-m", "streamlit", *arguments, "--server.address", "127.0.0.1"],
         cwd=ROOT,

@@ -1,0 +1,27 @@
+"""A page with one view of 72 heads and nothing else, for `benchmarks.interaction`.
+
+Run by Streamlit; `?tokens=24` says how long the made-up sentence is.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # Streamlit puts this folder there instead
+
+import numpy as np
+import streamlit as st
+
+from explorer.components import HeadsSelection, heads_view
+
+tokens = int(st.query_params.get("tokens", "24"))
+scores = 2 * np.random.default_rng(0).normal(size=(6, 12, tokens, tokens))
+patterns = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+row = tuple(f"token{index}" for index in range(tokens))
+st.set_page_config(layout="wide")
+heads_view(
+    patterns.astype(np.float32),
+    query_tokens=row,
+    key_tokens=row,
+    selection=HeadsSelection((0, 0)),
+    key="heads",
+)
