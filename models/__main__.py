@@ -116,8 +116,11 @@ def _open(name: str) -> Checkpoint:
 
 
 def _strategy(args: argparse.Namespace) -> Strategy:
-    if args.sample:
-        return Sample(args.temperature, args.top_k, args.top_p, args.seed)
+    """Sampling when it is asked for, or any of its settings; else a beam."""
+    usual = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
+    given = {name: value for name in usual if (value := getattr(args, name)) is not None}
+    if args.sample or given:
+        return Sample(**{**usual, **given})
     return Beam(width=args.beam, length_penalty=args.length_penalty)
 
 
@@ -185,11 +188,13 @@ def info(args: argparse.Namespace) -> None:
 def _add_strategy(command: argparse.ArgumentParser) -> None:
     command.add_argument("--beam", type=int, default=4, help="beam width; 1 is greedy")
     command.add_argument("--length-penalty", type=float, default=1.0)
-    command.add_argument("--sample", action="store_true", help="sample instead of searching")
-    command.add_argument("--temperature", type=float, default=1.0)
-    command.add_argument("--top-k", type=int, default=0, help="0: all")
-    command.add_argument("--top-p", type=float, default=1.0)
-    command.add_argument("--seed", type=int, default=0)
+    command.add_argument(
+        "--sample", action="store_true", help="sample instead of searching, as any of these does:"
+    )
+    command.add_argument("--temperature", type=float, help="1 unless given")
+    command.add_argument("--top-k", type=int, help="0, which is the default: all")
+    command.add_argument("--top-p", type=float, help="1 unless given")
+    command.add_argument("--seed", type=int, help="0 unless given")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -23,6 +23,7 @@ from explorer.figures import bars, head_map, heatmap, static, turning
 from explorer.figures import cell as cell_figures
 from explorer.figures import positions as position_figures
 from explorer.figures.theme import DARK, LIGHT
+from explorer.library import CHECKPOINTS, list_models
 from explorer.pages import PAGES
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
@@ -48,6 +49,7 @@ def words_of(component: str) -> set[str]:
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
     "kinds": set(KINDS),
+    "models": set(list_models(CHECKPOINTS)),
     "streams": {"src", "tgt", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
