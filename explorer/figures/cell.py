@@ -35,7 +35,7 @@ WORDS = {
 }
 """Every word these figures can show, in English; pass the same keys to translate them."""
 
-ROOM = 700
+ROOM = 900
 """Pixels that a row of bars takes side by side, about: the browser alone knows."""
 
 

@@ -21,6 +21,7 @@ from explorer.analysis.causes import causes as find_causes
 from explorer.analysis.cell import Cell, Effect
 from explorer.analysis.cell import effect as find_effect
 from explorer.analysis.certificate import Examination, examine_text
+from explorer.analysis.claims import CLAIMS, Finding
 from explorer.analysis.pitfalls import PITFALLS, Symptom
 from explorer.analysis.pitfalls import symptom as planted
 from explorer.analysis.rerun import Kind
@@ -31,6 +32,7 @@ from explorer.library import LoadedModel
 from explorer.ui.url import parse_strategy
 
 MOST_ABLATIONS = 32
+MOST_FINDINGS = 200
 
 
 def models() -> tuple[str, ...]:
@@ -243,3 +245,41 @@ def cell_effect(
     place = (cell.site.name, cell.head, cell.query, cell.key)
     folder = str(library.CHECKPOINTS)
     return _cell_effect(name, folder, text, target, edits, pads, place, position, token, cell)
+
+
+@st.cache_resource(show_spinner=False)
+def _findings() -> dict[tuple[object, ...], Finding]:
+    return {}
+
+
+def finding(
+    name: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    claim: str,
+    progress: Callable[[float], None] | None = None,
+) -> Finding:
+    """The experiment of a claim on one run; `progress` is told what is done, 0 to 1.
+
+    Kept by hand, as `ablation` is. Raises InputProblem.
+    """
+    kept, key = _findings(), (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
+    found = kept.get(key)
+    if found is None:
+        traced = trace(name, text, target, edits, pads)
+        chosen = next(each for each in CLAIMS if each.id == claim)
+        found = chosen.test(open_model(name), traced, progress or (lambda done: None))
+        while len(kept) >= MOST_FINDINGS:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = found
+    return found
+
+
+def forget_finding(
+    name: str, text: str, target: str | None, edits: str, pads: int, claim: str
+) -> None:
+    """Let the experiment run anew when it is next asked for."""
+    key = (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
+    _findings().pop(key, None)

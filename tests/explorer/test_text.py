@@ -12,6 +12,7 @@ from explorer.analysis.causes import MEASURES as CAUSES
 from explorer.analysis.cell_origin import PARTS
 from explorer.analysis.cell_scaling import SCALINGS
 from explorer.analysis.certificate import FINDINGS
+from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.masks import BLOCKERS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
@@ -46,6 +47,26 @@ def words_of(component: str) -> set[str]:
     return set(import_module(f"explorer.components.{component}").WORDS)
 
 
+CLAIM_WORDS = {
+    *re.findall(
+        r'"([a-z_0-9]+)"',
+        "".join(
+            path.read_text(encoding="utf-8")
+            for path in (ROOT / "explorer" / "analysis" / "claims").glob("*.py")
+        ),
+    ),
+    *("training", "no_cache", "with_cache"),
+    *("post", "pre", "sublayer"),
+    *(f"deep_{placement}" for placement in ("post", "pre", "sublayer")),
+}
+
+
+def said_in_claims(family: str) -> set[str]:
+    """The words of a family that some claim names; tests of the claims hold the other way."""
+    named = {key.removeprefix(f"{family}.") for key in words("en") if key.startswith(f"{family}.")}
+    return named & CLAIM_WORDS
+
+
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
     "kinds": set(KINDS),
@@ -66,6 +87,10 @@ MADE = {
     "figures.heatmap": set(heatmap.WORDS),
     "figures.bars": set(bars.WORDS),
     "figures.head_map": set(head_map.WORDS),
+    "claims.verdicts": set(VERDICTS),
+    "claims.groups": set(GROUPS),
+    "claims.rows": said_in_claims("claims.rows"),
+    "claims.columns": said_in_claims("claims.columns"),
     "figures.cell": set(cell_figures.WORDS),
     "cell.stages": set(STAGES),
     "cell.asides": set(ASIDES) - {""},
@@ -96,6 +121,7 @@ PIECES = {
     *(f"cell.{name}" for name in ("query", "key", "divided_by", "entropy", "top", "gradient")),
     *(f"cell.{name}" for name in ("matrices", "parameters", "difference")),
     *(f"cell.reading_projection{turned}" for turned in ("", "_turned")),
+    *(f"claims.{claim.id}.{word}" for claim in CLAIMS for word in ("claim", "why")),
     *(f"masks.scope_{scope}" for scope in SCOPES),
     *(f"masks.{name}" for name in (*TOOLS, "undo", "redo")),
     *(f"masks.{name}" for name in ("sides", "difference", "before", "after")),

@@ -62,7 +62,7 @@ def test_a_refused_sentence_keeps_the_last_good_picture(
 
 @pytest.mark.parametrize("page", [page.name for page in PAGES])
 def test_a_refused_sentence_in_a_link_leaves_an_example(open_page: Open, page: str) -> None:
-    at = open_page(page, text=" ", lang="zh", tested="1")
+    at = open_page(page, text=" ", lang="zh", tested="1", guess="true")
     assert not at.exception
     assert messages(at) == t("problems.whitespace_only", lang="zh")
     assert at.get("plotly_chart") or at.get("bidi_component")
@@ -82,7 +82,7 @@ def test_controls_still_work_on_the_last_good_picture(open_page: Open) -> None:
 def test_emoji_right_to_left_and_unknown_letters_are_read(
     open_page: Open, page: str, text: str
 ) -> None:
-    at = open_page(page, text=text, tested="1")
+    at = open_page(page, text=text, tested="1", guess="true")
     assert not at.exception
     assert not at.warning
     assert at.get("plotly_chart") or at.get("bidi_component")

@@ -32,7 +32,7 @@ def figure(at: AppTest, index: int = 0) -> dict[str, Any]:
     return json.loads(at.get("plotly_chart")[index].proto.spec)
 
 
-WHOLE = {"certificate": {"tested": "1"}}
+WHOLE = {"certificate": {"tested": "1"}, "claims": {"guess": "true"}}
 """What a page's link needs besides, for the page to show everything that it has."""
 
 
@@ -70,6 +70,7 @@ def test_formula_code_and_numbers_are_there_when_asked_for(
     elif part == "code":
         source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def moved("}
         source["clinic"] = "demonstrate"
+        source["claims"] = "def variance("
         source["cell"] = "def attend("
         source["certificate"] = "def future_leak("
         assert len(at.code) > shown

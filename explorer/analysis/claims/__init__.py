@@ -1,0 +1,17 @@
+"""What people say about Transformers, and the experiment that says whether it is so.
+
+Every claim is a function that runs with the reader's model and sentence and returns numbers with
+a verdict that follows from them.
+"""
+
+from explorer.analysis.claims.attention import ATTENTION
+from explorer.analysis.claims.blocks import BLOCKS
+from explorer.analysis.claims.card import GROUPS, VERDICTS, Claim, Curve, Finding, Row, Verdict
+from explorer.analysis.claims.cost import COST
+from explorer.analysis.claims.counting import COUNTING
+from explorer.analysis.claims.positions import POSITIONS
+
+__all__ = ["CLAIMS", "GROUPS", "VERDICTS", "Claim", "Curve", "Finding", "Row", "Verdict"]
+
+CLAIMS: tuple[Claim, ...] = (*ATTENTION, *COUNTING, *COST, *POSITIONS, *BLOCKS)
+"""Every claim, in the order of the page."""

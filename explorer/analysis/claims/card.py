@@ -1,0 +1,106 @@
+"""What a claim is: a sentence that people say, an experiment that runs live, and a verdict."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+
+from explorer.library import LoadedModel
+from explorer.trace import Trace
+
+Verdict = Literal["true", "false", "depends"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+Group = Literal["attention", "counting", "cost", "positions", "blocks"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+Progress = Callable[[float], None]
+"""Told how much of an experiment is done, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Some numbers of an experiment, one for each of its columns.
+
+    `name` has its words at `claims.rows.<name>`, in which `of` fills {of}. NaN: the code refused,
+    or gave NaN itself.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    of: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What is drawn where a table alone would not show it; ys is [curve, x].
+
+    `x_name`, `y_name` and `names` have their words at `claims.columns.<name>`.
+    """
+
+    x: np.ndarray = field(repr=False)
+    ys: np.ndarray = field(repr=False)
+    names: tuple[str, ...]
+    x_name: str
+    y_name: str
+    log_y: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """What an experiment found: the verdict follows from the numbers and is never written down.
+
+    `columns` have their words at `claims.columns.<name>`. `bars` names a column to be drawn, row
+    by row; `curve` is drawn instead where there is one.
+    """
+
+    verdict: Verdict
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    curve: Curve | None = None
+    bars: str = ""
+
+    def value(self, row: str, column: str, of: str = "") -> float:
+        """One number. Raises KeyError, ValueError."""
+        for each in self.rows:
+            if (each.name, each.of) == (row, of):
+                return each.values[self.columns.index(column)]
+        raise KeyError(f"the finding has no row {row!r} {of!r}")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim; its words are at `claims.<id>.claim` and `claims.<id>.why`.
+
+    `test` runs the experiment with the reader's model and sentence. `own` says that these take
+    part in it. `slow`: it takes more than a moment and tells its progress.
+    """
+
+    id: str
+    group: Group
+    test: Callable[[LoadedModel, Trace, Progress], Finding]
+    own: bool = True
+    slow: bool = False
+
+
+def judged(true: bool, false: bool = False) -> Verdict:
+    """The verdict: "false" where `false` holds, "true" where `true` does, else "depends"."""
+    return "false" if false else "true" if true else "depends"
+
+
+def part_of(progress: Progress, turn: int, turns: int) -> Progress:
+    """The progress of one of several equal turns, told as that of all."""
+    return lambda done: progress((turn + done) / turns)
+
+
+def curve_of(
+    rows: Sequence[Row], columns: Sequence[str], x_name: str, y_name: str, log_y: bool = False
+) -> Curve:
+    """Rows with a number as `of`, drawn as one curve a column."""
+    return Curve(
+        x=np.array([float(row.of) for row in rows]),
+        ys=np.array([row.values for row in rows], float).T,
+        names=tuple(columns),
+        x_name=x_name,
+        y_name=y_name,
+        log_y=log_y,
+    )

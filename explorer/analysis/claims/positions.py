@@ -1,0 +1,140 @@
+"""Claims about positions: what the sines give, where they end, and doing without them."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.analysis.cell_origin import module_of
+from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged
+from explorer.analysis.pitfalls.card import decoder_self
+from explorer.analysis.positions import dot_by_distance, model_table, table, wavelengths
+from explorer.library import LoadedModel, open_model
+from explorer.trace import Trace
+from models.decoding import Greedy, decode
+from models.masks import causal_mask
+from models.tokenizer import Tokenizer
+from models.transformer import Model
+
+FAR = 100
+TOY = "reverse"
+
+
+def offset_only(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+    """Dot products of the sinusoidal table, and of what the reader's first head makes of it."""
+    encoding = table(FAR + 1, 512)
+    found = dot_by_distance(encoding)
+    spread = float((found.highest - found.lowest).max())
+    rows = [Row("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
+    rows.append(Row("table_spread", (spread,)))
+    rises = np.flatnonzero(np.diff(found.mean) > 0)
+    rows.append(Row("first_rise", (float(rises[0]) + 1,)))
+    projected = _projected(loaded, traced)
+    if projected is not None:
+        rows.append(Row("projected_spread", (projected,)))
+    each = [Row("at_distance", (value,), of=str(n)) for n, value in enumerate(found.mean)]
+    curve = curve_of(each, ("dot",), "distance", "dot")
+    return Finding(judged(True, false=spread >= 1e-3), ("dot",), tuple(rows), curve)
+
+
+def _projected(loaded: LoadedModel, traced: Trace) -> float | None:
+    """How much (W_q p_i) . (W_k p_j) of the first head differs at one distance, at most."""
+    site = traced.sites[0]
+    added = model_table(loaded, FAR + 1, site.query_stream)
+    if added is None:
+        return None
+    module = module_of(loaded, site)
+    with torch.inference_mode():
+        p = torch.tensor(added)
+        q, k = (linear(p)[:, : module.d_head].double() for linear in (module.w_q, module.w_k))
+    products = (q @ k.T).numpy()
+    return float(max(np.ptp(np.diagonal(products, n)) for n in range(-FAR, FAR + 1)))
+
+
+def frequencies(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+    """The wavelength of every dimension at a width of 512."""
+    turns = wavelengths(512)
+    rows = tuple(
+        Row("dimension", (turns[dim],), of=str(dim)) for dim in (0, 64, 128, 256, 384, 510)
+    )
+    every = [Row("dimension", (turns[dim],), of=str(dim)) for dim in range(0, 512, 2)]
+    curve = curve_of(every, ("wavelength",), "dimension_axis", "wavelength", log_y=True)
+    falling = bool((np.diff(turns) >= 0).all())
+    return Finding(judged(falling, false=not falling), ("wavelength",), rows, curve)
+
+
+def extrapolation(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+    """The toy that turns rows of 2 to 10 letters round, on rows of 2 to 16. Raises InputProblem."""
+    toy = open_model(TOY)
+    lengths = tuple(range(2, 17, 2))
+    rows = []
+    for step, length in enumerate(lengths):
+        share = _turned_round(toy.model, toy.tokenizer, length)
+        rows.append(Row("letters", (share,), of=str(length)))
+        progress((step + 1) / len(lengths))
+    trained, longest = rows[3].values[0], rows[-1].values[0]
+    verdict = judged(longest > 0.9 * trained)
+    return Finding(verdict, ("right",), tuple(rows), curve_of(rows, ("right",), "length", "right"))
+
+
+def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int = 40) -> float:
+    """The share of random rows of letters that come out last letter first, without a mistake."""
+    generator = np.random.default_rng(length)
+    texts = [
+        " ".join(generator.choice(list("abcdefghijklmnopqrst"), length)) for _ in range(n_rows)
+    ]
+    src = torch.tensor([[*tokenizer.encode(text), tokenizer.eos_id] for text in texts])
+    step = None
+    for step in decode(model, src, Greedy(), max_new_tokens=length + 2):  # noqa: B007
+        pass
+    assert step is not None
+    right = 0
+    for text, done in zip(texts, step.ended, strict=True):
+        wanted = tokenizer.encode(" ".join(reversed(text.split())))
+        right += bool(done) and list(done[0].tokens) == [*wanted, tokenizer.eos_id]
+    return right / n_rows
+
+
+def causal_order(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+    """The words of the reader's sentence without positions, shuffled, through the first layer.
+
+    How far the outputs are from moving along with the words: nothing tells places apart where all
+    may be seen; under the causal mask a word's output depends on what stands before it.
+    """
+    site = next(site for site in traced.sites if decoder_self(site))
+    prefix = site.name.rpartition("blocks.")[0]
+    words = torch.tensor(traced.activations[f"{prefix}hook_embed"])[None]
+    attention = module_of(loaded, site)
+    order = torch.arange(words.shape[1]).flip(0)
+    causal = causal_mask(words.shape[1])
+    rows = []
+    with torch.inference_mode():
+        for name, x, mask in (
+            ("all_seen", words, None),
+            ("causal_seen", words, causal),
+            ("with_positions", _with_positions(traced, prefix, words), None),
+        ):
+            if x is not None:
+                plain = attention(x, mask=mask)
+                moved = attention(_shuffled(x, words, order), mask=mask)
+                rows.append(Row(name, (float((plain[:, order] - moved).abs().max()),)))
+    free, ordered = rows[0].values[0], rows[1].values[0]
+    verdict = judged(free < 1e-3 < ordered)
+    return Finding(verdict, ("difference",), tuple(rows), bars="difference")
+
+
+def _with_positions(traced: Trace, prefix: str, words: Tensor) -> Tensor | None:
+    added = traced.activations.get(f"{prefix}hook_pos_embed")
+    return None if added is None else words + torch.tensor(added)
+
+
+def _shuffled(x: Tensor, words: Tensor, order: Tensor) -> Tensor:
+    """The words in another order; what was added to the places stays where it was."""
+    return words[:, order] + (x - words)
+
+
+POSITIONS = (
+    Claim("offset_only", "positions", offset_only),
+    Claim("frequencies", "positions", frequencies, own=False),
+    Claim("extrapolation", "positions", extrapolation, own=False, slow=True),
+    Claim("causal_order", "positions", causal_order),
+)

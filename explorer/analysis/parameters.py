@@ -1,0 +1,106 @@
+"""Parameters counted from the real modules, part by part, also of models that nobody could load.
+
+A model of any size is built on torch's `meta` device: every tensor has its shape and no storage,
+so seven billion parameters are counted in a second or two, by the same classes that run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeVar, get_args
+
+import torch
+from torch import nn
+
+from explorer.library import LoadedModel
+from models.attention import Attention
+from models.config import ModelConfig
+from models.feedforward import FeedForward, SwiGLU
+from models.norms import LayerNorm, RMSNorm
+from models.transformer import Model, build_model
+
+Kind = Literal["embedding", "attention", "cross_attention", "ffn", "norms", "positions", "unembed"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many parameters the parts of a model have; `by_kind` adds up to `total`."""
+
+    by_kind: dict[Kind, int]
+    total: int
+
+
+def on_paper(build: Callable[[], _T]) -> _T:
+    """What `build` makes, with shapes and without numbers: nothing is stored."""
+    with torch.device("meta"):
+        return build()
+
+
+def count(model: nn.Module) -> Count:
+    """The parameters of a model by what they do; a tied matrix is counted once, as embedding."""
+    by_kind: dict[Kind, int] = dict.fromkeys(KINDS, 0)
+    seen: set[int] = set()
+    for name, module in model.named_modules():
+        kind = _kind(name, module)
+        if kind is None:
+            continue
+        for parameter in module.parameters():
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                by_kind[kind] += parameter.numel()
+    total = sum(parameter.numel() for parameter in model.parameters())
+    return Count(by_kind, total)
+
+
+def _kind(name: str, module: nn.Module) -> Kind | None:
+    """What a module is counted as; None where its children or a parent are."""
+    last = name.rpartition(".")[2]
+    match module:
+        case Attention():
+            return "cross_attention" if last == "cross_attn" else "attention"
+        case FeedForward() | SwiGLU():
+            return "ffn"
+        case LayerNorm() | RMSNorm():
+            return "norms"
+        case nn.Embedding():
+            return "embedding"
+    if last == "unembed":
+        return "unembed"
+    return "positions" if last == "positions" else None
+
+
+def count_config(config: ModelConfig) -> Count:
+    """The parameters that a model of this config would have."""
+    return count(on_paper(lambda: build_model(config)))
+
+
+def count_loaded(loaded: LoadedModel) -> Count:
+    """The parameters of an opened model."""
+    return count(loaded.model)
+
+
+def llama(tied: bool) -> ModelConfig:
+    """The sizes of Llama 7B (Touvron et al. 2023), with or without a tied unembedding."""
+    return ModelConfig(
+        family="decoder-only",
+        vocab_size=32_000,
+        d_model=4096,
+        n_layers=32,
+        n_heads=32,
+        d_ff=11_008,
+        n_ctx=2048,
+        norm="rmsnorm",
+        norm_placement="pre",
+        final_norm=True,
+        positions="rotary",
+        ffn="swiglu",
+        bias=False,
+        tie_embeddings=tied,
+        scale_embeddings=False,
+    )
+
+
+def numbers_of(model: Model | nn.Module) -> int:
+    """All parameters of a module."""
+    return sum(parameter.numel() for parameter in model.parameters())

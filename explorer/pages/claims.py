@@ -1,0 +1,231 @@
+"""Claims: what people say about Transformers; guess first, then the experiment runs."""
+
+import math
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, Row, Verdict
+from explorer.figures import cell as cell_figures
+from explorer.figures.curves import lines
+from explorer.problems import InputProblem
+from explorer.ui import cache, controls, session
+from explorer.ui.current import latest
+from explorer.ui.escape import escape, shorten
+from explorer.ui.problem import show_problem
+from explorer.ui.view import View
+
+BY_ID = {claim.id: claim for claim in CLAIMS}
+FORMULAS = {
+    "attention": (
+        r"\mathrm{Var}\Big(\sum_{i=1}^{d} q_i k_i\Big) = d, \qquad "
+        r"p_j = \frac{e^{s_j}}{\sum_k e^{s_k}}, \qquad "
+        r"\frac{\partial p_i}{\partial s_j} = p_i(\delta_{ij} - p_j)"
+    ),
+    "counting": (
+        r"\text{attention} = 4d^2\,(+\,4d), \qquad \text{feed-forward} = 2\,d\,d_\mathrm{ff}, "
+        r"\qquad \text{SwiGLU} = 3\,d\,d_\mathrm{ff}"
+    ),
+    "cost": (
+        r"\text{work} = 2\,n\,\text{weights} + 4\,n^2 d\,\text{per attention}, \qquad "
+        r"1 + 2 + \dots + n = \frac{n(n+1)}{2}"
+    ),
+    "positions": (
+        r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i), \qquad "
+        r"\theta_i = 10000^{-2i/d}, \qquad \lambda_i = 2\pi/\theta_i"
+    ),
+    "blocks": (
+        r"\mathrm{LN}(x + f(x)) \quad\text{post}, \qquad x + f(\mathrm{LN}(x)) \quad\text{pre}, "
+        r"\qquad x + \mathrm{LN}(f(x)) \quad\text{branch}"
+    ),
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("claims.lead"))
+    st.markdown(view.t("claims.try"))
+    _claims(view)
+
+
+@st.fragment
+def _claims(view: View) -> None:
+    view = latest(view)
+    claim = _choose(view)
+    st.subheader(view.t(f"claims.{claim.id}.claim"), anchor=False)
+    guess = _guess(view)
+    finding = None if guess is None else _run(view, claim)
+    if guess is not None and finding is not None:
+        _verdict(view, claim, guess, finding)
+        _picture(view, finding)
+        _table(view, finding)
+    with st.container(horizontal=True):
+        if finding is not None:
+            st.button(
+                view.t("claims.again"), key="claims.again", on_click=_forget, args=(view, claim)
+            )
+        following = CLAIMS[(CLAIMS.index(claim) + 1) % len(CLAIMS)]
+        st.button(
+            view.t("claims.next"),
+            key="claims.next",
+            icon=":material/arrow_forward:",
+            on_click=lambda: session.change(claim=following.id, guess=""),
+        )
+    controls.small_print(
+        view,
+        "claims",
+        formula=(FORMULAS[claim.group],),
+        code=(claim.test,),
+        numbers=lambda: _numbers(view, finding),
+    )
+
+
+def _choose(view: View) -> Claim:
+    """The group, then the claim; a link's unknown claim is said and left out."""
+    claim = BY_ID.get(view.state.claim, CLAIMS[0])
+    if view.state.claim not in ("", *BY_ID):
+        value = escape(shorten(view.state.claim, 40))
+        st.warning(view.t("shell.refused", name="claim", value=value), icon=":material/link_off:")
+    st.session_state["claims.group"] = claim.group
+    st.segmented_control(
+        view.t("claims.group"),
+        GROUPS,
+        format_func=lambda group: view.t(f"claims.groups.{group}"),
+        required=True,
+        key="claims.group",
+        on_change=lambda: session.change(
+            claim=_of(st.session_state["claims.group"])[0].id, guess=""
+        ),
+    )
+    group = _of(claim.group)
+    controls.pick(
+        view.t("claims.claim"),
+        range(len(group)),
+        group.index(claim),
+        "claims.claim",
+        lambda index: session.change(claim=group[index].id, guess=""),
+        format_func=lambda index: view.t(f"claims.{group[index].id}.claim"),
+        label_visibility="collapsed",
+    )
+    return claim
+
+
+def _of(group: str) -> list[Claim]:
+    return [claim for claim in CLAIMS if claim.group == group]
+
+
+def _guess(view: View) -> Verdict | None:
+    """What the visitor thinks, None until they say."""
+    given = view.state.guess
+    guess: Verdict | None = next((each for each in VERDICTS if each == given), None)
+    st.session_state["claims.guess"] = guess
+    st.segmented_control(
+        view.t("claims.guess"),
+        VERDICTS,
+        format_func=lambda verdict: view.t(f"claims.verdicts.{verdict}"),
+        key="claims.guess",
+        on_change=lambda: session.change(guess=st.session_state["claims.guess"] or ""),
+    )
+    if guess is None:
+        st.caption(view.t("claims.waiting"))
+    return guess
+
+
+def _run(view: View, claim: Claim) -> Finding | None:
+    """The experiment, with its progress; None where the reader's model cannot take part."""
+    place = st.empty()
+
+    def show(done: float) -> None:
+        place.progress(min(done, 1.0), view.t("claims.working"))
+
+    try:
+        if not claim.slow:
+            with st.spinner(view.t("claims.working")):
+                return cache.finding(*view.run, claim.id)
+        return cache.finding(*view.run, claim.id, progress=show)
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+        return None
+    finally:
+        place.empty()
+
+
+def _forget(view: View, claim: Claim) -> None:
+    cache.forget_finding(*view.run, claim.id)
+
+
+def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None:
+    guesses: dict[str, bool] = st.session_state.setdefault("claims.guesses", {})
+    guesses.setdefault(claim.id, guess == finding.verdict)  # the first guess counts
+    verdict = view.t(f"claims.verdicts.{finding.verdict}")
+    if guess == finding.verdict:
+        words = ":material/check_circle: " + view.t("claims.right", verdict=verdict)
+    else:
+        said = view.t(f"claims.verdicts.{guess}")
+        words = ":material/cancel: " + view.t("claims.wrong", guess=said, verdict=verdict)
+    controls.reading("claims", words)
+    st.markdown(view.t(f"claims.{claim.id}.why"))
+    score = view.t("claims.score", right=sum(guesses.values()), count=len(guesses))
+    st.caption(f"{view.t('claims.own' if claim.own else 'claims.fixed')} {score}")
+
+
+def _label(view: View, row: Row) -> str:
+    return view.t(f"claims.rows.{row.name}", of=row.of)
+
+
+def _picture(view: View, finding: Finding) -> None:
+    """The curve of an experiment, or one of its columns as bars; numbers alone need none."""
+    if finding.curve is not None:
+        curve = finding.curve
+        figure = lines(
+            curve.x,
+            curve.ys,
+            [view.t(f"claims.columns.{name}") for name in curve.names],
+            x_title=view.t(f"claims.columns.{curve.x_name}"),
+            y_title=view.t(f"claims.columns.{curve.y_name}"),
+            log_y=curve.log_y,
+            dark=view.dark,
+        )
+    elif finding.bars:
+        at = finding.columns.index(finding.bars)
+        figure = cell_figures.signed(
+            [_label(view, row) for row in finding.rows],
+            np.nan_to_num(np.array([row.values[at] for row in finding.rows], float)),
+            title=view.t(f"claims.columns.{finding.bars}"),
+            dark=view.dark,
+            words=view.words("figures.cell"),
+        )
+    else:
+        return
+    controls.chart(figure, "claims.picture", alt=view.t("claims.alt"))
+
+
+def _table(view: View, finding: Finding) -> None:
+    head = [view.t("claims.row"), *(view.t(f"claims.columns.{name}") for name in finding.columns)]
+    rows = [[_label(view, row), *(number(value) for value in row.values)] for row in finding.rows]
+    lines_of = [head, [":--", *("--:" for _ in finding.columns)], *rows]
+    st.markdown("\n".join("| " + " | ".join(line) + " |" for line in lines_of))
+    if any(math.isnan(value) for row in finding.rows for value in row.values):
+        st.caption(view.t("claims.dash"))
+
+
+def number(value: float) -> str:
+    """A number as a reader wants it: whole ones in full, others with three digits, NaN as –."""
+    if math.isnan(value):
+        return "–"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}".replace("-", "−")
+    if abs(value) >= 1000:
+        return f"{value:,.0f}".replace("-", "−")
+    return f"{value:.3g}".replace("-", "−")
+
+
+def _numbers(view: View, finding: Finding | None) -> dict[str, list[object]]:
+    if finding is None:
+        return {view.t("claims.claim"): [view.t(f"claims.{claim.id}.claim") for claim in CLAIMS]}
+    columns: dict[str, list[object]] = {
+        view.t("claims.row"): [_label(view, row) for row in finding.rows]
+    }
+    for at, name in enumerate(finding.columns):
+        columns[view.t(f"claims.columns.{name}")] = [float(row.values[at]) for row in finding.rows]
+    return columns

@@ -1,0 +1,94 @@
+"""The Claims page: a guess, the experiment, the verdict with its numbers, in the link."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.analysis.claims import CLAIMS, positions
+from explorer.text import LANGUAGES, t
+from tests.pages.test_pages import everything, figure, reading
+
+Open = Callable[..., AppTest]
+QUICK = [claim.id for claim in CLAIMS if not claim.slow]
+
+
+def test_nothing_is_measured_before_the_guess(open_page: Open) -> None:
+    at = open_page("claims", claim="gelu_tanh")
+    assert at.subheader[0].value == t("claims.gelu_tanh.claim", lang="en")
+    assert t("claims.waiting", lang="en") in everything(at)
+    assert t("claims.gelu_tanh.why", lang="en") not in everything(at)
+    assert not at.get("plotly_chart")
+
+
+@pytest.mark.parametrize(("guess", "right"), [("true", True), ("false", False)])
+def test_the_guess_is_answered_by_the_numbers(open_page: Open, guess: str, right: bool) -> None:
+    at = open_page("claims", claim="gelu_tanh")
+    at.segmented_control(key="claims.guess").set_value(guess).run()
+    assert at.query_params["guess"] == guess
+    words = t("claims.verdicts.true", lang="en")
+    said = t("claims.right", lang="en", verdict=words)
+    assert (said in everything(at)) == right
+    assert f"**{words}**" in everything(at)
+    assert "0.000473" in reading(at, "Measured |")
+    assert t("claims.score", lang="en", right=int(right), count=1) in everything(at)
+    assert figure(at)["data"][0]["type"] == "scatter"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("claim", QUICK)
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_every_quick_claim_is_shown_in_both_languages_for_both_families(
+    open_page: Open, lang: str, claim: str, model: str
+) -> None:
+    at = open_page("claims", lang=lang, claim=claim, guess="depends", model=model)
+    assert not at.exception
+    assert not at.warning
+    assert t(f"claims.{claim}.why", lang=lang) in everything(at)
+    assert t("claims.row", lang=lang) in everything(at)
+
+
+def test_the_first_guess_counts_and_each_claim_once(open_page: Open) -> None:
+    at = open_page("claims", claim="original", guess="true")
+    at.segmented_control(key="claims.guess").set_value("false").run()
+    assert t("claims.score", lang="en", right=0, count=1) in everything(at)
+    at.segmented_control(key="claims.group").set_value("positions").run()
+    assert at.query_params["claim"] == "offset_only"
+    assert "guess" not in at.query_params
+    at.segmented_control(key="claims.guess").set_value("true").run()
+    assert t("claims.score", lang="en", right=1, count=2) in everything(at)
+
+
+def test_the_next_claim_and_the_list_lead_on(open_page: Open) -> None:
+    at = open_page("claims", claim="gelu_tanh", guess="true")
+    at.button(key="claims.next").click().run()
+    assert at.query_params["claim"] == CLAIMS[0].id
+    at.selectbox(key="claims.claim").select(2).run()
+    assert at.query_params["claim"] == CLAIMS[2].id
+
+
+def test_an_experiment_can_be_run_again(open_page: Open) -> None:
+    at = open_page("claims", claim="quadratic", guess="true")
+    before = reading(at, "Measured |")
+    at.button(key="claims.again").click().run()
+    assert not at.exception
+    assert reading(at, "Measured |") == before
+
+
+def test_a_claim_whose_model_is_not_there_says_which(
+    open_page: Open, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "open_model", lambda name: library.open_model(name, shelf))
+    at = open_page("claims", claim="extrapolation", guess="true")
+    assert not at.exception
+    assert "reverse" in str(at.warning[0].value)
+    assert t("claims.extrapolation.why", lang="en") not in everything(at)
+
+
+def test_an_unknown_claim_or_guess_is_said_and_left_out(open_page: Open) -> None:
+    at = open_page("claims", claim="flat_earth", guess="maybe")
+    assert not at.exception
+    assert len(at.warning) == 2
+    assert at.subheader[0].value == t(f"claims.{CLAIMS[0].id}.claim", lang="en")
