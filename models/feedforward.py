@@ -46,7 +46,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         pre = self.hook_pre(self.w_up(x))
         post = self.hook_post(self.activation(pre))
-        return self.w_down(self.dropout(post))
+        return self.w_down(self.dropout(post) if self.training else post)
 
 
 class SwiGLU(nn.Module):
@@ -66,7 +66,7 @@ class SwiGLU(nn.Module):
         pre = self.hook_pre(self.w_up(x))
         gate = self.hook_gate(ACTIVATIONS["silu"](self.w_gate(x)))
         post: Tensor = self.hook_post(torch.mul(gate, pre))
-        return self.w_down(self.dropout(post))
+        return self.w_down(self.dropout(post) if self.training else post)
 
 
 FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward | SwiGLU]] = {

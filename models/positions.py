@@ -158,15 +158,17 @@ assert set(POSITIONS) == set(get_args(PositionKind))
 
 
 def positions_of(
-    valid: Tensor | None, tokens: Int[Tensor, "batch new"]
+    valid: Tensor | None, tokens: Int[Tensor, "batch new"], past: int = 0
 ) -> Int[Tensor, "batch new"]:
     """The position of each of the newest tokens, counted over real tokens only.
 
-    `valid` is Bool [batch, past + new], or None where every token is real. So padding on the left
+    `valid` is Bool [batch, past + new], or None where every token is real; `past` tokens were read
+    before. So padding on the left
     does not shift a sentence, and a token's position is the same alone and in a padded batch.
     Padding itself gets the position of the real token before it (0 if there is none).
     """
     n_new = tokens.shape[1]
     if valid is None:
-        return torch.arange(n_new, device=tokens.device).expand(tokens.shape[0], n_new)
+        new = torch.arange(past, past + n_new, device=tokens.device)
+        return new.expand(tokens.shape[0], n_new)
     return (valid.long().cumsum(1) - 1).clamp(min=0)[:, -n_new:]

@@ -47,15 +47,18 @@ class Stack(nn.Module):
         self.hook_resid_final = HookPoint()  # [batch, pos, d_model], before the final norm
 
     def embed_tokens(
-        self, tokens: Int[Tensor, "batch pos"], valid: Tensor | None
+        self, tokens: Int[Tensor, "batch pos"], valid: Tensor | None, past: int = 0
     ) -> tuple[Float[Tensor, "batch pos d_model"], Rotation | None]:
-        """Embeddings with what the positions add, and the rotation for the blocks, if any."""
-        positions = positions_of(valid, tokens)
+        """Embeddings with what the positions add, and the rotation for the blocks, if any.
+
+        `past` tokens were read before these, by way of a cache.
+        """
+        positions = positions_of(valid, tokens, past)
         x = self.hook_embed(self.embed(tokens) * self.embed_scale)
         added = self.positions.added(positions)
         if added is not None:
             x = x + self.hook_pos_embed(added)
-        return self.dropout(x), self.positions.rotation(positions)
+        return self.dropout(x) if self.training else x, self.positions.rotation(positions)
 
     def finish(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         """After the last block: the final norm, where there is one."""
@@ -80,18 +83,19 @@ def _sites(path: str, stack: Stack, query: Stream, key: Stream) -> list[Attentio
     ]
 
 
-def _visible(n_new: int, valid: Tensor | None, past: int, device: torch.device) -> Tensor:
-    """Bool [batch | -, ..., new, past + new]: causal, and padding hidden as key."""
+def _visible(n_new: int, valid: Tensor | None, past: int, device: torch.device) -> Tensor | None:
+    """Bool [batch | -, ..., new, past + new]: causal, and padding hidden as key.
+
+    None where nothing is hidden: the newest token alone, with a cache, sees every one before it.
+    """
+    if n_new == 1 and valid is None:
+        return None
     causal = causal_mask(n_new, past + n_new, offset=past, device=device)
     return causal if valid is None else causal & padding_mask(valid)
 
 
-def _full_valid(valid: Tensor | None, tokens: Tensor, past: int) -> Tensor | None:
+def _checked_valid(valid: Tensor | None, tokens: Tensor, past: int) -> Tensor | None:
     """Check that `valid` covers the cached positions too. Raises ValueError."""
-    if valid is None and past:
-        return torch.ones(
-            tokens.shape[0], past + tokens.shape[1], dtype=torch.bool, device=tokens.device
-        )
     if valid is not None and valid.shape[1] != past + tokens.shape[1]:
         raise ValueError(
             f"valid covers {valid.shape[1]} positions; {past} cached and {tokens.shape[1]} new "
@@ -154,8 +158,8 @@ class EncoderDecoder(nn.Module):
         Raises ValueError when a `valid` does not fit its tokens.
         """
         past = cache.length if cache else 0
-        valid = _full_valid(tgt_valid, tgt, past)
-        x, rotation = self.decoder.embed_tokens(tgt, valid)
+        valid = _checked_valid(tgt_valid, tgt, past)
+        x, rotation = self.decoder.embed_tokens(tgt, valid, past)
         mask = _visible(tgt.shape[1], valid, past, tgt.device)
         cross = _source_visible(src_valid, memory.shape[1])
         for layer, block in enumerate(self.decoder.blocks):
@@ -208,8 +212,8 @@ class DecoderOnly(Stack):
     ) -> Float[Tensor, "batch new vocab"]:
         """Logits for the token after each of `tgt`; `cache` as in `EncoderDecoder.decode`."""
         past = cache.length if cache else 0
-        valid = _full_valid(tgt_valid, tgt, past)
-        x, rotation = self.embed_tokens(tgt, valid)
+        valid = _checked_valid(tgt_valid, tgt, past)
+        x, rotation = self.embed_tokens(tgt, valid, past)
         mask = _visible(tgt.shape[1], valid, past, tgt.device)
         for layer, block in enumerate(self.blocks):
             x = block(
