@@ -1,6 +1,6 @@
 """One sentence decoded token by token, with what the model really computed at every step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,10 +21,12 @@ from explorer.rows import (
 )
 from explorer.sentences import clean_text
 from models.decoding import DecodeStep, Greedy, Strategy, best, decode
-from models.hooks import Record, visiting
+from models.hooks import Edits, Record, visiting
 from models.transformer import DecoderOnly
 
 N_CANDIDATES = 12
+Progress = Callable[[int, int], bool]
+"""Told the steps done and the most there can be; says whether to go on."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,12 @@ class Generation:
     best hypothesis); `logprob` is the sum over them; `finished` says that the end mark came.
 
     `hypotheses` are (text, logprob, score), best first: the finished ones, or where none has
-    finished those still alive; one for greedy and sampling.
+    finished those still alive; one for greedy and sampling. `given` are the tokens of the source
+    with its end mark, or of the prompt with its start mark. `stopped`: somebody ended it early.
     """
 
     model: str
+    given: tuple[int, ...]
     src_str_tokens: tuple[str, ...]
     steps: tuple[GenerationStep, ...]
     tokens: tuple[int, ...]  # the output, with forced tokens and the end mark
@@ -80,6 +84,7 @@ class Generation:
     edits: tuple[Edit, ...] = ()
     ignored_edits: tuple[Edit, ...] = ()
     unknown: tuple[str, ...] = ()
+    stopped: bool = False
 
 
 def translate(loaded: LoadedModel, src: Row, edits: Sequence[Edit] = ()) -> tuple[list[int], bool]:
@@ -102,6 +107,7 @@ def _decoding(
     max_new_tokens: int,
     forced: Sequence[int],
     edits: Sequence[Edit],
+    n_candidates: int = N_CANDIDATES,
 ) -> Iterator[DecodeStep]:
     return decode(
         loaded.model,
@@ -115,7 +121,7 @@ def _decoding(
         # of the future open, every new token changes all of them. And an edited cell is found by
         # its row, which a cached step does not have. So under edits each step reads all again.
         use_cache=not edits,
-        n_candidates=N_CANDIDATES,
+        n_candidates=n_candidates,
     )
 
 
@@ -126,35 +132,33 @@ def generate(
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
     forced: str | Sequence[int] = "",
+    progress: Progress | None = None,
 ) -> Generation:
     """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), keeping every step.
 
     A decoder-only model goes on with `text`; then `text` is not part of the Generation's text.
     `forced` is how the output must begin, as text, or as token ids where a very token is meant
     (nothing is taken after an end mark among them). Fewer than `max_new_tokens` are made where
-    the row would pass the limit of tokens.
+    the row would pass the limit of tokens. `progress` is called after every step and may end the
+    decoding; what is written by then is the Generation.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long` (more forced tokens
-    than new ones), `bad_number` (max_new_tokens, a forced token id).
+    than new ones), `bad_number` (max_new_tokens, a forced token id), `unknown_forced` (a forced
+    text with characters that the vocabulary lacks).
     """
     edits = tuple(edits)
-    checked_number("max_new_tokens", max_new_tokens, 1, MAX_TOKENS)
-    decoder_only = isinstance(loaded.model, DecoderOnly)
-    given = prompt_row(loaded, text) if decoder_only else source_row(loaded, text)
-    room = limit(loaded) - (len(given.tokens) if decoder_only else 1)
-    if room < 1:
-        raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(given.tokens))
-    max_new_tokens = min(max_new_tokens, room)
-    prefix = _forced_tokens(loaded, forced)
+    given, max_new_tokens = _given(loaded, text, max_new_tokens)
+    prefix = forced_tokens(loaded, forced)
     if len(prefix) > max_new_tokens:
         raise InputProblem("target_too_long", limit=max_new_tokens, length=len(prefix))
 
     tokens, valid = given.tensors()
-    visitor = edit_functions(loaded.sites, edits, None if decoder_only else valid)
+    visitor = _visitor(loaded, edits, given)
     decoding = _decoding(loaded, tokens, valid, strategy, max_new_tokens, prefix, edits)
     hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.stack == "decoder"}
     taken: list[tuple[DecodeStep, dict[str, np.ndarray]]] = []
-    while True:
+    stopped = False
+    while not stopped:
         record = Record(hooks.__contains__, visitor)
         with visiting(record):
             step = next(decoding, None)
@@ -165,6 +169,7 @@ def generate(
             site: record.activations[hook][:, :, -1].numpy().copy() for hook, site in hooks.items()
         }
         taken.append((step, rows))
+        stopped = progress is not None and not progress(len(taken), max_new_tokens)
 
     last = taken[-1][0]
     output = last.best[0]
@@ -173,7 +178,8 @@ def generate(
     fitting = tuple(edit for edit in edits if fits(edit, loaded.sites, n_src, n_tgt))
     return Generation(
         model=loaded.name,
-        src_str_tokens=() if decoder_only else given.str_tokens,
+        given=given.tokens,
+        src_str_tokens=() if isinstance(loaded.model, DecoderOnly) else given.str_tokens,
         steps=tuple(_step(loaded, step, rows, output.tokens) for step, rows in path),
         tokens=output.tokens,
         text=loaded.tokenizer.decode(output.tokens),
@@ -186,11 +192,55 @@ def generate(
         edits=fitting,
         ignored_edits=tuple(edit for edit in edits if edit not in fitting),
         unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
+        stopped=stopped and not last.finished[0],
     )
 
 
-def _forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int, ...]:
+def decoding_of(
+    loaded: LoadedModel,
+    text: str,
+    strategy: Strategy,
+    max_new_tokens: int = 64,
+    edits: Sequence[Edit] = (),
+    n_candidates: int = N_CANDIDATES,
+) -> tuple[Edits, Iterator[DecodeStep]]:
+    """The bare steps that `generate` would take, and the visitor to ask for them under.
+
+    Raises InputProblem as `generate`.
+    """
+    given, max_new_tokens = _given(loaded, text, max_new_tokens)
+    steps = _decoding(loaded, *given.tensors(), strategy, max_new_tokens, (), edits, n_candidates)
+    return _visitor(loaded, edits, given), steps
+
+
+def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[Row, int]:
+    """The source or prompt, and how many new tokens there is room for. Raises InputProblem."""
+    checked_number("max_new_tokens", max_new_tokens, 1, MAX_TOKENS)
+    decoder_only = isinstance(loaded.model, DecoderOnly)
+    given = prompt_row(loaded, text) if decoder_only else source_row(loaded, text)
+    left = limit(loaded) - (len(given.tokens) if decoder_only else 1)
+    if left < 1:
+        raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(given.tokens))
+    return given, min(max_new_tokens, left)
+
+
+def _visitor(loaded: LoadedModel, edits: Sequence[Edit], given: Row) -> Edits:
+    """The edits of a decoding, in which the decoder's row grows."""
+    valid = None if isinstance(loaded.model, DecoderOnly) else given.tensors()[1]
+    return edit_functions(loaded.sites, edits, valid)
+
+
+def room(loaded: LoadedModel, text: str) -> int:
+    """How many tokens can be written after `text`. Raises InputProblem as `generate`."""
+    return _given(loaded, text, MAX_TOKENS)[1]
+
+
+def forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int, ...]:
+    """How an output must begin, as ids, up to an end mark. Raises InputProblem as `generate`."""
     if isinstance(forced, str):
+        unknown = loaded.tokenizer.unknown(forced)
+        if unknown:
+            raise InputProblem("unknown_forced", characters=" ".join(unknown[:20]))
         return tuple(target_tokens(loaded, forced))
     for token in forced:
         checked_number("forced", token, 0, loaded.config.vocab_size - 1)

@@ -15,6 +15,10 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "too_many_tokens": "limit length",
         # a typed translation, or the forced beginning of one
         "target_too_long": "limit length",
+        "unknown_forced": "characters",
+        # a batch of sentences, one a line
+        "no_lines": "limit",
+        "too_many_lines": "limit length",
         # settings, from a widget or from a link
         "bad_number": "name value low high",
         "bad_edit": "edit",

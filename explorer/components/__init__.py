@@ -4,21 +4,33 @@ Arrays and labels in, the clicked address out. Each view is a pure function that
 (`pack_…`) and a thin call of Streamlit; its JS and CSS lie beside it.
 """
 
+from explorer.components.batch_rows import batch_rows
+from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
 from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
 from explorer.components.heads_view import heads_view, sent_selection
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
 from explorer.components.token_strip import token_strip
+from explorer.components.tree_view import TreeNode, sent_node, tree_view
 
 __all__ = [
     "MAX_PINNED",
     "SCALES",
+    "Frame",
     "HeadsSelection",
     "Measure",
     "Scale",
+    "Scene",
     "Stroke",
+    "TreeNode",
+    "batch_rows",
+    "film",
     "heads_view",
     "mask_matrix",
+    "sent_choice",
+    "sent_node",
+    "sent_scene",
     "sent_selection",
     "stroke_of",
     "token_strip",
+    "tree_view",
 ]

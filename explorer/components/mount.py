@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parent
 
 PARTS: dict[str, tuple[str, ...]] = {
     "mask_matrix": ("axes",),
+    "film": ("axes", "links", "film_parts"),
     "heads_view": (
         "cells",
         "axes",

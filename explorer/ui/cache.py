@@ -22,17 +22,24 @@ from explorer.analysis.cell import Cell, Effect
 from explorer.analysis.cell import effect as find_effect
 from explorer.analysis.certificate import Examination, examine_text
 from explorer.analysis.claims import CLAIMS, Finding
+from explorer.analysis.labels import LabelledBatch, labelled_batch
+from explorer.analysis.onepass import OnePass
+from explorer.analysis.onepass import one_pass as find_one_pass
 from explorer.analysis.pitfalls import PITFALLS, Symptom
 from explorer.analysis.pitfalls import symptom as planted
 from explorer.analysis.rerun import Kind
+from explorer.analysis.tree import Line, Tree, grow
 from explorer.analysis.twins import CHEAT, RIGHT, Twin
 from explorer.analysis.twins import twins as price_of_a_mask
-from explorer.edits import parse_edits
+from explorer.edits import format_edits, parse_edits
+from explorer.generation import Generation
 from explorer.library import LoadedModel
-from explorer.ui.url import parse_strategy
+from explorer.ui.url import format_strategy, parse_strategy
+from models.decoding import Beam
 
 MOST_ABLATIONS = 32
 MOST_FINDINGS = 200
+MOST_GENERATIONS = 32
 
 
 def models() -> tuple[str, ...]:
@@ -138,18 +145,94 @@ def causes(
     return _causes(name, folder, text, target, edits, pads, position, known)
 
 
-@st.cache_data(max_entries=32, show_spinner=False)
-def _generate(
-    name: str, folder: str, text: str, strategy: str, edits: str
+@st.cache_resource(show_spinner=False)
+def _generations() -> dict[tuple[object, ...], generation.Generation]:
+    return {}
+
+
+def generate(
+    name: str,
+    text: str,
+    strategy: str,
+    edits: str,
+    limit: int = 64,
+    forced: tuple[int, ...] = (),
+    progress: generation.Progress | None = None,
 ) -> generation.Generation:
-    return generation.generate(
-        model(name, folder), text, parse_strategy(strategy), edits=parse_edits(edits)
-    )
+    """One sentence decoded, `strategy` and `edits` as in a link. Raises InputProblem.
+
+    Kept by hand, as ablations are; what was stopped by `progress` is not kept.
+    """
+    folder = str(library.CHECKPOINTS)
+    kept, key = _generations(), (folder, name, text, strategy, edits, limit, forced)
+    found = kept.get(key)
+    if found is None:
+        found = generation.generate(
+            model(name, folder),
+            text,
+            parse_strategy(strategy),
+            limit,
+            parse_edits(edits),
+            forced,
+            progress,
+        )
+        if not found.stopped:
+            while len(kept) >= MOST_GENERATIONS:
+                kept.pop(next(iter(kept)), None)
+            kept[key] = found
+    return found
 
 
-def generate(name: str, text: str, strategy: str, edits: str) -> generation.Generation:
-    """One sentence decoded, `strategy` and `edits` as in a link. Raises InputProblem."""
-    return _generate(name, str(library.CHECKPOINTS), text, strategy, edits)
+@st.cache_data(max_entries=32, show_spinner=False)
+def _tree(
+    name: str, folder: str, text: str, beam: str, sample: str, edits: str, limit: int
+) -> Tree:
+    search, draw = parse_strategy(beam), parse_strategy(sample)
+    assert isinstance(search, Beam)
+    loaded, changed = model(name, folder), parse_edits(edits)
+    others: dict[Line, Generation] = {
+        "greedy": generate(name, text, "greedy", edits, limit),
+        "sample": generate(name, text, format_strategy(draw), edits, limit),
+    }
+    return grow(loaded, text, search, others, limit, changed)
+
+
+def tree(name: str, text: str, beam: str, sample: str, edits: str, limit: int) -> Tree:
+    """Greedy, a beam and sampling in one tree, each as in a link. Raises InputProblem."""
+    return _tree(name, str(library.CHECKPOINTS), text, beam, sample, edits, limit)
+
+
+def tokens_of(name: str, typed: str) -> tuple[int, ...]:
+    """The tokens of what was typed to be written next. Raises InputProblem."""
+    return generation.forced_tokens(open_model(name), typed)
+
+
+def most_new(name: str, text: str) -> int:
+    """How many tokens can be written after this text. Raises InputProblem."""
+    return generation.room(open_model(name), text)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _one_pass(
+    name: str, folder: str, row: tuple[int, ...], edits: str, _made: Generation
+) -> OnePass:
+    return find_one_pass(model(name, folder), _made)
+
+
+def one_pass(made: Generation) -> OnePass:
+    """The rows of a decoding beside one pass over all of them."""
+    row, edits = (*made.given, -1, *made.tokens), format_edits(made.edits)
+    return _one_pass(made.model, str(library.CHECKPOINTS), row, edits, made)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _labels(name: str, folder: str, lines: tuple[str, ...]) -> LabelledBatch:
+    return labelled_batch(model(name, folder), lines)
+
+
+def labels(name: str, lines: tuple[str, ...]) -> LabelledBatch:
+    """A training batch of these lines with its losses. Raises InputProblem."""
+    return _labels(name, str(library.CHECKPOINTS), lines)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -22,9 +22,13 @@ KINDS: tuple[str, ...] = ("encoder", "decoder", "cross")
 MOST_PADS = 8
 Strategy = Greedy | Beam | Sample
 GREEDY = Greedy()
+BEAM = Beam()
+SAMPLE = Sample(seed=1)
+MOST_NEW = 128
 STREAMS: tuple[str, ...] = ("src", "tgt")
 PARTS: dict[str, tuple[str, ...]] = {
     "positions": ("order", "head", "table", "rotary", "length"),
+    "decoding": ("pass", "branches", "cache"),
     "blocks": ("norms", "residual", "activations", "hidden"),
 }
 """The parts of the pages that have some; the first is what a page opens with."""
@@ -57,6 +61,8 @@ class State:
     Of the Cell page: `key` is the key whose cell is opened, `stage` the step of STAGES, `goal` the
     id of the token whose logit counts, `aside` what stands below, with its `scaling`, `kv_heads`
     and `drop` (percent of dropout). `claim` and `guess` belong to Claims, `sizes` to the Machine.
+    Of the Decoding page: `fork` is how a second line must begin (token ids), `limit` the most new
+    tokens, `beam` and `sample` what the tree draws beside the strategy, `lines` a training batch.
     """
 
     lang: str = "en"
@@ -97,6 +103,11 @@ class State:
     claim: str = ""
     guess: str = ""
     sizes: str = ""
+    fork: tuple[int, ...] = ()
+    limit: int = 64
+    beam: Beam = BEAM
+    sample: Sample = SAMPLE
+    lines: str | None = None
 
 
 class RefusedError(ValueError):
@@ -160,9 +171,9 @@ def parse_strategy(text: str) -> Strategy:
         case ["beam", width, penalty] if 1 <= int(width) <= 8 and 0 <= float(penalty) <= 2:
             return Beam(width=int(width), length_penalty=float(penalty))
         case ["sample", temperature, top_k, top_p, seed] if (
-            0.1 <= float(temperature) <= 3
+            0 <= float(temperature) <= 3
             and 0 <= int(top_k) <= 100
-            and 0.05 <= float(top_p) <= 1
+            and 0 <= float(top_p) <= 1
             and 0 <= int(seed) <= 9999
         ):
             return Sample(
@@ -172,6 +183,20 @@ def parse_strategy(text: str) -> Strategy:
                 seed=int(seed),
             )
     raise ValueError(f"no decoding strategy {text!r}")
+
+
+def _only(kind: type[Strategy]) -> Callable[[str], Strategy]:
+    def parse(text: str) -> Strategy:
+        found = parse_strategy(text)
+        if not isinstance(found, kind):
+            raise RefusedError(text)
+        return found
+
+    return parse
+
+
+def _tokens(text: str) -> tuple[int, ...]:
+    return tuple(_whole(0, 999_999)(each) for each in text.split(".") if text)
 
 
 _READ: dict[str, Callable[[str], Any]] = {
@@ -212,6 +237,11 @@ _READ: dict[str, Callable[[str], Any]] = {
     "claim": str,
     "guess": _one_of(GUESSES),
     "sizes": str,
+    "fork": _tokens,
+    "limit": _whole(0, MOST_NEW),
+    "beam": _only(Beam),
+    "sample": _only(Sample),
+    "lines": str,
     "tested": lambda text: bool(_whole(0, 1)(text)),
 }
 _WRITE: dict[str, Callable[[Any], str]] = {
@@ -226,6 +256,9 @@ _WRITE: dict[str, Callable[[Any], str]] = {
     "by_measure": lambda value: str(int(value)),
     "own_range": lambda value: str(int(value)),
     "strategy": format_strategy,
+    "fork": lambda value: ".".join(map(str, value)),
+    "beam": format_strategy,
+    "sample": format_strategy,
     "tested": lambda value: str(int(value)),
 }
 

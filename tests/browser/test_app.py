@@ -145,15 +145,6 @@ def test_an_uploaded_file_gives_sentences_to_pick(visitor: Visitor) -> None:
     visitor.shows("雨")
 
 
-def test_the_steps_of_a_decoding_follow_the_slider(visitor: Visitor) -> None:
-    visitor.open("decoding", text="I like dogs.", step="1")
-    visitor.page.locator(PICTURE).first.wait_for(state="attached")
-    slider = visitor.page.get_by_role("slider").first
-    slider.focus()
-    slider.press("ArrowRight")
-    visitor.page.wait_for_url("**step=2**", timeout=PATIENCE)
-
-
 def test_two_visitors_do_not_see_each_others_edits(visitor: Visitor, telling: str) -> None:
     other = visitor.page.context.browser
     assert other is not None

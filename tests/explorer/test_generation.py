@@ -171,3 +171,33 @@ def test_the_shipped_model_writes_the_same_in_steps(shipped: LoadedModel) -> Non
     beam = generate(shipped, "I love you.", Beam(4))
     assert beam.finished
     assert beam.hypotheses[0][0] == beam.text
+
+
+def test_progress_is_told_and_may_stop_a_decoding(loaded: LoadedModel) -> None:
+    told: list[tuple[int, int]] = []
+
+    def until_three(done: int, most: int) -> bool:
+        told.append((done, most))
+        return done < 3
+
+    whole = generate(loaded, TEXT, Beam(2), 8)
+    made = generate(loaded, TEXT, Beam(2), 8, progress=until_three)
+    assert told == [(1, 8), (2, 8), (3, 8)]
+    assert made.stopped
+    assert not whole.stopped
+    assert len(made.tokens) == 3
+    assert made.text == loaded.tokenizer.decode(made.tokens)
+
+
+def test_a_forced_text_that_the_vocabulary_lacks_is_refused(loaded: LoadedModel) -> None:
+    with pytest.raises(InputProblem) as caught:
+        generate(loaded, TEXT, Greedy(), 8, forced="鸭☃")
+    assert caught.value.key == "unknown_forced"
+    assert caught.value.values == {"characters": "鸭 ☃"}
+
+
+def test_temperature_and_top_p_of_0_are_greedy(loaded: LoadedModel) -> None:
+    greedy = generate(loaded, TEXT, Greedy(), 6)
+    for strategy in (Sample(temperature=0.0), Sample(top_p=0.0), Sample(top_k=1)):
+        assert generate(loaded, TEXT, strategy, 6).tokens == greedy.tokens
+    assert generate(loaded, TEXT, Beam(10_000), 3).steps

@@ -11,7 +11,7 @@ from explorer.analysis.positions.changes import Change
 from explorer.components import MAX_PINNED, SCALES
 from explorer.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.ui.escape import escape
-from explorer.ui.url import FREE, KINDS, MEASURES, MOST_PADS, State, read, write
+from explorer.ui.url import FREE, KINDS, MEASURES, MOST_NEW, MOST_PADS, State, read, write
 from models.decoding import Beam, Greedy, Sample
 
 Open = Callable[..., AppTest]
@@ -35,19 +35,17 @@ edit = st.one_of(
         st.booleans(),
     ),
 )
-strategy = st.one_of(
-    st.just(Greedy()),
-    st.builds(
-        Beam, width=st.integers(1, 8), length_penalty=st.sampled_from([0.0, 0.6, 1.0, 1.9, 2.0])
-    ),
-    st.builds(
-        Sample,
-        temperature=st.sampled_from([0.1, 0.7, 1.0, 3.0]),
-        top_k=st.integers(0, 100),
-        top_p=st.sampled_from([0.05, 0.5, 0.95, 1.0]),
-        seed=st.integers(0, 9999),
-    ),
+beam = st.builds(
+    Beam, width=st.integers(1, 8), length_penalty=st.sampled_from([0.0, 0.6, 1.0, 1.9, 2.0])
 )
+sample = st.builds(
+    Sample,
+    temperature=st.sampled_from([0.0, 0.1, 0.7, 1.0, 3.0]),
+    top_k=st.integers(0, 100),
+    top_p=st.sampled_from([0.0, 0.05, 0.5, 0.95, 1.0]),
+    seed=st.integers(0, 9999),
+)
+strategy = st.one_of(st.just(Greedy()), beam, sample)
 states = st.builds(
     State,
     lang=st.sampled_from(["en", "zh"]),
@@ -70,7 +68,7 @@ states = st.builds(
     strategy=strategy,
     base=st.none() | st.integers(2, 10**6),
     width=st.none() | st.integers(2, 1024),
-    part=st.sampled_from(["", "order", "rotary", "norms"]),
+    part=st.sampled_from(["", "order", "rotary", "norms", "cache"]),
     change=st.one_of(
         st.sampled_from([Change("remove"), Change("reverse")]),
         st.builds(Change, st.just("shift"), st.integers(0, 512)),
@@ -82,6 +80,11 @@ states = st.builds(
     depth=st.none() | st.integers(1, 64),
     tested=st.booleans(),
     case=st.text(max_size=8),
+    fork=st.lists(st.integers(0, 9999), max_size=5).map(tuple),
+    limit=st.integers(0, MOST_NEW),
+    beam=beam,
+    sample=sample,
+    lines=st.none() | st.text(max_size=20),
 )
 
 
@@ -93,7 +96,8 @@ def test_every_state_comes_back_from_its_link(state: State) -> None:
 @given(st.dictionaries(st.sampled_from(list(write(State()) | {"layer": "", "edits": "",
        "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": "",
        "instead": "", "pins": "", "scale": "",
-       "tested": "", "case": "", "change": "", "part": "", "depth": ""})),
+       "tested": "", "case": "", "change": "", "part": "", "depth": "",
+       "fork": "", "limit": "", "beam": "", "sample": ""})),
        st.text(max_size=20)))  # fmt: skip
 def test_any_text_in_a_link_is_read_or_reported(params: dict[str, str]) -> None:
     state, refused = read(params)

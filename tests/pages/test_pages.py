@@ -116,37 +116,6 @@ def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
     assert figure(at)["data"][0]["zmin"] == -figure(at)["data"][0]["zmax"]
 
 
-def test_the_step_slider_grows_the_row(open_page: Open) -> None:
-    at = open_page("decoding")
-    assert "Step 1:" in everything(at)
-    at.slider(key="decoding.step").set_value(3).run()
-    assert "Step 3:" in everything(at)
-    assert at.query_params["step"] == "3"
-
-
-def test_a_beam_shows_its_hypotheses_and_a_seed_its_own_sentence(open_page: Open) -> None:
-    at = open_page("decoding")
-    at.segmented_control(key="decoding.strategy").set_value("beam").run()
-    assert at.query_params["strategy"] == "beam-4-1"
-    assert len(at.dataframe[0].value) > 1
-    at.segmented_control(key="decoding.strategy").set_value("sample").run()
-    drawn = set()
-    for seed in (0, 1, 2):
-        at.number_input(key="decoding.seed").set_value(seed).run()
-        drawn.add(reading(at, "→"))
-        assert at.query_params["strategy"] == f"sample-1-0-1-{seed}"
-    assert len(drawn) > 1
-
-
-def test_cut_candidates_have_no_probability_left(open_page: Open) -> None:
-    at = open_page("decoding", strategy="sample-1-3-1-7")
-    at.segmented_control(key="decoding.more").set_value("numbers").run()
-    column = t("decoding.cut", lang="en")
-    left = [float(value) for value in at.dataframe[-1].value[column]]
-    assert sum(value > 0 for value in left) == 3
-    assert sum(left) == pytest.approx(1, abs=1e-3)
-
-
 def test_an_example_is_translated_at_once_and_goes_into_the_link(open_page: Open) -> None:
     at = open_page("heads")
     at.button(key="sidebar.example.first.1").click().run()

@@ -1,0 +1,48 @@
+/** A training batch: under every token that is read, the label that must be said and its loss. */
+export default function ({ parentElement, data }) {
+  const root = parentElement.querySelector(".hl");
+  const { head } = unpack(data);
+  const { rows, words } = head;
+  followTheme(root);
+  const top = Math.max(1, ...rows.flatMap((row) => row.losses));
+
+  const sentences = rows.map((row) => {
+    const part = el("div", "sentence");
+    if (row.source) {
+      const line = el("div", "source");
+      line.append(el("span", "caption src", words.source), ...row.source.tokens.map((_, index) => pad(chip(row.source, index, "span"), row.source.tokens[index])));
+      part.append(line);
+    }
+    const scroller = el("div", "scroller");
+    const table = el("table");
+    table.setAttribute("aria-label", words.label);
+    const line = (title, cell) => {
+      const made = el("tr");
+      made.append(el("th", "caption", title), ...row.input.tokens.map((_, index) => {
+        const box = el("td");
+        box.append(...cell(index));
+        return box;
+      }));
+      table.append(made);
+    };
+    line(words.input, (index) => [pad(chip(row.input, index, "span"), row.input.tokens[index])]);
+    line(words.labels, (index) => [pad(chip(row.labels, index, "span"), row.counts[index] ? "" : "<pad>")]);
+    line(words.loss, (index) => {
+      if (!row.counts[index]) return [el("span", "ignored", words.ignored)];
+      const bar = el("span", "bar");
+      bar.style.width = `${100 * row.losses[index] / top}%`;
+      return [el("span", "number", row.losses[index].toFixed(2)), bar];
+    });
+    scroller.append(table);
+    part.append(scroller);
+    return part;
+  });
+  rebuild(root, ...sentences);
+  return redraws(root, () => followTheme(root));
+
+  /** Padding wears the hatching of what counts for nothing. */
+  function pad(node, token) {
+    node.classList.toggle("blocked", token === "<pad>");
+    return node;
+  }
+}

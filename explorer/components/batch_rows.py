@@ -1,0 +1,75 @@
+"""A training batch: what the decoder reads, what it has to say, and the loss of every label."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.components.mount import view
+from explorer.components.payload import (
+    Bools,
+    Floats,
+    Words,
+    check_length,
+    choose_words,
+    pack,
+    tokens_head,
+)
+
+WORDS = {
+    "label": "a padded batch",
+    "source": "source",
+    "input": "decoder reads",
+    "labels": "label",
+    "loss": "loss",
+    "ignored": "ignored",
+}
+"""Every word the view can show, in English; pass the same keys to translate them."""
+
+
+def batch_rows(
+    inputs: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str]],
+    counts: Bools,
+    losses: Floats,
+    sources: Sequence[Sequence[str]] = (),
+    *,
+    key: str,
+    words: Words | None = None,
+) -> None:
+    """Show the rows of a batch under each other; the arguments are those of `pack_batch_rows`."""
+    view("batch_rows")(
+        key=key, data=pack_batch_rows(inputs, labels, counts, losses, sources, words=words)
+    )
+
+
+def pack_batch_rows(
+    inputs: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str]],
+    counts: Bools,
+    losses: Floats,
+    sources: Sequence[Sequence[str]] = (),
+    *,
+    words: Words | None = None,
+) -> bytes:
+    """The payload: `counts` [sentence, pos] False = this label is ignored; `losses` in nats.
+
+    Raises ValueError naming sizes that disagree.
+    """
+    check_length("labels", len(labels), len(inputs), "rows of inputs")
+    for name, array in (("counts", counts), ("losses", losses)):
+        shape = (len(inputs), len(inputs[0]) if inputs else 0)
+        if array.shape != shape:
+            raise ValueError(f"{name} has shape {array.shape}, inputs have {shape}")
+    if sources:
+        check_length("sources", len(sources), len(inputs), "rows of inputs")
+    rows = [
+        {
+            "source": {**tokens_head(sources[at]), "stream": "src"} if sources else None,
+            "input": {**tokens_head(inputs[at]), "stream": "tgt"},
+            "labels": {**tokens_head(labels[at]), "stream": "tgt"},
+            "counts": counts[at].tolist(),
+            "losses": np.round(losses[at].astype(float), 3).tolist(),
+        }
+        for at in range(len(inputs))
+    ]
+    return pack({"rows": rows, "words": choose_words(WORDS, words)})

@@ -1,0 +1,146 @@
+/**
+ * A decoding as a film. All steps are in the payload, so playing, stepping and scrubbing happen
+ * here; Python hears only where the film has come to rest, and which candidate was taken instead.
+ */
+export default function ({ parentElement, data, setTriggerValue }) {
+  const root = parentElement.querySelector(".hl");
+  const { head, arrays } = unpack(data);
+  const likeness = JSON.stringify({ ...head, scene: null });
+  const theme = followTheme(root);
+  const shade = root.hasAttribute("data-dark");
+  const old = root.film;
+  const alike = (name) => arrays[name].every((byte, at) => byte === old.arrays[name][at]);
+  if (old && old.likeness === likeness && old.shade === shade && alike("own") && alike("cross")) {
+    old.send = setTriggerValue;
+    old.receive(head.scene);
+    return root.stop;
+  }
+  old?.pause();
+  root.film = filmView(root, head, arrays, theme, old?.turn ?? 0);
+  Object.assign(root.film, { likeness, arrays, shade, send: setTriggerValue });
+  return root.film.start();
+}
+
+const REST = 450; // ms without a move after which the film is at rest
+const SPEEDS = [0.5, 1, 2, 4];
+
+function filmView(root, head, arrays, theme, turn) {
+  const { words, frames, row, source } = head;
+  const last = frames.length - 1;
+  const before = row.tokens.length - frames.length; // tokens that stood there at the first step
+  const film = { turn };
+  let scene = { ...head.scene };
+  let timer = null;
+  let resting = null;
+  let speed = 1;
+
+  const player = filmPlayer(words, head, {
+    play: () => (timer ? film.pause(true) : play()),
+    go: (step) => { film.pause(); show({ step }); rest(); },
+    by: (change) => { film.pause(); show({ step: scene.step + change }); rest(); },
+    look: (change) => { show(change); rest(); },
+    pace: (value) => { speed = value; if (timer) { stop(); run(); } },
+  });
+  const stage = filmStage(head, theme, before);
+  const bars = filmBars(words, (place) => { film.pause(); film.send("taken", [scene.step, place]); });
+  const maps = filmMaps(head, theme, before, (step) => { film.pause(); show({ step }); rest(); });
+  const why = el("div", "why");
+  why.setAttribute("aria-live", "polite");
+
+  const weights = { own: meanOf(arrays.own, head, row.tokens.length - 1), cross: source ? meanOf(arrays.cross, head, source.tokens.length) : null };
+
+  function show(change) {
+    scene = { ...scene, ...change };
+    scene.step = Math.min(last, Math.max(0, scene.step));
+    if (scene.layer === null) scene.head = null;
+    const frame = frames[scene.step];
+    const own = weights.own(scene.layer, scene.head);
+    const cross = weights.cross?.(scene.layer, scene.head) ?? null;
+    player.show(scene, timer !== null);
+    stage.show(scene.step, own, cross);
+    bars.show(frame);
+    maps.show(scene.step, own, cross);
+    why.textContent = frame.why;
+  }
+
+  /** Tells Python once nothing has moved for a while; never while the film plays. */
+  function rest() {
+    clearTimeout(resting);
+    film.turn += 1;
+    resting = setTimeout(() => {
+      resting = null;
+      film.send("rested", { step: scene.step, layer: scene.layer, head: scene.head, turn: film.turn });
+    }, REST);
+  }
+  function stop() { clearInterval(timer); timer = null; }
+  function run() {
+    timer = setInterval(() => {
+      if (!root.isConnected) { stop(); return; }
+      if (scene.step >= last) film.pause(true);
+      else show({ step: scene.step + 1 });
+    }, 900 / speed);
+  }
+  function play() {
+    if (last === 0) return;
+    clearTimeout(resting);
+    run();
+    show({ step: scene.step >= last ? 0 : scene.step });
+  }
+  film.pause = (tell = false) => {
+    if (!timer) return;
+    stop();
+    player.show(scene, false);
+    if (tell) rest();
+  };
+
+  /** A payload's scene, unless the browser has meanwhile moved on or is playing. */
+  film.receive = (given) => {
+    if (timer || resting || (given.turn !== null && given.turn !== film.turn)) return;
+    show({ step: given.step, layer: given.layer, head: given.head });
+  };
+
+  root.onkeydown = (event) => {
+    const tag = event.target.tagName;
+    if (event.altKey || event.ctrlKey || event.metaKey || tag === "SELECT" || event.target.getRootNode() !== root.getRootNode()) return;
+    const range = tag === "INPUT";
+    const moves = { ArrowLeft: -1, ArrowRight: 1, Home: -frames.length, End: frames.length };
+    if (event.key === " " && (range || tag !== "BUTTON")) (timer ? film.pause(true) : play());
+    else if (!range && event.key in moves) { film.pause(); show({ step: scene.step + moves[event.key] }); rest(); }
+    else return;
+    event.preventDefault();
+  };
+
+  film.start = () => {
+    const below = el("div", "below");
+    below.append(bars.node, maps.node);
+    rebuild(root, player.node, stage.node, why, below);
+    return redraws(root, (width) => {
+      below.classList.toggle("wide", width >= 820);
+      maps.fit(maps.node.clientWidth);
+      show({});
+    });
+  };
+  return film;
+}
+
+/** layer, head -> Float32Array [step, key]; null is the mean over that axis. */
+function meanOf(bytes, head, nKey) {
+  const codes = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const size = head.frames.length * nKey;
+  const known = new Map();
+  return (layer, only) => {
+    const name = `${layer} ${only}`;
+    if (known.has(name)) return known.get(name);
+    const layers = layer === null ? Array.from({ length: head.layers }, (_, i) => i) : [layer];
+    const heads = only === null ? Array.from({ length: head.heads }, (_, i) => i) : [only];
+    const sum = new Float32Array(size);
+    for (const l of layers) for (const h of heads) {
+      const start = (l * head.heads + h) * size;
+      for (let cell = 0; cell < size; cell += 1) sum[cell] += codes.getUint16(2 * (start + cell), true);
+    }
+    const scale = 65535 * layers.length * heads.length;
+    for (let cell = 0; cell < size; cell += 1) sum[cell] /= scale;
+    known.set(name, sum);
+    return sum;
+  };
+}

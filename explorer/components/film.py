@@ -1,0 +1,212 @@
+"""The film of a decoding: every step in one payload, played and scrubbed by the browser alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from explorer.components.mount import view
+from explorer.components.payload import (
+    Bytes,
+    Floats,
+    Words,
+    check_index,
+    check_length,
+    choose_words,
+    pack,
+    tokens_head,
+)
+from explorer.figures.theme import show
+
+WORDS = {
+    "label": "decoding, step by step",
+    "play": "play",
+    "pause": "pause",
+    "first": "first step",
+    "back": "one step back",
+    "next": "one step on",
+    "last": "last step",
+    "step": "step",
+    "speed": "speed",
+    "layer": "layer",
+    "head": "head",
+    "all_layers": "mean of all layers",
+    "all_heads": "mean of all heads",
+    "source": "source",
+    "row": "what the decoder has read, and what it writes next",
+    "cross": "cross-attention, a row a step",
+    "self": "self-attention, a row a step",
+    "query": "query",
+    "key": "key",
+    "src": "source",
+    "tgt": "target",
+    "candidates": "what could come next",
+    "own": "the model’s own",
+    "left": "after the cuts",
+    "cut": "cut off",
+    "chosen": "chosen",
+    "forced": "given",
+    "take": "go on with this token instead",
+    "hint": "Space plays, arrow keys step.",
+}
+"""Every word the film can show, in English; pass the same keys to translate them."""
+
+LEVELS = 65535
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One step: its candidates, and in a sentence why the chosen one was taken."""
+
+    tokens: tuple[str, ...]
+    own: tuple[float, ...]  # the model's own probability of each candidate
+    left: tuple[float, ...]  # what the cuts left of it
+    kept: tuple[bool, ...]
+    chosen: int  # its place among the candidates
+    forced: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where the film stands: the step, and whose attention is shown; None is the mean of all."""
+
+    step: int = 0
+    layer: int | None = None
+    head: int | None = None
+
+
+def film(
+    frames: Sequence[Frame],
+    row: Sequence[str],
+    own: Floats,
+    cross: Floats | None = None,
+    source: Sequence[str] = (),
+    *,
+    key: str,
+    scene: Scene | None = None,
+    words: Words | None = None,
+) -> tuple[Scene | None, tuple[int, int] | None]:
+    """Show the film; return where the visitor has just come to rest, and what he took instead.
+
+    The second is (step, place among its candidates). Nothing is sent while the film plays. The
+    arguments are those of `pack_film`.
+    """
+    sent = st.session_state.get(key)
+    resting: Any = sent.get("rested") if sent else None
+    rested = read_scene(resting, len(frames), own.shape[0], own.shape[1])
+    data = pack_film(
+        frames,
+        row,
+        own,
+        cross,
+        source,
+        scene=rested or scene,
+        turn=None if rested is None else resting["turn"],
+        words=words,
+    )
+    view("film")(key=key, data=data, on_rested_change=lambda: None, on_taken_change=lambda: None)
+    return rested, read_taken(sent.get("taken") if sent else None, frames)
+
+
+def sent_scene(key: str, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:
+    """Where the film with this key has just come to rest, before it is drawn again; else None."""
+    sent = st.session_state.get(key)
+    return read_scene(sent.get("rested") if sent else None, n_steps, n_layers, n_heads)
+
+
+def sent_choice(key: str, frames: Sequence[Frame]) -> tuple[int, int] | None:
+    """(step, candidate) that was just taken in the film with this key; else None."""
+    sent = st.session_state.get(key)
+    return read_taken(sent.get("taken") if sent else None, frames)
+
+
+def read_scene(sent: Any, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:
+    """What the browser sent as a scene, without what no longer exists; None for nothing."""
+    if not isinstance(sent, Mapping):
+        return None
+
+    def inside(name: str, size: int) -> int | None:
+        value = sent.get(name)
+        return int(value) if value is not None and 0 <= int(value) < size else None
+
+    layer = inside("layer", n_layers)
+    return Scene(inside("step", n_steps) or 0, layer, inside("head", n_heads))
+
+
+def read_taken(sent: Any, frames: Sequence[Frame]) -> tuple[int, int] | None:
+    """What the browser sent as (step, candidate); None for nothing, or for what is not there."""
+    if not sent:
+        return None
+    step, place = (int(number) for number in sent)
+    inside = 0 <= step < len(frames) and 0 <= place < len(frames[step].tokens)
+    return (step, place) if inside else None
+
+
+def pack_film(
+    frames: Sequence[Frame],
+    row: Sequence[str],
+    own: Floats,
+    cross: Floats | None = None,
+    source: Sequence[str] = (),
+    *,
+    scene: Scene | None = None,
+    turn: int | None = None,
+    words: Words | None = None,
+) -> bytes:
+    """The payload: `row` is the decoder's row after the last step, `own` its self-attention.
+
+    `own` is [layer, head, step, pos]: the row that each step's newest token has over the row so
+    far, 0 behind it; `cross` [layer, head, step, src] over `source`. `row` holds one token more
+    than the last step has read, its own. Raises ValueError naming sizes that disagree.
+    """
+    n_steps = len(frames)
+    if own.ndim != 4 or own.shape[2] != n_steps:
+        raise ValueError(f"own has shape {own.shape}, expected [layer, head, {n_steps} steps, pos]")
+    check_length("row", len(row), own.shape[3] + 1, "positions in own, and the last token")
+    if own.shape[3] < n_steps:
+        raise ValueError(f"own has {own.shape[3]} positions, but there are {n_steps} steps")
+    if cross is not None and cross.shape != (*own.shape[:3], len(source)):
+        raise ValueError(
+            f"cross has shape {cross.shape}, expected {(*own.shape[:3], len(source))} as own and "
+            "source are"
+        )
+    at = scene or Scene()
+    check_index("step", at.step, n_steps, "steps")
+    check_index("layer", at.layer, own.shape[0], "layers")
+    check_index("head", at.head, own.shape[1], "heads")
+    for index, frame in enumerate(frames):
+        check_index(f"chosen of step {index}", frame.chosen, len(frame.tokens), "candidates")
+    head = {
+        "source": {**tokens_head(source), "stream": "src"} if cross is not None else None,
+        "row": {**tokens_head(row), "stream": "tgt"},
+        "layers": own.shape[0],
+        "heads": own.shape[1],
+        "frames": [
+            {
+                "tokens": [show(token) for token in frame.tokens],
+                "own": [round(float(p), 6) for p in frame.own],
+                "left": [round(float(p), 6) for p in frame.left],
+                "kept": list(frame.kept),
+                "chosen": frame.chosen,
+                "forced": frame.forced,
+                "why": frame.why,
+            }
+            for frame in frames
+        ],
+        "scene": {"step": at.step, "layer": at.layer, "head": at.head, "turn": turn},
+        "words": choose_words(WORDS, words),
+    }
+    none = np.zeros((0, 2), np.uint8)
+    return pack(head, own=fine(own), cross=none if cross is None else fine(cross))
+
+
+def fine(weights: Floats) -> Bytes:
+    """Weights 0 to 1 in two bytes each, the lower first: a mean of many of them stays right."""
+    if weights.size and not (weights.min() >= 0 and weights.max() <= 1.0001):
+        low, high = float(weights.min()), float(weights.max())
+        raise ValueError(f"weights run from {low:.4g} to {high:.4g}, expected 0 to 1")
+    codes = np.rint(np.clip(weights, 0, 1) * LEVELS).astype("<u2")
+    return codes.view(np.uint8).reshape(*weights.shape, 2)

@@ -1,0 +1,138 @@
+"""A tree of beginnings, grown from left to right: what was followed, and where the rest fell."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import streamlit as st
+
+from explorer.components.mount import view
+from explorer.components.payload import Words, choose_words, pack
+from explorer.figures.theme import SPECIALS, show
+
+WORDS = {
+    "label": "tree of beginnings",
+    "hint": "Arrow keys walk the tree; Enter takes a beginning as your second line.",
+    "beam": "beam",
+    "greedy": "greedy",
+    "sample": "sampling",
+    "fallen": "fallen",
+    "prob": "probability",
+    "logprob": "log-probability",
+    "score": "score",
+    "fell": "fell at step",
+    "finished": "finished",
+    "live": "goes on",
+    "take": "Go on from here as a second line",
+}
+"""Every word the view can show, in English; pass the same keys to translate them."""
+
+LINES = ("beam", "greedy", "sample")
+
+
+@dataclass(frozen=True)
+class TreeNode:
+    """One beginning. `parent` comes before it in the row, None for a first token.
+
+    `fell` is (step from 1, score) where the beam dropped it; `lines` are among `LINES`.
+    """
+
+    token: str
+    text: str
+    parent: int | None
+    prob: float
+    logprob: float
+    score: float
+    finished: bool
+    fell: tuple[int, float] | None
+    lines: tuple[str, ...]
+
+
+def tree_view(nodes: Sequence[TreeNode], *, key: str, words: Words | None = None) -> None:
+    """Show the tree. What is taken is told by `sent_node`."""
+    view("tree_view")(
+        key=key, data=pack_tree_view(nodes, words=words), on_taken_change=lambda: None
+    )
+
+
+def sent_node(key: str, n_nodes: int) -> int | None:
+    """The node that was just taken in the tree with this key; None for none or a stale one."""
+    sent = st.session_state.get(key)
+    taken = sent.get("taken") if sent else None
+    return int(taken) if taken is not None and 0 <= int(taken) < n_nodes else None
+
+
+def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words | None = None) -> bytes:
+    """The payload: every node with its column and row. Raises ValueError for a stray parent."""
+    for at, node in enumerate(nodes):
+        if node.parent is not None and not 0 <= node.parent < at:
+            raise ValueError(f"node {at} has parent {node.parent}, which does not come before it")
+    columns, rows, children = _places(nodes)
+    head = {
+        "nodes": [
+            {
+                "token": show(node.token),
+                "special": node.token in SPECIALS,
+                "text": show(node.text),
+                "parent": node.parent,
+                "children": children[at],
+                "column": columns[at],
+                "row": rows[at],
+                "prob": round(node.prob, 6),
+                "logprob": round(node.logprob, 3),
+                "score": round(node.score, 3),
+                "finished": node.finished,
+                "fell": None if node.fell is None else [node.fell[0], round(node.fell[1], 3)],
+                "lines": list(node.lines),
+            }
+            for at, node in enumerate(nodes)
+        ],
+        "words": choose_words(WORDS, words),
+    }
+    return pack(head)
+
+
+def _places(nodes: Sequence[TreeNode]) -> tuple[list[int], list[int], list[list[int]]]:
+    """Column and row of each node, and its children, the one that goes straight on first.
+
+    A chain stands in one row. What branches off takes the next row below that is free over its
+    whole length, deepest branches first, so that lines do not cross more than they must.
+    """
+    children: list[list[int]] = [[] for _ in nodes]
+    columns: list[int] = []
+    first: list[int] = []
+    for at, node in enumerate(nodes):
+        columns.append(0 if node.parent is None else columns[node.parent] + 1)
+        (first if node.parent is None else children[node.parent]).append(at)
+
+    def importance(at: int) -> tuple[bool, bool, bool, float]:
+        node = nodes[at]
+        return ("beam" not in node.lines, node.fell is not None, not node.lines, -node.score)
+
+    for group in (first, *children):
+        group.sort(key=importance)
+    rows = [0] * len(nodes)
+    taken: list[list[tuple[int, int]]] = []  # of each row: first and last column of its chains
+
+    def chain_from(at: int) -> list[int]:
+        chain = [at]
+        while children[chain[-1]]:
+            chain.append(children[chain[-1]][0])
+        return chain
+
+    waiting = [(at, -1) for at in reversed(first)]
+    while waiting:
+        start, above = waiting.pop()
+        chain = chain_from(start)
+        begin, end = columns[chain[0]], columns[chain[-1]]
+        row = above + 1
+        while row < len(taken) and any(begin <= b and a <= end for a, b in taken[row]):
+            row += 1
+        while row >= len(taken):
+            taken.append([])
+        taken[row].append((begin, end))
+        for at in chain:
+            rows[at] = row
+        # A stack: what is put on it last, the branch of the deepest node, is placed first.
+        for at in chain:
+            waiting.extend((other, row) for other in reversed(children[at][1:]))
+    return columns, rows, children

@@ -1,0 +1,108 @@
+"""Decoding: one token after another as a film, and what stands behind it."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.generation import Generation
+from explorer.pages.decoding.branches import branches, take_branch
+from explorer.pages.decoding.lines import line
+from explorer.pages.decoding.onepass import one_pass
+from explorer.pages.decoding.picture import show_film, take_moves
+from explorer.pages.decoding.strategy import name_of, pick_strategy
+from explorer.problems import InputProblem
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.escape import escape
+from explorer.ui.parts import pick_part
+from explorer.ui.problem import show_problem
+from explorer.ui.view import View
+from models import strategies
+
+CODE = {
+    "greedy": strategies.Greedy,
+    "beam": strategies.Beam,
+    "sample": strategies.Sample,
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("decoding.lead"))
+    st.markdown(view.t("decoding.try"))
+    _picture(view)
+
+
+@st.fragment
+def _picture(view: View) -> None:
+    take_branch(view)
+    view = latest(view)
+    controls.edits_bar(view, "decoding.reset")
+    pick_strategy(view)
+    try:
+        first = line(view)
+        second = line(view, view.state.fork) if first and view.state.fork else None
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+        return
+    if first is None or (view.state.fork and second is None):
+        return
+    shown = second or first
+    if not shown.steps:
+        st.info(view.t("decoding.nothing"), icon=":material/lightbulb:")
+        return
+    moved = take_moves(view, shown)
+    if moved.state.fork != view.state.fork:
+        st.rerun(scope="fragment")
+    view = moved
+    _result(view, shown)
+    show_film(view, shown)
+    _parts(view, first, second)
+    _small_print(view, shown)
+
+
+def _result(view: View, generation: Generation) -> None:
+    with st.container(key="sentence"):
+        st.markdown(
+            view.t(
+                "place.translated",
+                source=f":green[{escape(view.trace.text)}]",
+                output=f":orange[{escape(generation.text)}]",
+            )
+        )
+    key = "result" if generation.finished else "result_unfinished"
+    st.caption(
+        view.t(
+            f"decoding.{'result_stopped' if generation.stopped else key}",
+            logprob=f"{generation.logprob:.2f}".replace("-", "−"),
+            count=len(generation.steps),
+        )
+    )
+
+
+def _parts(view: View, first: Generation, second: Generation | None) -> None:
+    """What stands under the film, one thing at a time: each of them computes more."""
+    part = pick_part(view, "decoding")
+    if part == "pass":
+        one_pass(view, second or first)
+    elif part == "branches":
+        branches(view, first, second)
+
+
+def _small_print(view: View, generation: Generation) -> None:
+    step = generation.steps[min(view.step, len(generation.steps) - 1)]
+    controls.small_print(
+        view,
+        "decoding",
+        formula=(
+            r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x), \qquad "
+            r"p_T(y_t) = \mathrm{softmax}(\ell_t / T)",
+            r"\mathrm{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
+        ),
+        code=(CODE[name_of(view.strategy)],),
+        numbers=lambda: {
+            view.t("decoding.token"): [each.str_token for each in step.candidates],
+            view.t("decoding.own"): [f"{np.exp(c.logprob):.4f}" for c in step.candidates],
+            view.t("decoding.logprob"): [f"{each.logprob:.3f}" for each in step.candidates],
+            view.t("decoding.cut"): [f"{each.prob:.4f}" for each in step.candidates],
+        },
+    )

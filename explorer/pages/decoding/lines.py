@@ -1,0 +1,27 @@
+"""The lines that are decoded: the first one, and a second that begins as the visitor wants."""
+
+from explorer.edits import format_edits
+from explorer.generation import Generation
+from explorer.ui import cache, running
+from explorer.ui.url import format_strategy
+from explorer.ui.view import View
+
+
+def line(view: View, forced: tuple[int, ...] = ()) -> Generation | None:
+    """One line decoded, or stopped by the visitor; None while it runs, which is then shown.
+
+    Raises InputProblem.
+    """
+    name = "decoding.second" if forced else "decoding.first"
+    key = (
+        view.loaded.name,
+        view.text,
+        format_strategy(view.strategy),
+        format_edits(view.trace.edits),
+        view.state.limit,
+        forced,
+    )
+    job = running.job(name, key, lambda tell: cache.generate(*key, progress=tell))
+    if not running.finished(job, name, view.t("decoding.working"), view.t("decoding.stop")):
+        return None
+    return job.result()

@@ -1,0 +1,143 @@
+"""How to decode: the strategy with its own settings, and how many tokens at most."""
+
+import random
+
+import streamlit as st
+
+from explorer.ui import session
+from explorer.ui.url import MOST_NEW, Strategy
+from explorer.ui.view import View
+from models.decoding import Beam, Greedy, Sample
+
+NAMES: dict[str, type[Strategy]] = {"greedy": Greedy, "beam": Beam, "sample": Sample}
+MOST_SEED = 9999
+
+
+def name_of(strategy: Strategy) -> str:
+    """ "greedy", "beam" or "sample"."""
+    return next(name for name, kind in NAMES.items() if isinstance(strategy, kind))
+
+
+def beam_of(view: View) -> Beam:
+    """The beam in force: the film's own, else the one kept beside it."""
+    return view.strategy if isinstance(view.strategy, Beam) else view.state.beam
+
+
+def sample_of(view: View) -> Sample:
+    """The sampling in force: the film's own, else the one kept beside it."""
+    return view.strategy if isinstance(view.strategy, Sample) else view.state.sample
+
+
+def pick_strategy(view: View) -> None:
+    """Which strategy, its settings beside it, and the limit."""
+    st.session_state["decoding.strategy"] = name_of(view.strategy)
+    kinds: dict[str, Strategy] = {
+        "greedy": Greedy(),
+        "beam": view.state.beam,
+        "sample": view.state.sample,
+    }
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
+        st.segmented_control(
+            view.t("decoding.strategy"),
+            tuple(NAMES),
+            format_func=lambda name: view.t(f"decoding.{name}"),
+            required=True,
+            key="decoding.strategy",
+            on_change=lambda: session.change(
+                strategy=kinds[st.session_state["decoding.strategy"]], step=None
+            ),
+        )
+        match view.strategy:
+            case Beam():
+                beam_settings(view, "decoding")
+            case Sample():
+                sample_settings(view, "decoding")
+        st.session_state["decoding.limit"] = view.state.limit
+        st.number_input(
+            view.t("decoding.limit"),
+            0,
+            MOST_NEW,
+            key="decoding.limit",
+            help=view.t("decoding.limit_help"),
+            width=130,
+            on_change=lambda: session.change(limit=st.session_state["decoding.limit"]),
+        )
+    st.caption(view.t(f"decoding.{name_of(view.strategy)}_note"))
+
+
+def beam_settings(view: View, page: str) -> None:
+    """Width and length penalty of the beam in force."""
+    beam = beam_of(view)
+    _setting(view, page, beam, "width", 1, 8, 1)
+    _setting(view, page, beam, "length_penalty", 0.0, 2.0, 0.1)
+
+
+def sample_settings(view: View, page: str) -> None:
+    """The cuts and the seed of the sampling in force, and a button for another seed."""
+    sample = sample_of(view)
+    _setting(view, page, sample, "temperature", 0.0, 3.0, 0.1)
+    _setting(view, page, sample, "top_k", 0, 100, 1)
+    _setting(view, page, sample, "top_p", 0.0, 1.0, 0.05)
+    st.session_state[f"{page}.seed"] = sample.seed
+    st.number_input(
+        view.t("decoding.seed"),
+        0,
+        MOST_SEED,
+        key=f"{page}.seed",
+        help=view.t("decoding.seed_help"),
+        width=120,
+        on_change=_set,
+        args=(page, sample, "seed"),
+    )
+    st.button(
+        view.t("decoding.again"),
+        key=f"{page}.again",
+        icon=":material/casino:",
+        on_click=lambda: _replace(
+            sample, Sample(**{**vars(sample), "seed": another_seed(sample.seed)})
+        ),
+    )
+
+
+def another_seed(seed: int) -> int:
+    """A seed that is not this one."""
+    return (seed + random.randint(1, MOST_SEED)) % (MOST_SEED + 1)
+
+
+def _setting(
+    view: View,
+    page: str,
+    strategy: Strategy,
+    field: str,
+    low: float,
+    high: float,
+    step: float,
+) -> None:
+    key = f"{page}.{field}"
+    st.session_state[key] = getattr(strategy, field)
+    st.slider(
+        view.t(f"decoding.{field}"),
+        low,
+        high,
+        step=step,
+        key=key,
+        width=140,
+        on_change=_set,
+        args=(page, strategy, field),
+    )
+
+
+def _set(page: str, strategy: Strategy, field: str) -> None:
+    value = st.session_state[f"{page}.{field}"]
+    if isinstance(value, float):
+        value = round(value, 2)  # a slider's steps of 0.1 do not add up exactly
+    _replace(strategy, type(strategy)(**{**vars(strategy), field: value}))
+
+
+def _replace(before: Strategy, after: Strategy) -> None:
+    """Put new settings in force; the film follows where it decodes with this strategy."""
+    name = name_of(after)
+    if name_of(session.state().strategy) == name:
+        session.change(strategy=after, step=None, **{name: after})
+    else:
+        session.change(**{name: after})

@@ -1,0 +1,97 @@
+"""What the film and the batch send to the browser, what they take back, and what they refuse."""
+
+import numpy as np
+import pytest
+
+from explorer.components import Frame, Scene
+from explorer.components.batch_rows import pack_batch_rows
+from explorer.components.film import fine, pack_film, read_scene, read_taken
+from explorer.components.payload import unpack
+
+OWN = np.zeros((2, 3, 2, 2), np.float32)  # two layers, three heads, two steps
+OWN[..., 0, 0] = 1
+OWN[..., 1, :] = (0.25, 0.75)
+CROSS = np.full((2, 3, 2, 4), 0.25, np.float32)
+ROW = ("<s>", "<script>", "</s>")
+SOURCE = ("a", "b", "c", "</s>")
+FRAMES = [
+    Frame(("x", "<script>"), (0.7, 0.2), (0.0, 1.0), (False, True), 1, False, "drawn"),
+    Frame(("</s>",), (0.9,), (0.9,), (True,), 0, True, "given"),
+]
+
+
+def weights(codes: np.ndarray) -> np.ndarray:
+    """What the browser reads out of the two bytes of each weight."""
+    return codes.reshape(-1, 2).copy().view("<u2").reshape(codes.shape[:-1]) / 65535
+
+
+def test_all_steps_go_at_once_and_exactly_enough() -> None:
+    head, arrays = unpack(pack_film(FRAMES, ROW, OWN, CROSS, SOURCE, scene=Scene(1, 1, 2), turn=4))
+    np.testing.assert_allclose(weights(arrays["own"]), OWN, atol=1e-5)
+    np.testing.assert_allclose(weights(arrays["cross"]), CROSS, atol=1e-5)
+    assert head["scene"] == {"step": 1, "layer": 1, "head": 2, "turn": 4}
+    assert (head["layers"], head["heads"]) == (2, 3)
+    assert head["row"]["tokens"] == list(ROW)
+    assert head["row"]["special"] == [True, False, True]
+    assert head["source"]["stream"] == "src"
+    first, second = head["frames"]
+    assert (first["kept"], first["left"], first["chosen"]) == ([False, True], [0, 1], 1)
+    assert second["forced"]
+
+
+def test_a_model_without_a_source_sends_none() -> None:
+    head, arrays = unpack(pack_film(FRAMES, ROW, OWN))
+    assert head["source"] is None
+    assert arrays["cross"].size == 0
+
+
+def test_a_weight_keeps_four_digits_in_two_bytes() -> None:
+    given = np.linspace(0, 1, 999, dtype=np.float32)
+    assert np.abs(weights(fine(given)) - given).max() < 1e-5
+    with pytest.raises(ValueError, match=r"weights run from 0 to 1\.5, expected 0 to 1"):
+        fine(np.array([0.0, 1.5]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"row": ROW[:2]}, "row has 2 entries, but there are 3 positions in own"),
+        ({"frames": FRAMES[:1]}, r"own has shape \(2, 3, 2, 2\), expected .* 1 steps"),
+        ({"cross": CROSS[..., :3]}, r"cross has shape \(2, 3, 2, 3\), expected \(2, 3, 2, 4\)"),
+        ({"scene": Scene(2)}, "step is 2, but there are 2 steps"),
+        ({"scene": Scene(0, 2)}, "layer is 2, but there are 2 layers"),
+        ({"words": {"plya": "x"}}, "unknown words"),
+    ],
+)
+def test_sizes_that_disagree_are_named(change: dict[str, object], message: str) -> None:
+    usual = {"frames": FRAMES, "row": ROW, "own": OWN, "cross": CROSS, "source": SOURCE}
+    with pytest.raises(ValueError, match=message):
+        pack_film(**(usual | change))  # type: ignore[arg-type]
+
+
+def test_what_the_browser_sends_late_is_read_as_far_as_it_still_exists() -> None:
+    sent = {"step": 1, "layer": 1, "head": None, "turn": 3}
+    assert read_scene(sent, 2, 2, 3) == Scene(1, 1, None)
+    assert read_scene(sent, 1, 1, 3) == Scene(0, None, None)
+    assert read_scene(None, 2, 2, 3) is None
+    assert read_taken([0, 1], FRAMES) == (0, 1)
+    assert read_taken([1, 1], FRAMES) is None
+    assert read_taken([2, 0], FRAMES) is None
+    assert read_taken(None, FRAMES) is None
+
+
+def test_a_batch_says_which_labels_count() -> None:
+    inputs = [["<s>", "<b>"], ["<s>", "<pad>"]]
+    labels = [["<b>", "</s>"], ["</s>", "<pad>"]]
+    counts = np.array([[True, True], [True, False]])
+    losses = np.array([[0.5, 1.25], [2.0, 0.0]])
+    head, _ = unpack(pack_batch_rows(inputs, labels, counts, losses, [["a"], ["b", "c"]]))
+    assert head["rows"][1]["counts"] == [True, False]
+    assert head["rows"][0]["losses"] == [0.5, 1.25]
+    assert head["rows"][0]["input"]["tokens"] == ["<s>", "<b>"]
+    assert head["rows"][1]["source"]["tokens"] == ["b", "c"]
+    assert unpack(pack_batch_rows(inputs, labels, counts, losses))[0]["rows"][0]["source"] is None
+    with pytest.raises(ValueError, match=r"losses has shape \(2, 1\), inputs have \(2, 2\)"):
+        pack_batch_rows(inputs, labels, counts, losses[:, :1])
+    with pytest.raises(ValueError, match="labels has 1 entries, but there are 2"):
+        pack_batch_rows(inputs, labels[:1], counts, losses)

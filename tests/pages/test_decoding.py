@@ -1,0 +1,186 @@
+"""The Decoding page: the film's payload, the strategies, and the parts under the film."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.components.payload import unpack
+from explorer.text import t, words
+from explorer.ui import running
+
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, a page waits for its decoding instead of asking again."""
+    monkeypatch.setattr(running, "PATIENCE", 60)
+
+
+def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+    """What the components of a page were given."""
+    return [unpack(each.proto.bytes) for each in at.get("bidi_component")]
+
+
+def film(at: AppTest) -> dict[str, Any]:
+    """What the film was given."""
+    assert not at.exception
+    return next(head for head, _ in payloads(at) if "frames" in head)
+
+
+def everything(at: AppTest) -> str:
+    return "\n".join(
+        str(each.value) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
+    )
+
+
+def written(at: AppTest) -> list[str]:
+    """The tokens that the film writes."""
+    return [frame["tokens"][frame["chosen"]] for frame in film(at)["frames"]]
+
+
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_the_film_has_every_step_at_the_step_of_the_link(open_page: Open, model: str) -> None:
+    at = open_page("decoding", model=model, step="3", layer="2", head="1", limit="9")
+    shown = film(at)
+    assert shown["scene"] == {"step": 2, "layer": 1, "head": 0, "turn": None}
+    assert (shown["source"] is None) == (model == "writer")
+    assert shown["frames"][2]["why"].startswith("Step 3:")
+    assert shown["row"]["tokens"][-len(shown["frames"]) :] == written(at)
+
+
+def test_a_seed_draws_its_own_sentence_and_the_next_is_one_click_away(open_page: Open) -> None:
+    at = open_page("decoding", strategy="sample-1-0-1-0")
+    first = written(at)
+    drawn = {tuple(first)}
+    for _ in range(3):
+        at.button(key="decoding.again").click().run()
+        drawn.add(tuple(written(at)))
+    assert len(drawn) > 1
+    at.number_input(key="decoding.seed").set_value(0).run()
+    assert written(at) == first
+    assert at.query_params["strategy"] == "sample-1-0-1-0"
+
+
+def test_cut_candidates_are_shown_and_have_no_probability_left(open_page: Open) -> None:
+    frame = film(open_page("decoding", strategy="sample-1-3-1-7"))["frames"][0]
+    assert frame["kept"][:3] == [True] * 3
+    assert not any(frame["kept"][3:])
+    assert sum(frame["left"]) == pytest.approx(1, abs=1e-4)
+    assert len(frame["own"]) >= 12
+
+
+def test_temperature_0_is_greedy(open_page: Open) -> None:
+    assert written(open_page("decoding", strategy="sample-0-0-1-5")) == written(
+        open_page("decoding")
+    )
+
+
+def test_a_beam_of_the_link_is_kept_when_the_strategy_changes(open_page: Open) -> None:
+    at = open_page("decoding")
+    at.segmented_control(key="decoding.strategy").set_value("beam").run()
+    assert at.query_params["strategy"] == "beam-4-1"
+    at.slider(key="decoding.width").set_value(2).run()
+    assert at.query_params["strategy"] == "beam-2-1"
+    at.segmented_control(key="decoding.strategy").set_value("greedy").run()
+    at.segmented_control(key="decoding.strategy").set_value("beam").run()
+    assert at.query_params["strategy"] == "beam-2-1"
+
+
+def test_a_limit_cuts_and_a_limit_of_0_is_refused_in_words(open_page: Open) -> None:
+    at = open_page("decoding", limit="2")
+    assert len(film(at)["frames"]) == 2
+    at.number_input(key="decoding.limit").set_value(0).run()
+    assert not at.exception
+    assert "0" in at.warning[0].value
+    assert t("settings.max_new_tokens", lang="en") in at.warning[0].value
+
+
+def test_the_one_pass_says_how_equal_it_is(open_page: Open) -> None:
+    at = open_page("decoding", strategy="beam-3-1", limit="8")
+    said = next(str(each.value) for each in at.markdown if "one pass give" in str(each.value))
+    assert "⁻⁶**" in said or "⁻⁵**" in said or "⁻⁷**" in said
+    assert len(at.get("plotly_chart")) == 3
+
+
+def test_a_batch_of_own_sentences_is_padded_and_bad_ones_are_refused(open_page: Open) -> None:
+    at = open_page("decoding", limit="4")
+    at.text_area(key="decoding.lines").set_value("I like you.\nShe reads.\t她看书").run()
+    rows = next(head for head, _ in payloads(at) if "rows" in head)["rows"]
+    assert [len(row["counts"]) for row in rows] == [len(rows[0]["counts"])] * 2
+    assert "lines" in at.query_params
+    at.text_area(key="decoding.lines").set_value("\n".join(["I."] * 9)).run()
+    assert not at.exception
+    assert "9" in at.warning[0].value
+
+
+def test_html_in_a_sentence_stays_text(open_page: Open) -> None:
+    at = open_page("decoding", text="I like <b>you</b>.", limit="5")
+    assert not at.exception
+    assert "<b>" not in everything(at)
+
+
+def nodes(at: AppTest) -> list[dict[str, Any]]:
+    """The nodes of the tree on the page."""
+    return next(head for head, _ in payloads(at) if "nodes" in head)["nodes"]
+
+
+def test_a_forced_beginning_makes_a_second_line_beside_the_first(open_page: Open) -> None:
+    first = open_page("decoding", limit="8", part="branches")
+    frame = film(first)["frames"][1]
+    at = open_page("decoding", limit="8", part="branches", fork="30.31")
+    assert [each["forced"] for each in film(at)["frames"]][:3] == [True, True, False]
+    said = everything(at)
+    assert "part at step" in said
+    assert len(at.get("plotly_chart")) == 2
+    at.segmented_control(key="branches.picture").set_value("difference").run()
+    assert len(at.get("plotly_chart")) == 1
+    at.button(key="branches.close").click().run()
+    assert "fork" not in at.query_params
+    assert film(at)["frames"][1] == frame
+
+
+def test_a_typed_token_is_written_at_the_step_of_the_film(open_page: Open) -> None:
+    at = open_page("decoding", limit="8", part="branches", step="2")
+    first = written(at)
+    at.text_input(key="branches.typed").set_value("很").run()
+    assert written(at)[:2] == [first[0], "很"]
+    assert film(at)["frames"][1]["why"].startswith("Step 2:")
+
+
+@pytest.mark.parametrize(("typed", "key"), [("☃", "unknown_forced"), ("很" * 9, "target_too_long")])
+def test_what_cannot_be_written_is_refused_and_the_line_stays(
+    open_page: Open, typed: str, key: str
+) -> None:
+    at = open_page("decoding", limit="8", part="branches")
+    before = written(at)
+    at.text_input(key="branches.typed").set_value(typed).run()
+    assert not at.exception
+    assert words("en")[f"problems.{key}"].split("{")[0] in at.warning[0].value
+    assert written(at) == before
+
+
+@pytest.mark.parametrize("fork", ["99999", "5.6.7.8.9.10.11.12.13"])
+def test_a_link_with_an_impossible_beginning_is_refused_in_words(
+    open_page: Open, fork: str
+) -> None:
+    at = open_page("decoding", limit="8", fork=fork)
+    assert not at.exception
+    assert at.warning
+
+
+def test_the_tree_follows_width_and_penalty_and_draws_again(open_page: Open) -> None:
+    at = open_page("decoding", part="branches", limit="6", sample="sample-2-0-1-3")
+    wide = nodes(at)
+    assert {line for node in wide for line in node["lines"]} == {"beam", "greedy", "sample"}
+    at.slider(key="branches.width").set_value(1).run()
+    assert at.query_params["beam"] == "beam-1-1"
+    assert len(nodes(at)) < len(wide)
+    at.slider(key="branches.length_penalty").set_value(0.0).run()
+    assert at.query_params["beam"] == "beam-1-0"
+    at.button(key="branches.again").click().run()
+    assert at.query_params["sample"] != "sample-2-0-1-3"
+    assert "strategy" not in at.query_params  # the film goes on with its own
