@@ -132,6 +132,7 @@ PIECES = {
     *(f"masks.twins_{name}" for name in ("model", "loss", "writes", "right", "cheat")),
     *(f"masks.batch_{name}" for name in ("sentence", "pads", "alone", "together", "moved_head")),
     *(f"place.{name}" for name in ("translated", "forced", "prompt")),
+    *(f"{page}.part" for page in ("decoding",)),
     *(f"positions.{setting}" for setting in get_args(Setting)),
     *(f"positions.read_{setting}" for setting in get_args(Setting)),
     *(f"positions.change_{kind}" for kind in CHANGE_KINDS),

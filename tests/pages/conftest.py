@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
 
 from explorer import library
+from explorer.ui import running
 from models.checkpoint import save_checkpoint
 from models.config import ModelConfig
 from models.tokenizer import Tokenizer
@@ -71,6 +72,8 @@ def save_small() -> Callable[..., None]:
 @pytest.fixture(autouse=True)
 def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
+    # However busy the machine is, a page waits for its decoding instead of asking again.
+    monkeypatch.setattr(running, "PATIENCE", 60)
     yield
     st.cache_data.clear()
 

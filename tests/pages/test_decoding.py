@@ -9,15 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.components.payload import unpack
 from explorer.text import t, words
-from explorer.ui import running
 
 Open = Callable[..., AppTest]
-
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, a page waits for its decoding instead of asking again."""
-    monkeypatch.setattr(running, "PATIENCE", 60)
 
 
 def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
