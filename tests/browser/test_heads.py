@@ -144,3 +144,33 @@ def test_files_come_from_the_popover(heads: Visitor) -> None:
         with heads.page.expect_download() as started:
             heads.page.get_by_role("button", name=t(f"take.{kind}", lang="en"), exact=True).click()
         assert started.value.path().read_bytes().startswith(first)
+
+
+def test_markup_in_a_sentence_is_text_in_the_exported_page(visitor: Visitor) -> None:
+    visitor.open(
+        text='<script>alert(1)</script> "><img src=x onerror=alert(2)>', layer="1", head="1"
+    )
+    at(visitor, "head0").wait_for()
+    visitor.page.get_by_role("button", name=t("take.title", lang="en")).click()
+    with visitor.page.expect_download() as started:
+        visitor.page.get_by_role("button", name=t("take.html", lang="en"), exact=True).click()
+    visitor.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    visitor.page.set_content(started.value.path().read_text(encoding="utf-8"))
+    assert "<script>alert(1)</script>" in visitor.page.locator("body").inner_text()
+    assert visitor.page.locator("img[src=x]").count() == 0
+
+
+def test_a_second_sentence_opens_the_same_head_and_scrolls_along(visitor: Visitor) -> None:
+    long = "I think that she said that he knew that they wanted to go to the park with the big dog."
+    visitor.page.set_viewport_size({"width": 1000, "height": 900})
+    visitor.open(text=long, beside=long.replace("dog", "cat"), layer="1", head="1")
+    expect(visitor.page.locator(".hl .panel[aria-busy=false]")).to_have_count(2, timeout=PATIENCE)
+    lines = visitor.page.locator(".hl .lines .scroller")
+    lines.first.evaluate("node => { node.scrollLeft = node.scrollWidth; }")
+    visitor.page.wait_for_function(
+        "node => node.scrollLeft > 40", arg=lines.last.element_handle(), timeout=PATIENCE
+    )
+    at(visitor, "head9").last.click()
+    expect(visitor.page.locator('.hl .panel[aria-label="L2·H2"]')).to_have_count(
+        2, timeout=PATIENCE
+    )
