@@ -3,7 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from explorer.pages import cell, certificate, claims, clinic, decoding, heads, masks, positions
+from explorer.pages import (
+    cell,
+    certificate,
+    claims,
+    clinic,
+    decoding,
+    heads,
+    machine,
+    masks,
+    positions,
+)
 from explorer.ui.view import View
 
 
@@ -26,6 +36,7 @@ PAGES: tuple[Page, ...] = (
     Page("masks", ":material/grid_off:", masks.render, usual_pads=3),
     Page("certificate", ":material/verified:", certificate.render),
     Page("clinic", ":material/stethoscope:", clinic.render, usual_pads=2),
+    Page("machine", ":material/account_tree:", machine.render),
     Page("claims", ":material/quiz:", claims.render),
     Page("positions", ":material/waves:", positions.render),
     Page("decoding", ":material/format_list_numbered:", decoding.render),

@@ -1,17 +1,16 @@
 """Claims: what people say about Transformers; guess first, then the experiment runs."""
 
-import math
-
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, Row, Verdict
-from explorer.figures import cell as cell_figures
+from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, Verdict
 from explorer.figures.curves import lines
+from explorer.figures.measured import measured
 from explorer.problems import InputProblem
 from explorer.ui import cache, controls, session
 from explorer.ui.current import latest
 from explorer.ui.escape import escape, shorten
+from explorer.ui.findings import finding_label, finding_table
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 
@@ -58,7 +57,7 @@ def _claims(view: View) -> None:
     if guess is not None and finding is not None:
         _verdict(view, claim, guess, finding)
         _picture(view, finding)
-        _table(view, finding)
+        finding_table(view, finding)
     with st.container(horizontal=True):
         if finding is not None:
             st.button(
@@ -169,10 +168,6 @@ def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None
     st.caption(f"{view.t('claims.own' if claim.own else 'claims.fixed')} {score}")
 
 
-def _label(view: View, row: Row) -> str:
-    return view.t(f"claims.rows.{row.name}", of=row.of)
-
-
 def _picture(view: View, finding: Finding) -> None:
     """The curve of an experiment, or one of its columns as bars; numbers alone need none."""
     if finding.curve is not None:
@@ -188,43 +183,22 @@ def _picture(view: View, finding: Finding) -> None:
         )
     elif finding.bars:
         at = finding.columns.index(finding.bars)
-        figure = cell_figures.signed(
-            [_label(view, row) for row in finding.rows],
-            np.nan_to_num(np.array([row.values[at] for row in finding.rows], float)),
+        figure = measured(
+            [finding_label(view, row) for row in finding.rows],
+            np.array([row.values[at] for row in finding.rows], float),
             title=view.t(f"claims.columns.{finding.bars}"),
             dark=view.dark,
-            words=view.words("figures.cell"),
         )
     else:
         return
     controls.chart(figure, "claims.picture", alt=view.t("claims.alt"))
 
 
-def _table(view: View, finding: Finding) -> None:
-    head = [view.t("claims.row"), *(view.t(f"claims.columns.{name}") for name in finding.columns)]
-    rows = [[_label(view, row), *(number(value) for value in row.values)] for row in finding.rows]
-    lines_of = [head, [":--", *("--:" for _ in finding.columns)], *rows]
-    st.markdown("\n".join("| " + " | ".join(line) + " |" for line in lines_of))
-    if any(math.isnan(value) for row in finding.rows for value in row.values):
-        st.caption(view.t("claims.dash"))
-
-
-def number(value: float) -> str:
-    """A number as a reader wants it: whole ones in full, others with three digits, NaN as –."""
-    if math.isnan(value):
-        return "–"
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}".replace("-", "−")
-    if abs(value) >= 1000:
-        return f"{value:,.0f}".replace("-", "−")
-    return f"{value:.3g}".replace("-", "−")
-
-
 def _numbers(view: View, finding: Finding | None) -> dict[str, list[object]]:
     if finding is None:
         return {view.t("claims.claim"): [view.t(f"claims.{claim.id}.claim") for claim in CLAIMS]}
     columns: dict[str, list[object]] = {
-        view.t("claims.row"): [_label(view, row) for row in finding.rows]
+        view.t("claims.row"): [finding_label(view, row) for row in finding.rows]
     }
     for at, name in enumerate(finding.columns):
         columns[view.t(f"claims.columns.{name}")] = [float(row.values[at]) for row in finding.rows]

@@ -25,6 +25,7 @@ from explorer.analysis.claims import CLAIMS, Finding
 from explorer.analysis.labels import LabelledBatch, labelled_batch
 from explorer.analysis.onepass import OnePass
 from explorer.analysis.onepass import one_pass as find_one_pass
+from explorer.analysis.parameters import Count, count_config
 from explorer.analysis.pitfalls import PITFALLS, Symptom
 from explorer.analysis.pitfalls import symptom as planted
 from explorer.analysis.rerun import Kind
@@ -35,6 +36,7 @@ from explorer.edits import format_edits, parse_edits
 from explorer.generation import Generation
 from explorer.library import LoadedModel
 from explorer.ui.url import format_strategy, parse_strategy
+from models.config import ModelConfig
 from models.decoding import Beam
 
 MOST_ABLATIONS = 32
@@ -366,3 +368,9 @@ def forget_finding(
     """Let the experiment run anew when it is next asked for."""
     key = (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
     _findings().pop(key, None)
+
+
+@st.cache_data(max_entries=128, show_spinner=False)
+def count(config: str) -> Count:
+    """The parameters that a model of this config, as JSON, would have. Raises ValueError."""
+    return count_config(ModelConfig.from_json(config))

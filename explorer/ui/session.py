@@ -72,6 +72,11 @@ def keep_pages(pages: Mapping[str, Any]) -> None:
     st.session_state[_PAGES] = dict(pages)
 
 
+def page_names() -> tuple[str, ...]:
+    """The pages of the menu; none where a page stands alone, as in tests."""
+    return tuple(st.session_state.get(_PAGES, ()))
+
+
 def visit(name: str) -> None:
     """Go to another page with what is chosen; the run ends here."""
     st.switch_page(st.session_state[_PAGES][name])

@@ -13,7 +13,9 @@ from explorer.analysis.cell_origin import PARTS
 from explorer.analysis.cell_scaling import SCALINGS
 from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
+from explorer.analysis.machine import What
 from explorer.analysis.masks import BLOCKERS
+from explorer.analysis.parameters import KINDS as PART_KINDS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
 from explorer.analysis.positions.changes import CHANGE_KINDS
@@ -29,6 +31,7 @@ from explorer.pages import PAGES
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
 from explorer.text import LANGUAGES, examples, t, words
+from explorer.ui.sizes import OWN, PRESETS
 from explorer.ui.url import ASIDES, KINDS, MEASURES, STAGES
 from explorer.ui.url import PARTS as PAGE_PARTS
 
@@ -87,6 +90,9 @@ MADE = {
     "figures.heatmap": set(heatmap.WORDS),
     "figures.bars": set(bars.WORDS),
     "figures.head_map": set(head_map.WORDS),
+    "machine.parts": set(get_args(What)),
+    "machine.kinds": set(PART_KINDS),
+    "machine.presets": {OWN, *PRESETS},
     "claims.verdicts": set(VERDICTS),
     "claims.groups": set(GROUPS),
     "claims.rows": said_in_claims("claims.rows"),
@@ -124,6 +130,9 @@ PIECES = {
     *(f"cell.{name}" for name in ("query", "key", "divided_by", "entropy", "top", "gradient")),
     *(f"cell.{name}" for name in ("matrices", "parameters", "difference")),
     *(f"cell.reading_projection{turned}" for turned in ("", "_turned")),
+    *(f"machine.{name}" for name in ("d_model", "n_heads", "kv_heads", "n_layers", "d_ff")),
+    *(f"machine.{name}" for name in ("vocab_size", "has_encoder", "swiglu", "bias", "tied")),
+    *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),
     *(f"claims.{claim.id}.{word}" for claim in CLAIMS for word in ("claim", "why")),
     *(f"masks.scope_{scope}" for scope in SCOPES),
     *(f"masks.{name}" for name in (*TOOLS, "undo", "redo")),

@@ -70,6 +70,7 @@ def test_formula_code_and_numbers_are_there_when_asked_for(
     elif part == "code":
         source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def moved("}
         source["clinic"] = "demonstrate"
+        source["machine"] = "def count("
         source["claims"] = "def variance("
         source["cell"] = "def attend("
         source["certificate"] = "def future_leak("

@@ -44,7 +44,7 @@ def variance(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
     others = all(abs(row.values[1] - 1) < 0.1 for row in (same, own))
     verdict = judged(free and others, false=not free)
     columns = ("variance", "variance_scaled")
-    curve = curve_of(rows, columns, "features", "variance", log_y=True)
+    curve = curve_of(rows, columns, "features", "variance")
     return Finding(verdict, columns, (*rows, same, own), curve)
 
 

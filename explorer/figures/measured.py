@@ -1,0 +1,65 @@
+"""Numbers under long names: horizontal bars, each name on as many lines as it needs."""
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+import numpy as np
+
+from explorer.figures.frame import Figure, Floats, axis, check_shape, layout, number_axis
+from explorer.figures.theme import escape, palette
+
+LINE = 22
+"""Latin letters a line of a name, about; a Chinese character counts as two."""
+
+
+def measured(names: Sequence[str], values: Floats, *, title: str, dark: bool = False) -> Figure:
+    """One bar a name, the first on top, its number at the end. NaN has no bar.
+
+    Raises ValueError naming the sizes when they disagree.
+    """
+    check_shape("values", values, (len(names),))
+    colours = palette(dark)
+    shown = np.nan_to_num(np.asarray(values, np.float64))
+    lines = [_lines(name) for name in names]
+    trace = {
+        "type": "bar",
+        "orientation": "h",
+        "x": shown,
+        "y": np.arange(len(names)),
+        "text": [_short(value) for value in values],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "marker": {"color": colours.accent, "opacity": 0.75},
+        "hoverinfo": "skip",
+    }
+    height = 56 + sum(14 + 17 * len(each) for each in lines)
+    frame = layout(colours, height, bargap=0.35)
+    most = float(shown.max(initial=0.0)) or 1.0
+    frame["xaxis"] = number_axis(
+        colours,
+        title,
+        range=[min(0.0, float(shown.min(initial=0.0))) * 1.25, most * 1.25],
+        nticks=5,
+    )
+    frame["yaxis"] = axis(
+        colours,
+        autorange="reversed",
+        tickvals=list(range(len(names))),
+        ticktext=["<br>".join(escape(line) for line in each) for each in lines],
+    )
+    return {"data": [trace], "layout": frame}
+
+
+def _lines(name: str) -> list[str]:
+    wide = any(character >= "\u1100" for character in name)
+    return wrap(name, LINE // 2 + 2 if wide else LINE) or [""]
+
+
+def _short(value: float) -> str:
+    if np.isnan(value):
+        return "–"
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:,.1f} M"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

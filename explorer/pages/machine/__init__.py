@@ -1,0 +1,83 @@
+"""Machine: all parts of the loaded model, their tensors, their parameters, and what they cost."""
+
+import streamlit as st
+
+from explorer.analysis.cost import cost
+from explorer.analysis.machine import shapes, towers
+from explorer.analysis.parameters import count
+from explorer.figures.machine import diagram
+from explorer.pages.machine.boxes import columns
+from explorer.pages.machine.counting import calculator
+from explorer.ui import cache, controls
+from explorer.ui.current import latest
+from explorer.ui.findings import finding_table
+from explorer.ui.view import View
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("machine.lead"))
+    st.markdown(view.t("machine.try"))
+    _machine(view)
+
+
+@st.fragment
+def _machine(view: View) -> None:
+    view = latest(view)
+    controls.sentence_line(view)
+    controls.edits_bar(view, "machine.reset")
+    made = towers(view.loaded, view.trace)
+    st.html(diagram(columns(view, made), dark=view.dark))
+    whole = count(view.loaded.model)
+    most = max(whole.by_kind, key=lambda kind: whole.by_kind[kind])
+    controls.reading(
+        "machine",
+        view.t(
+            "machine.reading",
+            total=f"{whole.total:,}",
+            most=view.t(f"machine.kinds.{most}"),
+            share=controls.percent(whole.by_kind[most] / whole.total),
+            tensors=len(shapes(view.loaded, view.trace)),
+        ),
+    )
+    calculator(view)
+    _measured(view)
+    controls.small_print(
+        view,
+        "machine",
+        formula=(
+            r"\text{attention} = 2d^2 + 2d\,n_\mathrm{kv}d_\mathrm{head}, \qquad "
+            r"\text{feed-forward} = 2\,d\,d_\mathrm{ff}\;\text{or}\;3\,d\,d_\mathrm{ff}",
+            r"\text{FLOPs}(n) = 2\,n\,\text{weights} + 4\,n^2 d\cdot\text{attentions}, \qquad "
+            r"\text{cache}(n) = 2\,n\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
+        ),
+        code=(count, cost),
+        numbers=lambda: _numbers(view),
+    )
+
+
+def _measured(view: View) -> None:
+    """Training's one step against writing's many, timed with this model when asked for."""
+    st.subheader(view.t("machine.passes"), anchor=False)
+    st.markdown(view.t("machine.passes_lead"))
+    if not st.toggle(view.t("machine.measure"), key="machine.measure"):
+        return
+    place = st.empty()
+
+    def show(done: float) -> None:
+        place.progress(min(done, 1.0), view.t("claims.working"))
+
+    found = cache.finding(*view.run, "parallel", progress=show)
+    place.empty()
+    finding_table(view, found)
+    once, slow, quick = (row.values[2] for row in found.rows)
+    values = {"slow": f"{slow / once:.0f}", "quick": f"{quick / once:.0f}"}
+    controls.reading("passes", view.t("machine.passes_reading", **values))
+
+
+def _numbers(view: View) -> dict[str, list[object]]:
+    found = shapes(view.loaded, view.trace)
+    return {
+        view.t("machine.tensor"): list(found),
+        view.t("machine.shape"): [" × ".join(map(str, shape)) for shape in found.values()],
+    }

@@ -1,0 +1,78 @@
+"""The parts of the loaded model as boxes: words, shapes, and links into the other pages."""
+
+from dataclasses import replace
+from urllib.parse import urlencode
+
+from explorer.analysis.machine import Station, Tower
+from explorer.figures.machine import Box, Column
+from explorer.ui import session, url
+from explorer.ui.view import View
+
+OPENS = {
+    "embedding": "cell",
+    "positions": "positions",
+    "self": "heads",
+    "cross": "heads",
+    "norm": "blocks",
+    "ffn": "blocks",
+    "final_norm": "blocks",
+    "unembed": "decoding",
+}
+"""The page that explains a part; a part whose page is not in the menu leads nowhere."""
+
+
+def columns(view: View, towers: tuple[Tower, ...]) -> tuple[Column, ...]:
+    """The towers in words."""
+    return tuple(_column(view, tower) for tower in towers)
+
+
+def _column(view: View, tower: Tower) -> Column:
+    def boxes(stations: tuple[Station, ...], layer: int | None = None) -> tuple[Box, ...]:
+        return tuple(_box(view, tower, station, layer) for station in stations)
+
+    layers = (
+        (view.t("machine.layer", layer=index + 1), boxes(layer, index))
+        for index, layer in enumerate(tower.layers)
+    )
+    after = ((view.t("machine.after"), boxes(tower.after)),) if tower.after else ()
+    name = "encoder" if tower.stream == "src" else "decoder"
+    millions = f"{tower.parameters / 1e6:.2f}"
+    return Column(
+        view.t(f"machine.{name}", millions=millions),
+        tower.stream,
+        ((view.t("machine.before"), boxes(tower.before)), *layers, *after),
+    )
+
+
+def _box(view: View, tower: Tower, station: Station, layer: int | None) -> Box:
+    shape = _shape(station.shape)
+    if station.inside:
+        shape = f"{_shape(station.inside)} → {shape}"
+    note = f"{station.parameters:,}" if station.parameters else ""
+    if station.what == "unembed" and not station.parameters:
+        note = view.t("machine.tied_note")
+    return Box(
+        view.t(f"machine.parts.{station.what}"), shape, note, _href(view, tower, station, layer)
+    )
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def _href(view: View, tower: Tower, station: Station, layer: int | None) -> str:
+    """A link to the page of a part, opened at this layer; "" where there is none."""
+    page = OPENS.get(station.what, "")
+    if page not in session.page_names():
+        return ""
+    state = view.state
+    if station.what in ("self", "cross", "embedding"):
+        kind = "cross" if station.what == "cross" else _tower_kind(tower)
+        state = replace(state, site=kind, layer=layer or 0, head=0, row=None, instead="", pins=())
+    if station.what == "embedding":
+        state = replace(state, aside="split", key=None)
+    return f"{page}?{urlencode(url.write(state))}"
+
+
+def _tower_kind(tower: Tower) -> str:
+    return "encoder" if tower.stream == "src" else "decoder"

@@ -1,0 +1,159 @@
+"""The calculator: parameters of any sizes, FLOPs and bytes by length, tables put to the test."""
+
+from dataclasses import replace
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.cost import Cost, cost
+from explorer.analysis.parameters import KINDS
+from explorer.figures.curves import lines
+from explorer.figures.measured import measured
+from explorer.ui import cache, controls, session
+from explorer.ui.escape import escape, shorten
+from explorer.ui.findings import finding_table
+from explorer.ui.sizes import OWN, PRESETS, Sizes, parse_sizes
+from explorer.ui.view import View
+from models.config import ModelConfig
+
+LENGTHS = tuple(2**power for power in range(4, 14))
+WIDTHS = (64, 128, 256, 512, 768, 1024, 2048, 4096)
+HEADS = (1, 2, 4, 8, 12, 16, 32, 64)
+LAYERS = (1, 2, 3, 6, 12, 24, 32, 48)
+HIDDEN = (128, 256, 512, 1024, 2048, 3072, 4096, 8192, 11_008, 16_384)
+VOCABULARIES = (100, 1000, 8000, 32_000, 37_000, 50_000, 128_000)
+TABLES = ("totals", "ffn_table", "layer_shapes", "mha_count", "tying")
+
+
+def calculator(view: View) -> None:
+    """Sizes above, the count beside its parts, costs by length below."""
+    st.subheader(view.t("machine.calculator"), anchor=False)
+    st.markdown(view.t("machine.calculator_lead"))
+    config = _config(view)
+    with st.spinner(view.t("machine.counting")):
+        found = cache.count(config.to_json())
+    shown = [kind for kind in KINDS if found.by_kind[kind]]
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        figure = measured(
+            [view.t(f"machine.kinds.{kind}") for kind in shown],
+            np.array([found.by_kind[kind] for kind in shown], float),
+            title=view.t("machine.parameters"),
+            dark=view.dark,
+        )
+        controls.chart(figure, "machine.parts", alt=view.t("machine.calculator"))
+    with right:
+        st.metric(view.t("machine.parameters"), f"{found.total:,}")
+        st.metric(view.t("machine.bytes"), _bytes(4 * found.total))
+        st.caption(view.t("machine.half", size=_bytes(2 * found.total)))
+    _lengths(view, [cost(config, n, 4 * found.total) for n in LENGTHS])
+    _tables(view)
+
+
+def _config(view: View) -> ModelConfig:
+    """The sizes of the link; the loaded model's own where it names none."""
+    own = view.loaded.config
+    chosen = parse_sizes(view.state.sizes, own)
+    if chosen is None:
+        value = escape(shorten(view.state.sizes, 40))
+        st.warning(view.t("shell.refused", name="sizes", value=value), icon=":material/link_off:")
+        chosen = Sizes.of(own)
+    preset = next((name for name, each in PRESETS.items() if each == chosen), "")
+    if chosen == Sizes.of(own):
+        preset = OWN
+    st.session_state["machine.preset"] = preset or None
+    st.pills(
+        view.t("machine.preset"),
+        (OWN, *PRESETS),
+        format_func=lambda name: view.t(f"machine.presets.{name}"),
+        key="machine.preset",
+        label_visibility="collapsed",
+        on_change=lambda: session.change(sizes=st.session_state["machine.preset"] or ""),
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _size(view, chosen, "d_model", WIDTHS)
+        _size(view, chosen, "n_heads", tuple(n for n in HEADS if chosen.d_model % n == 0))
+        _size(view, chosen, "kv_heads", tuple(n for n in HEADS if chosen.n_heads % n == 0))
+        _size(view, chosen, "n_layers", LAYERS)
+        _size(view, chosen, "d_ff", HIDDEN)
+        _size(view, chosen, "vocab_size", VOCABULARIES)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for name in ("has_encoder", "swiglu", "bias", "tied"):
+            _switch(view, chosen, name)
+    return own if preset == OWN else chosen.config()
+
+
+def _size(view: View, chosen: Sizes, name: str, choices: tuple[int, ...]) -> None:
+    value = getattr(chosen, name)
+    with st.container(width=130):
+        controls.pick(
+            view.t(f"machine.{name}"),
+            sorted({*choices, value}),
+            value,
+            f"machine.{name}",
+            lambda size: session.change(sizes=chosen.with_size(name, size).text()),
+            format_func=lambda size: f"{size:,}",
+        )
+
+
+def _switch(view: View, chosen: Sizes, name: str) -> None:
+    key = f"machine.{name}"
+    st.session_state[key] = getattr(chosen, name)
+    st.toggle(
+        view.t(f"machine.{name}"),
+        key=key,
+        on_change=lambda: session.change(
+            sizes=replace(chosen, **{name: st.session_state[key]}).text()
+        ),
+    )
+
+
+def _lengths(view: View, costs: list[Cost]) -> None:
+    """Work and memory against the length of the text, with the length from which N² leads."""
+    st.markdown(f"**{view.t('machine.lengths')}**")
+    x = np.array([each.length for each in costs])
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.caption(view.t("machine.work"))
+        work = [[c.linear_flops / 1e9, c.attention_flops / 1e9] for c in costs]
+        names = [view.t("machine.linear"), view.t("machine.square")]
+        _curves(view, "machine.work", x, np.array(work).T, names, "GFLOP")
+    with right:
+        st.caption(view.t("machine.memory"))
+        memory = [[c.pattern_bytes, c.cache_bytes, c.weight_bytes] for c in costs]
+        names = [view.t(f"machine.{name}") for name in ("patterns", "cache", "weights")]
+        _curves(view, "machine.memory", x, np.array(memory).T / 2**20, names, "MiB")
+    first = costs[0]
+    crossing = round(first.length * first.linear_flops / first.attention_flops)
+    here = len(view.trace.tgt_tokens)
+    share = here / (here + crossing)
+    values = {"crossing": f"{crossing:,}", "length": here, "share": controls.percent(share)}
+    controls.reading("lengths", view.t("machine.lengths_reading", **values))
+
+
+def _curves(
+    view: View, key: str, x: np.ndarray, ys: np.ndarray, names: list[str], unit: str
+) -> None:
+    figure = lines(
+        x, ys, names, x_title=view.t("machine.length"), y_title=unit, log_y=True, dark=view.dark
+    )
+    controls.chart(figure, key, alt=view.t(key))
+
+
+def _bytes(size: int) -> str:
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:,.1f} {unit}"
+    return f"{size} B"
+
+
+def _tables(view: View) -> None:
+    """Tables that are often printed, recounted, and what is wrong with them."""
+    if not st.toggle(view.t("machine.tables"), key="machine.tables"):
+        return
+    with st.spinner(view.t("machine.counting")):
+        for claim in TABLES:
+            found = cache.finding(*view.run, claim)
+            st.markdown(f"**{view.t(f'claims.{claim}.claim')}**")
+            finding_table(view, found)
+            st.markdown(view.t(f"claims.{claim}.why"))

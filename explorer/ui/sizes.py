@@ -1,0 +1,120 @@
+"""Sizes of a model as a link writes them: what the calculator of the Machine page counts."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from models.config import ModelConfig
+
+OWN = "own"
+_TEXT = re.compile(
+    r"(\d{1,6})-(\d{1,4})-(\d{1,4})-(\d{1,3})-(\d{1,6})-(\d{1,7})-([01])([01])([01])([01])",
+    re.ASCII,
+)
+MOST = {"d_model": 16_384, "n_layers": 128, "d_ff": 131_072, "vocab_size": 1_000_000}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What decides how many parameters a model has."""
+
+    d_model: int
+    n_heads: int
+    kv_heads: int
+    n_layers: int
+    d_ff: int
+    vocab_size: int
+    has_encoder: bool = False
+    swiglu: bool = False
+    bias: bool = True
+    tied: bool = True
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> "Sizes":
+        """The sizes of a config."""
+        return cls(
+            config.d_model,
+            config.n_heads,
+            config.kv_heads,
+            config.n_layers,
+            config.d_ff,
+            config.vocab_size,
+            has_encoder=config.family == "encoder-decoder",
+            swiglu=config.ffn == "swiglu",
+            bias=config.bias,
+            tied=config.tie_embeddings,
+        )
+
+    def config(self) -> ModelConfig:
+        """A config of these sizes: pre-norm RMSNorm with SwiGLU, else post-norm LayerNorm.
+
+        Raises ValueError, as ModelConfig does, for heads that do not divide.
+        """
+        return ModelConfig(
+            family="encoder-decoder" if self.has_encoder else "decoder-only",
+            vocab_size=self.vocab_size,
+            d_model=self.d_model,
+            n_layers=self.n_layers,
+            n_heads=self.n_heads,
+            n_kv_heads=self.kv_heads,
+            d_ff=self.d_ff,
+            norm="rmsnorm" if self.swiglu else "layernorm",
+            norm_placement="pre" if self.swiglu else "post",
+            final_norm=self.swiglu,
+            positions="none",  # none of those that are computed has parameters
+            ffn="swiglu" if self.swiglu else "relu",
+            bias=self.bias,
+            tie_embeddings=self.tied,
+        )
+
+    def with_size(self, name: str, size: int) -> "Sizes":
+        """One size changed, and the heads with it where they no longer divide."""
+        changed: dict[str, Any] = {name: size}
+        new = replace(self, **changed)
+        heads = max(n for n in range(1, new.n_heads + 1) if new.d_model % n == 0)
+        kv = max(n for n in range(1, min(new.kv_heads, heads) + 1) if heads % n == 0)
+        if name == "n_heads" and self.kv_heads == self.n_heads:
+            kv = heads
+        return replace(new, n_heads=heads, kv_heads=kv)
+
+    def text(self) -> str:
+        """`512-8-8-6-2048-37000-1011`, which `parse_sizes` reads."""
+        numbers = (self.d_model, self.n_heads, self.kv_heads, self.n_layers, self.d_ff)
+        switches = (self.has_encoder, self.swiglu, self.bias, self.tied)
+        words = "-".join(map(str, (*numbers, self.vocab_size)))
+        return f"{words}-{''.join(str(int(switch)) for switch in switches)}"
+
+
+PRESETS = {
+    "base": Sizes(512, 8, 8, 6, 2048, 37_000, has_encoder=True),
+    "layers768": Sizes(768, 12, 12, 12, 3072, 30_522),
+    "block4096": Sizes(4096, 32, 32, 1, 11_008, 32_000, swiglu=True, bias=False, tied=False),
+    "llama": Sizes(4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=False),
+    "llama_tied": Sizes(4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=True),
+}
+
+
+def parse_sizes(text: str, own: ModelConfig) -> Sizes | None:
+    """The sizes that a link names, a preset's or written out; "" and "own" are the model's.
+
+    None for sizes that no model can have.
+    """
+    if text in ("", OWN):
+        return Sizes.of(own)
+    if text in PRESETS:
+        return PRESETS[text]
+    found = _TEXT.fullmatch(text)
+    if found is None:
+        return None
+    groups = found.groups()
+    names = ("d_model", "n_heads", "kv_heads", "n_layers", "d_ff", "vocab_size")
+    numbers: dict[str, Any] = {name: int(of) for name, of in zip(names, groups[:6], strict=True)}
+    has_encoder, swiglu, bias, tied = (switch == "1" for switch in groups[6:])
+    sizes = Sizes(**numbers, has_encoder=has_encoder, swiglu=swiglu, bias=bias, tied=tied)
+    if any(getattr(sizes, name) > most for name, most in MOST.items()):
+        return None
+    try:
+        sizes.config()
+    except ValueError:
+        return None
+    return sizes

@@ -1,0 +1,95 @@
+"""The Machine page: the diagram of the loaded model, the calculator, costs, timings."""
+
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.text import LANGUAGES, t
+from tests.pages.test_pages import everything, reading
+
+Open = Callable[..., AppTest]
+
+
+def html(at: AppTest) -> str:
+    return "".join(str(each.proto.body) for each in at.get("html"))
+
+
+def metric(at: AppTest) -> int:
+    return int(str(at.metric[0].value).replace(",", ""))
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_every_part_of_the_model_stands_in_the_diagram(
+    open_page: Open, lang: str, model: str
+) -> None:
+    at = open_page("machine", lang=lang, model=model, text="I like you.")
+    assert not at.exception
+    shown = html(at)
+    assert shown.count(t("machine.parts.self", lang=lang)) == (5 if model == "en-zh" else 2)
+    assert shown.count(t("machine.parts.cross", lang=lang)) == (2 if model == "en-zh" else 0)
+    assert t("machine.tied_note", lang=lang) in shown
+    assert f"{metric(at):,}" in everything(at)  # the same number in the reading
+
+
+def test_a_longer_sentence_has_larger_tensors(open_page: Open) -> None:
+    short = html(open_page("machine", text="I like you."))
+    long = html(open_page("machine", text="I like you because you are kind."))
+    assert short != long
+
+
+@pytest.mark.parametrize(("preset", "total"), [("base", 63_082_496), ("block4096", 464_531_456)])
+def test_presets_come_from_the_link_and_are_counted(
+    open_page: Open, preset: str, total: int
+) -> None:
+    at = open_page("machine", sizes=preset)
+    assert metric(at) == total
+
+
+def test_sizes_and_switches_move_the_count(open_page: Open) -> None:
+    at = open_page("machine", sizes="base")
+    tied = metric(at)
+    at.toggle(key="machine.tied").set_value(False).run()
+    assert metric(at) == tied + 2 * 37_000 * 512
+    at.selectbox(key="machine.n_layers").select(12).run()
+    assert at.query_params["sizes"] == "512-8-8-12-2048-37000-1010"
+    assert metric(at) > tied + 2 * 37_000 * 512
+
+
+def test_the_model_itself_is_what_is_counted_first(open_page: Open) -> None:
+    at = open_page("machine", model="writer")
+    assert f"{metric(at):,} parameters" in reading(at, "parameters; most")
+
+
+def test_sizes_that_cannot_be_are_said_and_left_out(open_page: Open) -> None:
+    at = open_page("machine", sizes="512-7-7-6-2048-100-1111")
+    assert not at.exception
+    assert "sizes" in str(at.warning[0].value)
+    assert metric(at) > 0
+
+
+def test_training_and_writing_are_timed_when_asked_for(open_page: Open) -> None:
+    at = open_page("machine", text="I like you.")
+    assert "2,080" not in everything(at)
+    at.toggle(key="machine.measure").set_value(True).run()
+    assert not at.exception
+    assert "2,080" in everything(at)  # 1 + 2 + … + 64 tokens
+    assert "times as long without a cache" in everything(at)
+
+
+def test_the_tables_are_recounted_when_asked_for(open_page: Open) -> None:
+    at = open_page("machine")
+    assert "135,266,304" not in everything(at)
+    at.toggle(key="machine.tables").set_value(True).run()
+    assert not at.exception
+    assert "135,266,304" in everything(at)
+    assert "6,738,415,616" in everything(at)
+
+
+def test_the_curves_say_where_attention_overtakes(open_page: Open) -> None:
+    at = open_page("machine", sizes="llama")
+    words = reading(at, "attention itself costs more")
+    # 2 · weights / (4 · d · layers), the weights without the table that is only looked up
+    weights = 32 * (4 * 4096**2 + 3 * 4096 * 11_008) + 32_000 * 4096
+    assert f"{round(2 * weights / (4 * 4096 * 32)):,}" in words
