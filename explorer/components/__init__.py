@@ -5,6 +5,7 @@ Arrays and labels in, the clicked address out. Each view is a pure function that
 """
 
 from explorer.components.batch_rows import batch_rows
+from explorer.components.cache_view import cache_view
 from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
 from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
 from explorer.components.heads_view import heads_view, sent_selection
@@ -23,6 +24,7 @@ __all__ = [
     "Stroke",
     "TreeNode",
     "batch_rows",
+    "cache_view",
     "film",
     "heads_view",
     "mask_matrix",

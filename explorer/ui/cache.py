@@ -16,6 +16,8 @@ from explorer.analysis import forced as forcing
 from explorer.analysis.ablation import Ablation, ablate
 from explorer.analysis.batch import Member
 from explorer.analysis.batch import batch as together
+from explorer.analysis.caching import Cached, Timing, cached_and_not
+from explorer.analysis.caching import timings as measure
 from explorer.analysis.causes import Causes
 from explorer.analysis.causes import causes as find_causes
 from explorer.analysis.cell import Cell, Effect
@@ -183,6 +185,27 @@ def generate(
                 kept.pop(next(iter(kept)), None)
             kept[key] = found
     return found
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _cached(name: str, folder: str, row: tuple[int, ...], _made: Generation) -> Cached:
+    return cached_and_not(model(name, folder), _made)
+
+
+def cached(made: Generation) -> Cached:
+    """What a cache holds of a decoding, and how equal it leaves the logits."""
+    row = (*made.given, -1, *made.tokens)
+    return _cached(made.model, str(library.CHECKPOINTS), row, made)
+
+
+def timings(
+    name: str,
+    given: tuple[int, ...],
+    lengths: tuple[int, ...],
+    tell: Callable[[int, int], bool],
+) -> tuple[Timing, ...]:
+    """Decodings of these lengths against the clock; measured anew whenever it is asked for."""
+    return measure(open_model(name), given, lengths, tell)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)

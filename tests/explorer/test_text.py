@@ -105,6 +105,7 @@ MADE = {
     "cell.layout": {"one", "per_head", "fused"},
     "figures.positions": set(position_figures.WORDS),
     "components.film": words_of("film"),
+    "components.cache_view": words_of("cache_view"),
     "components.batch_rows": words_of("batch_rows"),
     "components.tree_view": words_of("tree_view"),
     "figures.turning": set(turning.WORDS),

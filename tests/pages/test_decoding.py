@@ -1,5 +1,6 @@
 """The Decoding page: the film's payload, the strategies, and the parts under the film."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -177,3 +178,25 @@ def test_the_tree_follows_width_and_penalty_and_draws_again(open_page: Open) -> 
     at.button(key="branches.again").click().run()
     assert at.query_params["sample"] != "sample-2-0-1-3"
     assert "strategy" not in at.query_params  # the film goes on with its own
+
+
+def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
+    at = open_page("decoding", part="cache", limit="6")
+    whole = next(head for head, _ in payloads(at) if "n_bytes" in head)
+    assert whole["kept"] == whole["heads"] == 4
+    assert f"{whole['n_bytes'][-1]:,}" in everything(at)
+    at.select_slider(key="caching.heads").set_value(2).run()
+    assert at.query_params["kv_heads"] == "2"
+    assert f"{whole['n_bytes'][-1] // 2:,}" in everything(at)
+
+
+def test_times_are_measured_when_asked_for(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The package's name for it is the function of the same name.
+    monkeypatch.setattr(sys.modules["explorer.pages.decoding.caching"], "LENGTHS", (2, 3))
+    at = open_page("decoding", part="cache", limit="4")
+    assert len(at.get("plotly_chart")) == 1
+    at.button(key="caching.run").click().run()
+    assert not at.exception
+    assert len(at.get("plotly_chart")) == 2

@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer.generation import Generation
 from explorer.pages.decoding.branches import branches, take_branch
+from explorer.pages.decoding.caching import caching
 from explorer.pages.decoding.lines import line
 from explorer.pages.decoding.onepass import one_pass
 from explorer.pages.decoding.picture import show_film, take_moves
@@ -86,6 +87,8 @@ def _parts(view: View, first: Generation, second: Generation | None) -> None:
         one_pass(view, second or first)
     elif part == "branches":
         branches(view, first, second)
+    else:
+        caching(view, second or first)
 
 
 def _small_print(view: View, generation: Generation) -> None:

@@ -12,6 +12,7 @@ from explorer.generation import Generation
 from explorer.problems import InputProblem
 from explorer.text import examples
 from explorer.ui import cache, controls, session
+from explorer.ui.numbers import number
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 
@@ -29,22 +30,13 @@ def one_pass(view: View, generation: Generation) -> None:
         view.t(
             "onepass.reading",
             count=len(found.tokens),
-            largest=_power(found.largest),
+            largest=number(found.largest),
             open=f"{found.largest_open:.2g}",
         ),
     )
     _gaps(view, found)
     _patterns(view, found)
     _batch(view)
-
-
-def _power(value: float) -> str:
-    """A small number as 5·10⁻⁶."""
-    if value == 0:
-        return "0"
-    exponent = int(np.floor(np.log10(value)))
-    sign = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"{value / 10.0**exponent:.0f}·10{sign}"
 
 
 def _gaps(view: View, found: OnePass) -> None:

@@ -1,0 +1,120 @@
+"""A key/value cache as a picture: a column a step for the row, fixed columns for the source."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.components.mount import view
+from explorer.components.payload import (
+    Bytes,
+    Floats,
+    Words,
+    check_index,
+    check_length,
+    choose_words,
+    pack,
+    tokens_head,
+)
+
+WORDS = {
+    "label": "key/value cache",
+    "step": "step",
+    "self": "self-attention: a column a step",
+    "cross": "cross-attention: fixed by the source",
+    "keys": "K",
+    "values": "V",
+    "layer": "layer",
+    "columns": "columns",
+    "bytes": "bytes",
+    "length": "length of the vector",
+    "spared": "not kept with fewer key/value heads",
+}
+"""Every word the view can show, in English; pass the same keys to translate them."""
+
+
+def cache_view(
+    keys: Floats,
+    values: Floats,
+    row: Sequence[str],
+    n_bytes: Sequence[int],
+    *,
+    key: str,
+    first: int = 0,
+    cross_keys: Floats | None = None,
+    cross_values: Floats | None = None,
+    source: Sequence[str] = (),
+    kept_heads: int | None = None,
+    step: int = 0,
+    words: Words | None = None,
+) -> None:
+    """Show the cache, scrubbed in the browser; the arguments are those of `pack_cache_view`."""
+    view("cache_view")(
+        key=key,
+        data=pack_cache_view(
+            keys,
+            values,
+            row,
+            n_bytes,
+            first=first,
+            cross_keys=cross_keys,
+            cross_values=cross_values,
+            source=source,
+            kept_heads=kept_heads,
+            step=step,
+            words=words,
+        ),
+    )
+
+
+def pack_cache_view(
+    keys: Floats,
+    values: Floats,
+    row: Sequence[str],
+    n_bytes: Sequence[int],
+    *,
+    first: int = 0,
+    cross_keys: Floats | None = None,
+    cross_values: Floats | None = None,
+    source: Sequence[str] = (),
+    kept_heads: int | None = None,
+    step: int = 0,
+    words: Words | None = None,
+) -> bytes:
+    """The payload: lengths of vectors [layer, kv_head, pos], as bytes of their largest.
+
+    After step i the row's columns 0 to first + i are there, and weigh `n_bytes[i]`. `kept_heads`
+    of the key/value heads are drawn as kept, the others as spared. Raises ValueError naming sizes
+    that disagree.
+    """
+    n_layers, n_heads, n_row = keys.shape
+    if values.shape != keys.shape:
+        raise ValueError(f"values has shape {values.shape}, keys have {keys.shape}")
+    check_length("row", len(row), n_row, "columns in keys")
+    check_length("n_bytes", len(n_bytes), n_row - first, "steps")
+    check_index("step", step, len(n_bytes), "steps")
+    arrays = {"keys": _shades(keys), "values": _shades(values)}
+    if cross_keys is not None and cross_values is not None:
+        if cross_keys.shape != (n_layers, n_heads, len(source)):
+            raise ValueError(
+                f"cross_keys has shape {cross_keys.shape}, expected "
+                f"{(n_layers, n_heads, len(source))} as keys and source are"
+            )
+        arrays |= {"cross_keys": _shades(cross_keys), "cross_values": _shades(cross_values)}
+    head = {
+        "row": {**tokens_head(row), "stream": "tgt"},
+        "source": {**tokens_head(source), "stream": "src"} if len(arrays) > 2 else None,
+        "layers": n_layers,
+        "heads": n_heads,
+        "kept": n_heads if kept_heads is None else kept_heads,
+        "first": first,
+        "n_bytes": list(n_bytes),
+        "step": step,
+        "words": choose_words(WORDS, words),
+    }
+    return pack(head, **arrays)
+
+
+def _shades(lengths: Floats) -> Bytes:
+    """0 to 255, a share of the largest length."""
+    top = float(lengths.max(initial=0.0)) or 1.0
+    return (255 * lengths / top + 0.5).astype(np.uint8)

@@ -1,0 +1,167 @@
+"""The cache: what it holds after each step, what it weighs, and what it spares."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.caching import (
+    LENGTHS,
+    Cached,
+    Timing,
+    cache_bytes,
+    decoding_multiply_adds,
+)
+from explorer.components import cache_view
+from explorer.figures.curves import lines
+from explorer.generation import Generation
+from explorer.ui import cache, controls, running, session
+from explorer.ui.numbers import number
+from explorer.ui.view import View
+
+NAME = "caching.timings"
+
+
+def caching(view: View, generation: Generation) -> None:
+    """The section."""
+    st.markdown(view.t("caching.lead"))
+    with st.spinner(view.t("caching.working")):
+        found = cache.cached(generation)
+    heads = _heads(view)
+    cache_view(
+        found.keys,
+        found.values,
+        generation.steps[-1].input_tokens,
+        found.n_bytes,
+        first=found.first,
+        cross_keys=found.cross_keys,
+        cross_values=found.cross_values,
+        source=generation.src_str_tokens,
+        kept_heads=heads,
+        step=min(view.step, len(found.n_bytes) - 1),
+        words=view.words("components.cache_view"),
+        key="caching.view",
+    )
+    _reading(view, generation, found, heads)
+    _spared(view, generation, found)
+
+
+def _heads(view: View) -> int:
+    """How many key/value heads to draw: the model's own, or fewer."""
+    own = view.loaded.config.kv_heads
+    choices = [n for n in range(1, own + 1) if own % n == 0]
+    if len(choices) == 1:
+        st.caption(view.t("caching.one_head", heads=view.loaded.config.n_heads))
+        return own
+    now = view.state.kv_heads if view.state.kv_heads in choices else own
+    st.session_state["caching.heads"] = now
+    st.select_slider(
+        view.t("caching.heads", heads=view.loaded.config.n_heads),
+        choices,
+        key="caching.heads",
+        help=view.t("caching.heads_help"),
+        width=320,
+        on_change=lambda: session.change(kv_heads=st.session_state["caching.heads"]),
+    )
+    return now or own
+
+
+def _reading(view: View, generation: Generation, found: Cached, heads: int) -> None:
+    config = view.loaded.config
+    length = found.first + len(generation.steps)
+    whole, less = (
+        cache_bytes(config, len(generation.src_str_tokens), length, n)
+        for n in (config.kv_heads, heads)
+    )
+    controls.reading(
+        "caching",
+        view.t(
+            "caching.reading" if heads == config.kv_heads else "caching.reading_fewer",
+            bytes=f"{whole:,}",
+            less=f"{less:,}",
+            heads=heads,
+            own=config.kv_heads,
+            largest=number(found.largest),
+        ),
+    )
+
+
+def _spared(view: View, generation: Generation, found: Cached) -> None:
+    """Multiply-adds and milliseconds, with a cache and without, over lengths up to 256."""
+    config, n_src = view.loaded.config, len(generation.src_str_tokens)
+    own = len(generation.steps)
+    st.subheader(view.t("caching.spared"), anchor=False)
+    adds = [decoding_multiply_adds(config, n_src, found.first + 1, n) for n in range(1, 257)]
+    with_cache, without = adds[own - 1]
+    st.markdown(
+        view.t(
+            "caching.adds",
+            count=own,
+            cached=_short(with_cache),
+            uncached=_short(without),
+            times=f"{without / with_cache:.1f}",
+        )
+    )
+    names = [view.t("caching.with"), view.t("caching.without")]
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.caption(view.t("caching.adds_title"))
+        figure = lines(
+            np.arange(1, 257),
+            np.array(adds, float).T / 1e9,
+            names,
+            x_title=view.t("caching.length"),
+            y_title=view.t("caching.billions"),
+            marked_x=float(own),
+            height=300,
+            dark=view.dark,
+        )
+        controls.chart(figure, "caching.adds", alt=view.t("caching.adds_title"))
+    with right:
+        st.caption(view.t("caching.ms_title"))
+        _measured(view, generation, names)
+
+
+def _measured(view: View, generation: Generation, names: list[str]) -> None:
+    """What a stopwatch says, once somebody asks for it."""
+    own = len(generation.steps)
+    key = (view.loaded.name, generation.given, own)
+    job = st.session_state.get(NAME)
+    if job is None or job.key != key:
+        st.markdown(view.t("caching.ask"))
+        if not st.button(view.t("caching.run"), key="caching.run", icon=":material/timer:"):
+            return
+        wanted = tuple(sorted({own, *LENGTHS}))
+        job = running.job(
+            NAME, key, lambda tell: cache.timings(view.loaded.name, generation.given, wanted, tell)
+        )
+    if not running.finished(job, NAME, view.t("caching.measuring"), view.t("decoding.stop")):
+        return
+    found: tuple[Timing, ...] = job.result()
+    figure = lines(
+        np.array([each.length for each in found]),
+        np.array([[each.cached_ms, each.uncached_ms] for each in found]).T,
+        names,
+        x_title=view.t("caching.length"),
+        y_title=view.t("caching.ms"),
+        marked_x=float(own),
+        height=300,
+        dark=view.dark,
+    )
+    for trace in figure["data"]:
+        trace["mode"] = "lines+markers"
+    controls.chart(figure, "caching.ms", alt=view.t("caching.ms_title"))
+    at = next((each for each in found if each.length == own), None)
+    if at is not None:
+        st.markdown(
+            view.t(
+                "caching.own",
+                count=own,
+                cached=f"{at.cached_ms:.0f}",
+                uncached=f"{at.uncached_ms:.0f}",
+                times=f"{at.uncached_ms / at.cached_ms:.1f}",
+            )
+        )
+
+
+def _short(number: int) -> str:
+    """A count as 42 M or 1.3 G."""
+    return f"{number / 1e9:.1f} G" if number >= 1e9 else f"{number / 1e6:.0f} M"
