@@ -115,6 +115,10 @@ def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
     at.segmented_control(key="masks.picture").set_value("difference").run()
     assert len(at.get("plotly_chart")) == 2
     assert figure(at)["data"][0]["zmin"] == -figure(at)["data"][0]["zmax"]
+    at.segmented_control(key="masks.picture").set_value("scores").run()
+    whole, masked = figure(at), figure(at, 1)
+    assert whole["data"][0]["zmax"] == masked["data"][0]["zmax"] > 0
+    assert not whole["layout"].get("images")
 
 
 def test_an_example_is_translated_at_once_and_goes_into_the_link(open_page: Open) -> None:

@@ -1,5 +1,6 @@
 """What the changed masks did: weights, translation, loss, and the token that comes next."""
 
+import numpy as np
 import streamlit as st
 
 from explorer.analysis.compare import Comparison
@@ -8,6 +9,7 @@ from explorer.analysis.masks import blocked_by
 from explorer.edits import format_edits
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
+from explorer.figures.scores import scores
 from explorer.interventions import rules_in_force
 from explorer.pages.masks.sharing import shared_batch
 from explorer.problems import InputProblem
@@ -16,7 +18,7 @@ from explorer.ui import cache, controls
 from explorer.ui.escape import escape
 from explorer.ui.view import View, kind_of
 
-PICTURES = ("sides", "difference")
+PICTURES = ("sides", "scores", "difference")
 
 
 def effects(view: View, comparison: Comparison) -> None:
@@ -73,6 +75,9 @@ def _patterns(view: View, comparison: Comparison) -> None:
     if shown == "difference":
         _difference(view, comparison)
         return
+    if shown == "scores":
+        _scores(view)
+        return
     for trace, name, column in zip(
         (view.before(), view.trace), ("before", "after"), st.columns(2, gap="large"), strict=True
     ):
@@ -93,6 +98,37 @@ def _patterns(view: View, comparison: Comparison) -> None:
                 **controls.place_titles(view),
             )
             controls.chart(figure, f"masks.{name}", alt=view.t(f"masks.{name}"))
+
+
+def _scores(view: View) -> None:
+    """What the softmax is given: the scores of the changed run, before and after the mask."""
+    site, head = view.site, view.head
+    values = view.trace.activations[site.hook("scores")][head]
+    finite = values[np.isfinite(values)]
+    top = float(np.abs(finite).max(initial=1e-6))
+    for name, mask, column in zip(
+        ("unmasked", "masked"),
+        (None, view.trace.mask(site.name)[head]),
+        st.columns(2, gap="large"),
+        strict=True,
+    ):
+        with column:
+            st.caption(view.t(f"masks.{name}"))
+            figure = scores(
+                values,
+                mask,
+                view.trace.query_tokens(site.name),
+                view.trace.key_tokens(site.name),
+                title=view.t("masks.score"),
+                top=top,
+                blocked_labels=controls.blocker_words(
+                    view, blocked_by(view.trace, site.name)[head]
+                ),
+                dark=view.dark,
+                words=view.words("figures.heatmap"),
+                **controls.place_titles(view),
+            )
+            controls.chart(figure, f"masks.scores.{name}", alt=view.t(f"masks.{name}"))
 
 
 def _difference(view: View, comparison: Comparison) -> None:
