@@ -1,0 +1,188 @@
+"""LayerNorm, RMSNorm and BatchNorm on one padded batch: statistics, who moves, eps, gradients.
+
+All three without weight and bias, so that only what they divide and subtract differs. BatchNorm is
+here to be compared; no model of this project uses it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from explorer.analysis.positions.changes import stack_of
+from explorer.analysis.positions.order import reading_row, reading_stream
+from explorer.library import LoadedModel
+from models.norms import RMSNorm, layer_norm_backward, layer_norm_forward
+from models.positions import positions_of
+
+Norm = Literal["layernorm", "rmsnorm", "batchnorm"]
+NORMS: tuple[Norm, ...] = get_args(Norm)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Sentences padded to one length, as they enter a model's first block: x [sentence, pos, d].
+
+    Padding is a token like any other here, with its embedding; `valid` says where none is.
+    """
+
+    x: Float[np.ndarray, "sentence pos d_model"]
+    valid: Bool[np.ndarray, "sentence pos"]
+    tokens: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What a norm subtracts and divides by: [sentence, pos] a token, or [d_model] a feature.
+
+    RMSNorm subtracts nothing: its `mean` is 0.
+    """
+
+    mean: Float[np.ndarray, "..."]
+    scale: Float[np.ndarray, "..."]
+
+
+def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
+    """The sentences as one padded batch: scaled embeddings with positions, [sentence, pos, d].
+
+    Raises InputProblem for a sentence that cannot be read; ValueError for no sentence.
+    """
+    rows = [reading_row(loaded, sentence) for sentence in sentences]
+    stack = stack_of(loaded, reading_stream(loaded.config))
+    if not rows or stack is None:
+        raise ValueError("a batch needs at least one sentence")
+    width = max(len(row.tokens) for row in rows)
+    pad = loaded.config.pad_id
+    tokens = [[*row.tokens, *[pad] * (width - len(row.tokens))] for row in rows]
+    valid = torch.tensor([[at < len(row.tokens) for at in range(width)] for row in rows])
+    ids = torch.tensor(tokens)
+    with torch.inference_mode():
+        x = stack.embed(ids) * stack.embed_scale
+        added = stack.positions.added(positions_of(valid, ids))
+        x = x if added is None else x + added
+    shown = tuple(tuple(loaded.tokenizer.str_tokens(row)) for row in tokens)
+    return Batch(x.double().numpy(), valid.numpy(), shown)
+
+
+def statistics(x: Float[np.ndarray, "sentence pos d_model"], norm: Norm) -> Statistics:
+    """What a norm finds in a batch, without eps: the biased deviation, or the root mean square."""
+    if norm == "batchnorm":
+        return Statistics(x.mean((0, 1)), x.std((0, 1)))
+    if norm == "rmsnorm":
+        rms = np.sqrt((x**2).mean(-1))
+        return Statistics(np.zeros_like(rms), rms)
+    return Statistics(x.mean(-1), x.std(-1))
+
+
+def normalised(
+    x: Float[np.ndarray, "sentence pos d_model"], norm: Norm, eps: float = 1e-5
+) -> Float[np.ndarray, "sentence pos d_model"]:
+    """The batch behind a norm: of the library, or BatchNorm as it is in training."""
+    if norm == "batchnorm":
+        found = statistics(x, norm)
+        return (x - found.mean) / np.sqrt(found.scale**2 + eps)
+    wide = torch.from_numpy(x)
+    if norm == "rmsnorm":
+        with torch.inference_mode():
+            return RMSNorm(x.shape[-1], eps).double()(wide).numpy()
+    ones, zeros = torch.ones(x.shape[-1]).double(), torch.zeros(x.shape[-1]).double()
+    return layer_norm_forward(wide, ones, zeros, eps).numpy()
+
+
+def moved_by_others(
+    loaded: LoadedModel, sentences: Sequence[str]
+) -> tuple[Float[np.ndarray, "norm pos"], Float[np.ndarray, "norm"]]:
+    """How far the first sentence's tokens move because others share their batch, by norm.
+
+    |together - alone| / |alone| of each token; alone is a batch of that sentence only. Also the
+    largest change of any number. Raises as `batch_of`.
+    """
+    together, alone = batch_of(loaded, sentences), batch_of(loaded, sentences[:1])
+    n = alone.x.shape[1]
+    shares, largest = [], []
+    for norm in NORMS:
+        before = normalised(alone.x, norm)[0]
+        after = normalised(together.x, norm)[0, :n]
+        change = np.linalg.norm(after - before, axis=-1)
+        shares.append(change / np.maximum(np.linalg.norm(before, axis=-1), 1e-12))
+        largest.append(float(np.abs(after - before).max()))
+    return np.stack(shares), np.array(largest)
+
+
+def eps_curves(
+    x: Float[np.ndarray, " d_model"],
+    scales: Float[np.ndarray, " scale"],
+    epsilons: Sequence[float],
+    norm: Literal["layernorm", "rmsnorm", "rms_outside"] = "layernorm",
+) -> Float[np.ndarray, "eps scale"]:
+    """The root mean square behind a norm of `x` times each scale, for each eps.
+
+    1 while eps is small beside the input, and in proportion to the input once it is not.
+    "rms_outside" is the variant x / (rms + eps) with eps outside of the root.
+    """
+    scaled = x[None, None, :] * scales[None, :, None]  # [1, scale, d_model]
+    curves = []
+    for eps in epsilons:
+        if norm == "rms_outside":
+            out = scaled / (statistics(scaled, "rmsnorm").scale[..., None] + eps)
+        else:
+            out = normalised(scaled, norm, eps)
+        curves.append(np.sqrt((out[0] ** 2).mean(-1)))
+    return np.stack(curves)
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """LayerNorm of a few numbers, and three answers for the gradient of its input.
+
+    `by_hand` is the library's formula, `autograd` torch's own differentiation of the forward
+    pass, `wrong` multiplies gamma after the Jacobian instead of before. All [feature], float64.
+    """
+
+    out: Float[np.ndarray, " feature"]
+    by_hand: Float[np.ndarray, " feature"]
+    autograd: Float[np.ndarray, " feature"]
+    wrong: Float[np.ndarray, " feature"]
+    d_gamma: Float[np.ndarray, " feature"]
+    d_beta: Float[np.ndarray, " feature"]
+
+    @property
+    def error(self) -> float:
+        """The largest difference between the formula and autograd."""
+        return float(np.abs(self.by_hand - self.autograd).max())
+
+    @property
+    def wrong_error(self) -> float:
+        return float(np.abs(self.wrong - self.autograd).max())
+
+
+def backward(
+    x: Float[np.ndarray, " feature"],
+    gamma: Float[np.ndarray, " feature"],
+    grad_out: Float[np.ndarray, " feature"],
+    eps: float = 1e-5,
+) -> Backward:
+    """The gradients of LayerNorm(x) * gamma (beta 0), given the gradient of its output."""
+
+    def wide(values: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.asarray(values, np.float64))
+
+    leaf = wide(x).requires_grad_()
+    weight, upstream = wide(gamma), wide(grad_out)
+    with torch.enable_grad():
+        out = layer_norm_forward(leaf, weight, torch.zeros_like(weight), eps)
+        (automatic,) = torch.autograd.grad(out, leaf, upstream)
+    by_hand, d_gamma, d_beta = layer_norm_backward(wide(x), weight, eps, upstream)
+    late, _, _ = layer_norm_backward(wide(x), torch.ones_like(weight), eps, upstream)
+    return Backward(
+        out=out.detach().numpy(),
+        by_hand=by_hand.numpy(),
+        autograd=automatic.numpy(),
+        wrong=(late * weight).numpy(),
+        d_gamma=d_gamma.numpy(),
+        d_beta=d_beta.numpy(),
+    )
