@@ -56,6 +56,11 @@ class Hidden:
         """The share of (token, unit) pairs of which nothing goes down: |post| below 1e-6."""
         return float((np.abs(self.post) < 1e-6).mean())
 
+    @property
+    def shut(self) -> float:
+        """The share of (token, unit) pairs whose gate is nearly shut: |gate| below 0.05."""
+        return 0.0 if self.gate is None else float((np.abs(self.gate) < 0.05).mean())
+
 
 def hidden(loaded: LoadedModel, traced: Trace, stack: str, layer: int) -> Hidden:
     """Run a Trace's rows again and keep one block's hidden units.

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from explorer.pages import (
+    blocks,
     cell,
     certificate,
     claims,
@@ -39,5 +40,6 @@ PAGES: tuple[Page, ...] = (
     Page("machine", ":material/account_tree:", machine.render),
     Page("claims", ":material/quiz:", claims.render),
     Page("positions", ":material/waves:", positions.render),
+    Page("blocks", ":material/layers:", blocks.render),
     Page("decoding", ":material/format_list_numbered:", decoding.render),
 )

@@ -4,6 +4,7 @@ import numpy as np
 import streamlit as st
 
 from explorer import library
+from explorer.analysis import residual
 from explorer.analysis.positions import length
 from explorer.analysis.positions.changes import parse_change
 from explorer.analysis.positions.order import FourTexts
@@ -11,6 +12,7 @@ from explorer.analysis.positions.order import four_texts as write_four
 from explorer.analysis.positions.reread import write_under
 from explorer.edits import parse_edits
 from explorer.ui import cache
+from models.config import NormPlacement
 from models.hooks import Stream
 
 
@@ -70,3 +72,22 @@ def _by_length(name: str, folder: str, lengths: tuple[int, ...]) -> length.ByLen
 def by_length(name: str, lengths: tuple[int, ...]) -> length.ByLength:
     """How often a toy model is right, by the length of its rows. Raises ValueError for others."""
     return _by_length(name, str(library.CHECKPOINTS), lengths)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def fresh_flow(
+    tokens: tuple[int, ...], placement: NormPlacement, depth: int, final: bool
+) -> residual.Flow:
+    """Three fresh models of one placement reading `tokens`. Raises ValueError for one token."""
+    return residual.fresh_flow(tokens, placement, depth, final)
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _trained_flow(name: str, folder: str, text: str) -> residual.Flow:
+    traced = cache.trace(name, text, None, "", 0)
+    return residual.trained_flow(cache.model(name, folder), traced)
+
+
+def trained_flow(name: str, text: str) -> residual.Flow:
+    """A trained model reading a sentence. Raises InputProblem; ValueError for no output."""
+    return _trained_flow(name, str(library.CHECKPOINTS), text)

@@ -17,7 +17,7 @@ from explorer.ui.escape import escape, shorten
 from explorer.ui.view import View, kind_of
 
 Figure = dict[str, Any]
-_SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 CHART = {
     "modeBarButtons": [["toImage"]],  # Plotly draws the PNG in the browser, with no network
     "displaylogo": False,
@@ -43,7 +43,7 @@ def quoted(view: View, token: str) -> str:
 
 def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
     """A token of a row in quotation marks; with its position below where it occurs twice."""
-    position = str(index).translate(_SUBSCRIPTS) if tokens.count(tokens[index]) > 1 else ""
+    position = str(index).translate(SUBSCRIPTS) if tokens.count(tokens[index]) > 1 else ""
     return quoted(view, tokens[index]) + position
 
 

@@ -32,6 +32,8 @@ PARTS: dict[str, tuple[str, ...]] = {
     "blocks": ("norms", "residual", "activations", "hidden"),
 }
 """The parts of the pages that have some; the first is what a page opens with."""
+GAMMAS = (100, 250, 40, 100, 160, 100)
+"""The gammas of the gradient on the Blocks page at first, in percent; unlike each other."""
 FREE = -1
 """The row of a visitor who wants none lit."""
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed")
@@ -57,7 +59,8 @@ class State:
     translates by itself. `tested` (the masks have been put to the test) belongs to the
     Certificate, `case` to the Clinic. `part` is the part of a page that has several; `base`,
     `width`, `change` (of the positions of `stream`) and `shuffle` (a seed) belong to the
-    Positions page, `depth` (layers) to the Blocks page.
+    Positions page, `depth` (layers), `final` (a norm behind the last) and `gamma` (in
+    percent) to the Blocks page.
     Of the Cell page: `key` is the key whose cell is opened, `stage` the step of STAGES, `goal` the
     id of the token whose logit counts, `aside` what stands below, with its `scaling`, `kv_heads`
     and `drop` (percent of dropout). `claim` and `guess` belong to Claims, `sizes` to the Machine.
@@ -91,6 +94,8 @@ class State:
     stream: str = ""
     shuffle: int | None = None
     depth: int | None = None
+    final: bool = True
+    gamma: tuple[int, ...] = GAMMAS
     tested: bool = False
     case: str = ""
     key: int | None = None
@@ -144,6 +149,13 @@ def _instead(text: str) -> str:
     if text != "none" and not isinstance(parse_place(text), str):
         raise RefusedError(text)
     return text
+
+
+def _gamma(text: str) -> tuple[int, ...]:
+    parts = text.split("-")
+    if len(parts) != len(GAMMAS):
+        raise RefusedError(text)
+    return tuple(_whole(0, 300)(part) for part in parts)
 
 
 def _edits(text: str) -> tuple[Edit, ...]:
@@ -225,7 +237,9 @@ _READ: dict[str, Callable[[str], Any]] = {
     "change": parse_change,
     "stream": _one_of(STREAMS),
     "shuffle": _whole(0, 9999),
-    "depth": _whole(1, 64),
+    "depth": _whole(1, 48),
+    "final": _switch,
+    "gamma": _gamma,
     "case": str,
     "key": _whole(0, 999),
     "stage": _whole(1, len(STAGES), shift=1),
@@ -252,6 +266,8 @@ _WRITE: dict[str, Callable[[Any], str]] = {
     "row": lambda value: "free" if value == FREE else str(value),
     "edits": format_edits,
     "change": format_change,
+    "final": lambda value: str(int(value)),
+    "gamma": lambda value: "-".join(map(str, value)),
     "pins": format_places,
     "by_measure": lambda value: str(int(value)),
     "own_range": lambda value: str(int(value)),

@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from explorer.analysis.activations import What as CurveOf
 from explorer.analysis.causes import MEASURES as CAUSES
 from explorer.analysis.cell_origin import PARTS
 from explorer.analysis.cell_scaling import SCALINGS
@@ -16,13 +17,14 @@ from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.machine import What
 from explorer.analysis.masks import BLOCKERS
 from explorer.analysis.parameters import KINDS as PART_KINDS
+from explorer.analysis.norms import NORMS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
 from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.edits import SIZE_PARTS, USUAL_MASKS
-from explorer.figures import bars, head_map, heatmap, static, turning
+from explorer.figures import bars, head_map, heatmap, residual, static, turning
 from explorer.figures import cell as cell_figures
 from explorer.figures import positions as position_figures
 from explorer.figures.theme import DARK, LIGHT
@@ -34,6 +36,7 @@ from explorer.text import LANGUAGES, examples, t, words
 from explorer.ui.sizes import OWN, PRESETS
 from explorer.ui.url import ASIDES, KINDS, MEASURES, STAGES
 from explorer.ui.url import PARTS as PAGE_PARTS
+from models.feedforward import ACTIVATIONS, FeedForwardKind
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "\n".join(
@@ -109,7 +112,8 @@ MADE = {
     "components.batch_rows": words_of("batch_rows"),
     "components.tree_view": words_of("tree_view"),
     "figures.turning": set(turning.WORDS),
-    **{f"{page}.parts": set(parts) for page, parts in PAGE_PARTS.items() if page != "blocks"},
+    "figures.residual": set(residual.WORDS),
+    **{f"{page}.parts": set(parts) for page, parts in PAGE_PARTS.items()},
     "components.heads_view": words_of("heads_view"),
     "components.mask_matrix": words_of("mask_matrix"),
     "components.seen": words_of("mask_matrix"),
@@ -144,6 +148,14 @@ PIECES = {
     *(f"masks.batch_{name}" for name in ("sentence", "pads", "alone", "together", "moved_head")),
     *(f"place.{name}" for name in ("translated", "forced", "prompt")),
     *(f"{page}.part" for page in ("decoding",)),
+    *(f"blocks.{norm}" for norm in NORMS),
+    *(f"blocks.read_{norm}" for norm in NORMS),
+    *(f"blocks.ffn_{kind}" for kind in get_args(FeedForwardKind)),
+    *(f"blocks.act_{name}" for name in ACTIVATIONS),
+    *(f"blocks.curve_{what}" for what in get_args(CurveOf)),
+    *(f"blocks.{name}" for name in ("mean", "scale", "rms", "by_hand", "autograd", "late")),
+    *(f"blocks.{name}{axis}" for name in ("stream", "gradient") for axis in ("", "_axis")),
+    *(f"blocks.{name}" for name in ("pre", "post", "gate", "up", "product", "part")),
     *(f"positions.{setting}" for setting in get_args(Setting)),
     *(f"positions.read_{setting}" for setting in get_args(Setting)),
     *(f"positions.change_{kind}" for kind in CHANGE_KINDS),

@@ -77,7 +77,9 @@ states = st.builds(
     stream=st.sampled_from(["", "src", "tgt"]),
     shuffle=st.none() | st.integers(0, 9999),
     key=st.none() | st.integers(0, 999),
-    depth=st.none() | st.integers(1, 64),
+    depth=st.none() | st.integers(1, 48),
+    final=st.booleans(),
+    gamma=st.tuples(*[st.integers(0, 300)] * 6),
     tested=st.booleans(),
     case=st.text(max_size=8),
     fork=st.lists(st.integers(0, 9999), max_size=5).map(tuple),
@@ -97,7 +99,7 @@ def test_every_state_comes_back_from_its_link(state: State) -> None:
        "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": "",
        "instead": "", "pins": "", "scale": "",
        "tested": "", "case": "", "change": "", "part": "", "depth": "",
-       "fork": "", "limit": "", "beam": "", "sample": ""})),
+       "fork": "", "limit": "", "beam": "", "sample": "", "gamma": ""})),
        st.text(max_size=20)))  # fmt: skip
 def test_any_text_in_a_link_is_read_or_reported(params: dict[str, str]) -> None:
     state, refused = read(params)

@@ -69,6 +69,7 @@ def test_formula_code_and_numbers_are_there_when_asked_for(
         assert at.latex
     elif part == "code":
         source = {"heads": "def attend(", "masks": "def causal_mask(", "positions": "def moved("}
+        source["blocks"] = "class LayerNorm("
         source["clinic"] = "demonstrate"
         source["machine"] = "def count("
         source["claims"] = "def variance("

@@ -1,0 +1,66 @@
+"""Hidden units of a feed-forward net: tokens down, units across."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.frame import (
+    BAR_ROOM,
+    Figure,
+    Floats,
+    axis,
+    check_shape,
+    colorbar,
+    layout,
+    token_axis,
+    token_labels,
+)
+from explorer.figures.theme import Stream, colorscale, escape, palette
+
+
+def units(
+    values: Floats,
+    numbers: NDArray[np.integer],
+    tokens: Sequence[str],
+    *,
+    title: str,
+    x_title: str,
+    y_title: str,
+    stream: Stream,
+    top: float | None = None,
+    dark: bool = False,
+) -> Figure:
+    """Chosen units [pos, unit] around a neutral zero; `numbers` name them in the net.
+
+    `top` is the value at the ends of the scale, so that several pictures can share it. Raises
+    ValueError naming the sizes when they disagree.
+    """
+    check_shape("values", values, (len(tokens), len(numbers)))
+    colours = palette(dark)
+    limit = max(1e-6, float(np.abs(values).max(initial=0.0)) if top is None else top)
+    labels = token_labels(tokens, dark)
+    trace = {
+        "type": "heatmap",
+        "z": np.asarray(values, np.float32),
+        "x": [str(number) for number in numbers],
+        "y": labels,
+        "colorscale": colorscale(colours.diverging),
+        "zmin": -limit,
+        "zmax": limit,
+        "hovertemplate": f"<b>%{{y}}</b><br>{escape(x_title)} <b>%{{x}}</b><br>"
+        f"{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
+        "colorbar": colorbar(
+            colours,
+            title,
+            tickvals=[-limit, 0, limit],
+            ticktext=[f"−{limit:.2g}", "0", f"{limit:.2g}"],
+        ),
+    }
+    frame = layout(colours, 60 + BAR_ROOM + max(90, 20 * len(tokens)))
+    frame["margin"]["b"] = BAR_ROOM
+    frame["xaxis"] = axis(
+        colours, x_title, type="category", side="top", showticklabels=False, nticks=12
+    )
+    frame["yaxis"] = token_axis(labels, y_title, stream, dark, autorange="reversed")
+    return {"data": [trace], "layout": frame}

@@ -1,0 +1,157 @@
+"""What norms see: one number a token or a feature, and their output against the input's size."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.figures.curves import lines
+from explorer.figures.frame import (
+    Bools,
+    Figure,
+    Floats,
+    axis,
+    check_shape,
+    layout,
+    number_axis,
+)
+from explorer.figures.theme import SPECIALS, colorscale, escape, palette, show
+
+ROW = 34
+"""Pixels of a sentence."""
+
+
+def by_token(
+    values: Floats,
+    valid: Bools,
+    tokens: Sequence[Sequence[str]],
+    names: Sequence[str],
+    *,
+    title: str,
+    top: float,
+    dark: bool = False,
+) -> Figure:
+    """One number a token, [sentence, pos], its token written in the cell; padding is dimmed.
+
+    Colours run from 0 to `top`, or from -`top` around a neutral zero where a value is negative.
+    Raises ValueError naming the sizes when they disagree.
+    """
+    check_shape("valid", valid, values.shape)
+    check_shape("names", np.array(names, object), values.shape[:1])
+    colours = palette(dark)
+    signed = bool((values < 0).any())
+    trace = {
+        "type": "heatmap",
+        "z": np.asarray(values, np.float32),
+        "y": [escape(name) for name in names],
+        "text": [[escape(show(token)) for token in row] for row in tokens],
+        "colorscale": colorscale(colours.diverging if signed else colours.attention),
+        "zmin": -top if signed else 0.0,
+        "zmax": top,
+        "xgap": 2,
+        "ygap": 2,
+        "showscale": False,
+        "hovertemplate": f"<b>%{{text}}</b><br>{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
+    }
+    frame = layout(colours, 16 + ROW * len(values))
+    frame["xaxis"] = axis(colours, showticklabels=False)
+    frame["yaxis"] = axis(colours, autorange="reversed", type="category")
+    dark_cell = np.abs(values) > 0.6 * top
+    frame["annotations"] = [
+        {
+            "x": place,
+            "y": escape(names[at]),
+            "text": escape(show(token)),
+            "showarrow": False,
+            "opacity": 1.0 if valid[at, place] else 0.5,
+            "font": {
+                "size": 12,
+                "color": colours.paper if dark_cell[at, place] else _ink(token, dark),
+            },
+        }
+        for at, row in enumerate(tokens)
+        for place, token in enumerate(row)
+    ]
+    return {"data": [trace], "layout": frame}
+
+
+def _ink(token: str, dark: bool) -> str:
+    colours = palette(dark)
+    return colours.muted if token in SPECIALS else colours.ink
+
+
+def by_feature(
+    values: Floats, *, title: str, x_title: str, top: float, dark: bool = False
+) -> Figure:
+    """One number a feature, [d_model], as one row of thin cells."""
+    colours = palette(dark)
+    signed = bool((values < 0).any())
+    trace = {
+        "type": "heatmap",
+        "z": np.asarray(values, np.float32)[None],
+        "colorscale": colorscale(colours.diverging if signed else colours.attention),
+        "zmin": -top if signed else 0.0,
+        "zmax": top,
+        "showscale": False,
+        "hovertemplate": f"{escape(x_title)} <b>%{{x}}</b><br>"
+        f"{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
+    }
+    frame = layout(colours, 88)
+    frame["xaxis"] = number_axis(colours, x_title, showgrid=False)
+    frame["yaxis"] = axis(colours, showticklabels=False)
+    return {"data": [trace], "layout": frame}
+
+
+def eps_curves(
+    scales: Floats,
+    sizes: Floats,
+    names: Sequence[str],
+    *,
+    x_title: str,
+    y_title: str,
+    dark: bool = False,
+) -> Figure:
+    """The size behind a norm [curve, scale] against the size of its input, on a log axis."""
+    figure = lines(
+        np.log10(scales), sizes, names, x_title=x_title, y_title=y_title, height=300, dark=dark
+    )
+    powers = np.arange(np.ceil(np.log10(scales[0])), np.floor(np.log10(scales[-1])) + 1)
+    figure["layout"]["xaxis"] |= {
+        "tickvals": powers,
+        "ticktext": [f"10<sup>{int(power)}</sup>".replace("-", "−") for power in powers],
+        "hoverformat": ".2f",
+    }
+    return figure
+
+
+def gradients(
+    answers: Floats, names: Sequence[str], *, x_title: str, y_title: str, dark: bool = False
+) -> Figure:
+    """A gradient's components [answer, feature], the answers of one feature beside each other."""
+    check_shape("names", np.array(names, object), answers.shape[:1])
+    colours = palette(dark)
+    fills = (colours.curves[5], colours.accent, colours.curves[1])
+    traces = [
+        {
+            "type": "bar",
+            "name": escape(name),
+            "x": np.arange(answers.shape[1]) + 1,
+            "y": np.asarray(row, np.float64),
+            "marker": {
+                "color": fills[at],
+                "pattern": {"shape": ("/", "", "x")[at], "bgcolor": colours.paper, "size": 6},
+            },
+            "hovertemplate": f"{escape(name)} <b>%{{y:.4f}}</b><extra></extra>",
+        }
+        for at, (name, row) in enumerate(zip(names, answers, strict=True))
+    ]
+    frame = layout(
+        colours,
+        300,
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        barmode="group",
+        bargap=0.3,
+    )
+    frame["xaxis"] = number_axis(colours, x_title, showgrid=False, dtick=1)
+    frame["yaxis"] = number_axis(colours, y_title, zeroline=True, zerolinecolor=colours.line)
+    return {"data": traces, "layout": frame}

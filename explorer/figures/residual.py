@@ -1,0 +1,177 @@
+"""The three places of a norm as a wiring diagram with measured numbers, and their curves."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from explorer.figures.curves import DASHES
+from explorer.figures.frame import (
+    Figure,
+    Floats,
+    Words,
+    check_shape,
+    choose_words,
+    layout,
+    number_axis,
+)
+from explorer.figures.theme import escape, palette
+
+Placement = Literal["post", "pre", "sublayer"]
+WORDS = {
+    "post": "post",
+    "pre": "pre",
+    "sublayer": "on the branch",
+    "norm": "norm",
+    "layer": "block",
+}
+"""Every word these figures can show, in English; pass the same keys to translate them."""
+
+WIDTH, FORK, JOIN = 10.0, 1.9, 6.3
+ROOM = 150
+"""Pixels of one placement."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What is written into one wiring: before it, what its branch adds, and behind it."""
+
+    before: str
+    added: str
+    behind: str
+    back: str  # below the line: the gradient that comes back
+
+
+def wiring(
+    numbers: Mapping[Placement, Numbers], *, dark: bool = False, words: Words | None = None
+) -> Figure:
+    """One sublayer in each placement: stream, branch with f and its norm, the sum, and numbers.
+
+    The stream is the thick line; what is drawn on it, every gradient has to pass.
+    """
+    said = choose_words(WORDS, words)
+    colours = palette(dark)
+    shapes: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
+    for row, (placement, shown) in enumerate(numbers.items()):
+        base = -3.0 * row
+        thick = {"color": colours.accent, "width": 4}
+        thin = {"color": colours.muted, "width": 2}
+        shapes.append(_line(0, base, WIDTH, base, thick))
+        shapes += [
+            _line(FORK, base, FORK, base + 1, thin),
+            _line(FORK, base + 1, JOIN, base + 1, thin),
+            _line(JOIN, base + 1, JOIN, base, thin),
+        ]
+        boxes: list[tuple[float, float, str]] = {
+            "post": [(4.1, base + 1, "f"), (7.5, base, said["norm"])],
+            "pre": [(3.3, base + 1, said["norm"]), (5.1, base + 1, "f")],
+            "sublayer": [(3.1, base + 1, "f"), (4.9, base + 1, said["norm"])],
+        }[placement]
+        for x, y, text in boxes:
+            on_stream = y == base
+            shapes.append(_box(x, y, colours.accent if on_stream else colours.muted, colours.paper))
+            notes.append(_note(x, y, text, colours.ink, 13))
+        shapes.append(_circle(JOIN, base, colours.ink, colours.paper))
+        notes.append(_note(JOIN, base, "+", colours.ink, 16))
+        title = f"<b>{escape(said[placement])}</b>"
+        notes.append(_note(0, base + 1.35, title, colours.ink, 14, anchor="left"))
+        for x, y, text, anchor in (
+            (0.1, base + 0.32, shown.before, "left"),
+            (JOIN + 0.2, base + 0.75, shown.added, "left"),
+            (WIDTH, base + 0.32, shown.behind, "right"),
+        ):
+            notes.append(_note(x, y, text, colours.ink, 12, anchor=anchor))
+        notes.append(_note(0.1, base - 0.5, shown.back, colours.muted, 12, anchor="left"))
+    frame = layout(colours, ROOM * len(numbers), shapes=shapes, annotations=notes)
+    hidden = {"visible": False, "fixedrange": True}
+    frame["xaxis"] = {**hidden, "range": [-0.1, WIDTH + 0.1]}
+    frame["yaxis"] = {**hidden, "range": [-3.0 * (len(numbers) - 1) - 0.9, 1.7]}
+    # An empty trace: without one Plotly draws no axes, and shapes have nothing to stand on.
+    return {"data": [{"type": "scatter", "x": [], "y": []}], "layout": frame}
+
+
+def by_block(
+    values: Mapping[str, Floats],
+    names: Sequence[str],
+    *,
+    x_title: str,
+    y_title: str,
+    log: bool = False,
+    dark: bool = False,
+) -> Figure:
+    """One curve a placement over the blocks, values [seed, place]: their mean, and all the seeds.
+
+    Each seed is a thin line behind its mean. Raises ValueError naming the sizes when they disagree.
+    """
+    check_shape("names", np.array(names, object), (len(values),))
+    colours = palette(dark)
+    traces = []
+    for at, (name, of_seeds) in enumerate(zip(names, values.values(), strict=True)):
+        seeds = np.atleast_2d(of_seeds)
+        x = np.arange(seeds.shape[1])
+        colour = colours.curves[at % len(colours.curves)]
+        if len(seeds) > 1:
+            gap = np.full((len(seeds), 1), np.nan)
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "x": np.tile(np.append(x, x[-1]), len(seeds)),
+                    "y": np.concatenate([seeds, gap], 1).ravel().astype(np.float32),
+                    "line": {"color": colour, "width": 1},
+                    "opacity": 0.35,
+                    "hoverinfo": "skip",
+                    "showlegend": False,
+                }
+            )
+        middle = np.exp(np.log(np.maximum(seeds, 1e-12)).mean(0)) if log else seeds.mean(0)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": x,
+                "y": middle.astype(np.float32),
+                "name": escape(name),
+                "line": {"color": colour, "width": 2.5, "dash": DASHES[at % len(DASHES)]},
+                "hovertemplate": f"{escape(name)}: <b>%{{y:.3~g}}</b><extra></extra>",
+            }
+        )
+    frame = layout(
+        colours,
+        320,
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        hovermode="x unified",
+    )
+    frame["xaxis"] = number_axis(colours, x_title, showgrid=False)
+    scale = {"type": "log", "dtick": 1, "exponentformat": "power"} if log else {}
+    frame["yaxis"] = number_axis(colours, y_title, **(scale or {"rangemode": "tozero"}))
+    return {"data": traces, "layout": frame}
+
+
+def _line(x0: float, y0: float, x1: float, y1: float, line: Mapping[str, Any]) -> dict[str, Any]:
+    ends = {"x0": x0, "y0": y0, "x1": x1, "y1": y1}
+    return {"type": "line", **ends, "line": line, "layer": "below"}
+
+
+def _box(x: float, y: float, line: str, fill: str) -> dict[str, Any]:
+    corners = {"x0": x - 0.65, "x1": x + 0.65, "y0": y - 0.32, "y1": y + 0.32}
+    outline = {"color": line, "width": 2}
+    return {"type": "rect", **corners, "line": outline, "fillcolor": fill, "layer": "below"}
+
+
+def _circle(x: float, y: float, line: str, fill: str) -> dict[str, Any]:
+    # Plotly's circle fills its box, and a unit of x is not one of y: these two look round.
+    corners = {"x0": x - 0.17, "x1": x + 0.17, "y0": y - 0.26, "y1": y + 0.26}
+    outline = {"color": line, "width": 2}
+    return {"type": "circle", **corners, "line": outline, "fillcolor": fill, "layer": "below"}
+
+
+def _note(
+    x: float, y: float, text: str, colour: str, size: int, anchor: str = "center"
+) -> dict[str, Any]:
+    font = {"size": size, "color": colour}
+    where = {"x": x, "y": y, "xanchor": anchor, "showarrow": False}
+    return {**where, "text": text, "font": font}

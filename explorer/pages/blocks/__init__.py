@@ -1,0 +1,42 @@
+"""Blocks: what a norm does, where it stands, and what happens inside the feed-forward net."""
+
+import streamlit as st
+
+from explorer.pages.blocks.activations import curves_of
+from explorer.pages.blocks.hidden import hidden_units
+from explorer.pages.blocks.norms import norms
+from explorer.pages.blocks.residual import placements
+from explorer.ui.current import latest
+from explorer.ui.parts import pick_part
+from explorer.ui.view import View
+
+DRAW = {
+    "norms": norms,
+    "residual": placements,
+    "activations": curves_of,
+    "hidden": hidden_units,
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("blocks.lead"))
+    st.markdown(view.t("blocks.try"))
+    _part(view)
+
+
+@st.fragment
+def _part(view: View) -> None:
+    view = latest(view)
+    part = pick_part(view, "blocks")
+    config = view.loaded.config
+    st.caption(
+        view.t(
+            "blocks.model",
+            norm=view.t(f"blocks.{config.norm}"),
+            placement=view.t(f"figures.residual.{config.norm_placement}"),
+            ffn=view.t(f"blocks.ffn_{config.ffn}"),
+            eps=f"{config.norm_eps:g}",
+        )
+    )
+    DRAW[part](view)

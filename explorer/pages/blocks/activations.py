@@ -1,0 +1,77 @@
+"""ReLU, GELU, GELU by tanh and SiLU as curves: themselves, their slopes, their differences."""
+
+from typing import get_args
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.activations import What, curves
+from explorer.figures.curves import lines
+from explorer.ui import controls
+from explorer.ui.numbers import number, signed
+from explorer.ui.view import View
+from models.feedforward import FeedForward, SwiGLU
+
+X = np.linspace(-5, 5, 501)
+WHATS: tuple[What, ...] = get_args(What)
+
+
+def curves_of(view: View) -> None:
+    """One large picture of all four, and what tells them apart in numbers."""
+    what: What = st.segmented_control(
+        view.t("blocks.curves"),
+        WHATS,
+        default=WHATS[0],
+        format_func=lambda name: view.t(f"blocks.curve_{name}"),
+        required=True,
+        key="blocks.curves",
+    )
+    found = curves(X, what)
+    figure = lines(
+        X,
+        np.stack(list(found.values())),
+        [view.t(f"blocks.act_{name}") for name in found],
+        x_title="x",
+        y_title=view.t(f"blocks.curve_{what}"),
+        height=440,
+        dark=view.dark,
+    )
+    controls.chart(figure, "blocks.activations", alt=view.t("blocks.curves"))
+    controls.reading("activations", _reading(view))
+    controls.small_print(
+        view,
+        "blocks",
+        formula=(
+            r"\mathrm{ReLU}(x) = \max(0, x),\quad \mathrm{GELU}(x) = x\,\Phi(x),\quad "
+            r"\mathrm{SiLU}(x) = \frac{x}{1 + e^{-x}}",
+            r"\mathrm{GELU}(x) \approx \frac{x}{2}\left(1 + \tanh\left(\sqrt{2/\pi}\,"
+            r"(x + 0.044715\,x^3)\right)\right)",
+        ),
+        code=(FeedForward, SwiGLU),
+        numbers=lambda: _numbers(view),
+        explained="blocks.activations_formula",
+    )
+
+
+def _reading(view: View) -> str:
+    values = curves(X)
+    gelu, silu = values["gelu"], values["silu"]
+    difference = np.abs(curves(X, "difference")["gelu_tanh"])
+    return view.t(
+        "blocks.read_activations",
+        gelu=signed(float(gelu.min())),
+        gelu_at=signed(float(X[gelu.argmin()])),
+        silu=signed(float(silu.min())),
+        silu_at=signed(float(X[silu.argmin()])),
+        tanh=number(float(difference.max())),
+        tanh_at=f"{abs(float(X[difference.argmax()])):.1f}",
+        own=view.t(f"blocks.ffn_{view.loaded.config.ffn}"),
+    )
+
+
+def _numbers(view: View) -> dict[str, list[object]]:
+    points = np.arange(-4.0, 4.5, 0.5)
+    columns: dict[str, list[object]] = {"x": points.tolist()}
+    for name, y in curves(points).items():
+        columns[view.t(f"blocks.act_{name}")] = np.round(y, 4).tolist()
+    return columns

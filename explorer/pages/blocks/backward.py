@@ -1,0 +1,64 @@
+"""The gradient of LayerNorm by hand and by autograd, with a slider for each gamma."""
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from explorer.analysis.norms import backward
+from explorer.figures.norms import gradients
+from explorer.ui import controls, session
+from explorer.ui.numbers import number
+from explorer.ui.url import GAMMAS
+from explorer.ui.view import View
+
+UPSTREAM = np.array([0.6, -1.0, 0.3, 0.9, -0.4, 0.2])
+"""The gradient that arrives from above: any numbers will do, as long as they differ."""
+
+
+def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
+    """The first features of a token, normalised, and three answers for the gradient."""
+    st.markdown(f"**{view.t('blocks.backward')}**")
+    st.caption(view.t("blocks.backward_note", count=len(GAMMAS)))
+    _sliders(view)
+    gamma = np.array(view.state.gamma) / 100
+    found = backward(token[: len(gamma)], gamma, UPSTREAM)
+    figure = gradients(
+        np.stack([found.by_hand, found.autograd, found.wrong]),
+        [view.t(f"blocks.{name}") for name in ("by_hand", "autograd", "late")],
+        x_title=view.t("blocks.feature"),
+        y_title="∂L/∂x",
+        dark=view.dark,
+    )
+    controls.chart(figure, "blocks.backward", alt=view.t("blocks.backward"))
+    alike = len(set(view.state.gamma)) == 1
+    controls.reading(
+        "backward",
+        view.t(
+            "blocks.read_backward_alike" if alike else "blocks.read_backward",
+            error=number(found.error),
+            wrong=number(found.wrong_error),
+        ),
+    )
+
+
+def _sliders(view: View) -> None:
+    for at, column in enumerate(st.columns(len(GAMMAS))):
+        key = f"blocks.gamma.{at}"
+        st.session_state[key] = view.state.gamma[at] / 100
+        with column:
+            st.slider(
+                f"γ{at + 1}".translate(controls.SUBSCRIPTS),
+                0.0,
+                3.0,
+                step=0.05,
+                key=key,
+                on_change=partial(_choose, at, key),
+            )
+
+
+def _choose(at: int, key: str) -> None:
+    gamma = list(session.state().gamma)
+    gamma[at] = round(100 * st.session_state[key])
+    session.change(gamma=tuple(gamma))

@@ -1,0 +1,97 @@
+"""Inside the feed-forward net: hidden units of the visitor's own tokens, with SwiGLU's gate."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.activations import Hidden, hidden
+from explorer.figures.hidden import units
+from explorer.ui import controls, session
+from explorer.ui.numbers import share
+from explorer.ui.parts import pick_stream
+from explorer.ui.view import View
+from models.feedforward import FeedForward, SwiGLU
+
+MOST_UNITS = 64
+
+
+def hidden_units(view: View) -> None:
+    """What goes into the activation, what comes out, unit by unit and token by token."""
+    controls.sentence_line(view)
+    controls.edits_bar(view, "blocks.reset")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        stream = pick_stream(view, "blocks.stream")
+        stack = "encoder" if stream == "src" else "decoder"
+        n_layers = len(view.sites_of(stack))
+        layer = min(view.layer, n_layers - 1)
+        with st.container(width=110):
+            controls.pick(
+                view.t("place.layer"),
+                range(n_layers),
+                layer,
+                "blocks.layer",
+                lambda at: session.change(site=stack, layer=at, head=0),
+                format_func=lambda at: str(at + 1),
+            )
+    found = hidden(view.loaded, view.trace, stack, layer)
+    chosen = found.strongest(MOST_UNITS)
+    tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
+    pictures = [("pre", found.pre), ("post", found.post)]
+    if found.gate is not None:
+        pictures = [("gate", found.gate), ("up", found.pre), ("product", found.post)]
+    for column, (name, values) in zip(
+        st.columns(len(pictures), gap="medium"), pictures, strict=True
+    ):
+        title = view.t(f"blocks.{name}")
+        with column:
+            st.markdown(f"**{title}**")
+            figure = units(
+                values[:, chosen],
+                chosen,
+                tokens,
+                title=view.t("blocks.activity"),
+                x_title=view.t("blocks.unit"),
+                y_title=view.t(f"streams.{stream}"),
+                stream=stream,
+                dark=view.dark,
+            )
+            controls.chart(figure, f"blocks.hidden.{name}", alt=title)
+    st.caption(view.t("blocks.units", shown=len(chosen), count=found.post.shape[1]))
+    controls.reading("hidden", _reading(view, found, tokens))
+    controls.small_print(
+        view,
+        "blocks",
+        formula=(
+            r"\mathrm{FFN}(x) = W_\mathrm{down}\,\mathrm{act}(W_\mathrm{up}\,x)",
+            r"\mathrm{SwiGLU}(x) = W_\mathrm{down}\,\left(\mathrm{SiLU}(W_\mathrm{gate}\,x) "
+            r"\cdot W_\mathrm{up}\,x\right)",
+        ),
+        code=(SwiGLU if found.gate is not None else FeedForward,),
+        numbers=lambda: _numbers(view, found, chosen, tokens),
+        explained="blocks.hidden_formula",
+    )
+
+
+def _reading(view: View, found: Hidden, tokens: tuple[str, ...]) -> str:
+    position, unit = np.unravel_index(np.abs(found.post).argmax(), found.post.shape)
+    words = {
+        "unit": int(unit),
+        "token": controls.quoted_at(view, tokens, int(position)),
+        "value": f"{found.post[position, unit]:.2f}".replace("-", "−"),
+    }
+    if found.gate is None:
+        return view.t("blocks.read_hidden", silent=share(found.silent), **words)
+    gate, up = (f"{each[position, unit]:.2f}".replace("-", "−") for each in (found.gate, found.pre))
+    return view.t("blocks.read_gate", shut=share(found.shut), gate=gate, up=up, **words)
+
+
+def _numbers(
+    view: View, found: Hidden, chosen: np.ndarray, tokens: tuple[str, ...]
+) -> dict[str, list[object]]:
+    strongest = chosen[np.argsort(-np.abs(found.post[:, chosen]).max(0), kind="stable")[:8]]
+    columns: dict[str, list[object]] = {
+        view.t("place.query"): [f"{at} {token}" for at, token in enumerate(tokens)]
+    }
+    for unit in strongest:
+        name = f"{view.t('blocks.unit')} {unit}"
+        columns[name] = np.round(found.post[:, unit], 3).tolist()
+    return columns

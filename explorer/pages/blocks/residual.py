@@ -1,0 +1,174 @@
+"""Where the norm stands: wiring with measured numbers; stream and gradient block by block."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
+from explorer.figures.residual import Numbers, by_block, wiring
+from explorer.problems import InputProblem
+from explorer.ui import cache, cache_blocks, controls, session
+from explorer.ui.numbers import number
+from explorer.ui.problem import show_problem
+from explorer.ui.view import View
+from models.blocks import Block
+from models.config import NormPlacement
+
+DEPTH = 12
+TWINS: dict[NormPlacement, str] = {
+    "post": "twin-deep-post",
+    "pre": "twin-deep-pre",
+    "sublayer": "twin-deep-branch",
+}
+
+
+def placements(view: View) -> None:
+    """Three fresh models of the same depth, side by side; then three trained ones."""
+    depth, final = _controls(view)
+    tokens = view.trace.src_tokens or view.trace.tgt_tokens
+    flows = _measure(view, tokens, depth, final)
+    words = view.words("figures.residual")
+    controls.chart(
+        wiring(
+            {place: _labels(view, flow) for place, flow in flows.items()},
+            dark=view.dark,
+            words=words,
+        ),
+        "blocks.wiring",
+        alt=view.t("blocks.wiring"),
+    )
+    st.caption(
+        view.t("blocks.fresh", width=D_MODEL, seeds=len(SEEDS), tokens=len(tokens), depth=depth)
+    )
+    controls.reading("placement", _reading(view, flows, depth))
+    _curves(view, flows, "fresh")
+    _twins(view)
+    controls.small_print(
+        view,
+        "blocks",
+        formula=(
+            r"\mathrm{post}:\ \mathrm{norm}(x + f(x)),\qquad \mathrm{pre}:\ x + f(\mathrm{norm}(x))"
+            r",\qquad \mathrm{branch}:\ x + \mathrm{norm}(f(x))",
+            r"\frac{\partial (x + f(x))}{\partial x} = I + \frac{\partial f}{\partial x}",
+        ),
+        code=(Block,),
+        numbers=lambda: _numbers(view, flows),
+        explained="blocks.residual_formula",
+    )
+
+
+def _controls(view: View) -> tuple[int, bool]:
+    depth = min(DEPTH if view.state.depth is None else view.state.depth, MOST_LAYERS)
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
+        st.session_state["blocks.depth"] = depth
+        st.slider(
+            view.t("blocks.depth"),
+            1,
+            MOST_LAYERS,
+            key="blocks.depth",
+            width=320,
+            on_change=lambda: session.change(depth=st.session_state["blocks.depth"]),
+        )
+        st.session_state["blocks.final"] = view.state.final
+        st.toggle(
+            view.t("blocks.final"),
+            key="blocks.final",
+            on_change=lambda: session.change(final=st.session_state["blocks.final"]),
+        )
+    return depth, view.state.final
+
+
+def _measure(
+    view: View, tokens: tuple[int, ...], depth: int, final: bool
+) -> dict[NormPlacement, Flow]:
+    flows = {}
+    bar = st.empty()
+    for at, place in enumerate(PLACEMENTS):
+        bar.progress(at / len(PLACEMENTS), view.t("blocks.building"))
+        flows[place] = cache_blocks.fresh_flow(tokens, place, depth, final)
+    bar.empty()
+    return flows
+
+
+def _labels(view: View, flow: Flow) -> Numbers:
+    """What stands on a wiring: the mean of the seeds in the first block and in the last."""
+    stream, added, gradient = (
+        values.mean(0) for values in (flow.stream, flow.added, flow.gradient)
+    )
+
+    def both(values: np.ndarray) -> str:
+        return f"{values[0]:.2f} → {values[-1]:.2f}"
+
+    return Numbers(
+        before=f"x: {both(stream[:-1])}",
+        added=f"+ {both(added)}",
+        behind=both(stream[1:]),
+        back=view.t("blocks.back", gradient=f"{_short(gradient[-1])} → {_short(gradient[0])}"),
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}" if 1e-3 <= value < 1e4 else f"{value:.0e}"
+
+
+def _reading(view: View, flows: dict[NormPlacement, Flow], depth: int) -> str:
+    values = {}
+    for place, flow in flows.items():
+        values[f"{place}_stream"] = f"{flow.stream.mean(0)[-1]:.1f}"
+        gradient = np.exp(np.log(np.maximum(flow.gradient, 1e-30)).mean(0))
+        values[f"{place}_ratio"] = number(float(gradient[0] / gradient[-1]))
+    return view.t("blocks.read_placement", depth=depth, **values)
+
+
+def _curves(view: View, flows: dict[NormPlacement, Flow], key: str) -> None:
+    names = [view.t(f"figures.residual.{place}") for place in flows]
+    left, right = st.columns(2, gap="large")
+    for column, what in ((left, "stream"), (right, "gradient")):
+        with column:
+            st.markdown(f"**{view.t(f'blocks.{what}')}**")
+            figure = by_block(
+                {place: getattr(flow, what) for place, flow in flows.items()},
+                names,
+                x_title=view.t("figures.residual.layer"),
+                y_title=view.t(f"blocks.{what}_axis"),
+                log=what == "gradient",
+                dark=view.dark,
+            )
+            controls.chart(figure, f"blocks.{key}.{what}", alt=view.t(f"blocks.{what}"))
+
+
+def _twins(view: View) -> None:
+    """Three trained models, equal but for the place of their norm, on the same sentence."""
+    names = {place: name for place, name in TWINS.items() if name in cache.models()}
+    if not names:
+        return
+    st.subheader(view.t("blocks.twins"), anchor=False)
+    flows: dict[NormPlacement, Flow] = {}
+    try:
+        with st.spinner(view.t("shell.working")):
+            for place, name in names.items():
+                flows[place] = cache_blocks.trained_flow(name, view.text)
+    except InputProblem as problem:  # their vocabulary and length are not this model's
+        show_problem(problem, view.lang)
+        return
+    except ValueError:
+        st.info(view.t("blocks.twins_silent"), icon=":material/lightbulb:")
+        return
+    st.markdown(view.t("blocks.twins_note"))
+    _curves(view, flows, "twins")
+    if len(flows) == len(TWINS):
+        ratios = {
+            place: number(float(flow.gradient[0] / flow.gradient[-1]))
+            for place, flow in flows.items()
+        }
+        controls.reading("twins", view.t("blocks.read_twins", **ratios))
+
+
+def _numbers(view: View, flows: dict[NormPlacement, Flow]) -> dict[str, list[object]]:
+    n = next(iter(flows.values())).stream.shape[1]
+    columns: dict[str, list[object]] = {view.t("figures.residual.layer"): list(range(n))}
+    for place, flow in flows.items():
+        name = view.t(f"figures.residual.{place}")
+        for what in ("stream", "gradient"):
+            means = getattr(flow, what).mean(0)
+            columns[f"{name} · {view.t(f'blocks.{what}_axis')}"] = [f"{v:.4g}" for v in means]
+    return columns

@@ -1,0 +1,146 @@
+"""The Blocks page: every part in both languages, and what its widgets change."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.text import LANGUAGES, t
+from explorer.ui.url import PARTS
+
+Open = Callable[..., AppTest]
+MODERN = {
+    "family": "decoder-only",
+    "norm": "rmsnorm",
+    "norm_placement": "pre",
+    "final_norm": True,
+    "ffn": "swiglu",
+}
+
+
+@pytest.fixture(scope="module")
+def wide_shelf(tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..., None]) -> Path:
+    """A translator, a modern writer, and three twins that differ in where their norm stands."""
+    folder = tmp_path_factory.mktemp("blocks")
+    save_small(folder / "en-zh")
+    save_small(folder / "modern", **MODERN)
+    for name, place in (("post", "post"), ("pre", "pre"), ("branch", "sublayer")):
+        save_small(folder / f"twin-deep-{name}", norm_placement=place, n_encoder_layers=2)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _use_wide_shelf(_use_shelf: None, wide_shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
+
+
+def everything(at: AppTest) -> str:
+    """All words on the page that came through Markdown."""
+    kinds = (at.markdown, at.caption, at.warning, at.info)
+    return "\n".join(str(each.value) for kind in kinds for each in kind)
+
+
+def reading(at: AppTest, needle: str) -> str:
+    """The one Markdown text that contains `needle`."""
+    found = [str(each.value) for each in at.markdown if needle in str(each.value)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("part", PARTS["blocks"])
+@pytest.mark.parametrize("model", ["en-zh", "modern"])
+def test_every_part_in_each_language(open_page: Open, model: str, part: str, lang: str) -> None:
+    at = open_page("blocks", part=part, lang=lang, model=model, depth="2")
+    assert not at.exception
+    assert not at.warning
+    assert at.get("plotly_chart")
+    for more in ("formula", "code", "numbers"):
+        at.segmented_control(key="blocks.more").set_value(more).run()
+        assert not at.exception
+    assert len(at.dataframe[-1].value) > 1
+
+
+def test_each_norm_counts_its_statistics(open_page: Open) -> None:
+    at = open_page("blocks", beside="She reads.\nWe went to the park yesterday.")
+    assert "for 3 sentences" in everything(at)
+    for norm, count in (("batchnorm", "24 of each"), ("rmsnorm", "subtracts nothing")):
+        at.segmented_control(key="blocks.norm").set_value(norm).run()
+        assert count in everything(at)
+
+
+def test_only_batch_norm_moves_with_the_others(open_page: Open) -> None:
+    first = reading(open_page("blocks", beside="She reads."), "under BatchNorm")
+    second = reading(open_page("blocks", beside="I like the park."), "under BatchNorm")
+    assert first != second
+    for said in (first, second):
+        assert "by **0 %** under LayerNorm and 0 % under RMSNorm" in said
+        assert "by **0 %** under BatchNorm" not in said
+
+
+def test_a_sentence_that_cannot_be_read_is_said(open_page: Open) -> None:
+    at = open_page("blocks", beside="a b " * 240)
+    assert not at.exception
+    assert len(at.warning) == 1
+
+
+def test_a_gamma_shows_the_mistake(open_page: Open) -> None:
+    at = open_page("blocks", gamma="100-100-100-100-100-100")
+    assert "All γ are alike" in everything(at)
+    at.slider(key="blocks.gamma.2").set_value(2.0).run()
+    assert at.query_params["gamma"] == "100-100-200-100-100-100"
+    said = reading(at, "With γ too late")
+    assert "10⁻" in said.split("**")[1]  # by hand: rounding
+    assert float(said.split("**")[3]) > 0.01
+
+
+def test_depth_and_the_last_norm_change_the_numbers(open_page: Open) -> None:
+    at = open_page("blocks", part="residual", depth="3")
+    said = reading(at, "the stream ends at")
+    at.slider(key="blocks.depth").set_value(6).run()
+    assert at.query_params["depth"] == "6"
+    deeper = reading(at, "the stream ends at")
+    assert "Through 6 blocks" in deeper
+    assert deeper != said
+    at.toggle(key="blocks.final").set_value(False).run()
+    assert at.query_params["final"] == "0"
+    assert reading(at, "the stream ends at") != deeper
+
+
+def test_the_trained_twins_stand_beside(open_page: Open) -> None:
+    at = open_page("blocks", part="residual", depth="2")
+    assert t("blocks.twins_note", lang="en") in everything(at)
+    assert "From the last block to the first" in everything(at)
+    assert len(at.get("plotly_chart")) == 5
+
+
+def test_hidden_units_of_a_layer(open_page: Open) -> None:
+    at = open_page("blocks", part="hidden")
+    assert len(at.get("plotly_chart")) == 2
+    before = reading(at, "answers most")
+    at.segmented_control(key="blocks.stream").set_value("tgt").run()
+    at.selectbox(key="blocks.layer").select(1).run()
+    assert at.query_params["layer"] == "2"
+    assert at.query_params["site"] == "decoder"
+    assert reading(at, "answers most") != before
+    gated = open_page("blocks", part="hidden", model="modern")
+    assert len(gated.get("plotly_chart")) == 3
+    assert "The gate is nearly shut" in everything(gated)
+
+
+def test_activations_can_be_seen_as_differences(open_page: Open) -> None:
+    at = open_page("blocks", part="activations")
+    said = reading(at, "GELU dips to")
+    assert "**−0.17** at x = −0.76" in said or "**−0.17** at x = −0.75" in said or "−0.74" in said
+    assert "4.7 · 10⁻⁴" in said
+    at.segmented_control(key="blocks.curves").set_value("difference").run()
+    assert not at.exception
+
+
+@pytest.mark.parametrize("gamma", ["1-2", "1-2-3-4-5-999", "a-b-c-d-e-f"])
+def test_gammas_that_are_none_are_said_and_left_out(open_page: Open, gamma: str) -> None:
+    at = open_page("blocks", gamma=gamma)
+    assert not at.exception
+    assert len(at.warning) == 1
