@@ -14,10 +14,12 @@ from explorer.figures.frame import (
     layout,
     number_axis,
 )
-from explorer.figures.theme import SPECIALS, colorscale, escape, palette, show
+from explorer.figures.theme import colorscale, escape, palette, show
 
 ROW = 34
 """Pixels of a sentence."""
+CHARACTERS = 110
+"""About how many fit side by side where the page is wide; hover has the whole token."""
 
 
 def by_token(
@@ -55,18 +57,16 @@ def by_token(
     frame = layout(colours, 16 + ROW * len(values))
     frame["xaxis"] = axis(colours, showticklabels=False)
     frame["yaxis"] = axis(colours, autorange="reversed", type="category")
+    longest = max(3, CHARACTERS // max(1, values.shape[1]))
     dark_cell = np.abs(values) > 0.6 * top
     frame["annotations"] = [
         {
             "x": place,
             "y": escape(names[at]),
-            "text": escape(show(token)),
+            "text": escape(_clipped(show(token), longest)),
             "showarrow": False,
-            "opacity": 1.0 if valid[at, place] else 0.5,
-            "font": {
-                "size": 12,
-                "color": colours.paper if dark_cell[at, place] else _ink(token, dark),
-            },
+            "opacity": 1.0 if valid[at, place] else 0.6,
+            "font": {"size": 12, "color": colours.paper if dark_cell[at, place] else colours.ink},
         }
         for at, row in enumerate(tokens)
         for place, token in enumerate(row)
@@ -74,9 +74,8 @@ def by_token(
     return {"data": [trace], "layout": frame}
 
 
-def _ink(token: str, dark: bool) -> str:
-    colours = palette(dark)
-    return colours.muted if token in SPECIALS else colours.ink
+def _clipped(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def by_feature(

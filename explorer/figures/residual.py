@@ -73,7 +73,6 @@ def wiring(
             on_stream = y == base
             shapes.append(_box(x, y, colours.accent if on_stream else colours.muted, colours.paper))
             notes.append(_note(x, y, text, colours.ink, 13))
-        shapes.append(_circle(JOIN, base, colours.ink, colours.paper))
         notes.append(_note(JOIN, base, "+", colours.ink, 16))
         title = f"<b>{escape(said[placement])}</b>"
         notes.append(_note(0, base + 1.35, title, colours.ink, 14, anchor="left"))
@@ -88,8 +87,20 @@ def wiring(
     hidden = {"visible": False, "fixedrange": True}
     frame["xaxis"] = {**hidden, "range": [-0.1, WIDTH + 0.1]}
     frame["yaxis"] = {**hidden, "range": [-3.0 * (len(numbers) - 1) - 0.9, 1.7]}
-    # An empty trace: without one Plotly draws no axes, and shapes have nothing to stand on.
-    return {"data": [{"type": "scatter", "x": [], "y": []}], "layout": frame}
+    joins = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [JOIN] * len(numbers),
+        "y": [-3.0 * row for row in range(len(numbers))],
+        "marker": {
+            "size": 24,
+            "color": colours.paper,
+            "opacity": 1,
+            "line": {"color": colours.ink, "width": 2},
+        },
+        "hoverinfo": "skip",
+    }
+    return {"data": [joins], "layout": frame}
 
 
 def by_block(
@@ -160,13 +171,6 @@ def _box(x: float, y: float, line: str, fill: str) -> dict[str, Any]:
     corners = {"x0": x - 0.65, "x1": x + 0.65, "y0": y - 0.32, "y1": y + 0.32}
     outline = {"color": line, "width": 2}
     return {"type": "rect", **corners, "line": outline, "fillcolor": fill, "layer": "below"}
-
-
-def _circle(x: float, y: float, line: str, fill: str) -> dict[str, Any]:
-    # Plotly's circle fills its box, and a unit of x is not one of y: these two look round.
-    corners = {"x0": x - 0.17, "x1": x + 0.17, "y0": y - 0.26, "y1": y + 0.26}
-    outline = {"color": line, "width": 2}
-    return {"type": "circle", **corners, "line": outline, "fillcolor": fill, "layer": "below"}
 
 
 def _note(

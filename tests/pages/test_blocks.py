@@ -121,8 +121,9 @@ def test_hidden_units_of_a_layer(open_page: Open) -> None:
     assert len(at.get("plotly_chart")) == 2
     before = reading(at, "answers most")
     at.segmented_control(key="blocks.stream").set_value("tgt").run()
-    at.selectbox(key="blocks.layer").select(1).run()
-    assert at.query_params["layer"] == "2"
+    other = 1 - at.selectbox(key="blocks.layer").value
+    at.selectbox(key="blocks.layer").select(other).run()
+    assert at.query_params["layer"] == str(other + 1)
     assert at.query_params["site"] == "decoder"
     assert reading(at, "answers most") != before
     gated = open_page("blocks", part="hidden", model="modern")

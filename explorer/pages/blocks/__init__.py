@@ -7,6 +7,7 @@ from explorer.pages.blocks.hidden import hidden_units
 from explorer.pages.blocks.norms import norms
 from explorer.pages.blocks.residual import placements
 from explorer.ui.current import latest
+from explorer.ui.numbers import number
 from explorer.ui.parts import pick_part
 from explorer.ui.view import View
 
@@ -36,7 +37,7 @@ def _part(view: View) -> None:
             norm=view.t(f"blocks.{config.norm}"),
             placement=view.t(f"figures.residual.{config.norm_placement}"),
             ffn=view.t(f"blocks.ffn_{config.ffn}"),
-            eps=f"{config.norm_eps:g}",
+            eps=number(config.norm_eps),
         )
     )
     DRAW[part](view)

@@ -12,7 +12,7 @@ from explorer.ui.numbers import number, signed
 from explorer.ui.view import View
 from models.feedforward import FeedForward, SwiGLU
 
-X = np.linspace(-5, 5, 501)
+X = np.linspace(-4, 4, 801)
 WHATS: tuple[What, ...] = get_args(What)
 
 

@@ -79,29 +79,26 @@ def _statistics(view: View, batch: Batch, norm: Norm) -> None:
     pictures = [("scale", found.scale)] if norm == "rmsnorm" else [("mean", found.mean)]
     if norm != "rmsnorm":
         pictures.append(("scale", found.scale))
-    for column, (name, values) in zip(
-        st.columns(len(pictures), gap="large"), pictures, strict=True
-    ):
+    for name, values in pictures:
         word = "rms" if norm == "rmsnorm" else name
         title = view.t(f"blocks.{word}")
         top = float(np.abs(values).max(initial=1e-6))
-        with column:
-            st.markdown(f"**{title}**")
-            if norm == "batchnorm":
-                figure = figures.by_feature(
-                    values, title=title, x_title=view.t("blocks.feature"), top=top, dark=view.dark
-                )
-            else:
-                figure = figures.by_token(
-                    values,
-                    batch.valid,
-                    batch.tokens,
-                    names,
-                    title=title,
-                    top=top,
-                    dark=view.dark,
-                )
-            controls.chart(figure, f"blocks.statistics.{name}", alt=title)
+        st.markdown(f"**{title}**")
+        if norm == "batchnorm":
+            figure = figures.by_feature(
+                values, title=title, x_title=view.t("blocks.feature"), top=top, dark=view.dark
+            )
+        else:
+            figure = figures.by_token(
+                values,
+                batch.valid,
+                batch.tokens,
+                names,
+                title=title,
+                top=top,
+                dark=view.dark,
+            )
+        controls.chart(figure, f"blocks.statistics.{name}", alt=title)
     count = found.scale.size
     where = {"sentences": len(batch.x), "length": batch.x.shape[1], "width": batch.x.shape[2]}
     controls.reading("norm", view.t(f"blocks.read_{norm}", count=count, **where))

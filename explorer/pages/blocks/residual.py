@@ -107,7 +107,7 @@ def _labels(view: View, flow: Flow) -> Numbers:
 
 
 def _short(value: float) -> str:
-    return f"{value:.2g}" if 1e-3 <= value < 1e4 else f"{value:.0e}"
+    return f"{value:.2f}" if 0.1 <= value < 1e4 else number(value)
 
 
 def _reading(view: View, flows: dict[NormPlacement, Flow], depth: int) -> str:

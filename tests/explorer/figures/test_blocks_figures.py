@@ -15,7 +15,7 @@ def test_tokens_carry_their_numbers_and_padding_is_dimmed() -> None:
     figure = by_token(values, valid, tokens, ["1", "2"], title="size", top=3.0)
     notes = figure["layout"]["annotations"]
     assert [note["text"] for note in notes] == ["&lt;i&gt;", "&lt;pad&gt;", "a", "b"]
-    assert [note["opacity"] for note in notes] == [1.0, 0.5, 1.0, 1.0]
+    assert [note["opacity"] for note in notes] == [1.0, 0.6, 1.0, 1.0]
     assert (figure["data"][0]["zmin"], figure["data"][0]["zmax"]) == (0.0, 3.0)
     assert by_token(-values, valid, tokens, ["1", "2"], title="s", top=3.0)["data"][0]["zmin"] == -3
     with pytest.raises(ValueError, match="valid"):
