@@ -18,8 +18,8 @@ from explorer.figures.theme import colorscale, escape, palette, show
 
 ROW = 34
 """Pixels of a sentence."""
-CHARACTERS = 110
-"""About how many fit side by side where the page is wide; hover has the whole token."""
+CHARACTERS = 60
+"""About how many fit side by side; hover has the whole token."""
 
 
 def by_token(

@@ -77,16 +77,16 @@ def wiring(
         title = f"<b>{escape(said[placement])}</b>"
         notes.append(_note(0, base + 1.35, title, colours.ink, 14, anchor="left"))
         for x, y, text, anchor in (
-            (0.1, base + 0.32, shown.before, "left"),
-            (JOIN + 0.2, base + 0.75, shown.added, "left"),
-            (WIDTH, base + 0.32, shown.behind, "right"),
+            (0.0, base - 0.45, shown.before, "left"),
+            (JOIN + 0.15, base + 0.75, shown.added, "left"),
+            (WIDTH, base - 0.45, shown.behind, "right"),
         ):
             notes.append(_note(x, y, text, colours.ink, 12, anchor=anchor))
-        notes.append(_note(0.1, base - 0.5, shown.back, colours.muted, 12, anchor="left"))
+        notes.append(_note(0.0, base - 0.85, shown.back, colours.muted, 12, anchor="left"))
     frame = layout(colours, ROOM * len(numbers), shapes=shapes, annotations=notes)
     hidden = {"visible": False, "fixedrange": True}
     frame["xaxis"] = {**hidden, "range": [-0.1, WIDTH + 0.1]}
-    frame["yaxis"] = {**hidden, "range": [-3.0 * (len(numbers) - 1) - 0.9, 1.7]}
+    frame["yaxis"] = {**hidden, "range": [-3.0 * (len(numbers) - 1) - 1.2, 1.7]}
     joins = {
         "type": "scatter",
         "mode": "markers",
