@@ -3,7 +3,7 @@
 import streamlit as st
 
 from explorer.ui import session
-from explorer.ui.url import PARTS
+from explorer.ui.places import PARTS
 from explorer.ui.view import View
 from models.hooks import Stream
 

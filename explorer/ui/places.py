@@ -4,6 +4,13 @@ import re
 
 from explorer.components import MAX_PINNED
 
+PARTS: dict[str, tuple[str, ...]] = {
+    "positions": ("order", "head", "table", "rotary", "length"),
+    "decoding": ("pass", "branches", "cache"),
+    "blocks": ("norms", "residual", "activations", "hidden"),
+}
+"""The parts of the pages that have some; the first is what a page opens with."""
+
 Place = tuple[int, int] | str
 """A head (layer, head), counted from 0, or the name of an extra."""
 

@@ -15,7 +15,7 @@ from explorer.components import SCALES, Scale
 from explorer.edits import Edit, format_edits, parse_edits
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES
-from explorer.ui.places import Place, format_places, parse_place, parse_places
+from explorer.ui.places import PARTS, Place, format_places, parse_place, parse_places
 from models.decoding import Beam, Greedy, Sample
 
 KINDS: tuple[str, ...] = ("encoder", "decoder", "cross")
@@ -26,12 +26,6 @@ BEAM = Beam()
 SAMPLE = Sample(seed=1)
 MOST_NEW = 128
 STREAMS: tuple[str, ...] = ("src", "tgt")
-PARTS: dict[str, tuple[str, ...]] = {
-    "positions": ("order", "head", "table", "rotary", "length"),
-    "decoding": ("pass", "branches", "cache"),
-    "blocks": ("norms", "residual", "activations", "hidden"),
-}
-"""The parts of the pages that have some; the first is what a page opens with."""
 GAMMAS = (100, 250, 40, 100, 160, 100)
 """The gammas of the gradient on the Blocks page at first, in percent; unlike each other."""
 FREE = -1

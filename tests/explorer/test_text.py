@@ -16,8 +16,8 @@ from explorer.analysis.certificate import FINDINGS
 from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.machine import What
 from explorer.analysis.masks import BLOCKERS
-from explorer.analysis.parameters import KINDS as PART_KINDS
 from explorer.analysis.norms import NORMS
+from explorer.analysis.parameters import KINDS as PART_KINDS
 from explorer.analysis.pitfalls import PITFALLS
 from explorer.analysis.pitfalls.card import Group
 from explorer.analysis.positions.changes import CHANGE_KINDS
@@ -33,9 +33,9 @@ from explorer.pages import PAGES
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
 from explorer.text import LANGUAGES, examples, t, words
+from explorer.ui.places import PARTS as PAGE_PARTS
 from explorer.ui.sizes import OWN, PRESETS
 from explorer.ui.url import ASIDES, KINDS, MEASURES, STAGES
-from explorer.ui.url import PARTS as PAGE_PARTS
 from models.feedforward import ACTIVATIONS, FeedForwardKind
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.text import LANGUAGES, t
-from explorer.ui.url import PARTS
+from explorer.ui.places import PARTS
 
 Open = Callable[..., AppTest]
 WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
