@@ -19,6 +19,7 @@ def lines(
     *,
     x_title: str,
     y_title: str,
+    log_x: bool = False,
     log_y: bool = False,
     marked_x: float | None = None,
     height: int = 320,
@@ -54,7 +55,8 @@ def lines(
         legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
         hovermode="x unified",
     )
-    frame["xaxis"] = number_axis(colours, x_title, showgrid=False)
+    along = {"type": "log", "dtick": 1} if log_x else {}
+    frame["xaxis"] = number_axis(colours, x_title, **{"showgrid": False, **along})
     frame["yaxis"] = number_axis(colours, y_title, **({"type": "log"} if log_y else {}))
     if marked_x is not None:
         frame["shapes"] = [

@@ -7,7 +7,7 @@ from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, V
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.problems import InputProblem
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, experiments, session
 from explorer.ui.current import latest
 from explorer.ui.escape import escape, shorten
 from explorer.ui.findings import finding_label, finding_table
@@ -140,8 +140,8 @@ def _run(view: View, claim: Claim) -> Finding | None:
     try:
         if not claim.slow:
             with st.spinner(view.t("claims.working")):
-                return cache.finding(*view.run, claim.id)
-        return cache.finding(*view.run, claim.id, progress=show)
+                return experiments.finding(*view.run, claim.id)
+        return experiments.finding(*view.run, claim.id, progress=show)
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return None
@@ -150,7 +150,7 @@ def _run(view: View, claim: Claim) -> Finding | None:
 
 
 def _forget(view: View, claim: Claim) -> None:
-    cache.forget_finding(*view.run, claim.id)
+    experiments.forget_finding(*view.run, claim.id)
 
 
 def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None:

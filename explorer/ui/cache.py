@@ -20,14 +20,10 @@ from explorer.analysis.caching import Cached, Timing, cached_and_not
 from explorer.analysis.caching import timings as measure
 from explorer.analysis.causes import Causes
 from explorer.analysis.causes import causes as find_causes
-from explorer.analysis.cell import Cell, Effect
-from explorer.analysis.cell import effect as find_effect
 from explorer.analysis.certificate import Examination, examine_text
-from explorer.analysis.claims import CLAIMS, Finding
 from explorer.analysis.labels import LabelledBatch, labelled_batch
 from explorer.analysis.onepass import OnePass
 from explorer.analysis.onepass import one_pass as find_one_pass
-from explorer.analysis.parameters import Count, count_config
 from explorer.analysis.pitfalls import PITFALLS, Symptom
 from explorer.analysis.pitfalls import symptom as planted
 from explorer.analysis.rerun import Kind
@@ -38,11 +34,9 @@ from explorer.edits import format_edits, parse_edits
 from explorer.generation import Generation
 from explorer.library import LoadedModel
 from explorer.ui.url import format_strategy, parse_strategy
-from models.config import ModelConfig
 from models.decoding import Beam
 
 MOST_ABLATIONS = 32
-MOST_FINDINGS = 200
 MOST_GENERATIONS = 32
 
 
@@ -320,80 +314,3 @@ def _forced(
 def forced(name: str, text: str, target: str | None, pads: int, edits: str) -> forcing.Forced:
     """The words of the unchanged model read again under `edits`. Raises InputProblem."""
     return _forced(name, str(library.CHECKPOINTS), text, target, pads, edits)
-
-
-@st.cache_data(max_entries=128, show_spinner=False)
-def _cell_effect(
-    name: str,
-    folder: str,
-    text: str,
-    target: str | None,
-    edits: str,
-    pads: int,
-    place: tuple[str, int, int, int],
-    position: int,
-    token: int | None,
-    _cell: Cell,
-) -> Effect:
-    traced = _trace(name, folder, text, target, edits, pads)
-    return find_effect(model(name, folder), traced, _cell, position, token)
-
-
-def cell_effect(
-    name: str,
-    text: str,
-    target: str | None,
-    edits: str,
-    pads: int,
-    cell: Cell,
-    position: int,
-    token: int | None,
-) -> Effect:
-    """What one cell of a run does to the logits after a position. Raises InputProblem."""
-    place = (cell.site.name, cell.head, cell.query, cell.key)
-    folder = str(library.CHECKPOINTS)
-    return _cell_effect(name, folder, text, target, edits, pads, place, position, token, cell)
-
-
-@st.cache_resource(show_spinner=False)
-def _findings() -> dict[tuple[object, ...], Finding]:
-    return {}
-
-
-def finding(
-    name: str,
-    text: str,
-    target: str | None,
-    edits: str,
-    pads: int,
-    claim: str,
-    progress: Callable[[float], None] | None = None,
-) -> Finding:
-    """The experiment of a claim on one run; `progress` is told what is done, 0 to 1.
-
-    Kept by hand, as `ablation` is. Raises InputProblem.
-    """
-    kept, key = _findings(), (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
-    found = kept.get(key)
-    if found is None:
-        traced = trace(name, text, target, edits, pads)
-        chosen = next(each for each in CLAIMS if each.id == claim)
-        found = chosen.test(open_model(name), traced, progress or (lambda done: None))
-        while len(kept) >= MOST_FINDINGS:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = found
-    return found
-
-
-def forget_finding(
-    name: str, text: str, target: str | None, edits: str, pads: int, claim: str
-) -> None:
-    """Let the experiment run anew when it is next asked for."""
-    key = (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
-    _findings().pop(key, None)
-
-
-@st.cache_data(max_entries=128, show_spinner=False)
-def count(config: str) -> Count:
-    """The parameters that a model of this config, as JSON, would have. Raises ValueError."""
-    return count_config(ModelConfig.from_json(config))

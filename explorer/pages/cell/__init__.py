@@ -5,7 +5,7 @@ import streamlit as st
 from explorer.analysis.cell import Cell, Effect, cell_of, effect
 from explorer.pages.cell.asides import aside
 from explorer.pages.cell.steps import chain, step
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, experiments, session
 from explorer.ui.current import latest
 from explorer.ui.url import STAGES
 from explorer.ui.view import View
@@ -60,7 +60,7 @@ def _effect(view: View, cell: Cell) -> Effect:
     goal = view.state.goal
     if goal is not None and goal >= view.loaded.config.vocab_size:
         goal = None
-    return cache.cell_effect(*view.run, cell, position, goal)
+    return experiments.cell_effect(*view.run, cell, position, goal)
 
 
 def _place(view: View) -> None:

@@ -8,7 +8,7 @@ from explorer.analysis.parameters import count
 from explorer.figures.machine import diagram
 from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.counting import calculator
-from explorer.ui import cache, controls
+from explorer.ui import controls, experiments
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
 from explorer.ui.view import View
@@ -67,7 +67,7 @@ def _measured(view: View) -> None:
     def show(done: float) -> None:
         place.progress(min(done, 1.0), view.t("claims.working"))
 
-    found = cache.finding(*view.run, "parallel", progress=show)
+    found = experiments.finding(*view.run, "parallel", progress=show)
     place.empty()
     finding_table(view, found)
     once, slow, quick = (row.values[2] for row in found.rows)

@@ -9,7 +9,7 @@ from explorer.analysis.cost import Cost, cost
 from explorer.analysis.parameters import KINDS
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, experiments, session
 from explorer.ui.escape import escape, shorten
 from explorer.ui.findings import finding_table
 from explorer.ui.sizes import OWN, PRESETS, Sizes, parse_sizes
@@ -31,7 +31,7 @@ def calculator(view: View) -> None:
     st.markdown(view.t("machine.calculator_lead"))
     config = _config(view)
     with st.spinner(view.t("machine.counting")):
-        found = cache.count(config.to_json())
+        found = experiments.count(config.to_json())
     shown = [kind for kind in KINDS if found.by_kind[kind]]
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -135,7 +135,14 @@ def _curves(
     view: View, key: str, x: np.ndarray, ys: np.ndarray, names: list[str], unit: str
 ) -> None:
     figure = lines(
-        x, ys, names, x_title=view.t("machine.length"), y_title=unit, log_y=True, dark=view.dark
+        x,
+        ys,
+        names,
+        x_title=view.t("machine.length"),
+        y_title=unit,
+        log_x=True,
+        log_y=True,
+        dark=view.dark,
     )
     controls.chart(figure, key, alt=view.t(key))
 
@@ -153,7 +160,7 @@ def _tables(view: View) -> None:
         return
     with st.spinner(view.t("machine.counting")):
         for claim in TABLES:
-            found = cache.finding(*view.run, claim)
+            found = experiments.finding(*view.run, claim)
             st.markdown(f"**{view.t(f'claims.{claim}.claim')}**")
             finding_table(view, found)
             st.markdown(view.t(f"claims.{claim}.why"))

@@ -1,0 +1,92 @@
+"""The second room of the caches: cells, claims and counts, kept as `cache` keeps the rest."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from explorer import library
+from explorer.analysis.cell import Cell, Effect
+from explorer.analysis.cell import effect as find_effect
+from explorer.analysis.claims import CLAIMS, Finding
+from explorer.analysis.parameters import Count, count_config
+from explorer.ui import cache
+from models.config import ModelConfig
+
+MOST_FINDINGS = 200
+
+
+@st.cache_data(max_entries=128, show_spinner=False)
+def _cell_effect(
+    name: str,
+    folder: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    place: tuple[str, int, int, int],
+    position: int,
+    token: int | None,
+    _cell: Cell,
+) -> Effect:
+    traced = cache.trace(name, text, target, edits, pads)
+    return find_effect(cache.model(name, folder), traced, _cell, position, token)
+
+
+def cell_effect(
+    name: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    cell: Cell,
+    position: int,
+    token: int | None,
+) -> Effect:
+    """What one cell of a run does to the logits after a position. Raises InputProblem."""
+    place = (cell.site.name, cell.head, cell.query, cell.key)
+    folder = str(library.CHECKPOINTS)
+    return _cell_effect(name, folder, text, target, edits, pads, place, position, token, cell)
+
+
+@st.cache_resource(show_spinner=False)
+def _findings() -> dict[tuple[object, ...], Finding]:
+    return {}
+
+
+def finding(
+    name: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    claim: str,
+    progress: Callable[[float], None] | None = None,
+) -> Finding:
+    """The experiment of a claim on one run; `progress` is told what is done, 0 to 1.
+
+    Kept by hand, as `cache.ablation` is. Raises InputProblem.
+    """
+    kept, key = _findings(), (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
+    found = kept.get(key)
+    if found is None:
+        traced = cache.trace(name, text, target, edits, pads)
+        chosen = next(each for each in CLAIMS if each.id == claim)
+        found = chosen.test(cache.open_model(name), traced, progress or (lambda done: None))
+        while len(kept) >= MOST_FINDINGS:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = found
+    return found
+
+
+def forget_finding(
+    name: str, text: str, target: str | None, edits: str, pads: int, claim: str
+) -> None:
+    """Let the experiment run anew when it is next asked for."""
+    key = (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
+    _findings().pop(key, None)
+
+
+@st.cache_data(max_entries=128, show_spinner=False)
+def count(config: str) -> Count:
+    """The parameters that a model of this config, as JSON, would have. Raises ValueError."""
+    return count_config(ModelConfig.from_json(config))

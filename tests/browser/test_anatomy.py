@@ -1,0 +1,81 @@
+"""One cell, the machine and the claims in real Chromium, with the shipped models."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from explorer.text import t
+from explorer.ui.url import STAGES
+from tests.browser.conftest import Visitor
+
+pytestmark = pytest.mark.browser
+SENTENCE = "I like dogs."
+
+
+def chosen(url: str, name: str) -> str:
+    """What a link says of one thing."""
+    return parse_qs(urlsplit(url).query).get(name, [""])[0]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_from_a_head_down_to_the_logit(visitor: Visitor, lang: str) -> None:
+    visitor.open("heads", lang=lang, text=SENTENCE, site="cross", layer="2", head="3", row="1")
+    visitor.page.get_by_role("button", name=t("cell.open", lang=lang)).click()
+    visitor.page.wait_for_url("**/cell**")
+    visitor.settle()
+    assert chosen(visitor.page.url, "head") == "3"
+    for stage in STAGES[1:]:
+        visitor.page.get_by_role("button", name=t("cell.next", lang=lang)).click()
+        visitor.settle()
+        number = str(STAGES.index(stage) + 1)
+        visitor.page.wait_for_url(lambda url, number=number: chosen(url, "stage") == number)
+        visitor.page.locator(".js-plotly-plot .barlayer").first.wait_for(state="attached")
+    visitor.shows(t("cell.logits", lang=lang)[:12])
+    visitor.page.get_by_text(t("cell.asides.scaling", lang=lang), exact=True).click()
+    visitor.shows(t("cell.scalings.model", lang=lang))
+    visitor.page.wait_for_url(lambda url: chosen(url, "aside") == "scaling")
+
+
+def test_a_clicked_bar_opens_its_key(visitor: Visitor) -> None:
+    visitor.open("cell", text=SENTENCE, site="encoder", layer="1", head="1", row="1", stage="3")
+    bars = visitor.page.locator(".js-plotly-plot .barlayer .point path")
+    bars.first.wait_for(state="attached")
+    box = bars.nth(2).bounding_box()
+    assert box is not None
+    visitor.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    visitor.page.wait_for_url(lambda url: chosen(url, "key") == "2")
+
+
+def test_a_claim_is_guessed_and_then_measured(visitor: Visitor) -> None:
+    visitor.open("claims", text=SENTENCE, claim="original")
+    visitor.shows(t("claims.waiting", lang="en"))
+    visitor.page.get_by_text(t("claims.verdicts.false", lang="en"), exact=True).click()
+    visitor.shows(t("claims.original.why", lang="en")[:30])
+    verdict = t("claims.verdicts.false", lang="en")
+    visitor.shows(t("claims.right", lang="en", verdict=verdict).split(":")[0])
+    visitor.page.wait_for_url(lambda url: chosen(url, "guess") == "false")
+
+
+def test_the_table_of_positions_ends_where_the_toy_does(visitor: Visitor) -> None:
+    visitor.open("claims", claim="extrapolation", guess="depends", lang="zh")
+    visitor.shows(t("claims.extrapolation.why", lang="zh")[:12])
+    visitor.page.locator(".js-plotly-plot .scatterlayer").first.wait_for(state="attached")
+
+
+def test_a_part_of_the_machine_opens_its_page(visitor: Visitor) -> None:
+    visitor.open("machine", text=SENTENCE)
+    part = visitor.page.locator(
+        ".machine .tgt a.part", has_text=t("machine.parts.cross", lang="en")
+    )
+    part.nth(1).click()
+    visitor.page.wait_for_url("**/heads?**")
+    visitor.settle()
+    assert chosen(visitor.page.url, "layer") == "2"
+    assert chosen(visitor.page.url, "site") in ("", "cross")
+
+
+def test_llama_is_counted_on_paper(visitor: Visitor) -> None:
+    visitor.open("machine", text=SENTENCE)
+    visitor.page.get_by_text(t("machine.presets.llama", lang="en"), exact=True).click()
+    visitor.shows("6,738,415,616")
+    visitor.page.wait_for_url(lambda url: chosen(url, "sizes") == "llama")
