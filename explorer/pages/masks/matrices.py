@@ -141,6 +141,11 @@ def _cell(view: View, kind: str, query: int, key: int) -> None:
                 paint(session.state().edits, kind, None, [(query, key)], not is_open)
             ),
         )
+        label, icon = view.t("cell.open_this"), ":material/center_focus_strong:"
+        if st.button(label, key="masks.down", type="tertiary", icon=icon):
+            place = {"site": kind, "layer": _site(view, kind).layer, "head": head}
+            session.change(**place, row=query, key=key, goal=None)
+            session.visit("cell")
 
 
 def _empty(view: View) -> None:
