@@ -8,12 +8,14 @@ import numpy as np
 from explorer.figures.frame import Figure, Floats, axis, check_shape, layout, number_axis
 from explorer.figures.theme import escape, palette
 
-LINE = 22
+LINE = 26
 """Latin letters a line of a name, about; a Chinese character counts as two."""
 
 
 def measured(names: Sequence[str], values: Floats, *, title: str, dark: bool = False) -> Figure:
     """One bar a name, the first on top, its number at the end. NaN has no bar.
+
+    The axis is logarithmic where the numbers span more than three orders of magnitude.
 
     Raises ValueError naming the sizes when they disagree.
     """
@@ -35,12 +37,13 @@ def measured(names: Sequence[str], values: Floats, *, title: str, dark: bool = F
     height = 56 + sum(14 + 17 * len(each) for each in lines)
     frame = layout(colours, height, bargap=0.35)
     most = float(shown.max(initial=0.0)) or 1.0
-    frame["xaxis"] = number_axis(
-        colours,
-        title,
-        range=[min(0.0, float(shown.min(initial=0.0))) * 1.25, most * 1.25],
-        nticks=5,
-    )
+    least = float(shown.min(initial=most))
+    if 0 < least < most / 1000:  # on a linear axis all but the longest would be nothing
+        ends = [float(np.log10(least)) - 0.5, float(np.log10(most)) + 1]
+        frame["xaxis"] = number_axis(colours, title, type="log", range=ends, dtick=2)
+    else:
+        ends = [min(0.0, least) * 1.25, most * 1.25]
+        frame["xaxis"] = number_axis(colours, title, range=ends, nticks=5)
     frame["yaxis"] = axis(
         colours,
         autorange="reversed",

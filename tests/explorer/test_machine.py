@@ -138,6 +138,9 @@ def test_measured_bars_are_labelled_in_lines() -> None:
     figure = measured(
         ["a very long name of a row that needs lines", "短"], np.array([1500.0, np.nan]), title="t"
     )
+    assert figure["layout"]["xaxis"].get("type") is None
+    wide = measured(["a", "b"], np.array([0.5, 3e7]), title="t")
+    assert wide["layout"]["xaxis"]["type"] == "log"
     assert "<br>" in figure["layout"]["yaxis"]["ticktext"][0]
     assert figure["data"][0]["text"] == ["1,500", "–"]
     with pytest.raises(ValueError, match="values"):

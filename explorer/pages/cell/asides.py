@@ -61,7 +61,7 @@ def _scaling(view: View, cell: Cell) -> None:
     )
     found = {name: scaled(view.trace, cell.site, cell.head, name) for name in SCALINGS}
     limit = max(1.0, float(np.abs(found["none"].scores).max(initial=0.0)))
-    left, right = st.columns([3, 2], gap="large")
+    left, right = st.columns(2, gap="medium")
     with left:
         figure = figures.histogram(
             found[chosen].scores, limit, dark=view.dark, words=view.words("figures.cell")

@@ -71,7 +71,9 @@ def _href(view: View, tower: Tower, station: Station, layer: int | None) -> str:
         state = replace(state, site=kind, layer=layer or 0, head=0, row=None, instead="", pins=())
     if station.what == "embedding":
         state = replace(state, aside="split", key=None)
-    return f"{page}?{urlencode(url.write(state))}"
+    # The first page of the menu stands at the root: under its own name it does not exist.
+    path = "./" if page == session.page_names()[0] else page
+    return f"{path}?{urlencode(url.write(state))}"
 
 
 def _tower_kind(tower: Tower) -> str:
