@@ -1,5 +1,7 @@
 """One cell: every step recomputed from the one before it, and held against the model's own run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -68,21 +70,20 @@ def test_the_cells_of_a_row_add_up_to_the_head_and_the_heads_to_what_is_added(
             np.testing.assert_allclose(row[0].site_written, added, atol=1e-5)
 
 
-def test_without_the_cell_the_model_itself_gives_the_other_logits(loaded: LoadedModel) -> None:
-    """All cells of a row taken away one after another are the head switched off for that row."""
+def test_the_slope_is_what_a_hundredth_of_the_cell_does(loaded: LoadedModel) -> None:
     traced = trace(loaded, TEXT)
-    site = traced.sites[-1]
     last = int(traced.tgt_valid.sum()) - 1
-    cell = cell_of(loaded, traced, site, 1, last, 0)
-    found = effect(loaded, traced, cell, last)
-    assert found.tokens[found.chosen] == chosen_token(traced, last)
-    np.testing.assert_array_equal(found.before, traced.logits[last, list(found.tokens)])
-    # In the last layer of a pre-norm model without a final norm the path to the logits is linear
-    # but for what the feed-forward net makes of it, so we let the slope answer for small weights.
-    small = cell_of(loaded, traced, site, 1, last, int(np.argmin(cell.weights)))
-    little = effect(loaded, traced, small, last)
-    if 0 < small.weight < 0.02:
-        assert little.slope == pytest.approx(float(little.change[little.chosen]), abs=5e-3)
+    moved = 0.0
+    for site in traced.sites:
+        cell = cell_of(loaded, traced, site, 1, 2 if site.stack == "encoder" else last, 0)
+        whole = effect(loaded, traced, cell, last)
+        assert whole.tokens[whole.chosen] == chosen_token(traced, last)
+        np.testing.assert_array_equal(whole.before, traced.logits[last, list(whole.tokens)])
+        little = effect(loaded, traced, replace(cell, weights=cell.weights / 100), last)
+        change = float(little.change[little.chosen])
+        assert 100 * change == pytest.approx(whole.slope, abs=1e-3, rel=0.1)
+        moved = max(moved, abs(whole.slope))
+    assert moved > 0.005  # or nothing was compared
 
 
 def test_the_only_cell_of_a_row_is_the_whole_head(tiny) -> None:

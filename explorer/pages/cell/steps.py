@@ -10,6 +10,7 @@ from explorer.analysis.cell import Cell, Effect, lengths
 from explorer.figures import bars
 from explorer.figures import cell as figures
 from explorer.ui import controls, session
+from explorer.ui.escape import escape
 from explorer.ui.url import STAGES
 from explorer.ui.view import View
 
@@ -22,7 +23,7 @@ def number(value: float, digits: int = 2, sign: bool = False) -> str:
 def chain(view: View, cell: Cell, goal: Effect) -> None:
     """Every number between q . k and the logit, side by side."""
     written, *_ = lengths([cell.written])
-    token = goal.str_tokens[goal.chosen]
+    token = escape(goal.str_tokens[goal.chosen])
     shown = (
         (view.t("cell.dot"), number(cell.dot)),
         (view.t("cell.scaled", d_head=len(cell.q)), number(cell.score)),
