@@ -34,7 +34,7 @@ def chain(view: View, cell: Cell, goal: Effect) -> None:
         (view.t("cell.row_sum"), number(cell.row_sum)),
         (view.t("cell.weight"), controls.percent(cell.weight)),
         (view.t("cell.written"), number(written)),
-        (view.t("cell.logit", token=token), number(float(goal.change[goal.chosen]), 2, sign=True)),
+        (view.t("cell.logit", token=token), number(float(goal.change[goal.chosen]), 3, sign=True)),
     )
     with st.container(horizontal=True, key="cell-chain"):
         for label, value in shown:
