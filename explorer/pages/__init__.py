@@ -37,9 +37,9 @@ PAGES: tuple[Page, ...] = (
     Page("masks", ":material/grid_off:", masks.render, usual_pads=3),
     Page("certificate", ":material/verified:", certificate.render),
     Page("clinic", ":material/stethoscope:", clinic.render, usual_pads=2),
-    Page("machine", ":material/account_tree:", machine.render),
-    Page("claims", ":material/quiz:", claims.render),
     Page("positions", ":material/waves:", positions.render),
     Page("blocks", ":material/layers:", blocks.render),
     Page("decoding", ":material/format_list_numbered:", decoding.render),
+    Page("machine", ":material/account_tree:", machine.render),
+    Page("claims", ":material/quiz:", claims.render),
 )
