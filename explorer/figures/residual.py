@@ -75,7 +75,7 @@ def wiring(
             notes.append(_note(x, y, text, colours.ink, 13))
         notes.append(_note(JOIN, base, "+", colours.ink, 16))
         title = f"<b>{escape(said[placement])}</b>"
-        notes.append(_note(0, base + 1.35, title, colours.ink, 14, anchor="left"))
+        notes.append(_note(0, base + 1.6, title, colours.ink, 14, anchor="left"))
         for x, y, text, anchor in (
             (0.0, base - 0.45, shown.before, "left"),
             (JOIN + 0.15, base + 0.75, shown.added, "left"),
@@ -86,7 +86,7 @@ def wiring(
     frame = layout(colours, ROOM * len(numbers), shapes=shapes, annotations=notes)
     hidden = {"visible": False, "fixedrange": True}
     frame["xaxis"] = {**hidden, "range": [-0.1, WIDTH + 0.1]}
-    frame["yaxis"] = {**hidden, "range": [-3.0 * (len(numbers) - 1) - 1.2, 1.7]}
+    frame["yaxis"] = {**hidden, "range": [-3.0 * (len(numbers) - 1) - 1.2, 1.95]}
     joins = {
         "type": "scatter",
         "mode": "markers",

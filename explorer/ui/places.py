@@ -1,4 +1,4 @@
-"""What can stand open on the Heads page, as links write it: heads, and what is made of many."""
+"""Where one can be: parts of pages, and what stands open on the Heads page, as links write it."""
 
 import re
 
