@@ -30,12 +30,18 @@ class Column:
 
 
 def diagram(columns: Sequence[Column], *, dark: bool = False) -> str:
-    """HTML of one or two columns side by side; on a narrow screen one above the other."""
+    """HTML of one or two columns side by side; on a narrow screen one above the other.
+
+    The groups of a single column stand side by side too, to be read line by line.
+    """
     colours = palette(dark)
     style = f"""
 <style>
 .machine {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(290px, 1fr));
   gap: 1.5rem; font-family: {FONT}; color: {colours.ink}; max-width: 1100px; }}
+.machine.one > div {{ display: grid; gap: 0 .75rem; align-items: start;
+  grid-template-columns: repeat(auto-fill, minmax(270px, 1fr)); }}
+.machine.one h4 {{ grid-column: 1 / -1; }}
 .machine h4 {{ margin: 0 0 .5rem; font-size: 1rem; font-weight: 700; padding: 0; }}
 .machine section {{ border: 1px solid {colours.line}; border-radius: 10px; padding: .5rem;
   margin-bottom: .6rem; }}
@@ -55,7 +61,8 @@ def diagram(columns: Sequence[Column], *, dark: bool = False) -> str:
 .machine .src h4 {{ color: {colours.source}; }} .machine .tgt h4 {{ color: {colours.target}; }}
 </style>"""
     body = "".join(_column(column) for column in columns)
-    return f'{style}<div class="machine">{body}</div>'
+    kind = "machine one" if len(columns) == 1 else "machine"
+    return f'{style}<div class="{kind}">{body}</div>'
 
 
 def _column(column: Column) -> str:

@@ -131,6 +131,7 @@ def test_the_diagram_shows_texts_and_obeys_none() -> None:
     assert '<b>x</b>"' not in html
     assert 'href="heads?text=%22&amp;a=&quot;b"' in html
     assert html.count("<a ") == 1
+    assert '<div class="machine one">' in html
     assert diagram([], dark=True) != diagram([])
 
 
