@@ -12,6 +12,7 @@ from explorer.analysis.positions.encoding import (
     model_table,
     projected_gram,
     rotary_dot_by_distance,
+    sizes,
     spread_by_distance,
     table,
     wavelengths,
@@ -127,3 +128,23 @@ def test_learned_vectors_begin_without_any_order() -> None:
     dots = dot_by_distance(fresh)
     assert dots.mean[0] == pytest.approx(256, rel=0.05)
     assert np.abs(dots.mean[1:40]).max() < 10
+
+
+def test_what_words_and_positions_bring(tiny: Callable[..., LoadedModel]) -> None:
+    loaded = tiny()
+    traced = trace(loaded, "The cat ran", "爱猫你")
+    found = sizes(traced, "src")
+    assert found is not None
+    words, added = found
+    np.testing.assert_allclose(added, (24 / 2) ** 0.5, rtol=1e-6)  # sines and cosines: sqrt(d / 2)
+    weight = loaded.model.get_parameter("encoder.embed.weight").numpy()
+    expected = np.linalg.norm(weight[list(traced.src_tokens)], axis=1) * 24**0.5
+    np.testing.assert_allclose(words, expected, rtol=1e-5)
+    for kind in ("rotary", "none"):
+        other = tiny(positions=kind)
+        assert sizes(trace(other, "The cat ran", "爱猫你"), "src") is None
+
+
+def test_a_writer_has_the_sizes_of_its_only_stream(writer: LoadedModel) -> None:
+    traced = trace(writer, "The cat ran")
+    assert sizes(traced, "tgt") is not None

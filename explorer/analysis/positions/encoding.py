@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from explorer.analysis.positions.changes import stack_of
 from explorer.library import LoadedModel
+from explorer.trace import Trace
 from models.hooks import Stream
 from models.positions import frequencies, rotate, sinusoidal_table
 
@@ -49,6 +50,23 @@ def model_table(
     with torch.inference_mode():
         added = stack.positions.added(torch.arange(n_positions)[None])
     return None if added is None else added[0].numpy()
+
+
+def sizes(
+    traced: Trace, stream: Stream
+) -> tuple[Float[np.ndarray, " pos"], Float[np.ndarray, " pos"]] | None:
+    """The lengths of what words and positions bring to each place of a stream: |embed|, |added|.
+
+    The embedding is scaled as the model scales it. None where nothing is added, or no such stream.
+    """
+    prefix = {"src": "encoder.", "tgt": "decoder."}[stream]
+    if traced.config.family == "decoder-only":
+        prefix = ""
+    embedded = traced.activations.get(f"{prefix}hook_embed")
+    added = traced.activations.get(f"{prefix}hook_pos_embed")
+    if embedded is None or added is None:
+        return None
+    return np.linalg.norm(embedded, axis=-1), np.linalg.norm(added, axis=-1)
 
 
 def wavelengths(d_model: int, base: float = 10000.0) -> Float[np.ndarray, " d_model"]:

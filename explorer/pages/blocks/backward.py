@@ -6,10 +6,11 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.analysis.norms import backward
+from explorer.analysis.norms import Backward, backward
 from explorer.figures.norms import gradients
+from explorer.figures.paired import paired
 from explorer.ui import controls, session
-from explorer.ui.numbers import number
+from explorer.ui.numbers import number, signed
 from explorer.ui.url import GAMMAS
 from explorer.ui.view import View
 
@@ -24,6 +25,9 @@ def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
     _sliders(view)
     gamma = np.array(view.state.gamma) / 100
     found = backward(token[: len(gamma)], gamma, UPSTREAM)
+    left, right = st.columns(2, gap="large")
+    with left:
+        _forward(view, token[: len(gamma)], found)
     figure = gradients(
         np.stack([found.by_hand, found.autograd, found.wrong]),
         [view.t(f"blocks.{name}") for name in ("by_hand", "autograd", "late")],
@@ -31,7 +35,15 @@ def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
         y_title="∂L/∂x",
         dark=view.dark,
     )
-    controls.chart(figure, "blocks.backward", alt=view.t("blocks.backward"))
+    with right:
+        controls.chart(figure, "blocks.backward", alt=view.t("blocks.backward"))
+    st.caption(
+        view.t(
+            "blocks.d_gamma",
+            gamma=", ".join(signed(value) for value in found.d_gamma),
+            beta=", ".join(signed(value) for value in found.d_beta),
+        )
+    )
     alike = len(set(view.state.gamma)) == 1
     controls.reading(
         "backward",
@@ -41,6 +53,21 @@ def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
             wrong=number(found.wrong_error),
         ),
     )
+
+
+def _forward(view: View, x: NDArray[np.float64], found: Backward) -> None:
+    """The same features before the norm and behind it, with the gradients of gamma and beta."""
+    figure = paired(
+        [str(at + 1) for at in range(len(x))],
+        x,
+        found.out,
+        (view.t("blocks.before"), view.t("blocks.behind")),
+        title=view.t("blocks.value"),
+        label_title=view.t("blocks.feature"),
+        height=300,
+        dark=view.dark,
+    )
+    controls.chart(figure, "blocks.forward", alt=view.t("blocks.behind"))
 
 
 def _sliders(view: View) -> None:

@@ -40,6 +40,9 @@ def placements(view: View) -> None:
         view.t("blocks.fresh", width=D_MODEL, seeds=len(SEEDS), tokens=len(tokens), depth=depth)
     )
     controls.reading("placement", _reading(view, flows, depth))
+    losses = {place: f"{float(flow.loss.mean()):.2f}" for place, flow in flows.items()}
+    sure = f"{np.log(len(set(tokens))):.2f}"
+    st.markdown(view.t("blocks.losses", sure=sure, **losses))
     _curves(view, flows, "fresh")
     _twins(view)
     controls.small_print(

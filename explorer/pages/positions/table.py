@@ -6,7 +6,9 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.positions import encoding as numbers
+from explorer.analysis.positions.order import reading_stream
 from explorer.figures import positions as figures
+from explorer.figures.paired import paired
 from explorer.ui import controls, session
 from explorer.ui.view import View
 from models.positions import frequencies, sinusoidal_table
@@ -57,6 +59,7 @@ def sines(view: View) -> None:
         )
     _distances(view, encoding)
     _others(view, encoding)
+    _sizes(view)
     controls.small_print(
         view,
         "positions",
@@ -70,6 +73,37 @@ def sines(view: View) -> None:
             view.t("positions.dimension"): list(range(width)),
             view.t("positions.wavelength"): [round(float(turn), 2) for turn in turns],
         },
+    )
+
+
+def _sizes(view: View) -> None:
+    """What words bring and what positions add, token by token: they must stand up to each other."""
+    stream = reading_stream(view.loaded.config)
+    found = numbers.sizes(view.trace, stream)
+    if found is None:
+        return
+    words, added = found
+    tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
+    st.markdown(f"**{view.t('positions.sizes')}**")
+    st.caption(view.t("positions.sizes_note"))
+    figure = paired(
+        tokens,
+        words,
+        added,
+        (view.t("positions.size_word"), view.t("positions.size_position")),
+        title=view.t("positions.size"),
+        stream=stream,
+        dark=view.dark,
+    )
+    controls.chart(figure, "positions.sizes", alt=view.t("positions.sizes"))
+    controls.reading(
+        "sizes",
+        view.t(
+            "positions.read_sizes",
+            word=f"{float(words.mean()):.1f}",
+            position=f"{float(added.mean()):.1f}",
+            scale=f"{view.loaded.config.d_model**0.5:.0f}",
+        ),
     )
 
 
