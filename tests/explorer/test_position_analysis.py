@@ -11,12 +11,10 @@ from explorer.analysis.positions.encoding import (
     gram,
     model_table,
     projected_gram,
-    rotary_dot_by_distance,
     sizes,
     spread_by_distance,
     table,
     wavelengths,
-    waves,
 )
 from explorer.library import LoadedModel
 from explorer.trace import trace
@@ -30,10 +28,7 @@ def test_by_hand() -> None:
         encoding[2], [np.sin(2), np.cos(2), np.sin(0.02), np.cos(0.02)], atol=1e-7
     )
     np.testing.assert_allclose(wavelengths(4), 2 * np.pi * np.array([1, 1, 100, 100]))
-    np.testing.assert_array_equal(waves(encoding, [3, 0]), encoding[:, [3, 0]].T)
     assert gram(encoding)[0, 2] == pytest.approx(np.cos(2) + np.cos(0.02), abs=1e-6)
-    with pytest.raises(IndexError):
-        waves(encoding, [4])
     with pytest.raises(ValueError, match="odd"):
         wavelengths(5)
 
@@ -51,13 +46,6 @@ def test_learned_vectors_do_not() -> None:
     dots = dot_by_distance(encoding)
     assert (dots.highest - dots.lowest)[:10].min() > 0.1
     assert dots.mean[19] == pytest.approx(encoding[0] @ encoding[19])
-
-
-def test_a_rotation_depends_on_distance_only() -> None:
-    dots = rotary_dot_by_distance(30, 4)
-    expected = np.cos(np.arange(30)) + np.cos(np.arange(30) / 100)
-    np.testing.assert_allclose(dots.mean, expected, atol=1e-6)
-    np.testing.assert_allclose(dots.lowest, dots.highest, atol=1e-6)
 
 
 @pytest.mark.parametrize("stream", ["src", "tgt"])

@@ -15,7 +15,6 @@ from explorer.analysis.positions.changes import (
     format_change,
     parse_change,
     position_functions,
-    streams_of,
     told_positions,
 )
 from explorer.analysis.positions.order import four_texts, moved, shuffled_order
@@ -56,8 +55,9 @@ def test_what_tokens_are_told() -> None:
 
 
 def _told(
-    valid: object, tokens: torch.Tensor, told: torch.Tensor, wanted: list[int]
+    valid: object, tokens: torch.Tensor, past: int, *, told: torch.Tensor, wanted: list[int]
 ) -> torch.Tensor:
+    """In place of `positions_of`: what a change would tell the wanted row."""
     return (told if tokens[0].tolist() == wanted else torch.arange(tokens.shape[1]))[None]
 
 
@@ -108,7 +108,6 @@ def test_without_positions_a_rotary_model_scores_as_one_that_has_none(tiny: Tiny
 def test_nothing_to_change_where_there_are_no_positions(tiny: Tiny, writer: LoadedModel) -> None:
     assert position_functions(tiny(positions="none"), "src", REMOVE) == {}
     assert position_functions(writer, "src", REMOVE) == {}
-    assert streams_of(writer) == ("tgt",)
 
 
 def test_words_are_shuffled_whole_and_marks_stay() -> None:

@@ -91,11 +91,6 @@ def stack_of(loaded: LoadedModel, stream: Stream) -> Stack | None:
     return None if stream == "src" else loaded.model
 
 
-def streams_of(loaded: LoadedModel) -> tuple[Stream, ...]:
-    """The streams that a model reads."""
-    return ("src", "tgt") if isinstance(loaded.model, EncoderDecoder) else ("tgt",)
-
-
 def position_functions(
     loaded: LoadedModel, stream: Stream, change: Change
 ) -> dict[str, Callable[[Tensor], Tensor]]:

@@ -1,6 +1,5 @@
 """Position encodings in numbers: the table, its wavelengths, its waves, its dot products."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +10,14 @@ from explorer.analysis.positions.changes import stack_of
 from explorer.library import LoadedModel
 from explorer.trace import Trace
 from models.hooks import Stream
-from models.positions import frequencies, rotate, sinusoidal_table
+from models.positions import frequencies, sinusoidal_table
 
 
 @dataclass(frozen=True, eq=False)
 class DotByDistance:
     """Dot products of pairs of positions, gathered by their distance 0, 1, 2, ...
 
-    For sines and cosines, and for a rotation, `lowest` and `highest` agree with `mean` but for
+    For sines and cosines `lowest` and `highest` agree with `mean` but for
     rounding: only the distance counts. For learned vectors they need not.
     """
 
@@ -77,13 +76,6 @@ def wavelengths(d_model: int, base: float = 10000.0) -> Float[np.ndarray, " d_mo
     return np.repeat(2 * np.pi / frequencies(d_model, base).numpy(), 2)
 
 
-def waves(
-    encoding: Float[np.ndarray, "pos d_model"], dims: Sequence[int]
-) -> Float[np.ndarray, "wave pos"]:
-    """Chosen dimensions of a table as curves over positions. Raises IndexError."""
-    return encoding[:, list(dims)].T
-
-
 def gram(encoding: Float[np.ndarray, "pos d_model"]) -> Float[np.ndarray, "pos pos"]:
     """The dot product of every pair of positions, in float64."""
     wide = encoding.astype(np.float64)
@@ -93,17 +85,6 @@ def gram(encoding: Float[np.ndarray, "pos d_model"]) -> Float[np.ndarray, "pos p
 def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> DotByDistance:
     """The dot products of `gram` by distance: PE(p) . PE(p + n) = sum over pairs cos(n theta)."""
     return _by_distance(gram(encoding))
-
-
-def rotary_dot_by_distance(n_positions: int, d_head: int, base: float = 10000.0) -> DotByDistance:
-    """What a rotation leaves of q . k when q = k = (1, 0, 1, 0, ...), by distance.
-
-    Raises ValueError for an odd `d_head`.
-    """
-    ones = torch.zeros(1, 1, n_positions, d_head, dtype=torch.float64)
-    ones[..., 0::2] = 1.0
-    turned = rotate(ones, torch.arange(n_positions), base)[0, 0].numpy()
-    return _by_distance(turned @ turned.T)
 
 
 def fresh_learned(

@@ -104,6 +104,7 @@ def _toys(view: View) -> dict[str, tuple[Toy, ByLength]]:
             "positions.read_toys",
             within=share(float(np.mean([f.exact[within] for f in found.values()]))),
             beyond=share(float(np.mean([f.exact[-1] for f in found.values()]))),
+            letters=share(float(np.mean([f.letters[-1] for f in found.values()]))),
             longest=longest,
             most=lengths[-1],
         ),
