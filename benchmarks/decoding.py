@@ -1,62 +1,135 @@
-"""Decoding 64 tokens, greedy, 3 + 3 layers, d_model 256, 8 heads: Headlight and torch.nn.
+"""Decoding 64 tokens, every pattern captured or none: Headlight and `transformers`, in tokens/s.
 
-The alternative is what torch offers: `nn.Transformer` of the same shape in a loop that reads the
-whole prefix at every step (it has no cache, and its layers return no attention weights).
+Two shapes with random weights, alike on both sides: 6 + 6 layers, d_model 512, 8 heads, 8,000
+tokens; and GPT-2 small. `transformers` runs in an environment of its own (see `peers.py`); where it
+cannot be installed, its columns say why.
 """
 
-import torch
-from torch import nn
+import statistics
+import time
+from collections.abc import Callable
 
-from benchmarks.timing import medians, rows
+import torch
+
+from benchmarks.peers import NoPeerError, Peer, environment
 from models.config import ModelConfig
 from models.decoding import Beam, Greedy, Strategy, decode
-from models.hooks import Record, visiting
-from models.transformer import build_model
+from models.hooks import Edits, Record, visiting
+from models.transformer import Model, build_model
 
-N_SRC, N_NEW = 16, 64
+REQUIREMENT = "transformers>=5,<6"
+N_SRC, N_NEW, ROUNDS = 16, 64, 5
+SHAPES = {
+    "6+6": ModelConfig(vocab_size=8000, d_model=512, n_layers=6, n_heads=8, d_ff=2048),
+    "gpt2": ModelConfig(
+        family="decoder-only",
+        vocab_size=50257,
+        d_model=768,
+        n_layers=12,
+        n_heads=12,
+        d_ff=3072,
+        n_ctx=1024,
+        positions="learned",
+        norm_placement="pre",
+        final_norm=True,
+        ffn="gelu_tanh",
+        scale_embeddings=False,
+    ),
+}
+CASES = [
+    # name, strategy, beams, cache, rounds
+    ("greedy, cache", Greedy(), 1, True, ROUNDS),
+    ("beam 4, cache", Beam(width=4), 4, True, ROUNDS),
+    ("greedy, no cache", Greedy(), 1, False, 1),
+    ("beam 4, no cache", Beam(width=4), 4, False, 1),
+]
 
 
 def run() -> list[str]:
-    """Lines of milliseconds, and ratios to torch's loop."""
-    torch.manual_seed(0)
-    config = ModelConfig(vocab_size=8000, n_ctx=128)
-    model = build_model(config).eval()
-    src = torch.randint(4, config.vocab_size, (1, N_SRC))
-    theirs = nn.Transformer(
-        config.d_model, config.n_heads, 3, 3, config.d_ff, dropout=0.0, batch_first=True
-    ).eval()
-    embed = nn.Embedding(config.vocab_size, config.d_model)
+    """Lines of tokens per second: the median of rounds in which all sides take turns."""
+    lines = [f"torch threads: {torch.get_num_threads()}; no peer tunes anything"]
+    peer: Peer | None = None
+    try:
+        peer = Peer(environment("transformers", REQUIREMENT), "transformers_peer.py")
+    except NoPeerError as problem:
+        lines.append(f"transformers left out: {problem}")
+    try:
+        for shape, config in SHAPES.items():
+            torch.manual_seed(0)
+            model = build_model(config).eval()
+            for name, strategy, beams, cached, rounds in CASES:
+                lines.append(_row(shape, name, model, strategy, beams, cached, rounds, peer))
+    finally:
+        if peer is not None:
+            peer.close()
+    return lines
 
-    def ours(strategy: Strategy, cached: bool, captured: bool) -> None:
-        # A model with random weights hardly ever ends a sentence; the limit ends it.
-        steps = decode(model, src, strategy, N_NEW, use_cache=cached)
-        for _ in range(N_NEW):
-            record = Record(lambda name: captured and name.endswith("pattern"))
-            with visiting(record):
-                if next(steps, None) is None:
-                    break
 
-    @torch.inference_mode()
-    def loop() -> None:
-        memory = theirs.encoder(embed(src))
-        tgt = torch.tensor([[config.bos_id]])
-        for _ in range(N_NEW):
-            causal = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1])
-            out = theirs.decoder(embed(tgt), memory, tgt_mask=causal, tgt_is_causal=True)
-            logits = out[:, -1] @ embed.weight.T
-            tgt = torch.cat((tgt, logits.argmax(-1, keepdim=True)), dim=1)
-
-    torch_loop = "torch nn.Transformer in a loop, no weights"
-    times = medians(
-        {
-            torch_loop: loop,
-            "Headlight, no cache": lambda: ours(Greedy(), False, False),
-            "Headlight, cache": lambda: ours(Greedy(), True, False),
-            "Headlight, cache, every pattern captured": lambda: ours(Greedy(), True, True),
-            "Headlight, beam 4, cache, every pattern captured": lambda: ours(
-                Beam(width=4), True, True
-            ),
-        },
-        runs=5,
+def _row(
+    shape: str,
+    name: str,
+    model: Model,
+    strategy: Strategy,
+    beams: int,
+    cached: bool,
+    rounds: int,
+    peer: Peer | None,
+) -> str:
+    tokens = torch.randint(4, model.config.vocab_size, (1, N_SRC))
+    sides: dict[str, Callable[[], float]] = {
+        "ours": lambda: _seconds(model, tokens, strategy, cached, captured=False),
+        "ours, patterns": lambda: _seconds(model, tokens, strategy, cached, captured=True),
+    }
+    if peer is not None:
+        asked = {"shape": shape, "tokens": tokens[0].tolist(), "new": N_NEW, "beams": beams}
+        asked |= {"cache": cached, "patterns": True}
+        sides["transformers, patterns"] = lambda: float(peer.ask(asked)["seconds"])
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+    for counted in range(-1 if rounds > 1 else 0, rounds):
+        for side, measure in sides.items():
+            took = measure()
+            if counted >= 0:
+                seconds[side].append(took)
+    median = {side: statistics.median(values) for side, values in seconds.items()}
+    words = [f"{side} {N_NEW / value:6.1f} tokens/s" for side, value in median.items()]
+    # Rounds are compared one by one: what the machine does besides, both sides feel in a round.
+    cost = statistics.median(
+        with_ / without
+        for with_, without in zip(seconds["ours, patterns"], seconds["ours"], strict=True)
     )
-    return rows(times, torch_loop)
+    words.append(f"capture costs {100 * (cost - 1):+.1f} %")
+    if peer is not None:
+        times = statistics.median(
+            theirs / ours
+            for theirs, ours in zip(
+                seconds["transformers, patterns"], seconds["ours, patterns"], strict=True
+            )
+        )
+        words.append(f"{times:.2f} x transformers")
+    return f"{shape:<5} {name:<17} " + "; ".join(words)
+
+
+def _seconds(
+    model: Model, tokens: torch.Tensor, strategy: Strategy, cached: bool, captured: bool
+) -> float:
+    """One decoding of N_NEW tokens; `captured` keeps every pattern of every step."""
+    # A model with random weights hardly ever ends a sentence; here it never does, on either side.
+    end = model.config.eos_id
+    never = Edits({"hook_logits": lambda logits: logits.index_fill_(-1, torch.tensor(end), -1e9)})
+    patterns = {site.hook("pattern") for site in model.attention_sites()}
+    kept = []
+    started = time.perf_counter()
+    steps = decode(model, tokens, strategy, N_NEW, use_cache=cached)
+    for _ in range(N_NEW):
+        record = Record(patterns.__contains__ if captured else _nothing, never)
+        with visiting(record):
+            next(steps)
+        kept.append(record.activations)
+    seconds = time.perf_counter() - started
+    assert len(kept) == N_NEW
+    assert all(bool(each) == captured for each in kept)
+    return seconds
+
+
+def _nothing(name: str) -> bool:
+    return False

@@ -1,7 +1,7 @@
 """The Decoding page: the film's payload, the strategies, and the parts under the film."""
 
-import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -193,8 +193,8 @@ def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
 def test_times_are_measured_when_asked_for(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The package's name for it is the function of the same name.
-    monkeypatch.setattr(sys.modules["explorer.pages.decoding.caching"], "LENGTHS", (2, 3))
+    # The package has a function of the same name, which hides the module.
+    monkeypatch.setattr(import_module("explorer.pages.decoding.caching"), "LENGTHS", (2, 3))
     at = open_page("decoding", part="cache", limit="4")
     assert len(at.get("plotly_chart")) == 1
     at.button(key="caching.run").click().run()
