@@ -11,7 +11,7 @@ def main() -> None:
         assert benchmark.__doc__ is not None
         print(f"\n## {benchmark.__doc__.splitlines()[0]}")
         for row in benchmark.run():
-            print(row)
+            print(row, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from models.checkpoint import CheckpointError, load_checkpoint
 from models.checkpoint import moments as kept_moments
 from models.config import ModelConfig
 from models.hooks import AttentionSite
+from models.layout import lay_out_for_decoding
 from models.tokenizer import Tokenizer
 from models.transformer import Model
 
@@ -83,6 +84,7 @@ def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
         checkpoint = load_checkpoint(path, step)
     except CheckpointError as error:
         raise InputProblem("broken_model", name=path.name, reason=str(error)) from error
+    lay_out_for_decoding(checkpoint.model)
     return LoadedModel(
         name=at_moment(path.name, step),
         model=checkpoint.model,

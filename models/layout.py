@@ -1,0 +1,22 @@
+"""Weights laid out for decoding: the same numbers and shapes, in the other order in memory.
+
+A step of decoding multiplies every matrix by one token, and its time is that of reading it. Stored
+row by row, a widening map (out > in, as w_up and the unembedding) is many short dot products,
+which BLAS reads at half the speed of memory; stored column by column it is few long sums. Measured
+on one core of a desktop machine, one token: 8,000 x 512 takes 0.85 ms in place of 1.6, 2,048 x 512
+takes 0.26 ms in place of 0.43; narrowing and square maps are as fast or faster by rows.
+"""
+
+from torch import nn
+
+
+def lay_out_for_decoding(model: nn.Module) -> None:
+    """Store every widening linear map of `model` column by column, in place.
+
+    Shapes, values and the state dict stay as they are. Call it on a model that will not be trained
+    further: an optimizer keeps its moments in the layout that the weights had before. A tied
+    embedding goes along; looking up a row of it costs a little more.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Linear) and module.out_features > module.in_features:
+            module.weight.data = module.weight.data.t().contiguous().t()

@@ -1,0 +1,79 @@
+"""The film and the tree in real Chromium: played without a server, and what is taken from them."""
+
+import re
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from explorer.text import t
+from tests.browser.conftest import PATIENCE, Visitor
+
+pytestmark = pytest.mark.browser
+
+SENTENCE = "I like dogs."
+
+
+def at(visitor: Visitor, place: str) -> Locator:
+    """A control of the film by its place: play, next, scrub, candidate1 …"""
+    return visitor.page.locator(f"[data-at={place}]")
+
+
+def count(visitor: Visitor) -> Locator:
+    return visitor.page.locator(".player .count")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(
+    visitor: Visitor, lang: str
+) -> None:
+    visitor.open("decoding", text=SENTENCE, lang=lang, part="cache")
+    at(visitor, "play").wait_for()
+    first = visitor.page.locator(".why").inner_text()
+    at(visitor, "speed").select_option(index=3)
+    at(visitor, "play").click()
+    end = int(count(visitor).inner_text().split("/")[1])
+    expect(count(visitor)).to_contain_text(f"{end} / {end}", timeout=PATIENCE)
+    assert visitor.page.locator(".why").inner_text() != first
+    visitor.page.wait_for_url(re.compile(f"step={end}"), timeout=PATIENCE)
+    assert visitor.page.locator(".stage .chip.new").inner_text() == "</s>"
+
+
+def test_keys_step_and_a_menu_chooses_the_head_without_losing_the_step(visitor: Visitor) -> None:
+    visitor.open("decoding", text=SENTENCE, part="cache")
+    at(visitor, "next").focus()
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.page.keyboard.press("ArrowRight")
+    visitor.page.keyboard.press("ArrowLeft")
+    expect(count(visitor)).to_contain_text("2 /")
+    at(visitor, "layer").select_option(index=1)
+    at(visitor, "head").select_option(index=4)
+    visitor.page.wait_for_url(
+        lambda url: all(each in url for each in ("step=2", "layer=1", "head=4")), timeout=PATIENCE
+    )
+    visitor.page.goto(visitor.page.url)
+    expect(count(visitor)).to_contain_text("2 /")
+    assert at(visitor, "head").input_value() == "3"
+
+
+def test_a_candidate_is_taken_and_a_second_line_grows(visitor: Visitor) -> None:
+    visitor.open("decoding", text=SENTENCE, step="1")
+    at(visitor, "candidate1").click()
+    visitor.page.wait_for_url("**fork=*", timeout=PATIENCE)
+    visitor.page.locator("[data-at=tree]").wait_for()
+    visitor.shows(t("branches.close", lang="en"))
+    at(visitor, "tree").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        at(visitor, "tree").press(key)
+    forked = visitor.page.url
+    at(visitor, "tree").press("Enter")
+    visitor.page.wait_for_url(lambda url: "fork=" in url and url != forked, timeout=PATIENCE)
+    visitor.settle()
+    visitor.page.get_by_role("button", name=t("branches.close", lang="en")).click()
+    visitor.page.wait_for_url(lambda url: "fork=" not in url, timeout=PATIENCE)
+
+
+def test_measuring_can_be_stopped(visitor: Visitor) -> None:
+    visitor.open("decoding", text=SENTENCE, part="cache")
+    visitor.page.get_by_role("button", name=t("caching.run", lang="en")).click()
+    visitor.page.get_by_role("button", name=t("decoding.stop", lang="en")).click()
+    visitor.page.locator(".js-plotly-plot").nth(1).wait_for()  # what was measured until then
