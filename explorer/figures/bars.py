@@ -1,4 +1,4 @@
-"""Bars: the candidates of a decoding step, and one row of attention."""
+"""Bars: one row of attention."""
 
 from collections.abc import Sequence
 
@@ -25,74 +25,11 @@ ROOM = 420
 """Pixels that a row's bars take side by side, about: the browser alone knows."""
 
 WORDS = {
-    "probability": "probability",
-    "chosen": "chosen",
-    "cut": "cut off",
     "weight": "weight",
     "mean": "mean of the heads",
     "blocked": "blocked",
 }
 """Every word these figures can show, in English; pass the same keys to translate them."""
-
-
-def candidates(
-    labels: Sequence[str],
-    probabilities: Floats,
-    *,
-    kept: Bools | None = None,
-    chosen: int | None = None,
-    dark: bool = False,
-    words: Words | None = None,
-) -> Figure:
-    """Next-token candidates, most probable on top; the caller's order does not matter.
-
-    `kept` [candidate] False = cut off by top-k or top-p: grey and hatched. `chosen` is an index
-    into `labels`: its bar is amber, the target stream's colour, and carries a tick.
-
-    Raises ValueError naming the sizes when they disagree, or a chosen index out of range.
-    """
-    said = choose_words(WORDS, words)
-    n = len(labels)
-    check_shape("probabilities", probabilities, (n,))
-    keep = np.ones(n, bool) if kept is None else kept
-    check_shape("kept", keep, (n,))
-    if chosen is not None and not 0 <= chosen < n:
-        raise ValueError(f"chosen is {chosen}, but there are {n} candidates")
-    colours = palette(dark)
-    order = np.argsort(-np.asarray(probabilities), kind="stable")
-    names = token_labels([labels[index] for index in order], dark)
-    shown = np.asarray(probabilities, np.float32)[order]
-    keep = keep[order]
-    is_chosen = order == (-1 if chosen is None else chosen)
-    note = np.where(is_chosen, f" ✓ {said['chosen']}", np.where(keep, "", f" · {said['cut']}"))
-    text = percent(shown) + np.array([escape(str(each)) for each in note], object)
-    trace = {
-        "type": "bar",
-        "orientation": "h",
-        "x": shown * 100,
-        "y": names,
-        "text": text,
-        "textposition": "outside",
-        "cliponaxis": False,
-        "marker": {
-            "color": np.where(
-                is_chosen, colours.target, np.where(keep, colours.attention[2], colours.hatch)
-            ),
-            "pattern": _hatched(np.where(keep, "", "/"), colours),
-        },
-        "hovertemplate": "<b>%{y}</b><br>%{text}<extra></extra>",
-    }
-    frame = layout(colours, 64 + 26 * n, bargap=0.25)
-    frame["xaxis"] = number_axis(
-        colours,
-        said["probability"],
-        ticksuffix=" %",
-        # Room on the right for the text that stands outside the longest bar.
-        range=[0, max(float(shown.max(initial=0.0)), 0.01) * 150],
-        nticks=5,
-    )
-    frame["yaxis"] = token_axis(names, "", None, dark, autorange="reversed")
-    return {"data": [trace], "layout": frame}
 
 
 def row(

@@ -48,28 +48,6 @@ def test_curves_differ_without_colour_and_escape_their_names() -> None:
         curves.lines(np.arange(2), ys, ["one"], x_title="x", y_title="y")
 
 
-def test_candidates_are_sorted_and_say_what_became_of_them() -> None:
-    figure = bars.candidates(
-        ("cat", "dog", "<b>", "the"),
-        np.array([0.1, 0.6, 0.0001, 0.2999]),
-        kept=np.array([True, True, False, True]),
-        chosen=3,
-    )
-    trace = figure["data"][0]
-    assert [label.rstrip("\u200b") for label in trace["y"]] == ["dog", "the", "cat", "&lt;b&gt;"]
-    np.testing.assert_allclose(trace["x"], [60, 29.99, 10, 0.01], rtol=1e-5)
-    assert trace["text"].tolist() == ["60.0 %", "30.0 % ✓ chosen", "10.0 %", "< 0.1 % · cut off"]
-    assert trace["marker"]["color"][1] == LIGHT.target
-    assert trace["marker"]["pattern"]["shape"].tolist() == ["", "", "", "/"]
-
-
-def test_candidates_refuse_sizes_that_disagree() -> None:
-    with pytest.raises(ValueError, match=r"probabilities has shape \(2,\), expected \(1,\)"):
-        bars.candidates(("a",), np.ones(2))
-    with pytest.raises(ValueError, match="chosen is 1, but there are 1 candidates"):
-        bars.candidates(("a",), np.ones(1), chosen=1)
-
-
 def test_row_shows_the_mean_and_each_head() -> None:
     weights = np.array([[0.2, 0.8, 0.0], [0.6, 0.4, 0.0]], np.float32)
     figure = bars.row(
@@ -101,7 +79,6 @@ def test_plotly_accepts_every_figure() -> None:
             positions.wavelengths(np.ones(3), n_ctx=9, dark=dark),
             positions.waves(TABLE, (0, 1), dark=dark),
             positions.dot_by_distance(np.arange(3), TABLE, ("a", "b"), dark=dark),
-            bars.candidates(("a", "b"), np.array([0.5, 0.5]), chosen=0, dark=dark),
             bars.row(("a", "b"), np.ones((2, 2)) / 2, head_names=("x", "y"), dark=dark),
         ):
             go.Figure(figure)
