@@ -77,7 +77,9 @@ def test_controls_still_work_on_the_last_good_picture(open_page: Open) -> None:
     assert at.segmented_control(key="heads.kind").value == "encoder"
 
 
-@pytest.mark.parametrize("text", ["I 🐱 you 👩‍👩‍👧.", "אני אוהב אותך", "Ωμέγα ÅÄÖ", "\u202eabc"])
+@pytest.mark.parametrize(
+    "text", ["I 🐱 you 👩‍👩‍👧.", "אני אוהב אותך", "Ωμέγα ÅÄÖ", "\u202eabc def"]
+)
 @pytest.mark.parametrize("page", [page.name for page in PAGES])
 def test_emoji_right_to_left_and_unknown_letters_are_read(
     open_page: Open, page: str, text: str

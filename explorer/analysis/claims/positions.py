@@ -6,7 +6,7 @@ from torch import Tensor
 
 from explorer.analysis.cell_origin import module_of
 from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged
-from explorer.analysis.pitfalls.card import decoder_self
+from explorer.analysis.rerun import kind_of
 from explorer.analysis.positions.encoding import dot_by_distance, model_table, table, wavelengths
 from explorer.library import LoadedModel, open_model
 from explorer.trace import Trace
@@ -100,7 +100,7 @@ def causal_order(loaded: LoadedModel, traced: Trace, progress: Progress) -> Find
     How far the outputs are from moving along with the words: nothing tells places apart where all
     may be seen; under the causal mask a word's output depends on what stands before it.
     """
-    site = next(site for site in traced.sites if decoder_self(site))
+    site = next(site for site in traced.sites if kind_of(site) == "decoder")
     prefix = site.name.rpartition("blocks.")[0]
     words = torch.tensor(traced.activations[f"{prefix}hook_embed"])[None]
     attention = module_of(loaded, site)
