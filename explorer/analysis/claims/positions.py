@@ -6,8 +6,8 @@ from torch import Tensor
 
 from explorer.analysis.cell_origin import module_of
 from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged
-from explorer.analysis.rerun import kind_of
 from explorer.analysis.positions.encoding import dot_by_distance, model_table, table, wavelengths
+from explorer.analysis.rerun import kind_of
 from explorer.library import LoadedModel, open_model
 from explorer.trace import Trace
 from models.decoding import Greedy, decode
