@@ -12,7 +12,7 @@ from explorer.analysis.probe import Probe
 from explorer.components import mask_matrix
 from explorer.edits import HeadOff, format_edits
 from explorer.report import report_lines, report_record
-from explorer.ui import cache, controls, session
+from explorer.ui import cache_masks, controls, session
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
 from explorer.ui.numbers import number
@@ -32,7 +32,9 @@ def _examination(view: View) -> None:
     controls.sentence_line(view)
     _subject(view)
     edits = tuple(edit for edit in view.trace.edits if not isinstance(edit, HeadOff))
-    examination = cache.examination(view.loaded.name, view.text, view.target, format_edits(edits))
+    examination = cache_masks.examination(
+        view.loaded.name, view.text, view.target, format_edits(edits)
+    )
     if not view.state.tested:
         _offer(view, examination)
         return

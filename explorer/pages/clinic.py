@@ -15,7 +15,7 @@ from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
 from explorer.figures.positions import table
 from explorer.trace import Trace
-from explorer.ui import cache, controls, session
+from explorer.ui import cache, cache_masks, controls, session
 from explorer.ui.current import latest
 from explorer.ui.escape import escape, shorten
 from explorer.ui.view import View
@@ -219,7 +219,7 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
         st.markdown(view.t("clinic.not_planted"))
         return None
     with st.spinner(view.t("clinic.working")):
-        found = cache.symptom(view.loaded.name, view.text, view.target, view.pads, pitfall.id)
+        found = cache_masks.symptom(view.loaded.name, view.text, view.target, view.pads, pitfall.id)
     if not found.changed:
         st.markdown(view.t("clinic.unchanged"))
         return found

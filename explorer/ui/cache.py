@@ -12,24 +12,16 @@ import torch
 from explorer import generation, library
 from explorer import trace as tracing
 from explorer.analysis import extras as further
-from explorer.analysis import forced as forcing
 from explorer.analysis.ablation import Ablation, ablate
-from explorer.analysis.batch import Member
-from explorer.analysis.batch import batch as together
 from explorer.analysis.caching import Cached, Timing, cached_and_not
 from explorer.analysis.caching import timings as measure
 from explorer.analysis.causes import Causes
 from explorer.analysis.causes import causes as find_causes
-from explorer.analysis.certificate import Examination, examine_text
 from explorer.analysis.labels import LabelledBatch, labelled_batch
 from explorer.analysis.onepass import OnePass
 from explorer.analysis.onepass import one_pass as find_one_pass
-from explorer.analysis.pitfalls import PITFALLS, Symptom
-from explorer.analysis.pitfalls import symptom as planted
 from explorer.analysis.rerun import Kind
 from explorer.analysis.tree import Line, Tree, grow
-from explorer.analysis.twins import CHEAT, RIGHT, Twin
-from explorer.analysis.twins import twins as price_of_a_mask
 from explorer.edits import format_edits, parse_edits
 from explorer.generation import Generation
 from explorer.library import LoadedModel
@@ -252,65 +244,3 @@ def _labels(name: str, folder: str, lines: tuple[str, ...]) -> LabelledBatch:
 def labels(name: str, lines: tuple[str, ...]) -> LabelledBatch:
     """A training batch of these lines with its losses. Raises InputProblem."""
     return _labels(name, str(library.CHECKPOINTS), lines)
-
-
-@st.cache_resource(max_entries=16, show_spinner=False)
-def _examination(name: str, folder: str, text: str, target: str | None, edits: str) -> Examination:
-    return examine_text(model(name, folder), text, target, parse_edits(edits))
-
-
-def examination(name: str, text: str, target: str | None, edits: str) -> Examination:
-    """The masks of one model under test; what it has found is kept. Raises InputProblem."""
-    return _examination(name, str(library.CHECKPOINTS), text, target, edits)
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _symptom(
-    name: str, folder: str, text: str, target: str | None, pads: int, case: str
-) -> Symptom:
-    traced = _trace(name, folder, text, target, "", pads)
-    pitfall = next(each for each in PITFALLS if each.id == case)
-    return planted(model(name, folder), traced, pitfall)
-
-
-def symptom(name: str, text: str, target: str | None, pads: int, case: str) -> Symptom:
-    """A fault of the clinic planted into one model, on one sentence. Raises InputProblem."""
-    return _symptom(name, str(library.CHECKPOINTS), text, target, pads, case)
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _batch(name: str, folder: str, texts: tuple[str, ...], edits: str) -> tuple[Member, ...]:
-    return together(model(name, folder), texts, parse_edits(edits))
-
-
-def batch(name: str, texts: tuple[str, ...], edits: str) -> tuple[Member, ...]:
-    """Sentences in one padded batch beside each alone. Raises InputProblem."""
-    return _batch(name, str(library.CHECKPOINTS), texts, edits)
-
-
-@st.cache_data(max_entries=32, show_spinner=False)
-def _twins(folder: str, text: str, words: str | None) -> tuple[Twin, Twin]:
-    return price_of_a_mask(model(RIGHT, folder), model(CHEAT, folder), text, words)
-
-
-def twins(text: str, words: str | None) -> tuple[Twin, Twin] | None:
-    """The twins with and without causal mask on one sentence; None where they are not shipped.
-
-    Raises InputProblem.
-    """
-    if not {RIGHT, CHEAT} <= set(models()):
-        return None
-    return _twins(str(library.CHECKPOINTS), text, words)
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def _forced(
-    name: str, folder: str, text: str, target: str | None, pads: int, edits: str
-) -> forcing.Forced:
-    traced = _trace(name, folder, text, target, "", pads)
-    return forcing.forced(model(name, folder), traced, parse_edits(edits))
-
-
-def forced(name: str, text: str, target: str | None, pads: int, edits: str) -> forcing.Forced:
-    """The words of the unchanged model read again under `edits`. Raises InputProblem."""
-    return _forced(name, str(library.CHECKPOINTS), text, target, pads, edits)

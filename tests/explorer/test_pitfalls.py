@@ -88,7 +88,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
         if "pitfalls" not in path.parts and "analysis.pitfalls" in path.read_text(encoding="utf-8")
     ]
     showing = {"explorer/pages/clinic.py", "explorer/analysis/claims/attention.py"}
-    assert set(importers) <= {*showing, "explorer/ui/cache.py"}
+    assert set(importers) <= {*showing, "explorer/ui/cache_masks.py"}
 
 
 def test_the_right_pattern_is_that_of_the_models() -> None:

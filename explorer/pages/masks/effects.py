@@ -14,7 +14,7 @@ from explorer.interventions import rules_in_force
 from explorer.pages.masks.sharing import shared_batch
 from explorer.problems import InputProblem
 from explorer.trace import Trace
-from explorer.ui import cache, controls
+from explorer.ui import cache_masks, controls
 from explorer.ui.escape import escape
 from explorer.ui.view import View, kind_of
 
@@ -156,7 +156,7 @@ def _difference(view: View, comparison: Comparison) -> None:
 def _forced(view: View, comparison: Comparison) -> None:
     """The words that the unchanged model wrote, read again under the changed masks."""
     edits = format_edits(view.trace.edits)
-    found = cache.forced(view.loaded.name, view.text, view.target, view.pads, edits)
+    found = cache_masks.forced(view.loaded.name, view.text, view.target, view.pads, edits)
     if not found.tokens:
         return
     st.markdown(f"**{view.t('masks.forced')}**")
@@ -187,7 +187,7 @@ def _reading(view: View, comparison: Comparison, found: Forced) -> str:
 def _twins(view: View) -> None:
     """What a model that was trained without the causal mask does with the same sentence."""
     try:
-        found = cache.twins(view.text, view.target)
+        found = cache_masks.twins(view.text, view.target)
     except InputProblem:  # the twins know shorter sentences; the page is not about them
         return
     if found is None:

@@ -5,7 +5,7 @@ import streamlit as st
 from explorer.analysis.batch import Member
 from explorer.edits import format_edits
 from explorer.problems import InputProblem
-from explorer.ui import cache, controls
+from explorer.ui import cache_masks, controls
 from explorer.ui.escape import escape, shorten
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
@@ -23,7 +23,7 @@ def shared_batch(view: View) -> None:
     texts = (view.text, *view.others)
     try:
         with st.spinner(view.t("shell.working")):
-            found = cache.batch(view.loaded.name, texts, format_edits(view.trace.edits))
+            found = cache_masks.batch(view.loaded.name, texts, format_edits(view.trace.edits))
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return
