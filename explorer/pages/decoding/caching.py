@@ -23,6 +23,8 @@ NAME = "caching.timings"
 def caching(view: View, generation: Generation) -> None:
     """The section."""
     st.markdown(view.t("caching.lead"))
+    if view.trace.edits:
+        st.caption(view.t("caching.without_edits"))
     with st.spinner(view.t("caching.working")):
         found = cache.cached(generation)
     heads = _heads(view)
