@@ -296,6 +296,7 @@ def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open
     unnamed = open_page("heads", beside=second)
     left, right = (unpack(each.proto.bytes)[0] for each in unnamed.get("bidi_component")[:2])
     assert left["chosen"]["opened"] == right["chosen"]["opened"]
+    assert t("contexts.title", lang="en") in everything_and_titles(at)
     assert second in everything(at).replace("&#46;", ".")
 
 

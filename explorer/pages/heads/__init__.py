@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer.pages.heads.causes import four_numbers
+from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
 from explorer.pages.heads.picture import BESIDE, linked_heads, take_clicks
 from explorer.pages.heads.reading import difference, open_cell, read_row, switch_off
@@ -35,6 +36,8 @@ def _linked(view: View) -> None:
         switch_off(choice)
         open_cell(choice)
     difference(choice)
+    if other is not None:
+        contexts(view, other)
     ablation = ablation_of(view)
     if ablation is not None:
         four_numbers(choice, ablation)
