@@ -5,7 +5,7 @@ N(0, 1 / d_model) times sqrt(d_model)), or a trained one. Nothing of a shared mo
 gradients are of tensors of one pass, not of its weights.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import get_args
@@ -46,14 +46,16 @@ class Flow:
 class _Keep:
     """A visitor that keeps tensors with their history, so that gradients can be asked for."""
 
-    def __init__(self, names: Sequence[str], first: str) -> None:
-        self._names, self._first = set(names), first
+    def __init__(self, names: Sequence[str], first: str, alone: Mapping[str, str]) -> None:
+        self._names, self._first, self._alone = {*names, *alone, *alone.values()}, first, alone
         self.tensors: dict[str, Tensor] = {}
 
     def wants(self, name: str) -> bool:
         return name in self._names or name == self._first
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        if name in self._alone:
+            tensor = self.tensors[self._alone[name]]  # f(x) in place of x + f(x)
         if name == self._first:
             # The weights of a shared model ask for no gradient; the stream does from here on.
             tensor = tensor.detach().clone().requires_grad_()
@@ -67,12 +69,17 @@ def fresh_flow(
     n_layers: int,
     final_norm: bool,
     seeds: Sequence[int] = SEEDS,
+    residual: bool = True,
 ) -> Flow:
     """Fresh decoder-only models that read `tokens` (any ids) and predict each next one.
 
-    64 dimensions, 4 heads, ReLU, LayerNorm with eps 1e-5, no dropout. Raises ValueError for fewer
-    than two tokens or an impossible depth.
+    64 dimensions, 4 heads, ReLU, LayerNorm with eps 1e-5, no dropout. Without `residual`, which is
+    for "pre" alone, every sublayer hands on f(norm(x)) in place of x + f(norm(x)).
+    Raises ValueError for fewer than two tokens, an impossible depth, and another placement without
+    residual.
     """
+    if not residual and placement != "pre":
+        raise ValueError(f"without residual: placement is {placement!r}, expected 'pre'")
     if len(tokens) < 2:
         raise ValueError("nothing follows a single token")
     if not 1 <= n_layers <= MOST_LAYERS:
@@ -96,7 +103,7 @@ def fresh_flow(
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = build_model(config).requires_grad_(False)
-        flows.append(_flow(model, partial(_predictions, model, row), row[0, 1:], ""))
+        flows.append(_flow(model, partial(_predictions, model, row), row[0, 1:], "", residual))
     return Flow(
         *(np.stack([getattr(flow, name) for flow in flows]) for name in Flow.__annotations__)
     )
@@ -129,14 +136,25 @@ def trained_flow(loaded: LoadedModel, traced: Trace) -> Flow:
 
 
 def _flow(
-    model: Model, run: Callable[[], Tensor], targets: Int[Tensor, " pos"], prefix: str
+    model: Model,
+    run: Callable[[], Tensor],
+    targets: Int[Tensor, " pos"],
+    prefix: str,
+    residual: bool = True,
 ) -> Flow:
     """One pass and its gradients at every block below `prefix`."""
     stack = model if isinstance(model, DecoderOnly) else model.encoder
     places = [f"{prefix}blocks.0.hook_resid_pre"]
     places += [f"{prefix}blocks.{at}.hook_resid_post" for at in range(len(stack.blocks))]
     added = [f"{prefix}blocks.{at}.hook_attn_out" for at in range(len(stack.blocks))]
-    keep = _Keep([*places, *added], places[0])
+    branches = {"hook_resid_mid": "hook_attn_out", "hook_resid_post": "hook_ffn_out"}
+    alone = {
+        f"{prefix}blocks.{at}.{total}": f"{prefix}blocks.{at}.{branch}"
+        for at in range(len(stack.blocks))
+        for total, branch in branches.items()
+        if not residual
+    }
+    keep = _Keep([*places, *added], places[0], alone)
     with torch.enable_grad(), visiting(keep):
         loss = nn.functional.cross_entropy(run(), targets)
         gradients = torch.autograd.grad(loss, [keep.tensors[name] for name in places])

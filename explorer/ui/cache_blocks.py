@@ -76,10 +76,17 @@ def by_length(name: str, lengths: tuple[int, ...]) -> length.ByLength:
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def fresh_flow(
-    tokens: tuple[int, ...], placement: NormPlacement, depth: int, final: bool
+    tokens: tuple[int, ...],
+    placement: NormPlacement,
+    depth: int,
+    final: bool,
+    summed: bool = True,
 ) -> residual.Flow:
-    """Three fresh models of one placement reading `tokens`. Raises ValueError for one token."""
-    return residual.fresh_flow(tokens, placement, depth, final)
+    """Three fresh models of one placement reading `tokens`, with the residual sum or without.
+
+    Raises ValueError for one token.
+    """
+    return residual.fresh_flow(tokens, placement, depth, final, residual=summed)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)

@@ -7,9 +7,20 @@ import pytest
 import torch
 
 from explorer.analysis.activations import curves, hidden
-from explorer.analysis.residual import PLACEMENTS, fresh_flow, trained_flow
+from explorer.analysis.residual import (
+    D_FF,
+    D_MODEL,
+    N_HEADS,
+    PLACEMENTS,
+    fresh_flow,
+    trained_flow,
+)
 from explorer.library import LoadedModel
 from explorer.trace import trace
+from models.config import ModelConfig
+from models.hooks import Record, visiting
+from models.masks import causal_mask
+from models.transformer import build_model
 
 Tiny = Callable[..., LoadedModel]
 TOKENS = (5, 9, 300, 9, 41, 7, 8, 2)
@@ -39,7 +50,45 @@ def test_the_same_seed_is_the_same_model_and_the_library_s_random_state_is_left_
     assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, True, (4,)).gradient)
 
 
+def test_without_the_sum_a_block_hands_on_its_branches_alone() -> None:
+    flow = fresh_flow(TOKENS, "pre", 1, True, seeds=(4,), residual=False)
+    _, ids = np.unique(TOKENS, return_inverse=True)
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        model = build_model(
+            ModelConfig(
+                family="decoder-only",
+                vocab_size=int(ids.max()) + 1,
+                d_model=D_MODEL,
+                n_layers=1,
+                n_heads=N_HEADS,
+                d_ff=D_FF,
+                n_ctx=len(TOKENS),
+                norm_placement="pre",
+                final_norm=True,
+                dropout=0.0,
+            )
+        )
+    record = Record(lambda name: name == "blocks.0.hook_resid_pre")
+    with torch.no_grad(), visiting(record):
+        model(torch.from_numpy(ids)[None])
+        (x,) = record.activations.values()
+        block = model.blocks[0]
+        attended = block.attn(block.attn_norm(x), mask=causal_mask(len(TOKENS)))
+        out = block.ffn(block.ffn_norm(attended))
+    for found, expected in ((flow.added[0, 0], attended), (flow.stream[0, 1], out)):
+        assert found == pytest.approx(float(expected.pow(2).mean().sqrt()), rel=1e-5)
+
+
+def test_without_the_sum_the_gradient_fades_with_depth() -> None:
+    cut, whole = (fresh_flow(TOKENS, "pre", 24, True, residual=on) for on in (False, True))
+    assert (cut.gradient[:, 0] < 0.5 * cut.gradient[:, -1]).all()
+    assert (whole.gradient[:, 0] > whole.gradient[:, -1]).all()
+
+
 def test_what_cannot_be_built_is_refused() -> None:
+    with pytest.raises(ValueError, match="placement is 'post'"):
+        fresh_flow(TOKENS, "post", 2, True, residual=False)
     with pytest.raises(ValueError, match="single token"):
         fresh_flow((3,), "pre", 2, True)
     with pytest.raises(ValueError, match="n_layers is 49"):

@@ -1,9 +1,13 @@
 """Where the norm stands: wiring with measured numbers; stream and gradient block by block."""
 
+from typing import Any
+
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from explorer.analysis.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
+from explorer.figures.curves import lines
 from explorer.figures.residual import Numbers, by_block, wiring
 from explorer.problems import InputProblem
 from explorer.ui import cache, cache_blocks, controls, session
@@ -44,6 +48,7 @@ def placements(view: View) -> None:
     sure = f"{np.log(len(set(tokens))):.2f}"
     st.markdown(view.t("blocks.losses", sure=sure, **losses))
     _curves(view, flows, "fresh")
+    _without_sum(view, tokens, flows["pre"], depth, final)
     _twins(view)
     controls.small_print(
         view,
@@ -117,7 +122,7 @@ def _reading(view: View, flows: dict[NormPlacement, Flow], depth: int) -> str:
     values = {}
     for place, flow in flows.items():
         values[f"{place}_stream"] = f"{flow.stream.mean(0)[-1]:.1f}"
-        gradient = np.exp(np.log(np.maximum(flow.gradient, 1e-30)).mean(0))
+        gradient = _geometric(flow.gradient)
         values[f"{place}_ratio"] = number(float(gradient[0] / gradient[-1]))
     return view.t("blocks.read_placement", depth=depth, **values)
 
@@ -137,6 +142,31 @@ def _curves(view: View, flows: dict[NormPlacement, Flow], key: str) -> None:
                 dark=view.dark,
             )
             controls.chart(figure, f"blocks.{key}.{what}", alt=view.t(f"blocks.{what}"))
+
+
+def _without_sum(view: View, tokens: tuple[int, ...], whole: Flow, depth: int, final: bool) -> None:
+    """The same pre-norm models with every x + f(norm(x)) cut down to f(norm(x))."""
+    cut = cache_blocks.fresh_flow(tokens, "pre", depth, final, summed=False)
+    st.subheader(view.t("blocks.without_sum"), anchor=False)
+    st.markdown(view.t("blocks.without_sum_lead"))
+    both = np.stack([_geometric(whole.gradient), _geometric(cut.gradient)])
+    figure = lines(
+        np.arange(depth + 1),
+        both,
+        [view.t("blocks.sum_on"), view.t("blocks.sum_off")],
+        x_title=view.t("figures.residual.layer"),
+        y_title=view.t("blocks.gradient_axis"),
+        log_y=True,
+        dark=view.dark,
+    )
+    controls.chart(figure, "blocks.without_sum", alt=view.t("blocks.without_sum"))
+    on, off = (number(float(each[0] / each[-1])) for each in both)
+    controls.reading("without_sum", view.t("blocks.read_without_sum", depth=depth, on=on, off=off))
+
+
+def _geometric(gradients: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """The geometric mean over seeds; a gradient of exactly 0 counts as the smallest there is."""
+    return np.exp(np.log(np.maximum(gradients, 1e-30)).mean(0))
 
 
 def _twins(view: View) -> None:
