@@ -4,6 +4,7 @@ One multiplication and one addition count as two operations (FLOPs). Norms, soft
 left out: they are a few per mille of the rest.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -44,6 +45,33 @@ class Cost:
     def flops(self) -> int:
         """All of them."""
         return self.linear_flops + self.attention_flops
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one kind of layer brings `length` tokens together (Vaswani et al. 2017, table 1).
+
+    `steps` is how many computations must wait for each other, `path` over how many of them a
+    signal travels between the two tokens that lie farthest apart.
+    """
+
+    kind: str
+    steps: int
+    path: int
+
+
+def ways(length: int, kernel: int = 3) -> tuple[Way, ...]:
+    """Self-attention, a recurrent layer, and as many convolutions of width `kernel` as it takes
+    for one position to see all (each widens its view by kernel - 1). Raises ValueError.
+    """
+    if length < 1 or kernel < 2:
+        raise ValueError(f"length is {length}, kernel {kernel}: at least 1 and 2 are needed")
+    layers = max(1, math.ceil((length - 1) / (kernel - 1)))
+    return (
+        Way("attention", 1, 1),
+        Way("recurrent", length, max(1, length - 1)),
+        Way("convolution", layers, layers),
+    )
 
 
 def cost(config: ModelConfig, length: int, weight_bytes: int | None = None) -> Cost:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from explorer.analysis.cost import best_time, cost, measure_passes
+from explorer.analysis.cost import best_time, cost, measure_passes, ways
 from explorer.library import LoadedModel
 from explorer.trace import trace
 from models.cache import KVCache
@@ -81,3 +81,14 @@ def test_the_cache_holds_what_is_said(translator: LoadedModel, writer: LoadedMod
     with torch.inference_mode():
         translator.model.decode(tokens, translator.model.encode(tokens), cache=held)
     assert cost(translator.config, 9).cache_bytes == held.n_bytes
+
+
+def test_ways_between_the_ends_of_a_text() -> None:
+    assert [(way.kind, way.steps, way.path) for way in ways(9)] == [
+        ("attention", 1, 1),
+        ("recurrent", 9, 8),
+        ("convolution", 4, 4),  # views of 3, 5, 7 and 9 tokens
+    ]
+    assert ways(1)[2].path == 1
+    with pytest.raises(ValueError, match="length is 0"):
+        ways(0)

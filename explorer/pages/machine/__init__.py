@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer.analysis.cost import cost
+from explorer.analysis.cost import cost, ways
 from explorer.analysis.machine import shapes, towers
 from explorer.analysis.parameters import count
 from explorer.figures.machine import diagram
@@ -12,6 +12,9 @@ from explorer.ui import controls, experiments
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
 from explorer.ui.view import View
+
+LONG = 1000
+"""Tokens of the long text that the table of ways compares with."""
 
 
 def render(view: View) -> None:
@@ -41,6 +44,7 @@ def _machine(view: View) -> None:
         ),
     )
     calculator(view)
+    _ways(view)
     _measured(view)
     controls.small_print(
         view,
@@ -54,6 +58,24 @@ def _machine(view: View) -> None:
         code=(count, cost),
         numbers=lambda: _numbers(view),
     )
+
+
+def _ways(view: View) -> None:
+    """What recurrent nets and convolutions need to bring the same words together."""
+    st.subheader(view.t("machine.ways"), anchor=False)
+    st.markdown(view.t("machine.ways_lead"))
+    own = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens))
+    head = view.t("machine.ways_head")
+    lengths = (own, LONG)
+    names = (
+        name for n in lengths for name in (f"{head} · {n:,}", f"{view.t('machine.path')} · {n:,}")
+    )
+    rows = [
+        f"| {view.t(f'machine.ways_{here.kind}')} | {here.steps:,} | {here.path:,} "
+        f"| {there.steps:,} | {there.path:,} |"
+        for here, there in zip(ways(own), ways(LONG), strict=True)
+    ]
+    st.markdown("\n".join(("| | " + " | ".join(names) + " |", "|:--|--:|--:|--:|--:|", *rows)))
 
 
 def _measured(view: View) -> None:
