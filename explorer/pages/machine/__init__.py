@@ -65,11 +65,8 @@ def _ways(view: View) -> None:
     st.subheader(view.t("machine.ways"), anchor=False)
     st.markdown(view.t("machine.ways_lead"))
     own = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens))
-    head = view.t("machine.ways_head")
-    lengths = (own, LONG)
-    names = (
-        name for n in lengths for name in (f"{head} · {n:,}", f"{view.t('machine.path')} · {n:,}")
-    )
+    heads = view.t("machine.ways_head"), view.t("machine.path")
+    names = (f"{head}: {n:,}" for n in (own, LONG) for head in heads)
     rows = [
         f"| {view.t(f'machine.ways_{here.kind}')} | {here.steps:,} | {here.path:,} "
         f"| {there.steps:,} | {there.path:,} |"
