@@ -7,6 +7,10 @@ from playwright.sync_api import Browser, Page
 from explorer.pages import PAGES
 from tests.browser.conftest import PATIENCE, Visitor
 
+OF_THE_PAGE = (
+    ".js-plotly-plot, .hl canvas, [data-testid=stButtonGroup], [data-testid=stBaseButton-primary]"
+)
+
 pytestmark = pytest.mark.browser
 
 
@@ -22,7 +26,9 @@ def test_no_serious_violation(app: str, browser: Browser, place: str, scheme: st
     page.set_default_timeout(PATIENCE)
     # The first page of the menu lives at the root.
     visitor = Visitor(page, app).open("" if place == PAGES[0].name else place)
-    page.locator(".js-plotly-plot, .hl canvas, [data-testid=stExpander]").first.wait_for()
+    # Something of the page itself: the sidebar stands before it.
+    page.locator(f"[data-testid=stMain] :is({OF_THE_PAGE})").first.wait_for()
+    visitor.settle()
     found = serious(page)
     for _ in range(3):  # what is being drawn is pale for a moment; what stays is a violation
         if found:
