@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.text import LANGUAGES, t
 from explorer.ui.places import PARTS
+from tests.pages.test_pages import everything, reading
 
 Open = Callable[..., AppTest]
 MODERN = {
@@ -34,19 +35,6 @@ def wide_shelf(tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..
 @pytest.fixture(autouse=True)
 def _use_wide_shelf(_use_shelf: None, wide_shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
-
-
-def everything(at: AppTest) -> str:
-    """All words on the page that came through Markdown."""
-    kinds = (at.markdown, at.caption, at.warning, at.info)
-    return "\n".join(str(each.value) for kind in kinds for each in kind)
-
-
-def reading(at: AppTest, needle: str) -> str:
-    """The one Markdown text that contains `needle`."""
-    found = [str(each.value) for each in at.markdown if needle in str(each.value)]
-    assert len(found) == 1, found
-    return found[0]
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
