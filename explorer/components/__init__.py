@@ -8,7 +8,7 @@ from explorer.components.batch_rows import batch_rows
 from explorer.components.cache_view import cache_view
 from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
 from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
-from explorer.components.heads_view import heads_view, sent_selection
+from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
 from explorer.components.token_strip import token_strip
 from explorer.components.tree_view import TreeNode, sent_node, tree_view
@@ -28,6 +28,7 @@ __all__ = [
     "film",
     "heads_view",
     "mask_matrix",
+    "sent_cell",
     "sent_choice",
     "sent_node",
     "sent_scene",

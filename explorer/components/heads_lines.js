@@ -28,7 +28,7 @@ function headLines(view, panel) {
       button.addEventListener("pointerleave", () => view.light(null));
       button.addEventListener("focus", () => { if (button.matches(":focus-visible")) { view.light(lit); view.announce(panel.readout.textContent); } });
       button.addEventListener("blur", () => view.light(null));
-      button.addEventListener("click", () => view.lock(name, index));
+      button.addEventListener("click", () => view.lock(lit.query, lit.key));
       line.append(button);
       return button;
     });

@@ -142,14 +142,14 @@ function headMap(view, panel) {
   sheet.addEventListener("pointerleave", () => view.light(null));
   sheet.addEventListener("click", (event) => {
     const place = cellUnder(event, box);
-    if (place) view.lock("query", place[0]);
+    if (place) view.lock(...place);
   });
   sheet.addEventListener("blur", () => view.light(null));
   sheet.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" || event.key === " ") { if (cursor) view.lock("query", cursor[0]); }
+    if (event.key === "Enter" || event.key === " ") { if (cursor) view.lock(...cursor); }
     else if (event.key.toLowerCase() === "p") view.pin(panel.index);
     else {
-      const start = [view.chosen.query ?? 0, 0];
+      const start = [view.chosen.query ?? 0, view.chosen.key ?? 0];
       const to = cellBeside(event.key, cursor ?? start, box);
       if (!to) return;
       cursor = cursor ? to : start; // the first press only shows where one stands

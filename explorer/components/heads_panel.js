@@ -37,10 +37,15 @@ function headPanel(view, index) {
   const summary = el("p", "unseen", cells.summary);
   summary.id = panel.summaryId;
 
+  const down = el("button", "down");
+  down.type = "button";
+  down.dataset.at = "down" + index;
+  down.addEventListener("click", () => view.goDown(index, ...offered()));
   const map = headMap(view, panel);
   const lines = headLines(view, panel);
   const [chart, text] = [el("div", "chart"), el("div", "text")];
   chart.append(title, map.node, map.legend, summary);
+  if (view.isHead(index)) chart.append(down); // an average has no q and k of its own
   text.append(lines.node, panel.readout);
   node.append(chart, text);
 
@@ -59,33 +64,55 @@ function headPanel(view, index) {
     say(lit);
   }
 
+  const cell = (query, key) => query * nKey + key;
+  const value = (query, key) => (cells.blocked[cell(query, key)]
+    ? reason(cells.blocked[cell(query, key)]) : percent(cells.weights[cell(query, key)]));
+
+  /** One cell by name: from which token, to which, and its weight. */
+  const pair = (query, key, between = " → ") => [
+    el("b", "", queries.tokens[query]), between, el("b", "", keys.tokens[key]), " · ",
+    el("b", "number", value(query, key))];
+
   /** What is lit in words: a cell, a row's strongest keys, or a key's strongest queries. */
   function say({ query, key }) {
     if (query === null && key === null) { panel.readout.textContent = words.lines_hint; return; }
-    const cell = (q, k) => q * nKey + k;
-    const value = (q, k) => (cells.blocked[cell(q, k)]
-      ? reason(cells.blocked[cell(q, k)]) : percent(cells.weights[cell(q, k)]));
     if (query !== null && key !== null) {
-      panel.readout.replaceChildren(
-        `${words.query} `, el("b", "", queries.tokens[query]), ` → ${words.key} `,
-        el("b", "", keys.tokens[key]), " · ", el("b", "number", value(query, key)));
+      panel.readout.replaceChildren(`${words.query} `, ...pair(query, key, ` → ${words.key} `));
       return;
     }
     const [own, other, at] = query !== null ? [queries, keys, query] : [keys, queries, key];
-    const pair = (index) => (query !== null ? [query, index] : [index, key]);
+    const beside = (index) => (query !== null ? [query, index] : [index, key]);
     const strongest = other.tokens.map((_, index) => index)
-      .filter((index) => !cells.blocked[cell(...pair(index))])
-      .sort((a, b) => cells.weights[cell(...pair(b))] - cells.weights[cell(...pair(a))]).slice(0, 4);
+      .filter((index) => !cells.blocked[cell(...beside(index))])
+      .sort((a, b) => cells.weights[cell(...beside(b))] - cells.weights[cell(...beside(a))]).slice(0, 4);
     const parts = strongest.flatMap((index, place) => [
-      place ? ", " : "", el("b", "", other.tokens[index]), " ", el("span", "number", value(...pair(index)))]);
+      place ? ", " : "", el("b", "", other.tokens[index]), " ", el("span", "number", value(...beside(index)))]);
     panel.readout.replaceChildren(
       `${words[query !== null ? "query" : "key"]} `, el("b", "", own.tokens[at]), query !== null ? " → " : " ← ",
-      ...(parts.length ? parts : [reason(cells.blocked[cell(...pair(0))])]));
+      ...(parts.length ? parts : [reason(cells.blocked[cell(...beside(0))])]));
   }
 
   /** A blocked cell's byte in words: 1 has no reason of its own. */
   const reason = (code) => (code < 2 ? words.blocked : `${words.blocked}: ${cells.reasons[code - 2]}`);
 
-  const mark = () => pin.setAttribute("aria-pressed", String(view.chosen.pinned.includes(index)));
+  /** The cell that leads on: the chosen one, else the strongest of the locked row; null for none. */
+  function offered() {
+    const { query, key } = view.chosen;
+    if (query === null || key !== null) return query === null ? null : [query, key];
+    const [start, end] = [query * nKey, (query + 1) * nKey];
+    let best = null;
+    for (let cell = start; cell < end; cell += 1) {
+      if (!cells.blocked[cell] && (best === null || cells.weights[cell] > cells.weights[best])) best = cell;
+    }
+    return best === null ? null : [query, best - start];
+  }
+
+  /** In line with what is chosen: the pin, and the way down into one cell. */
+  function mark() {
+    pin.setAttribute("aria-pressed", String(view.chosen.pinned.includes(index)));
+    const place = offered();
+    down.classList.toggle("none", !place); // keeps its room
+    if (place) down.replaceChildren(...pair(...place), el("span", "way", words.down));
+  }
   return { node, index, exact: cells.exact, draw, light, mark, reveal: lines.reveal };
 }

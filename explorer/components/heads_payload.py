@@ -28,13 +28,15 @@ class HeadsSelection:
     """What is chosen in the view; layers, heads and queries count from 0.
 
     `opened` is the head shown large, `pinned` the ones kept beside it, `query` the locked row,
-    None when free. `scale` and `shared` (else each head has a range of its own) say how weights
-    become colours, `by_measure` that the head with the largest measure comes first.
+    None when free, `key` its chosen cell, None where none is. `scale` and `shared` (else each
+    head has a range of its own) say how weights become colours, `by_measure` that the head with
+    the largest measure comes first.
     """
 
     opened: Address | None = None
     pinned: tuple[Address, ...] = ()
     query: int | None = None
+    key: int | None = None
     scale: Scale = "linear"
     shared: bool = True
     by_measure: bool = False
@@ -74,7 +76,7 @@ class Heads:
         return layer * self.n_heads + head if inside or extra else None
 
 
-def read_selection(sent: Any, heads: Heads, n_query: int) -> HeadsSelection | None:
+def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSelection | None:
     """What the browser sent as a selection, without what no longer exists; None for nothing.
 
     A click can arrive late, on data that meanwhile has fewer heads or tokens.
@@ -89,15 +91,21 @@ def read_selection(sent: Any, heads: Heads, n_query: int) -> HeadsSelection | No
         return None if heads.index(found) is None else found
 
     pinned = [address(pair) for pair in sent.get("pinned") or ()]
-    query, scale = sent.get("query"), sent.get("scale")
+    query, column = _inside(sent.get("query"), n_query), _inside(sent.get("key"), n_key)
+    scale = sent.get("scale")
     return HeadsSelection(
         address(sent.get("opened")),
         tuple(dict.fromkeys(each for each in pinned if each is not None))[:MAX_PINNED],
-        int(query) if query is not None and 0 <= int(query) < n_query else None,
+        query,
+        None if query is None else column,
         scale if scale in SCALES else "linear",
         bool(sent.get("shared", True)),
         bool(sent.get("by_measure", False)),
     )
+
+
+def _inside(index: Any, size: int) -> int | None:
+    return int(index) if index is not None and 0 <= int(index) < size else None
 
 
 def small(codes: Bytes) -> tuple[Bytes, int]:

@@ -11,7 +11,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const old = root.view;
   const same = old?.likeness === likeness && arrays.cells.every((code, cell) => code === old.arrays.cells[cell]);
   if (!same) root.view = headsView(root, head, arrays, theme, likeness, old);
-  root.view.send = (value) => setTriggerValue("picked", value);
+  root.view.send = setTriggerValue;
   root.view.receive(head.chosen, arrays);
   if (!same) root.view.start();
   return root.stop;
@@ -84,20 +84,25 @@ function headsView(root, head, arrays, theme, likeness, old) {
       el("b", "number", code === BLOCKED ? words.blocked : (head.step > 1 ? "≤ " : "") + percent(weightOf(code))));
   }
 
+  /** Whether it is a head of the model, not an average or the like behind them. */
+  view.isHead = (index) => index < head.layers * head.columns;
   const addressOf = (index) => [Math.min(head.layers, Math.floor(index / head.columns)),
-    index < head.layers * head.columns ? index % head.columns : index - head.layers * head.columns];
+    view.isHead(index) ? index % head.columns : index - head.layers * head.columns];
 
   /** Takes a choice over here at once, and tells Python. */
   function choose(change) {
     view.chosen = { ...view.chosen, ...change };
     view.turn += 1;
     settle();
-    const { opened, pinned, query, scale, shared, by_measure } = view.chosen;
-    view.send({
+    const { opened, pinned, query, key, scale, shared, by_measure } = view.chosen;
+    view.send("picked", {
       opened: opened === null ? null : addressOf(opened), pinned: pinned.map(addressOf), query,
-      scale, shared, by_measure, turn: view.turn,
+      key: query === null ? null : key, scale, shared, by_measure, turn: view.turn,
     });
   }
+
+  /** Leaves for the page of one cell. */
+  view.goDown = (index, query, key) => view.send("down", [...addressOf(index), query, key]);
 
   view.open = (index) => choose({ opened: view.chosen.opened === index ? null : index });
   view.close = (index) => {
@@ -111,12 +116,12 @@ function headsView(root, head, arrays, theme, likeness, old) {
     const { pinned } = view.chosen;
     choose({ pinned: pinned.includes(index) ? pinned.filter((other) => other !== index) : [...pinned, index].slice(-head.most) });
   };
-  /** Locks a row or a column; a second time frees it. */
-  view.lock = (axis, index) => {
-    const locked = view.chosen[axis] === index;
-    choose({ query: null, key: null, [axis]: locked ? null : index });
-    const row = axis === "query" ? head.queries : head.keys;
-    view.announce(`${row.tokens[index]} ${locked ? words.free : words.locked}`);
+  /** Locks a row, a column, or a cell by both; a second time frees it. */
+  view.lock = (query, key) => {
+    const locked = view.chosen.query === query && view.chosen.key === key;
+    choose(locked ? { query: null, key: null } : { query, key });
+    const named = [head.queries.tokens[query], head.keys.tokens[key]].filter((token) => token !== undefined);
+    view.announce(`${named.join(" → ")} ${locked ? words.free : words.locked}`);
   };
 
   root.onkeydown = (event) => {
@@ -138,7 +143,9 @@ function headsView(root, head, arrays, theme, likeness, old) {
     if (chosen.turn !== null && chosen.turn !== view.turn) { settle(); return; }
     const { opened, pinned, query, scale, shared, by_measure } = chosen;
     const before = view.chosen;
-    view.chosen = { opened, pinned, query, key: query === null ? before.key : null, scale, shared, by_measure };
+    // A locked column is the browser's own: Python knows rows and their cells.
+    const key = query === null && before.query === null ? before.key : chosen.key;
+    view.chosen = { opened, pinned, query, key, scale, shared, by_measure };
     settle();
     recolour(before);
   };

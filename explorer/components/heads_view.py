@@ -19,7 +19,7 @@ from explorer.components.heads_payload import (
     small,
     summary,
 )
-from explorer.components.mount import view
+from explorer.components.mount import Place, place_of, view
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -56,6 +56,7 @@ WORDS = {
     "keep": "save as a picture (PNG)",
     "locked": "locked",
     "free": "free",
+    "down": "Down into this cell",
     "lines_hint": "Point at a token to light up its row in every head; click to lock it.",
     "hint": "Click a head to open it, again to close it. Arrow keys walk, Enter opens, P pins, "
     "Escape frees a locked row.",
@@ -81,8 +82,8 @@ def heads_view(
     """
     extras = options.get("extras") or {}
     heads = Heads(patterns.shape[0], patterns.shape[1], len(extras))
-    sent = _sent(key)
-    clicked = read_selection(sent, heads, len(query_tokens))
+    sent = _sent(key, "picked")
+    clicked = read_selection(sent, heads, len(query_tokens), len(key_tokens))
     now = clicked or selection or HeadsSelection()
     data = pack_heads_view(
         patterns,
@@ -92,20 +93,31 @@ def heads_view(
         turn=None if clicked is None else sent.get("turn"),
         **options,
     )
-    view("heads_view")(key=key, data=data, on_picked_change=lambda: None)
+    view("heads_view")(
+        key=key, data=data, on_picked_change=lambda: None, on_down_change=lambda: None
+    )
     return now
 
 
 def sent_selection(
-    key: str, n_layers: int, n_heads: int, n_query: int, n_extras: int = 0
+    key: str, shape: tuple[int, int, int, int], n_extras: int = 0
 ) -> HeadsSelection | None:
-    """What was just chosen in the view with this key, before it is drawn again; else None."""
-    return read_selection(_sent(key), Heads(n_layers, n_heads, n_extras), n_query)
+    """What was just chosen in the view with this key, before it is drawn again; else None.
+
+    `shape` is that of its patterns: [layer, head, query, key].
+    """
+    n_layers, n_heads, n_query, n_key = shape
+    return read_selection(_sent(key, "picked"), Heads(n_layers, n_heads, n_extras), n_query, n_key)
 
 
-def _sent(key: str) -> Any:
+def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Place | None:
+    """The [layer, head, query, key] whose way down was just taken in this view; else None."""
+    return place_of(_sent(key, "down"), shape)
+
+
+def _sent(key: str, what: str) -> Any:
     before = st.session_state.get(key)
-    return before.get("picked") if before else None
+    return before.get(what) if before else None
 
 
 def pack_heads_view(
@@ -152,6 +164,7 @@ def pack_heads_view(
     heads = Heads(n_layers, n_heads, len(further))
     chosen = selection or HeadsSelection()
     check_index("query", chosen.query, n_query, "queries")
+    check_index("key", chosen.key, n_key, "keys")
     if len(chosen.pinned) > MAX_PINNED:
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
     weights = _flat(patterns, further)
@@ -185,6 +198,7 @@ def pack_heads_view(
             "opened": None if chosen.opened is None else _index(heads, chosen.opened),
             "pinned": [_index(heads, address) for address in chosen.pinned],
             "query": chosen.query,
+            "key": chosen.key,
             "scale": chosen.scale,
             "shared": chosen.shared,
             "by_measure": chosen.by_measure,

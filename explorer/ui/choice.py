@@ -82,10 +82,19 @@ class Choice:
             self.address(opened) if opened != NOTHING else None,
             tuple(address for address in pinned if address is not None),
             None if state.row == FREE else self.view.row,
+            self._column,
             state.scale,
             not state.own_range,
             state.by_measure,
         )
+
+    @property
+    def _column(self) -> int | None:
+        """The key of the chosen cell: it belongs to a row that was chosen, and must exist here."""
+        state = self.view.state
+        n_key = len(self.view.trace.key_tokens(self.view.site.name))
+        row_chosen = state.row not in (None, FREE)
+        return state.key if row_chosen and state.key is not None and state.key < n_key else None
 
     @property
     def shown(self) -> tuple[Shown, ...]:
@@ -145,6 +154,7 @@ class Choice:
             **opened,
             pins=tuple(self._place(address) for address in chosen.pinned),
             row=FREE if chosen.query is None else chosen.query,
+            key=chosen.key,
             scale=chosen.scale,
             own_range=not chosen.shared,
             by_measure=chosen.by_measure,

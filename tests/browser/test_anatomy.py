@@ -20,7 +20,7 @@ def chosen(url: str, name: str) -> str:
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_from_a_head_down_to_the_logit(visitor: Visitor, lang: str) -> None:
     visitor.open(lang=lang, text=SENTENCE, site="cross", layer="2", head="3", row="1")
-    visitor.page.get_by_role("button", name=t("cell.open", lang=lang)).click()
+    visitor.page.get_by_role("button", name=t("cell.open_this", lang=lang)).click()
     visitor.page.wait_for_url("**/cell**")
     visitor.settle()
     assert chosen(visitor.page.url, "head") == "3"

@@ -70,6 +70,54 @@ def test_a_locked_row_stays_goes_into_the_link_and_escape_frees_it(heads: Visito
     expect(at(heads, "query0-2")).to_have_attribute("aria-pressed", "false")
 
 
+def test_a_clicked_cell_and_one_reached_by_keys_lead_to_their_own_page(heads: Visitor) -> None:
+    query, key = (at(heads, place).inner_text() for place in ("query0-2", "key0-1"))
+    at(heads, "query0-2").click()
+    down = at(heads, "down0")
+    expect(down).to_contain_text(f"{query} →")
+    strongest = down.inner_text()
+    point_at(heads, query, key)
+    heads.page.mouse.down()
+    heads.page.mouse.up()
+    link_has(heads, "row=2", "key=1")
+    expect(down).to_contain_text(f"{query} → {key} · ")
+    assert down.inner_text() != strongest  # it is not where the row looks most anyway
+    heads.page.evaluate("window.stayed = true")
+    follow(heads, down, key)
+    assert heads.page.evaluate("window.stayed")  # another page of the same app, not a new visit
+    heads.page.go_back()
+    at(heads, "map0").focus()
+    for pressed in ("ArrowRight", "ArrowLeft", "Enter"):
+        heads.page.keyboard.press(pressed)
+    link_has(heads, "row=2", "key=0")
+    follow(heads, down, at(heads, "key0-0").inner_text())
+
+
+def point_at(visitor: Visitor, query: str, key: str) -> None:
+    """Move the pointer over the large heatmap until the readout names this cell."""
+    box = at(visitor, "map0").bounding_box()
+    assert box is not None
+    readout = panel(visitor, "L1·H1").locator(".readout")
+    for y in range(50, int(box["height"]), 12):
+        for x in range(50, int(box["width"]), 12):
+            visitor.page.mouse.move(box["x"] + x, box["y"] + y)
+            if f"{query} → key {key} ·" in readout.inner_text():
+                return
+    raise AssertionError(f"no cell {query} → {key}")
+
+
+def follow(visitor: Visitor, down: Locator, key: str) -> None:
+    """Press the way down and find the very same cell on its page."""
+    expect(down).to_contain_text(f"→ {key} · ")
+    weight = down.inner_text().split("·")[1].split("%")[0].strip()
+    down.press("Enter")
+    visitor.page.wait_for_url("**/cell**")
+    visitor.settle()
+    shown = visitor.page.locator("[data-testid=stMetric]", has_text=t("cell.weight", lang="en"))
+    expect(shown).to_contain_text(f"{weight} %")
+    link_has(visitor, "layer=1", "head=1", "row=2")
+
+
 def test_a_second_click_closes_a_head_and_the_page_says_what_to_do(heads: Visitor) -> None:
     at(heads, "head0").click()
     link_has(heads, "instead=none")

@@ -56,13 +56,14 @@ def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest() -> None:
 
 
 def test_pinned_heads_come_first_and_none_twice() -> None:
-    chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, "log", shared=False, by_measure=True)
+    chosen = HeadsSelection((0, 0), ((0, 1), (0, 0)), 1, 2, "log", shared=False, by_measure=True)
     assert chosen.shown == ((0, 1), (0, 0))
     head, arrays = unpack(pack_heads_view(PATTERNS, selection=chosen, turn=7, **TOKENS))
     assert head["chosen"] | {"summaries": None} == {
         "opened": 0,
         "pinned": [1, 0],
         "query": 1,
+        "key": 2,
         "scale": "log",
         "shared": False,
         "by_measure": True,
@@ -148,6 +149,7 @@ def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
         ({"selection": HeadsSelection(None, ((0, 2),))}, r"head \(0, 2\) is selected"),
         ({"selection": HeadsSelection(None, ((0, 1),) * 4)}, "4 heads are pinned, at most 3"),
         ({"selection": HeadsSelection(query=2)}, "query is 2, but there are 2 queries"),
+        ({"selection": HeadsSelection(query=1, key=3)}, "key is 3, but there are 3 keys"),
         ({"words": {"hnit": ""}}, r"unknown words \['hnit'\]"),
     ],
 )
@@ -195,15 +197,18 @@ def test_72_heads_stay_small(length: int, limit: int) -> None:
             HeadsSelection(scale="rank", shared=False, by_measure=True),
         ),
         ({"scale": "cubic"}, HeadsSelection()),
+        ({"query": 1, "key": 2}, HeadsSelection(query=1, key=2)),
+        ({"query": 1, "key": 3}, HeadsSelection(query=1)),
+        ({"query": None, "key": 2}, HeadsSelection()),
     ],
 )
 def test_only_what_exists_is_taken_back(sent: object, expected: HeadsSelection | None) -> None:
-    assert read_selection(sent, Heads(1, 2, 0), 2) == expected
+    assert read_selection(sent, Heads(1, 2, 0), 2, 3) == expected
 
 
 def test_an_extra_can_be_taken_back() -> None:
     sent = {"opened": [1, 0], "pinned": [[1, 1]], "query": None}
-    assert read_selection(sent, Heads(1, 2, 1), 2) == HeadsSelection((1, 0))
+    assert read_selection(sent, Heads(1, 2, 1), 2, 3) == HeadsSelection((1, 0))
 
 
 def page() -> None:

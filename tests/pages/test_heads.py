@@ -66,6 +66,13 @@ def test_pins_scale_range_and_row_come_from_the_link(open_page: Open) -> None:
     assert at.query_params["pins"] == "2.3_mean-1"
 
 
+def test_a_chosen_cell_comes_from_the_link_and_only_with_its_row(open_page: Open) -> None:
+    now = chosen(open_page("heads", layer="1", head="1", row="2", key="3"))
+    assert (now["query"], now["key"]) == (2, 3)
+    for params in ({"row": "2", "key": "900"}, {"row": "free", "key": "3"}, {"key": "3"}):
+        assert chosen(open_page("heads", layer="1", head="1", **params))["key"] is None
+
+
 def test_a_free_row_lights_none_and_the_first_word_is_still_read(open_page: Open) -> None:
     at = open_page("heads", row="free")
     assert chosen(at)["query"] is None

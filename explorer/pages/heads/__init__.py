@@ -5,8 +5,8 @@ import streamlit as st
 from explorer.pages.heads.causes import four_numbers
 from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
-from explorer.pages.heads.picture import BESIDE, linked_heads, take_clicks
-from explorer.pages.heads.reading import difference, open_cell, read_row, switch_off
+from explorer.pages.heads.picture import BESIDE, go_down, linked_heads, take_clicks
+from explorer.pages.heads.reading import difference, read_row, switch_off
 from explorer.pages.heads.takeaway import take_away
 from explorer.ui import controls, session
 from explorer.ui.choice import Choice
@@ -32,9 +32,7 @@ def _linked(view: View) -> None:
     _controls(choice)
     linked_heads(choice, None if other is None else Choice(other))
     controls.reading("heads", read_row(choice))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        switch_off(choice)
-        open_cell(choice)
+    switch_off(choice)
     difference(choice)
     if other is not None:
         contexts(view, other)
@@ -57,6 +55,9 @@ def _linked(view: View) -> None:
 def _taken(view: View) -> tuple[View, View | None]:
     """The view and the one beside it, with what was just chosen in either picture."""
     other = beside(view)
+    go_down(view)
+    if other is not None:
+        go_down(other, BESIDE, view)
     if take_clicks(view) or (other is not None and take_clicks(other, BESIDE)):
         view = latest(view)
         other = beside(view)

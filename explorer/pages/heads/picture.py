@@ -6,9 +6,9 @@ import streamlit as st
 from explorer.analysis.masks import blocked_by
 from explorer.analysis.rerun import written_tokens
 from explorer.analysis.standing import need_map
-from explorer.components import Measure, heads_view, sent_selection
+from explorer.components import Measure, heads_view, sent_cell, sent_selection
 from explorer.pages.heads.matter import with_progress
-from explorer.ui import controls
+from explorer.ui import controls, session
 from explorer.ui.choice import Choice
 from explorer.ui.view import View
 
@@ -19,12 +19,34 @@ SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 def take_clicks(view: View, key: str = KEY) -> bool:
     """Put what was just chosen in a picture into the state; whether anything was."""
     choice = Choice(view)
-    n_query = len(view.trace.query_tokens(view.site.name))
-    chosen = sent_selection(key, len(choice.sites), view.site.n_heads, n_query, len(choice.extras))
+    chosen = sent_selection(key, _shape(choice), len(choice.extras))
     if chosen is None:
         return False
     choice.take(chosen)
     return True
+
+
+def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
+    """To the Cell page, where the way down into a cell was just taken in a picture.
+
+    `left` is the view that this one stands beside: the two sentences then change places, since
+    the other pages are about the first.
+    """
+    place = sent_cell(key, _shape(Choice(view)))
+    if place is None:
+        return
+    if left is not None:
+        sentences = left.text, *view.others[1:]
+        session.change(text=view.text, target=None, beside="\n".join(sentences))
+    layer, head, row, column = place
+    session.change(layer=layer, head=head, row=row, key=column, goal=None)
+    session.visit("cell")
+
+
+def _shape(choice: Choice) -> tuple[int, int, int, int]:
+    """[layer, head, query, key] of all heads of the view's kind."""
+    n_query, n_key = choice.view.trace.mask(choice.view.site.name).shape[-2:]
+    return len(choice.sites), choice.view.site.n_heads, n_query, n_key
 
 
 def linked_heads(choice: Choice, other: Choice | None) -> None:

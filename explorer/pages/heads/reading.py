@@ -76,17 +76,6 @@ def switch_off(choice: Choice) -> None:
     )
 
 
-def open_cell(choice: Choice) -> None:
-    """The way from the row that is read to its heaviest cell, all the way down."""
-    view, shown = choice.view, choice.current
-    if shown is None or shown.site is None or shown.head is None:
-        return
-    label = view.t("cell.open")
-    if st.button(label, key="heads.cell", type="tertiary", icon=":material/center_focus_strong:"):
-        session.change(layer=shown.site.layer, head=shown.head, row=view.row, key=None, goal=None)
-        session.visit("cell")
-
-
 def difference(choice: Choice) -> None:
     """Where two heads that stand side by side disagree; nothing for one or three."""
     view, shown = choice.view, choice.shown
