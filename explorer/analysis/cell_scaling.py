@@ -65,9 +65,9 @@ def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> S
         divisor=divisor,
         scores=scores[allowed],
         pattern=weights,
-        entropy=_mean(entropy(rows)),
-        top=_mean(rows.max(1, initial=0.0)),
-        gradient=_mean(softmax_gradient(rows)),
+        entropy=mean_of(entropy(rows)),
+        top=mean_of(rows.max(1, initial=0.0)),
+        gradient=mean_of(softmax_gradient(rows)),
     )
 
 
@@ -78,5 +78,6 @@ def softmax_gradient(pattern: Float[np.ndarray, "*rows key"]) -> Float[np.ndarra
     return np.asarray(np.sqrt(np.maximum(square - 2 * (p**3).sum(-1) + square**2, 0.0)))
 
 
-def _mean(values: Float[np.ndarray, " row"]) -> float:
+def mean_of(values: Float[np.ndarray, " row"]) -> float:
+    """The mean; NaN of nothing."""
     return float(values.mean()) if len(values) else math.nan

@@ -1,4 +1,4 @@
-"""The second room of the caches: cells, claims and counts, kept as `cache` keeps the rest."""
+"""The second room of the caches: cells, fresh models, claims, counts, kept as in `cache`."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,15 @@ import streamlit as st
 from explorer import library
 from explorer.analysis.cell import Cell, Effect
 from explorer.analysis.cell import effect as find_effect
+from explorer.analysis.cell_initial import Fresh, Init
+from explorer.analysis.cell_initial import fresh_scores as find_fresh_scores
 from explorer.analysis.claims import CLAIMS, Finding
 from explorer.analysis.parameters import Count, count_config
 from explorer.ui import cache
 from models.config import ModelConfig
 
 MOST_FINDINGS = 200
+MOST_FRESH = 32
 
 
 @st.cache_data(max_entries=128, show_spinner=False)
@@ -46,6 +49,37 @@ def cell_effect(
     place = (cell.site.name, cell.head, cell.query, cell.key)
     folder = str(library.CHECKPOINTS)
     return _cell_effect(name, folder, text, target, edits, pads, place, position, token, cell)
+
+
+@st.cache_resource(show_spinner=False)
+def _fresh() -> dict[tuple[object, ...], tuple[Fresh, ...]]:
+    return {}
+
+
+def fresh_scores(
+    name: str,
+    text: str,
+    target: str | None,
+    edits: str,
+    pads: int,
+    site: str,
+    init: Init,
+    progress: Callable[[float], None],
+) -> tuple[Fresh, ...]:
+    """The scores of a site in fresh models that read a run's rows; `progress` as in `finding`.
+
+    Kept by hand, as `cache.ablation` is. Raises InputProblem.
+    """
+    run = (str(library.CHECKPOINTS), name, text, target, edits, pads)
+    kept, key = _fresh(), (*run, site, init)
+    found = kept.get(key)
+    if found is None:
+        traced = cache.trace(name, text, target, edits, pads)
+        found = find_fresh_scores(traced, traced.site(site), init, progress=progress)
+        while len(kept) >= MOST_FRESH:
+            kept.pop(next(iter(kept)), None)
+        kept[key] = found
+    return found
 
 
 @st.cache_resource(show_spinner=False)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
+from explorer.analysis.cell_initial import INITS, Init
 from explorer.analysis.cell_scaling import SCALINGS, Scaling
 from explorer.analysis.heads import HeadMeasure
 from explorer.analysis.positions.changes import REMOVE, Change, format_change, parse_change
@@ -32,7 +33,7 @@ FREE = -1
 """The row of a visitor who wants none lit."""
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed")
 """What the heads can be measured by; the last is what is lost without a head."""
-ASIDES: tuple[str, ...] = ("scaling", "split", "raw", "layouts", "groups", "dropout")
+ASIDES: tuple[str, ...] = ("scaling", "initial", "split", "raw", "layouts", "groups", "dropout")
 """What the Cell page can show beside the steps; "" is none of it."""
 STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
 """The five steps of a cell."""
@@ -56,8 +57,9 @@ class State:
     Positions page, `depth` (layers), `final` (a norm behind the last) and `gamma` (in
     percent) to the Blocks page.
     Of the Cell page: `key` is the key whose cell is opened, `stage` the step of STAGES, `goal` the
-    id of the token whose logit counts, `aside` what stands below, with its `scaling`, `kv_heads`
-    and `drop` (percent of dropout). `claim` and `guess` belong to Claims, `sizes` to the Machine.
+    id of the token whose logit counts, `aside` what stands below, with its `scaling`, `init`,
+    `kv_heads` and `drop` (percent of dropout). `claim` and `guess` belong to Claims, `sizes` to
+    the Machine.
     Of the Decoding page: `fork` is how a second line must begin (token ids), `limit` the most new
     tokens, `beam` and `sample` what the tree draws beside the strategy, `lines` a training batch.
     """
@@ -97,6 +99,7 @@ class State:
     goal: int | None = None
     aside: str = ""
     scaling: Scaling = "head"
+    init: Init = "ours"
     kv_heads: int | None = None
     drop: int = 50
     claim: str = ""
@@ -240,6 +243,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "goal": _whole(0, 999_999),
     "aside": _one_of(ASIDES),
     "scaling": _one_of(SCALINGS),
+    "init": _one_of(INITS),
     "kv_heads": _whole(1, 999),
     "drop": _whole(0, 90),
     "claim": str,

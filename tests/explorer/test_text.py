@@ -10,6 +10,7 @@ import pytest
 
 from explorer.analysis.activations import What as CurveOf
 from explorer.analysis.causes import MEASURES as CAUSES
+from explorer.analysis.cell_initial import INITS
 from explorer.analysis.cell_origin import PARTS
 from explorer.analysis.cell_scaling import SCALINGS
 from explorer.analysis.certificate import FINDINGS
@@ -104,6 +105,8 @@ MADE = {
     "cell.stages": set(STAGES),
     "cell.asides": set(ASIDES) - {""},
     "cell.scalings": set(SCALINGS),
+    "cell.inits": set(INITS),
+    "cell.init_notes": set(INITS),
     "cell.parts": set(PARTS),
     "cell.layout": {"one", "per_head", "fused"},
     "figures.positions": set(position_figures.WORDS),
@@ -135,6 +138,8 @@ PIECES = {
     *(f"cell.{name}" for name in ("query", "key", "divided_by", "entropy", "top", "gradient")),
     *(f"cell.{name}" for name in ("matrices", "parameters", "difference")),
     *(f"cell.reading_projection{turned}" for turned in ("", "_turned")),
+    *(f"cell.initial_{name}" for name in ("weights", "scores", "bits", "most")),
+    *(f"cell.initial_{name}" for name in ("decided", "even", "open")),
     *(f"machine.{name}" for name in ("d_model", "n_heads", "kv_heads", "n_layers", "d_ff")),
     *(f"machine.{name}" for name in ("vocab_size", "has_encoder", "swiglu", "bias", "tied")),
     *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),

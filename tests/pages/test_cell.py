@@ -146,6 +146,7 @@ def test_dropout_and_shared_keys_move_with_their_sliders(open_page: Open) -> Non
         ("goal", "-1"),
         ("aside", "all"),
         ("scaling", "√"),
+        ("init", "zeros"),
         ("drop", "95"),
     ],
 )
@@ -160,3 +161,17 @@ def test_a_key_or_goal_that_is_not_there_is_replaced(open_page: Open) -> None:
     at = open_page("cell", key="900", goal="900000", stage="5", text="I like you.")
     assert not at.exception
     assert at.selectbox(key="cell.key").value == len(at.selectbox(key="cell.key").options) - 1
+
+
+def test_an_initialisation_is_chosen_and_measured(open_page: Open) -> None:
+    at = open_page("cell", aside="initial", site="encoder", layer="1", head="1")
+    usual = reading(at, "Stored as three matrices")
+    assert "72 rows in place of 24" in usual  # W_Q, W_K and W_V of 24 dimensions
+    ratio = number(usual.split("times as much")[0].split()[-1])
+    assert ratio == pytest.approx(0.5, abs=0.06)
+    assert "Softmax starts **open**" in everything(at)
+    at.segmented_control(key="cell.init").set_value("torch").run()
+    assert at.query_params["init"] == "torch"
+    assert "the layout makes no difference" in reading(at, "Stored as three matrices")
+    at.segmented_control(key="cell.init").set_value("gpt2").run()
+    assert "nearly even" in everything(at)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
+from explorer.analysis.cell_initial import INITS
 from explorer.analysis.positions.changes import Change
 from explorer.components import MAX_PINNED, SCALES
 from explorer.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
@@ -79,6 +80,7 @@ states = st.builds(
     key=st.none() | st.integers(0, 999),
     depth=st.none() | st.integers(1, 48),
     final=st.booleans(),
+    init=st.sampled_from(INITS),
     gamma=st.tuples(*[st.integers(0, 300)] * 6),
     tested=st.booleans(),
     case=st.text(max_size=8),

@@ -1,6 +1,6 @@
-"""What stands beside the steps: scalings, the parts of a score, layouts, groups, dropout."""
+"""What stands beside the steps: scalings, fresh models, parts of a score, layouts, dropout."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import streamlit as st
@@ -10,7 +10,8 @@ from explorer.analysis.cell import Cell
 from explorer.analysis.cell_scaling import SCALINGS, scaled
 from explorer.figures import cell as figures
 from explorer.figures.paired import paired
-from explorer.pages.cell.steps import number
+from explorer.pages.cell.initial import initial
+from explorer.pages.cell.steps import number, table
 from explorer.ui import controls, session
 from explorer.ui.url import ASIDES
 from explorer.ui.view import View
@@ -30,6 +31,7 @@ def aside(view: View, cell: Cell) -> None:
     )
     drawn: Mapping[str, Callable[[View, Cell], None]] = {
         "scaling": _scaling,
+        "initial": initial,
         "split": _split,
         "raw": _raw,
         "layouts": _layouts,
@@ -38,12 +40,6 @@ def aside(view: View, cell: Cell) -> None:
     }
     if view.state.aside:
         drawn[view.state.aside](view, cell)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A small Markdown table, its first column left-aligned."""
-    lines = ["| " + " | ".join(head) + " |", "|:--|" + "--:|" * (len(head) - 1)]
-    st.markdown("\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]))
 
 
 def _scaling(view: View, cell: Cell) -> None:
@@ -69,7 +65,7 @@ def _scaling(view: View, cell: Cell) -> None:
         controls.chart(figure, "cell.histogram", alt=view.t("cell.asides.scaling"))
     with right:
         names = ("divided_by", "entropy", "top", "gradient")
-        _table(
+        table(
             ["", *(view.t(f"cell.{name}") for name in names)],
             [
                 [
@@ -175,7 +171,7 @@ def _raw(view: View, cell: Cell) -> None:
 def _layouts(view: View, cell: Cell) -> None:
     st.markdown(view.t("cell.layouts_lead"))
     found = cell_layouts.layouts(view.loaded, view.trace, cell.site)
-    _table(
+    table(
         ["", *(view.t(f"cell.{name}") for name in ("matrices", "parameters", "difference"))],
         [
             [

@@ -1,0 +1,41 @@
+"""Several distributions over one axis, as outlines: scores of the same cells, made differently."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.figures.curves import lines
+from explorer.figures.frame import Figure, Floats
+
+
+def histograms(
+    values: Sequence[Floats],
+    names: Sequence[str],
+    limit: float,
+    *,
+    x_title: str,
+    y_title: str,
+    bins: int = 41,
+    dark: bool = False,
+) -> Figure:
+    """What share of each array lies in which bin from -`limit` to `limit`, in percent.
+
+    What lies beyond counts in the whole, so a curve of less than 100 % has some. Raises ValueError
+    naming the sizes when arrays and names disagree.
+    """
+    edges = np.linspace(-limit, limit, bins + 1)
+    shares = np.array([np.histogram(each, edges)[0] / max(len(each), 1) for each in values])
+    figure = lines(
+        (edges[:-1] + edges[1:]) / 2,
+        100 * shares,
+        names,
+        x_title=x_title,
+        y_title=y_title,
+        height=300,
+        dark=dark,
+    )
+    for trace in figure["data"]:
+        trace["line"]["shape"] = "hvh"
+    figure["layout"]["xaxis"] |= {"range": [-limit, limit], "hoverformat": ".3~g"}
+    figure["layout"]["yaxis"]["rangemode"] = "tozero"
+    return figure

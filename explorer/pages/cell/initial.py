@@ -1,0 +1,98 @@
+"""Before any training: the scores of fresh models, by initialisation and layout of weights."""
+
+import math
+
+import streamlit as st
+
+from explorer.analysis.cell import Cell
+from explorer.analysis.cell_initial import INITS, SEEDS, Fresh
+from explorer.figures.histograms import histograms
+from explorer.pages.cell.steps import number, table
+from explorer.ui import controls, experiments, session
+from explorer.ui.view import View
+
+EVEN, DECIDED = 0.99, 0.5
+"""Entropy over the most there can be: above, softmax is nearly even; below, nearly decided."""
+
+
+def initial(view: View, cell: Cell) -> None:
+    """The choice, the histogram of the three layouts, their table, and what follows."""
+    st.markdown(view.t("cell.initial_lead"))
+    st.session_state["cell.init"] = view.state.init
+    st.segmented_control(
+        view.t("cell.asides.initial"),
+        INITS,
+        format_func=lambda name: view.t(f"cell.inits.{name}"),
+        required=True,
+        key="cell.init",
+        label_visibility="collapsed",
+        on_change=lambda: session.change(init=st.session_state["cell.init"]),
+    )
+    st.caption(view.t(f"cell.init_notes.{view.state.init}"))
+    bar = st.empty()
+
+    def tell(done: float) -> None:
+        bar.progress(done, view.t("cell.initial_working"))
+
+    found = experiments.fresh_scores(*view.run, cell.site.name, view.state.init, tell)
+    bar.empty()
+    names = [view.t(f"cell.layout.{each.storage}") for each in found]
+    figure = histograms(
+        [each.scores for each in found],
+        names,
+        max(1e-3, 3.5 * max(each.spread for each in found)),
+        x_title=view.t("cell.initial_score"),
+        y_title=view.t("cell.initial_share"),
+        dark=view.dark,
+    )
+    controls.chart(figure, "cell.initial", alt=view.t("cell.asides.initial"))
+    st.caption(view.t("cell.initial_note", seeds=len(SEEDS), heads=cell.site.n_heads))
+    _table(view, names, found)
+    controls.reading("aside", _of_layouts(view, found))
+    st.markdown(_of_softmax(view, found[0]))
+    st.latex(
+        r"\sigma_W = \sqrt{\tfrac{2}{\mathrm{fan_{in}} + \mathrm{fan_{out}}}}, \qquad "
+        r"\sigma_s = \sigma_{W_Q}\,\sigma_{W_K}\,\lVert x_i\rVert\,\lVert x_j\rVert"
+    )
+    st.caption(view.t("cell.initial_formula"))
+
+
+def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> None:
+    columns = ("weights", "scores", "bits", "most")
+    rows = [
+        [
+            f"{name}, {each.shape[0]}\u00a0×\u00a0{each.shape[1]}",
+            f"{each.weight_formula:.4f} / {each.weight_std:.4f}",
+            f"{each.theory:.3g} / {each.spread:.3g}",
+            "–" if math.isnan(each.entropy) else f"{number(each.entropy)} / {number(each.most)}",
+            "–" if math.isnan(each.top) else controls.percent(each.top),
+        ]
+        for name, each in zip(names, found, strict=True)
+    ]
+    table(["", *(view.t(f"cell.initial_{name}") for name in columns)], rows)
+
+
+def _of_layouts(view: View, found: tuple[Fresh, ...]) -> str:
+    """Whether the layout counts here: one matrix each against the fused one, as measured."""
+    by_storage = {each.storage: each for each in found}
+    one, fused = by_storage["one"], by_storage["fused"]
+    ratio = fused.spread / one.spread
+    return view.t(
+        "cell.initial_same" if abs(ratio - 1) < 0.01 else "cell.initial_differs",
+        one=f"{one.spread:.3g}",
+        fused=f"{fused.spread:.3g}",
+        theory=f"{one.theory:.3g}",
+        ratio=number(ratio),
+        rows=fused.shape[0],
+        own=one.shape[0],
+    )
+
+
+def _of_softmax(view: View, one: Fresh) -> str:
+    """What softmax makes of such scores; nothing where no row has a choice."""
+    if math.isnan(one.entropy):
+        return ""
+    left = one.entropy / one.most
+    state = "decided" if left < DECIDED else "even" if left > EVEN else "open"
+    bits = {"entropy": number(one.entropy), "most": number(one.most)}
+    return view.t(f"cell.initial_{state}", top=controls.percent(one.top), **bits)
