@@ -64,9 +64,13 @@ const levelOf = (box, index) => Math.floor(index / box.every) % box.levels;
 /** Where the middle of a column's label is. */
 const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - levelOf(box, index) * LEVEL];
 
+/** A column's label, cut to its share of the line. */
+const keyText = (context, box, keys, index) => (
+  clipped(context, keys.tokens[index], Math.max(box.wide * box.levels * box.every - 6, 12)));
+
 function keyLabel(context, box, keys, index) {
   const [x, y] = labelAt(box, index);
-  const text = clipped(context, keys.tokens[index], Math.max(box.wide * box.levels * box.every - 6, 12));
+  const text = keyText(context, box, keys, index);
   const width = context.measureText(text).width;
   context.clearRect(x - width / 2 - 2, y - 8, width + 4, 16); // off the hairlines behind it
   context.textAlign = "center";

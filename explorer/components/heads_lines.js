@@ -49,7 +49,7 @@ function headLines(view, panel) {
       row.middles = row.chips.map(({ offsetLeft, offsetWidth }) => offsetLeft + offsetWidth / 2);
       row.widths = row.chips.map(({ offsetWidth }) => offsetWidth);
     }
-    width = stage.scrollWidth;
+    width = stage.clientWidth;
     context = fit(canvas, width, HEIGHT);
     ground = hatching(context, view.theme.get("blocked"), view.theme.get("hatch"));
     const links = [];
@@ -104,16 +104,13 @@ function headLines(view, panel) {
 
   /** Brings a query into sight where the row is longer than the panel. */
   function reveal(query) {
-    const button = above.chips[query];
-    const [start, end] = [scroller.scrollLeft, scroller.scrollLeft + scroller.clientWidth];
-    if (button.offsetLeft < start || button.offsetLeft + button.offsetWidth > end) {
-      scroller.scrollLeft = button.offsetLeft - scroller.clientWidth / 2;
-    }
+    const { offsetLeft, offsetWidth } = above.chips[query];
+    scrollInto(scroller, offsetLeft, offsetWidth);
   }
 
   stage.append(above.line, canvas, below.line);
   scroller.append(stage);
   const title = (row, name) => el("div", `caption ${name} ${row.stream ?? ""}`, row.title);
-  node.append(title(queries, "first"), scroller, title(keys, "last"));
+  node.append(title(queries, "first"), withEdges(scroller), title(keys, "last"));
   return { node, draw, light, reveal };
 }

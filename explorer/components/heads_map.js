@@ -1,12 +1,13 @@
 // One head as a heatmap: cells painted once, and a sheet over them for what is lit.
 
 const SUM_ROOM = 52; // px for the row sums
+const LABEL = 16; // px that a line of a label needs
 
-/** { node, canvas, draw(width), light(lit) } of a panel's head; `panel.cells` are its numbers. */
+/** { node, canvas, legend, draw(width), light(lit), reveal(key) } of a panel's head; `panel.cells` are its numbers. */
 function headMap(view, panel) {
   const { queries, keys, words } = view.head;
-  const node = el("div", "scroller");
-  scrollTogether(node, "map");
+  const scroller = el("div", "scroller");
+  scrollTogether(scroller, "map");
   const stack = el("div", "stack");
   const canvas = el("canvas");
   canvas.setAttribute("aria-hidden", "true");
@@ -17,7 +18,8 @@ function headMap(view, panel) {
   sheet.setAttribute("aria-label", `${words.map} ${panel.label}`);
   sheet.setAttribute("aria-describedby", panel.summaryId);
   stack.append(canvas, sheet);
-  node.append(stack);
+  scroller.append(stack);
+  const node = withEdges(scroller);
   const legend = el("div", "legend");
   let box, over;
   let cursor = null;
@@ -112,15 +114,17 @@ function headMap(view, panel) {
     if (key !== null) lightKey(theme, key);
   }
 
+  /** Labels that would show from under the lit one give way to it as a whole. */
   function lightQuery(theme, query) {
-    const { left, above, tall } = box;
+    const { left, above, tall, nQuery } = box;
+    const middle = (row) => above + (row + 0.5) * tall;
+    over.fillStyle = theme.get("paper");
+    for (let row = 0; row < nQuery; row += 1) {
+      if (Math.abs(row - query) * tall < LABEL - 1) over.fillRect(20, middle(row) - LABEL / 2, left - 22, LABEL);
+    }
     const text = clipped(over, queries.tokens[query], left - 30);
     const width = over.measureText(text).width + 10;
-    over.fillStyle = theme.get("accent");
-    over.beginPath();
-    over.roundRect(left - width - 3, above + (query + 0.5) * tall - 10, width, 20, 4);
-    over.fill();
-    over.fillStyle = theme.get("paper");
+    labelChip(theme, left - width - 3, middle(query), width, Math.min(20, Math.max(tall, LABEL)));
     queryLabel(over, box, queries, query);
   }
 
@@ -128,14 +132,28 @@ function headMap(view, panel) {
     const [x, y] = labelAt(box, key);
     const text = clipped(over, keys.tokens[key], 110);
     const width = over.measureText(text).width + 10;
-    over.fillStyle = theme.get("accent");
-    over.beginPath();
-    over.roundRect(x - width / 2, y - 10, width, 20, 4);
-    over.fill();
     over.fillStyle = theme.get("paper");
+    for (let other = 0; other < box.nKey; other += box.every) {
+      if (levelOf(box, other) !== levelOf(box, key)) continue;
+      const its = over.measureText(keyText(over, box, keys, other)).width;
+      const [place] = labelAt(box, other);
+      if (Math.abs(place - x) < (its + width) / 2) over.fillRect(place - its / 2 - 2, y - 8, its + 4, LABEL);
+    }
+    labelChip(theme, x - width / 2, y, width, LABEL);
     over.textAlign = "center";
     over.fillText(text, x, y);
   }
+
+  function labelChip(theme, left, middle, width, tall) {
+    over.fillStyle = theme.get("accent");
+    over.beginPath();
+    over.roundRect(left, middle - tall / 2, width, tall, 4);
+    over.fill();
+    over.fillStyle = theme.get("paper");
+  }
+
+  /** Brings a key's column into sight where the matrix is wider than the panel. */
+  const reveal = (key) => scrollInto(scroller, box.left + key * box.wide, box.wide);
 
   const at = (place) => place && { query: place[0], key: place[1], head: panel.index };
   sheet.addEventListener("pointermove", (event) => { cursor = cellUnder(event, box); view.light(at(cursor)); });
@@ -158,5 +176,5 @@ function headMap(view, panel) {
     }
     event.preventDefault();
   });
-  return { node, canvas, legend, draw, light };
+  return { node, canvas, legend, draw, light, reveal };
 }

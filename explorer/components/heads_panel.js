@@ -1,6 +1,6 @@
 // One opened or pinned head: its heatmap, its lines and what they say in words.
 
-/** { node, index, exact, draw(), light(lit), reveal(query), mark() } */
+/** { node, index, exact, draw(), light(lit), reveal(query, key), mark() } */
 function headPanel(view, index) {
   const { head } = view;
   const { queries, keys, words, measure } = head;
@@ -114,5 +114,11 @@ function headPanel(view, index) {
     down.classList.toggle("none", !place); // keeps its room
     if (place) down.replaceChildren(...pair(...place), el("span", "way", words.down));
   }
-  return { node, index, exact: cells.exact, draw, light, mark, reveal: lines.reveal };
+  /** Brings a query, and its cell where one is named, into sight. */
+  function reveal(query, key) {
+    lines.reveal(query);
+    if (key !== null) map.reveal(key);
+  }
+
+  return { node, index, exact: cells.exact, draw, light, mark, reveal };
 }

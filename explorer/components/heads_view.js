@@ -170,7 +170,13 @@ function headsView(root, head, arrays, theme, likeness, old) {
     }
     if (!view.drawn) return;
     shine();
-    if (query !== null) panels.forEach((panel) => panel.reveal(query));
+    reveal();
+  }
+
+  /** Brings into sight what is chosen but lies beyond an edge. */
+  function reveal() {
+    const { query, key } = view.chosen;
+    if (query !== null) panels.forEach((panel) => panel.reveal(query, key));
   }
 
   /** Thumbnails beside one large head where both have room, else above. */
@@ -225,7 +231,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     thumbs.arrange();
     rebuild(root, nodes.bar, body, live);
     view.drawn = true;
-    redraws(root, (width) => { redraw(width, true); shine(); });
+    redraws(root, (width) => { redraw(width, true); shine(); reveal(); });
   };
   return view;
 }

@@ -20,6 +20,18 @@ ROW = 34
 """Pixels of a sentence."""
 CHARACTERS = 60
 """About how many fit side by side; hover has the whole token."""
+CHARACTER, NAMES = 7, 100
+"""Pixels of a character, and of the sentences' names beside the cells."""
+
+
+def by_token_width(n_tokens: int) -> int:
+    """The least width in pixels at which the labels of `by_token` stand clear of each other."""
+    return NAMES + n_tokens * (CHARACTER * _longest(n_tokens) + 10)
+
+
+def _longest(n_tokens: int) -> int:
+    """How many characters a label has room for."""
+    return max(4, CHARACTERS // max(1, n_tokens))
 
 
 def by_token(
@@ -57,7 +69,7 @@ def by_token(
     frame = layout(colours, 16 + ROW * len(values))
     frame["xaxis"] = axis(colours, showticklabels=False)
     frame["yaxis"] = axis(colours, autorange="reversed", type="category")
-    longest = max(3, CHARACTERS // max(1, values.shape[1]))
+    longest = _longest(values.shape[1])
     dark_cell = np.abs(values) > 0.6 * top
     frame["annotations"] = [
         {

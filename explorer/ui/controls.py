@@ -26,8 +26,15 @@ CHART = {
 }
 
 
-def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
-    """A Plotly figure as wide as its place; `alt` says for screen readers what it shows."""
+def chart(figure: Figure, key: str, alt: str, *, least: int = 0, **more: Any) -> None:
+    """A Plotly figure as wide as its place; `alt` says for screen readers what it shows.
+
+    In a place narrower than `least` pixels it scrolls sideways.
+    """
+    if least:
+        place = f".st-key-{key.replace('.', '-')}"
+        scrolls = f"{place} {{ overflow: auto hidden }} {place} > * {{ min-width: {least}px }}"
+        st.html(f"<style>{scrolls}</style>")
     st.plotly_chart(figure, key=key, width="stretch", theme=None, config=CHART, alt=alt, **more)
 
 

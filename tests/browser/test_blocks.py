@@ -1,5 +1,6 @@
 """Positions and Blocks in real Chromium with the shipped models."""
 
+from itertools import pairwise
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -76,3 +77,21 @@ def test_further_sentences_move_yours_under_batch_norm_only(visitor: Visitor) ->
     visitor.page.wait_for_url(lambda url: parameter(url, "part") == "hidden")
     visitor.settle()
     visitor.page.locator(".js-plotly-plot .heatmaplayer image").first.wait_for(state="attached")
+
+
+def test_on_a_phone_the_labels_of_tokens_stand_clear_of_each_other(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    visitor.open(
+        "blocks", text="When the old man saw that his little dog had run away, he ran too."
+    )
+    place = visitor.page.locator(".st-key-blocks-statistics-scale")
+    labels = place.locator(".annotation")
+    labels.first.wait_for(state="attached")
+    boxes = labels.evaluate_all(
+        """all => all.map(one => one.getBoundingClientRect())
+          .map(({ left, right, y }) => [left, right, y])"""
+    )
+    first = [box for box in boxes if box[2] == boxes[0][2]]
+    assert len(first) > 15
+    assert all(one[1] <= other[0] for one, other in pairwise(first))
+    assert place.evaluate("place => place.scrollWidth > place.clientWidth")
