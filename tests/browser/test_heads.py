@@ -211,7 +211,7 @@ def test_markup_in_a_sentence_is_text_in_the_exported_page(visitor: Visitor) -> 
 def test_a_locked_row_beyond_the_edge_of_a_phone_is_brought_into_sight(visitor: Visitor) -> None:
     long = "I think that she said that he knew that they wanted to go to the park with the big dog."
     visitor.page.set_viewport_size({"width": 390, "height": 844})
-    visitor.open(text=long, site="encoder", layer="1", head="1", row="12", key="11")
+    visitor.open(text=long, site="encoder", layer="1", head="1", row="12", key="13")
     panel(visitor, "L1·H1").wait_for()
     box = at(visitor, "query0-12").bounding_box()
     assert box is not None
