@@ -5,6 +5,8 @@
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -108,6 +110,7 @@ class Attention(AttendHooks):
         self.w_k = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.w_v = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.w_o = nn.Linear(self.n_heads * self.d_head, d_model, bias=bias)
+        self._joined: tuple[Tensor, ...] | None = None  # see `join_projections`
         self.hook_q = HookPoint()  # [batch, head, query, d_head], after the rotation
         self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], after the rotation
         self.hook_v = HookPoint()  # [batch, kv_head, key, d_head]
@@ -129,15 +132,24 @@ class Attention(AttendHooks):
         With a `cache`, self-attention adds its new keys and values to those of earlier steps;
         cross-attention fills it at the first step and reads it from then on.
         """
-        q = self._split(self.w_q(x), self.n_heads)  # [batch, head, query, d_head]
+        # A gradient has to reach the three matrices themselves.
+        joined = self._joined if memory is None and not torch.is_grad_enabled() else None
+        if joined is None:
+            q = self._split(self.w_q(x), self.n_heads)  # [batch, head, query, d_head]
+        else:
+            heads = self._split(
+                nn.functional.linear(x, *joined), self.n_heads + 2 * self.n_kv_heads
+            )
+            q, k, v = heads.tensor_split((self.n_heads, self.n_heads + self.n_kv_heads), dim=1)
         if rotation is not None:
             q = apply_rotation(q, rotation)
         if memory is not None and cache is not None and cache.length:
             k, v = cache.keys, cache.values
         else:
-            source = x if memory is None else memory
-            k = self._split(self.w_k(source), self.n_kv_heads)  # [batch, kv_head, key, d_head]
-            v = self._split(self.w_v(source), self.n_kv_heads)
+            if joined is None:
+                source = x if memory is None else memory
+                k = self._split(self.w_k(source), self.n_kv_heads)  # [batch, kv_head, key, d_head]
+                v = self._split(self.w_v(source), self.n_kv_heads)
             if rotation is not None:
                 k = apply_rotation(k, rotation)
             if cache is not None:
@@ -155,6 +167,31 @@ class Attention(AttendHooks):
         )
         z = self.hook_z(z)
         return self.w_o(z.transpose(1, 2).flatten(2))
+
+    @torch.no_grad()
+    def join_projections(self) -> None:
+        """Let w_q, w_k and w_v share one memory, so that self-attention reads them in one product.
+
+        They keep their names, shapes and values; a pass without gradients multiplies by all three
+        at once, stored column by column (why: `models.layout`). Moving or converting the sublayer
+        parts them again.
+        """
+        linears = (self.w_q, self.w_k, self.w_v)
+        joined = [torch.cat([linear.weight for linear in linears]).t().contiguous().t()]
+        if self.w_q.bias is not None:
+            joined.append(torch.cat([linear.bias for linear in linears]))
+        first = 0
+        for linear in linears:
+            last = first + linear.out_features
+            for parameter, whole in zip(linear.parameters(), joined, strict=True):
+                parameter.data = whole[first:last]
+            first = last
+        self._joined = tuple(joined)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Attention":
+        self._joined = None  # `fn` gives each matrix a memory of its own
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def _split(self, x: Tensor, n_heads: int) -> Tensor:
         """[batch, pos, head * d_head] -> [batch, head, pos, d_head]."""

@@ -5,6 +5,7 @@ the encoder's output once and stay. Keys are stored as attention uses them (afte
 rotary positions). Shazeer 2019 (Fast Transformer Decoding), §2.3.
 """
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -63,8 +64,14 @@ class LayerCache:
     def select(self, rows: Int[Tensor, " new_batch"]) -> None:
         """Keep these batch rows, in this order; a row may stand several times (beam search)."""
         if self._keys is not None and self._values is not None:
-            self._keys = self._keys.index_select(0, rows)
-            self._values = self._values.index_select(0, rows)
+            self._keys = self._selected(self._keys, rows)
+            self._values = self._selected(self._values, rows)
+
+    def _selected(self, stored: Tensor, rows: Tensor) -> Tensor:
+        """Those batch rows, with as much room as before; the spare room is not copied."""
+        room = stored.new_empty(len(rows), *stored.shape[1:])
+        torch.index_select(stored[:, :, : self.length], 0, rows, out=room[:, :, : self.length])
+        return room
 
     @property
     def n_bytes(self) -> int:

@@ -62,11 +62,10 @@ class HookPoint(nn.Module):
     def __call__(self, tensor: Tensor) -> Tensor:
         # nn.Module's own call costs ten times what there is to do here while nobody looks, and a
         # step of decoding passes more than a hundred hook points.
-        visitor = _visitor.get()
-        if (visitor is None or not visitor.wants(self.name)) and not self._forward_hooks:
-            return tensor
-        seen: Tensor = super().__call__(tensor)
-        return seen
+        if self._forward_hooks:
+            seen: Tensor = super().__call__(tensor)
+            return seen
+        return self.forward(tensor)
 
     def forward(self, tensor: Tensor) -> Tensor:
         """Hand `tensor` (any shape) to the visitor; return it, or its replacement.

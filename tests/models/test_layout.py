@@ -28,3 +28,38 @@ def test_only_the_order_in_memory_changes(tiny_model, random_tokens, family, tie
     ):
         torch.testing.assert_close(one.log_probs, other.log_probs, atol=1e-12, rtol=0)
         assert one.tokens.tolist() == other.tokens.tolist()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_joined_projections_are_the_three_by_name(tiny_model, random_tokens, bias):
+    plain = tiny_model(family="decoder-only", n_heads=4, n_kv_heads=2, bias=bias)
+    laid = copy.deepcopy(plain)
+    lay_out_for_decoding(laid)
+    attn = laid.blocks[0].attn
+    matrices = (attn.w_q.weight, attn.w_k.weight, attn.w_v.weight)
+    assert len({matrix.untyped_storage().data_ptr() for matrix in matrices}) == 1
+    tokens = random_tokens(2, 6)
+    # One product where no gradient is asked for, three where it has to reach each matrix.
+    with torch.inference_mode():
+        torch.testing.assert_close(laid(tokens), plain(tokens), atol=1e-12, rtol=0)
+    for model in (plain, laid):
+        model(tokens).sum().backward()
+    for (name, one), (_, other) in zip(
+        laid.named_parameters(), plain.named_parameters(), strict=True
+    ):
+        torch.testing.assert_close(one.grad, other.grad, atol=1e-12, rtol=0, msg=name)
+
+
+@pytest.mark.parametrize("convert", [False, True])
+def test_a_later_change_of_a_matrix_is_seen(tiny_model, random_tokens, convert):
+    laid = tiny_model(family="decoder-only")
+    lay_out_for_decoding(laid)
+    tokens = random_tokens(1, 5)
+    with torch.inference_mode():
+        before = laid(tokens)
+    if convert:  # each matrix gets a memory of its own
+        laid.float().double()
+    with torch.no_grad():
+        laid.blocks[0].attn.w_v.weight.zero_()
+    with torch.inference_mode():
+        assert not torch.allclose(before, laid(tokens), atol=1e-3)
