@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer import library
 from explorer.analysis import residual
+from explorer.analysis.positions import learned as learning
 from explorer.analysis.positions import length
 from explorer.analysis.positions.changes import parse_change
 from explorer.analysis.positions.order import FourTexts
@@ -35,6 +36,16 @@ def _moved_text(name: str, folder: str, text: str, edits: str, stream: Stream, c
 def moved_text(name: str, text: str, edits: str, stream: Stream, change: str) -> str:
     """What is written under changed positions, `change` as in a link. Raises InputProblem."""
     return _moved_text(name, str(library.CHECKPOINTS), text, edits, stream, change)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _learned(name: str, folder: str, stream: Stream) -> learning.Learned:
+    return learning.learned(cache.model(name, folder), stream)
+
+
+def learned(name: str, stream: Stream) -> learning.Learned:
+    """The learned position vectors of a model. Raises ValueError for one that has none."""
+    return _learned(name, str(library.CHECKPOINTS), stream)
 
 
 @st.cache_data(max_entries=32, show_spinner=False)

@@ -26,15 +26,19 @@ def pick_part(view: View, page: str) -> str:
     return part
 
 
-def pick_stream(view: View, key: str) -> Stream:
-    """Which of the two token streams is meant; there is nothing to pick where there is only one."""
-    streams: tuple[Stream, ...] = ("src", "tgt") if view.trace.src_tokens else ("tgt",)
-    now: Stream = "tgt" if view.state.stream == "tgt" or len(streams) == 1 else "src"
-    if len(streams) > 1:
+def pick_stream(view: View, key: str, streams: tuple[Stream, ...] | None = None) -> Stream:
+    """Which of the two token streams is meant; there is nothing to pick where there is only one.
+
+    `streams` are those of the view's own model where nothing else is said.
+    """
+    own: tuple[Stream, ...] = ("src", "tgt") if view.trace.src_tokens else ("tgt",)
+    choices = own if streams is None else streams
+    now: Stream = "tgt" if view.state.stream == "tgt" or len(choices) == 1 else "src"
+    if len(choices) > 1:
         st.session_state[key] = now
         st.segmented_control(
             view.t("streams.which"),
-            streams,
+            choices,
             format_func=lambda stream: view.t(f"streams.{stream}"),
             required=True,
             key=key,

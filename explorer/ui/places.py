@@ -5,7 +5,7 @@ import re
 from explorer.components import MAX_PINNED
 
 PARTS: dict[str, tuple[str, ...]] = {
-    "positions": ("order", "head", "table", "rotary", "length"),
+    "positions": ("order", "head", "table", "learned", "rotary", "length"),
     "decoding": ("pass", "branches", "cache"),
     "blocks": ("norms", "residual", "activations", "hidden"),
 }

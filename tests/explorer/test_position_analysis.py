@@ -7,7 +7,6 @@ import torch
 from explorer.analysis.positions.encoding import (
     asymmetry,
     dot_by_distance,
-    fresh_learned,
     gram,
     model_table,
     projected_gram,
@@ -108,14 +107,6 @@ def test_what_survives_the_projections(tiny: Callable[..., LoadedModel]) -> None
     by_hand = np.array([[1.0, 2.0], [0.0, 3.0]])  # means 2, 2 and 0: the diagonal keeps 1 and 3
     assert spread_by_distance(by_hand) == pytest.approx((2 / 5) ** 0.5)
     assert asymmetry(by_hand) == pytest.approx(8**0.5 / (2 * 14**0.5))
-
-
-def test_learned_vectors_begin_without_any_order() -> None:
-    fresh = fresh_learned(60, 256, seed=1)
-    np.testing.assert_array_equal(fresh, fresh_learned(60, 256, seed=1))
-    dots = dot_by_distance(fresh)
-    assert dots.mean[0] == pytest.approx(256, rel=0.05)
-    assert np.abs(dots.mean[1:40]).max() < 10
 
 
 def test_what_words_and_positions_bring(tiny: Callable[..., LoadedModel]) -> None:

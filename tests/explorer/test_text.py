@@ -170,6 +170,13 @@ PIECES = {
     *(f"positions.begin_{stream}" for stream in ("src", "tgt")),
     *(f"positions.{name}" for name in ("first", "second", "head_before", "head_after")),
     *(f"positions.{name}" for name in ("part", "query", "key")),
+    *(
+        f"positions.learned_{name}_{of}"
+        for name in ("table", "gram")
+        for of in ("sines", "vectors")
+    ),
+    *(f"positions.learned_curve_{name}" for name in ("sines", "vectors", "before", "added")),
+    *(f"positions.learned_{state}" for state in ("none", "trace", "close")),
     *(f"positions.model_{kind}" for kind in ("sinusoidal", "learned", "rotary", "none")),
     *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),
     *(f"decoding.{name}_note" for name in ("greedy", "beam", "sample")),

@@ -4,25 +4,45 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.text import LANGUAGES, t
 from explorer.ui.places import PARTS
-from tests.pages.test_pages import everything, reading
+from models.checkpoint import save_checkpoint
+from models.config import ModelConfig
+from models.tokenizer import Tokenizer
+from models.training.recipe import read_recipe
+from models.transformer import build_model
+from tests.pages.test_pages import everything, figure, reading
 
 Open = Callable[..., AppTest]
 WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
 
 
+def _begun(folder: Path) -> None:
+    """A model with learned positions from its recipe's seed, the first 7 of the source moved."""
+    tokenizer = Tokenizer.train(["She reads a book."] * 2, vocab_size=60)
+    sizes = {"d_model": 24, "n_layers": 1, "n_heads": 4, "d_ff": 20, "n_ctx": 40}
+    config = ModelConfig(vocab_size=tokenizer.vocab_size, positions="learned", **sizes)
+    with torch.random.fork_rng():
+        torch.manual_seed(read_recipe(folder.name, []).training.seed)
+        model = build_model(config).requires_grad_(False)
+    model.get_parameter("encoder.positions.weight")[:7] *= 1.25
+    save_checkpoint(folder, model, tokenizer)
+
+
 @pytest.fixture(scope="module")
 def wide_shelf(tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..., None]) -> Path:
-    """A translator and writers with three kinds of positions."""
+    """Translators and writers with all kinds of positions."""
     folder = tmp_path_factory.mktemp("positions")
     save_small(folder / "en-zh")
     save_small(folder / "writer", **WRITER)
     save_small(folder / "turner", positions="rotary", **WRITER)
     save_small(folder / "placeless", positions="none")
+    save_small(folder / "twin-learned", positions="learned")
+    _begun(folder / "twin-right")
     return folder
 
 
@@ -159,3 +179,32 @@ def test_a_change_beyond_this_sentence_is_brought_back(open_page: Open) -> None:
     assert not at.exception
     at = open_page("positions", part="rotary", key="900")
     assert not at.exception
+
+
+def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open) -> None:
+    at = open_page("positions", part="learned")
+    assert "these are **twin-learned**’s, 64 of them" in everything(at)
+    assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
+    assert "Neighbours among the sines have a cosine of **0.95**" in everything(at)
+    sines, before = (figure(at, place)["data"][0]["z"] for place in (0, 1))
+    at.segmented_control(key="positions.stream.learned").set_value("tgt").run()
+    assert at.query_params["stream"] == "tgt"
+    assert figure(at, 0)["data"][0]["z"] == sines
+    assert figure(at, 1)["data"][0]["z"] != before
+
+
+def test_how_far_training_came_is_measured(open_page: Open) -> None:
+    at = open_page("positions", part="learned", model="twin-right")
+    assert "the 40 of this model" in everything(at)
+    assert "Training came to **7** positions" in everything(at)
+    assert "moved them by 25 % of their length" in everything(at)
+    assert "From position **7** to 39 it moved nothing" in everything(at)
+
+
+def test_a_shelf_without_learned_vectors_says_so(
+    open_page: Open, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", shelf)
+    at = open_page("positions", part="learned")
+    assert not at.exception
+    assert t("positions.learned_nobody", lang="en") in everything(at)

@@ -87,14 +87,6 @@ def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> DotByDistance
     return _by_distance(gram(encoding))
 
 
-def fresh_learned(
-    n_positions: int, d_model: int, seed: int = 0
-) -> Float[np.ndarray, "pos d_model"]:
-    """Learned position vectors as they are before training: N(0, 1), like a scaled embedding."""
-    drawn = torch.randn(n_positions, d_model, generator=torch.Generator().manual_seed(seed))
-    return drawn.numpy()
-
-
 def projected_gram(
     loaded: LoadedModel, site: str, head: int, n_positions: int
 ) -> Float[np.ndarray, "pos pos"] | None:

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer.pages.positions.head import this_head
+from explorer.pages.positions.learned import learned_vectors
 from explorer.pages.positions.length import longer
 from explorer.pages.positions.order import shuffled
 from explorer.pages.positions.rotary import arrows_of_a_head
@@ -16,6 +17,7 @@ DRAW = {
     "order": shuffled,
     "head": this_head,
     "table": sines,
+    "learned": learned_vectors,
     "rotary": arrows_of_a_head,
     "length": longer,
 }
@@ -35,7 +37,7 @@ def _part(view: View) -> None:
     config = view.loaded.config
     own = {"width": config.d_model, "limit": config.n_ctx}
     st.caption(view.t(f"positions.model_{config.positions}", **own))
-    if part != "table":
+    if part not in ("table", "learned"):  # these two are of no sentence
         controls.sentence_line(view)
         controls.edits_bar(view, "positions.reset")
     DRAW[part](view)

@@ -108,24 +108,12 @@ def _sizes(view: View) -> None:
 
 
 def _others(view: View, encoding: np.ndarray) -> None:
-    """Where the tidy picture ends: behind a head's projections, and for learned vectors."""
-    words = view.words("figures.positions")
+    """Where the tidy picture ends: behind a head's projections."""
     left, right = st.columns(2, gap="large")
     with left:
         _projected(view, len(encoding))
     with right:
-        learned = view.loaded.config.positions == "learned"
-        vectors = numbers.model_table(view.loaded, len(encoding)) if learned else None
-        if vectors is None:
-            vectors = numbers.fresh_learned(*encoding.shape)
-        st.markdown(f"**{view.t('positions.learned')}**")
-        st.caption(view.t("positions.learned_own" if learned else "positions.learned_fresh"))
-        controls.chart(
-            figures.gram(numbers.gram(vectors), dark=view.dark, words=words),
-            "positions.learned",
-            alt=view.t("positions.learned"),
-        )
-    st.markdown(view.t("positions.limits"))
+        st.markdown(view.t("positions.limits"))
 
 
 def _projected(view: View, length: int) -> None:

@@ -1,0 +1,103 @@
+"""Learned position vectors: what training made of them, how far it reached, beside the sines.
+
+A training is rebuilt from its seed, so the vectors before it are no example of fresh ones but the
+very ones that this model began with. A position that no row of the training had gets no gradient
+and stays where it was.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.positions.encoding import dot_by_distance, model_table, table
+from explorer.library import LoadedModel, split_moment
+from models.hooks import Stream
+from models.training.recipe import read_recipe, recipe_names
+from models.transformer import build_model
+
+MOVED = 0.001
+"""A vector has moved when it changed by more than this share of its length: storing it in 16 bits
+changes each of its numbers by 0.0005 of itself at most."""
+SAME = 0.9
+"""The cosine that some vector must still have with its beginning, for it to be its beginning."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The position vectors of one stream of a model, all [pos, d_model], and the sines as large.
+
+    `before` are the vectors that its training began with, `moved` how far each of them went, as a
+    share of its length, and `reached` how many first positions training came to: all None where
+    the beginning cannot be rebuilt (no recipe of that name, or another model under it).
+    """
+
+    vectors: Float[np.ndarray, "pos d_model"] = field(repr=False)
+    sines: Float[np.ndarray, "pos d_model"] = field(repr=False)
+    before: Float[np.ndarray, "pos d_model"] | None = field(repr=False)
+    moved: Float[np.ndarray, " pos"] | None
+    reached: int | None
+
+    @property
+    def added(self) -> Float[np.ndarray, "pos d_model"] | None:
+        """What training added to each vector; None where the beginning is not known."""
+        return None if self.before is None else self.vectors - self.before
+
+    @property
+    def n_trained(self) -> int:
+        """The first positions that training came to; all of them where that is not known."""
+        return len(self.vectors) if self.reached is None else self.reached
+
+
+def learned(loaded: LoadedModel, stream: Stream) -> Learned:
+    """The position vectors of a stream. Raises ValueError for a model that learned none there."""
+    config = loaded.config
+    vectors = model_table(loaded, config.n_ctx, stream)
+    if config.positions != "learned" or vectors is None:
+        raise ValueError(f"{loaded.name} has no learned positions for {stream}")
+    sines = table(config.n_ctx, config.d_model // 2 * 2, config.rope_base)
+    before = _beginning(loaded, stream)
+    if before is None or float(_cosines(vectors, before).max()) < SAME:
+        return Learned(vectors, sines, None, None, None)
+    went = np.linalg.norm(vectors - before, axis=1) / np.linalg.norm(before, axis=1)
+    changed = np.flatnonzero(went > MOVED)
+    return Learned(vectors, sines, before, went, int(changed[-1]) + 1 if len(changed) else 0)
+
+
+def _beginning(loaded: LoadedModel, stream: Stream) -> Float[np.ndarray, "pos d_model"] | None:
+    """The vectors that the training of this name began with: the model, built from its seed."""
+    base, _ = split_moment(loaded.name)
+    if base not in recipe_names():
+        return None
+    recipe = read_recipe(base, [])
+    if recipe.data.start:
+        return None
+    with torch.random.fork_rng():
+        torch.manual_seed(recipe.training.seed)
+        model = build_model(loaded.config).requires_grad_(False)
+    return model_table(replace(loaded, model=model), loaded.config.n_ctx, stream)
+
+
+def alike_by_distance(
+    encoding: Float[np.ndarray, "pos d_model"],
+) -> Float[np.ndarray, " distance"]:
+    """The mean cosine of two positions by how far apart they stand: 1 at distance 0."""
+    lengths = np.linalg.norm(encoding, axis=1, keepdims=True)
+    return dot_by_distance(encoding / np.maximum(lengths, 1e-12)).mean
+
+
+def by_chance(n_positions: int, d_model: int) -> float:
+    """How alike neighbours are by chance at most: three standard deviations of a mean cosine.
+
+    The cosine of two random directions has the standard deviation 1 / sqrt(d_model); neighbours
+    make n_positions - 1 pairs.
+    """
+    return 3 / (d_model * max(1, n_positions - 1)) ** 0.5
+
+
+def _cosines(
+    a: Float[np.ndarray, "pos d_model"], b: Float[np.ndarray, "pos d_model"]
+) -> Float[np.ndarray, " pos"]:
+    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    return (a * b).sum(1) / np.maximum(lengths, 1e-12)
