@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from explorer.analysis.cell_scaling import mean_of
 from explorer.analysis.reading import entropy
 from explorer.analysis.rerun import rows_of
+from explorer.seeding import seeded
 from explorer.trace import Trace
 from models.attention import Attention
 from models.config import ModelConfig
@@ -91,8 +92,7 @@ def fresh_model(config: ModelConfig, init: Init, seed: int, storage: Storage = "
     latter. gpt2: everything N(0, 0.02^2), biases 0. unit: ours, with embeddings left at N(0, 1).
     W_Q, W_K and W_V are drawn as `draw_projections` says.
     """
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         model = build_model(config).eval().requires_grad_(False)
     generator = torch.Generator().manual_seed(OTHERS + seed)
     tied = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from explorer.analysis.cell_origin import module_of, site_inputs
 from explorer.library import LoadedModel
+from explorer.seeding import seeded
 from explorer.trace import Trace
 from models.attention import attend
 from models.hooks import AttentionSite
@@ -176,8 +177,7 @@ def dropped(
     q, k = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k"))
     mask = torch.tensor(traced.mask(site.name))[None]
     marks = torch.eye(k.shape[2]).expand(1, k.shape[1], -1, -1)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         z, _ = attend(q, k, marks, mask, dropout=p)
     used = z[0, head].numpy()
     return Dropped(traced.pattern(site.name)[head, query], used[query], used.sum(-1))

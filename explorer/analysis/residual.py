@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from explorer.analysis.rerun import require_same_model, rows_of, written_tokens
 from explorer.library import LoadedModel
+from explorer.seeding import seeded
 from explorer.trace import Trace
 from models.config import ModelConfig, NormPlacement
 from models.hooks import visiting
@@ -100,8 +101,7 @@ def fresh_flow(
     row = torch.from_numpy(ids.astype(np.int64))[None]
     flows = []
     for seed in seeds:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
+        with seeded(seed):
             model = build_model(config).requires_grad_(False)
         flows.append(_flow(model, partial(_predictions, model, row), row[0, 1:], "", residual))
     return Flow(

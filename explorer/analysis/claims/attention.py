@@ -17,6 +17,7 @@ from explorer.analysis.pitfalls.fills import (
 )
 from explorer.analysis.reading import entropy
 from explorer.library import LoadedModel
+from explorer.seeding import seeded
 from explorer.trace import Trace
 from models.blocks import EncoderBlock
 from models.config import ModelConfig
@@ -175,15 +176,16 @@ def _neighbours(n_heads: int, progress: Progress) -> float:
     config = ModelConfig(
         vocab_size=SYMBOLS, d_model=WIDTH, n_layers=1, n_heads=n_heads, d_ff=64, dropout=0.0
     )
-    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
-        torch.manual_seed(1)
-        embed, block = nn.Embedding(SYMBOLS, WIDTH), EncoderBlock(config)
-        out = nn.Linear(WIDTH, SYMBOLS)
+    generator = torch.Generator().manual_seed(1)
+    with torch.inference_mode(False), torch.enable_grad():
+        with seeded(1):
+            embed, block = nn.Embedding(SYMBOLS, WIDTH), EncoderBlock(config)
+            out = nn.Linear(WIDTH, SYMBOLS)
         table = sinusoidal_table(LENGTH, WIDTH)
         net = nn.ModuleList([embed, block, out])
         optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
         for step in range(STEPS):
-            x = torch.randint(SYMBOLS, (32, LENGTH))
+            x = torch.randint(SYMBOLS, (32, LENGTH), generator=generator)
             y = torch.maximum(x[:, :-2], x[:, 2:])
             logits = out(block(embed(x) + table))[:, 1:-1]
             loss = nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten())
@@ -191,7 +193,7 @@ def _neighbours(n_heads: int, progress: Progress) -> float:
             torch.autograd.backward([loss])
             optimizer.step()
             progress((step + 1) / STEPS)
-        x = torch.randint(SYMBOLS, (256, LENGTH))
+        x = torch.randint(SYMBOLS, (256, LENGTH), generator=generator)
         right = out(block(embed(x) + table))[:, 1:-1].argmax(-1) == torch.maximum(
             x[:, :-2], x[:, 2:]
         )

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from explorer.analysis.claims.card import Claim, Curve, Finding, Progress, Row, judged, part_of
 from explorer.library import LoadedModel
+from explorer.seeding import seeded
 from explorer.trace import Trace
 from models.blocks import EncoderBlock
 from models.config import ModelConfig, NormPlacement
@@ -36,8 +37,7 @@ def _block(placement: NormPlacement, d_model: int, n_heads: int = 4) -> EncoderB
 def original(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
     """Each placement beside torch's TransformerEncoderLayer of 2017, with the same weights."""
     rows = []
-    with torch.random.fork_rng(), torch.inference_mode():
-        torch.manual_seed(0)
+    with seeded(0), torch.inference_mode():
         x = torch.randn(2, 7, 32)
         for placement in PLACEMENTS:
             block = _block(placement, 32)
@@ -134,17 +134,19 @@ def warmup(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
 
 
 def _train(placement: NormPlacement, progress: Progress) -> list[float]:
-    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
-        torch.manual_seed(0)
-        embed = nn.Embedding(SYMBOLS, WIDTH)
-        blocks = nn.Sequential(*(_block(placement, WIDTH) for _ in range(DEPTH)))
+    generator = torch.Generator().manual_seed(0)
+    with torch.inference_mode(False), torch.enable_grad():
+        with seeded(0):
+            embed = nn.Embedding(SYMBOLS, WIDTH)
+            blocks = nn.Sequential(*(_block(placement, WIDTH) for _ in range(DEPTH)))
+            out = nn.Linear(WIDTH, SYMBOLS)
         norm = nn.Identity() if placement == "post" else LayerNorm(WIDTH)
-        out, table = nn.Linear(WIDTH, SYMBOLS), sinusoidal_table(LENGTH, WIDTH)
+        table = sinusoidal_table(LENGTH, WIDTH)
         net = nn.ModuleList([embed, blocks, norm, out])
         optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
         losses = []
         for step in range(STEPS):
-            x = torch.randint(SYMBOLS, (32, LENGTH))
+            x = torch.randint(SYMBOLS, (32, LENGTH), generator=generator)
             logits = out(norm(blocks(embed(x) + table)))
             loss = nn.functional.cross_entropy(logits.flatten(0, 1), x.flip(1).flatten())
             optimizer.zero_grad()
@@ -172,11 +174,11 @@ def deep_pre(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
 
 def _at_start(placement: NormPlacement, depth: int) -> tuple[float, float, float]:
     """(rms of the stream after the last block, gradient norms of the first and last block)."""
-    with torch.random.fork_rng(), torch.inference_mode(False), torch.enable_grad():
-        torch.manual_seed(0)
-        blocks = nn.Sequential(*(_block(placement, WIDTH) for _ in range(depth)))
-        out = nn.Linear(WIDTH, SYMBOLS)
-        x, y = torch.randn(4, LENGTH, WIDTH), torch.randint(SYMBOLS, (4 * LENGTH,))
+    with torch.inference_mode(False), torch.enable_grad():
+        with seeded(0):
+            blocks = nn.Sequential(*(_block(placement, WIDTH) for _ in range(depth)))
+            out = nn.Linear(WIDTH, SYMBOLS)
+            x, y = torch.randn(4, LENGTH, WIDTH), torch.randint(SYMBOLS, (4 * LENGTH,))
         stream = blocks(x)
         normed = stream if placement == "post" else LayerNorm(WIDTH)(stream)
         loss = nn.functional.cross_entropy(out(normed).flatten(0, 1), y)

@@ -1,0 +1,20 @@
+"""Repeatable randomness where torch offers only its global generator: fresh weights, dropout."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+_turn = threading.RLock()
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Run a block with torch's global generator at `seed`; afterwards it stands where it stood.
+
+    There is one such generator for all sessions, so their blocks take turns: keep them short.
+    """
+    with _turn, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
