@@ -1,4 +1,7 @@
-"""Pages of several parts: which part, and which of the two token streams it is about."""
+"""Choices that stand in the link: the part of a page, what it shows, which token stream."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -7,23 +10,48 @@ from explorer.ui.places import PARTS
 from explorer.ui.view import View
 from models.hooks import Stream
 
+Choice = TypeVar("Choice", bound=str)
+
+
+def pick_one(
+    view: View,
+    field: str,
+    label: str,
+    options: Sequence[Choice],
+    key: str,
+    format_func: Callable[[Choice], str],
+    **more: Any,
+) -> Choice:
+    """Which of a few, as buttons; the state keeps it as `field`.
+
+    The first where the state names none of them: several pages share a field.
+    """
+    kept = getattr(view.state, field)
+    now = next((option for option in options if option == kept), options[0])
+    st.session_state[key] = now
+    st.segmented_control(
+        label,
+        options,
+        format_func=format_func,
+        required=True,
+        key=key,
+        on_change=lambda: session.change(**{field: st.session_state[key]}),
+        **more,
+    )
+    return now
+
 
 def pick_part(view: View, page: str) -> str:
     """Which part of a page that has several; the first where the state names none of its own."""
-    parts = PARTS[page]
-    key = f"{page}.part"
-    part = view.state.part if view.state.part in parts else parts[0]
-    st.session_state[key] = part
-    st.segmented_control(
+    return pick_one(
+        view,
+        "part",
         view.t(f"{page}.part"),
-        parts,
-        format_func=lambda name: view.t(f"{page}.parts.{name}"),
-        required=True,
-        key=key,
+        PARTS[page],
+        f"{page}.part",
+        lambda name: view.t(f"{page}.parts.{name}"),
         label_visibility="collapsed",
-        on_change=lambda: session.change(part=st.session_state[key]),
     )
-    return part
 
 
 def pick_stream(view: View, key: str, streams: tuple[Stream, ...] | None = None) -> Stream:

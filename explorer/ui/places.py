@@ -1,7 +1,9 @@
 """Where one can be: parts of pages, and what stands open on the Heads page, as links write it."""
 
 import re
+from typing import get_args
 
+from explorer.analysis.activations import What
 from explorer.components import MAX_PINNED
 
 PARTS: dict[str, tuple[str, ...]] = {
@@ -10,6 +12,14 @@ PARTS: dict[str, tuple[str, ...]] = {
     "blocks": ("norms", "residual", "activations", "hidden"),
 }
 """The parts of the pages that have some; the first is what a page opens with."""
+
+PICTURES: dict[str, tuple[str, ...]] = {
+    "positions": ("weights", "scores", "difference"),
+    "masks": ("sides", "scores", "difference"),
+    "branches": ("sides", "difference"),
+    "blocks": get_args(What),
+}
+"""What a picture can show where there is a choice; the first is what it opens with."""
 
 Place = tuple[int, int] | str
 """A head (layer, head), counted from 0, or the name of an extra."""

@@ -11,12 +11,14 @@ from typing import Any, get_args
 from explorer.analysis.cell_initial import INITS, Init
 from explorer.analysis.cell_scaling import SCALINGS, Scaling
 from explorer.analysis.heads import HeadMeasure
+from explorer.analysis.norms import NORMS
 from explorer.analysis.positions.changes import REMOVE, Change, format_change, parse_change
+from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import SCALES, Scale
 from explorer.edits import Edit, format_edits, parse_edits
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES
-from explorer.ui.places import PARTS, Place, format_places, parse_place, parse_places
+from explorer.ui.places import PARTS, PICTURES, Place, format_places, parse_place, parse_places
 from models.decoding import Beam, Greedy, Sample
 
 KINDS: tuple[str, ...] = ("encoder", "decoder", "cross")
@@ -27,6 +29,8 @@ BEAM = Beam()
 SAMPLE = Sample(seed=1)
 MOST_NEW = 128
 STREAMS: tuple[str, ...] = ("src", "tgt")
+MOST_DIMS = 6
+"""Dimensions of the table of positions whose waves are drawn at once."""
 GAMMAS = (100, 250, 40, 100, 160, 100)
 """The gammas of the gradient on the Blocks page at first, in percent; unlike each other."""
 FREE = -1
@@ -52,10 +56,11 @@ class State:
     `site` is a kind of attention; `layer`, `head`, `row` and `step` count from 0. `row` is the
     query whose row is read on the Heads page, `step` the decoding step. `target` None: the model
     translates by itself. `tested` (the masks have been put to the test) belongs to the
-    Certificate, `case` to the Clinic. `part` is the part of a page that has several; `base`,
-    `width`, `change` (of the positions of `stream`) and `shuffle` (a seed) belong to the
-    Positions page, `depth` (layers), `final` (a norm behind the last) and `gamma` (in
-    percent) to the Blocks page.
+    Certificate, `case` to the Clinic. `part` is the part of a page that has several, `picture`
+    what its picture shows; `base`, `width`, `length` and `dims` (of the table), `change` (of the
+    positions of `stream`), `shuffle` (a seed) and `layout` (of the pairs) belong to the Positions
+    page, `norm`, `depth` (layers), `final` (a norm behind the last) and `gamma` (in percent) to
+    the Blocks page.
     Of the Cell page: `key` is the key whose cell is opened, `stage` the step of STAGES, `goal` the
     id of the token whose logit counts, `aside` what stands below, with its `scaling`, `init`,
     `kv_heads` and `drop` (percent of dropout). `claim` and `guess` belong to Claims, `sizes` to
@@ -85,7 +90,12 @@ class State:
     strategy: Strategy = GREEDY
     base: int | None = None
     width: int | None = None
+    length: int | None = None
+    dims: tuple[int, ...] | None = None
+    layout: str = ""
     part: str = ""
+    picture: str = ""
+    norm: str = ""
     change: Change = REMOVE
     stream: str = ""
     shuffle: int | None = None
@@ -204,6 +214,13 @@ def _only(kind: type[Strategy]) -> Callable[[str], Strategy]:
     return parse
 
 
+def _dims(text: str) -> tuple[int, ...]:
+    dims = () if text == "none" else tuple(_whole(0, 1023)(each) for each in text.split("."))
+    if len(dims) > MOST_DIMS or len(set(dims)) < len(dims):
+        raise RefusedError(text)
+    return dims
+
+
 def _tokens(text: str) -> tuple[int, ...]:
     return tuple(_whole(0, 999_999)(each) for each in text.split(".") if text)
 
@@ -230,7 +247,12 @@ _READ: dict[str, Callable[[str], Any]] = {
     "strategy": parse_strategy,
     "base": _whole(2, 1_000_000),
     "width": _whole(2, 1024),
+    "length": _whole(16, 256),
+    "dims": _dims,
+    "layout": _one_of(LAYOUTS),
     "part": _one_of(tuple(part for parts in PARTS.values() for part in parts)),
+    "picture": _one_of(tuple(name for names in PICTURES.values() for name in names)),
+    "norm": _one_of(NORMS),
     "change": parse_change,
     "stream": _one_of(STREAMS),
     "shuffle": _whole(0, 9999),
@@ -263,6 +285,7 @@ _WRITE: dict[str, Callable[[Any], str]] = {
     "stage": lambda value: str(value + 1),
     "row": lambda value: "free" if value == FREE else str(value),
     "edits": format_edits,
+    "dims": lambda value: ".".join(map(str, value)) or "none",
     "change": format_change,
     "final": lambda value: str(int(value)),
     "gamma": lambda value: "-".join(map(str, value)),

@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.text import LANGUAGES, t
 from explorer.ui.places import PARTS
-from tests.pages.test_pages import everything, reading
+from tests.pages.test_pages import everything, figure, link, reading
 
 Open = Callable[..., AppTest]
 MODERN = {
@@ -57,6 +57,8 @@ def test_each_norm_counts_its_statistics(open_page: Open) -> None:
     for norm, count in (("batchnorm", "24 of each"), ("rmsnorm", "subtracts nothing")):
         at.segmented_control(key="blocks.norm").set_value(norm).run()
         assert count in everything(at)
+        assert at.query_params["norm"] == norm
+        assert everything(open_page("blocks", **link(at))) == everything(at)
 
 
 def test_only_batch_norm_moves_with_the_others(open_page: Open) -> None:
@@ -126,6 +128,9 @@ def test_activations_can_be_seen_as_differences(open_page: Open) -> None:
     assert "4.7 · 10⁻⁴" in said
     at.segmented_control(key="blocks.curves").set_value("difference").run()
     assert not at.exception
+    again = open_page("blocks", **link(at))
+    assert again.segmented_control(key="blocks.curves").value == "difference"
+    assert figure(again)["data"][0]["y"] == figure(at)["data"][0]["y"]
 
 
 @pytest.mark.parametrize("gamma", ["1-2", "1-2-3-4-5-999", "a-b-c-d-e-f"])

@@ -8,11 +8,23 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.cell_initial import INITS
+from explorer.analysis.norms import NORMS
 from explorer.analysis.positions.changes import Change
+from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import MAX_PINNED, SCALES
 from explorer.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.ui.escape import escape
-from explorer.ui.url import FREE, KINDS, MEASURES, MOST_NEW, MOST_PADS, State, read, write
+from explorer.ui.url import (
+    FREE,
+    KINDS,
+    MEASURES,
+    MOST_DIMS,
+    MOST_NEW,
+    MOST_PADS,
+    State,
+    read,
+    write,
+)
 from models.decoding import Beam, Greedy, Sample
 
 Open = Callable[..., AppTest]
@@ -69,7 +81,12 @@ states = st.builds(
     strategy=strategy,
     base=st.none() | st.integers(2, 10**6),
     width=st.none() | st.integers(2, 1024),
+    length=st.none() | st.integers(16, 256),
+    dims=st.none() | st.lists(st.integers(0, 1023), max_size=MOST_DIMS, unique=True).map(tuple),
+    layout=st.sampled_from(["", *LAYOUTS]),
     part=st.sampled_from(["", "order", "rotary", "norms", "cache"]),
+    picture=st.sampled_from(["", "weights", "sides", "difference", "slope"]),
+    norm=st.sampled_from(["", *NORMS]),
     change=st.one_of(
         st.sampled_from([Change("remove"), Change("reverse")]),
         st.builds(Change, st.just("shift"), st.integers(0, 512)),
@@ -100,7 +117,8 @@ def test_every_state_comes_back_from_its_link(state: State) -> None:
 @given(st.dictionaries(st.sampled_from(list(write(State()) | {"layer": "", "edits": "",
        "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": "",
        "instead": "", "pins": "", "scale": "",
-       "tested": "", "case": "", "change": "", "part": "", "depth": "",
+       "tested": "", "case": "", "change": "", "part": "", "depth": "", "picture": "",
+       "norm": "", "layout": "", "length": "", "dims": "",
        "fork": "", "limit": "", "beam": "", "sample": "", "gamma": ""})),
        st.text(max_size=20)))  # fmt: skip
 def test_any_text_in_a_link_is_read_or_reported(params: dict[str, str]) -> None:

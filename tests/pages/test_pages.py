@@ -36,6 +36,11 @@ WHOLE = {"certificate": {"tested": "1"}, "claims": {"guess": "true"}}
 """What a page's link needs besides, for the page to show everything that it has."""
 
 
+def link(at: AppTest) -> dict[str, str]:
+    """The parameters of the page's address."""
+    return {name: str(at.query_params[name]) for name in at.query_params}
+
+
 def has_picture(at: AppTest) -> bool:
     return bool(at.get("plotly_chart") or at.get("bidi_component"))
 
@@ -117,6 +122,8 @@ def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
     assert len(at.get("plotly_chart")) == 2
     assert figure(at)["data"][0]["zmin"] == -figure(at)["data"][0]["zmax"]
     at.segmented_control(key="masks.picture").set_value("scores").run()
+    assert at.query_params["picture"] == "scores"
+    at = open_page("masks", **link(at))
     whole, masked = figure(at), figure(at, 1)
     assert whole["data"][0]["zmax"] == masked["data"][0]["zmax"] > 0
     assert not whole["layout"].get("images")

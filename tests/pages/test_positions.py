@@ -15,7 +15,7 @@ from models.config import ModelConfig
 from models.tokenizer import Tokenizer
 from models.training.recipe import read_recipe
 from models.transformer import build_model
-from tests.pages.test_pages import everything, figure, reading
+from tests.pages.test_pages import everything, figure, link, reading
 
 Open = Callable[..., AppTest]
 WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
@@ -88,7 +88,21 @@ def test_waves_of_no_dimension_say_what_to_do(open_page: Open) -> None:
     charts = len(at.get("plotly_chart"))
     at.multiselect(key="positions.dims.8").set_value([]).run()
     assert t("positions.no_dims", lang="en") in everything(at)
+    assert at.query_params["dims"] == "none"
     assert len(at.get("plotly_chart")) == charts - 1
+
+
+def test_length_and_waves_come_back_from_the_link(open_page: Open) -> None:
+    at = open_page("positions", part="table", width="8")
+    at.select_slider(key="positions.length").set_value(128).run()
+    at.multiselect(key="positions.dims.8").set_value([1, 6]).run()
+    assert (at.query_params["length"], at.query_params["dims"]) == ("128", "1.6")
+    again = open_page("positions", **link(at))
+    assert again.select_slider(key="positions.length").value == 128
+    assert again.multiselect(key="positions.dims.8").value == [1, 6]
+    assert everything(again) == everything(at)
+    refused = open_page("positions", part="table", length="4096", dims="1.1")
+    assert len(refused.warning) == 2
 
 
 def test_shuffling_moves_vectors_with_positions_only(open_page: Open) -> None:
@@ -136,6 +150,10 @@ def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
     for shown, charts in (("difference", 2), ("scores", 3)):
         at.segmented_control(key="positions.show").set_value(shown).run()
         assert len(at.get("plotly_chart")) == charts
+        assert at.query_params["picture"] == shown
+    again = open_page("positions", **link(at))
+    assert again.segmented_control(key="positions.show").value == "scores"
+    assert reading(again, "lies elsewhere now") == reading(at, "lies elsewhere now")
 
 
 def test_a_rotary_model_does_not_notice_a_shift(open_page: Open) -> None:
@@ -164,6 +182,9 @@ def test_query_and_key_of_the_arrows_are_chosen(open_page: Open) -> None:
     before = reading(at, "They stand 4 apart")
     at.segmented_control(key="positions.layout").set_value("half").run()
     assert reading(at, "They stand 4 apart") != before
+    assert at.query_params["layout"] == "half"
+    again = open_page("positions", **link(at))
+    assert reading(again, "They stand 4 apart") == reading(at, "They stand 4 apart")
     assert t("positions.as_if", lang="en") in everything(open_page("positions", part="rotary"))
 
 

@@ -3,12 +3,12 @@
 from typing import get_args
 
 import numpy as np
-import streamlit as st
 
 from explorer.analysis.activations import What, curves
 from explorer.figures.curves import lines
 from explorer.ui import controls
 from explorer.ui.numbers import number, signed
+from explorer.ui.parts import pick_one
 from explorer.ui.view import View
 from models.feedforward import FeedForward, SwiGLU
 
@@ -18,13 +18,13 @@ WHATS: tuple[What, ...] = get_args(What)
 
 def curves_of(view: View) -> None:
     """One large picture of all four, and what tells them apart in numbers."""
-    what: What = st.segmented_control(
+    what = pick_one(
+        view,
+        "picture",
         view.t("blocks.curves"),
         WHATS,
-        default=WHATS[0],
-        format_func=lambda name: view.t(f"blocks.curve_{name}"),
-        required=True,
-        key="blocks.curves",
+        "blocks.curves",
+        lambda name: view.t(f"blocks.curve_{name}"),
     )
     found = curves(X, what)
     figure = lines(

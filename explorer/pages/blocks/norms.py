@@ -20,6 +20,7 @@ from explorer.problems import InputProblem
 from explorer.text import examples
 from explorer.ui import controls
 from explorer.ui.numbers import number, share
+from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 from models.norms import LayerNorm, RMSNorm, layer_norm_backward, layer_norm_forward
@@ -36,13 +37,13 @@ def norms(view: View) -> None:
         show_problem(problem, view.lang)
         return
     st.markdown(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
-    norm: Norm = st.segmented_control(
+    norm = pick_one(
+        view,
+        "norm",
         view.t("blocks.norm"),
         NORMS,
-        default=NORMS[0],
-        format_func=lambda name: view.t(f"blocks.{name}"),
-        required=True,
-        key="blocks.norm",
+        "blocks.norm",
+        lambda name: view.t(f"blocks.{name}"),
     )
     _statistics(view, batch, norm)
     _who_moves(view, batch, used)

@@ -13,6 +13,7 @@ from explorer.figures.paired import paired
 from explorer.pages.cell.initial import initial
 from explorer.pages.cell.steps import number, table
 from explorer.ui import controls, session
+from explorer.ui.parts import pick_one
 from explorer.ui.url import ASIDES
 from explorer.ui.view import View
 
@@ -44,16 +45,14 @@ def aside(view: View, cell: Cell) -> None:
 
 def _scaling(view: View, cell: Cell) -> None:
     st.markdown(view.t("cell.scaling_lead"))
-    chosen = view.state.scaling
-    st.session_state["cell.scaling"] = chosen
-    st.segmented_control(
+    chosen = pick_one(
+        view,
+        "scaling",
         view.t("cell.asides.scaling"),
         SCALINGS,
-        format_func=lambda name: view.t(f"cell.scalings.{name}"),
-        required=True,
-        key="cell.scaling",
+        "cell.scaling",
+        lambda name: view.t(f"cell.scalings.{name}"),
         label_visibility="collapsed",
-        on_change=lambda: session.change(scaling=st.session_state["cell.scaling"]),
     )
     found = {name: scaled(view.trace, cell.site, cell.head, name) for name in SCALINGS}
     limit = max(1.0, float(np.abs(found["none"].scores).max(initial=0.0)))

@@ -15,6 +15,8 @@ from explorer.pages.decoding.picture import stacked
 from explorer.pages.decoding.strategy import beam_of, beam_settings, sample_of, sample_settings
 from explorer.problems import InputProblem
 from explorer.ui import cache, controls, session
+from explorer.ui.parts import pick_one
+from explorer.ui.places import PICTURES
 from explorer.ui.problem import show_problem
 from explorer.ui.url import format_strategy
 from explorer.ui.view import View
@@ -123,13 +125,13 @@ def _compare(view: View, first: Generation, second: Generation) -> None:
     """The attention of both lines, side by side or as a difference, step by step."""
     kind = "cross" if view.sites_of("cross") else "decoder"
     sites = [site for site in view.sites_of(kind) if site.name in first.steps[0].rows]
-    shown = st.segmented_control(
+    shown = pick_one(
+        view,
+        "picture",
         view.t("branches.picture"),
-        ("sides", "difference"),
-        default="sides",
-        format_func=lambda name: view.t(f"branches.{name}"),
-        required=True,
-        key="branches.picture",
+        PICTURES["branches"],
+        "branches.picture",
+        lambda name: view.t(f"branches.{name}"),
     )
     st.caption(_place(view, sites, kind))
     ones = [_pattern(view, made, sites) for made in (first, second)]

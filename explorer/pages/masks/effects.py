@@ -16,9 +16,9 @@ from explorer.problems import InputProblem
 from explorer.trace import Trace
 from explorer.ui import cache_masks, controls
 from explorer.ui.escape import escape
+from explorer.ui.parts import pick_one
+from explorer.ui.places import PICTURES
 from explorer.ui.view import View, kind_of
-
-PICTURES = ("sides", "scores", "difference")
 
 
 def effects(view: View, comparison: Comparison) -> None:
@@ -64,13 +64,13 @@ def _patterns(view: View, comparison: Comparison) -> None:
             controls.pick_layer(view, "masks.layer")
         with st.container(width=90):
             controls.pick_head(view, "masks.head")
-        shown = st.segmented_control(
+        shown = pick_one(
+            view,
+            "picture",
             view.t("masks.picture"),
-            PICTURES,
-            default=PICTURES[0],
-            format_func=lambda name: view.t(f"masks.{name}"),
-            required=True,
-            key="masks.picture",
+            PICTURES["masks"],
+            "masks.picture",
+            lambda name: view.t(f"masks.{name}"),
         )
     if shown == "difference":
         _difference(view, comparison)

@@ -21,12 +21,11 @@ from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
 from explorer.ui import cache_blocks, controls, session
 from explorer.ui.numbers import share
-from explorer.ui.parts import pick_stream
+from explorer.ui.parts import pick_one, pick_stream
+from explorer.ui.places import PICTURES
 from explorer.ui.view import View
 from models.hooks import Stream
 from models.positions import apply_rotation, sinusoidal_table
-
-SHOWN = ("weights", "scores", "difference")
 
 
 def this_head(view: View) -> None:
@@ -41,17 +40,17 @@ def this_head(view: View) -> None:
             controls.pick_layer(view, "positions.layer")
         with st.container(width=100):
             controls.pick_head(view, "positions.head")
-        shown = st.segmented_control(
+        shown = pick_one(
+            view,
+            "picture",
             view.t("positions.show"),
-            SHOWN,
-            default=SHOWN[0],
-            format_func=lambda name: view.t(f"positions.show_{name}"),
-            required=True,
-            key="positions.show",
+            PICTURES["positions"],
+            "positions.show",
+            lambda name: view.t(f"positions.show_{name}"),
         )
     before = reread(view.loaded, view.trace, stream, None)
     after = reread(view.loaded, view.trace, stream, change)
-    _pictures(view, str(shown), before, after)
+    _pictures(view, shown, before, after)
     controls.reading("head", _reading(view, before, after))
     _written(view, stream, change, before, after)
     if view.site.kind == "self":

@@ -18,6 +18,7 @@ from explorer.figures.curves import lines
 from explorer.figures.turning import arrows
 from explorer.ui import controls, session
 from explorer.ui.numbers import number, signed
+from explorer.ui.parts import pick_one
 from explorer.ui.view import View
 from models.hooks import AttentionSite
 from models.positions import apply_rotation, frequencies, rotate
@@ -109,13 +110,13 @@ def _controls(view: View, site: AttentionSite) -> tuple[int, int, Layout]:
                     partial(_choose, field),
                     format_func=lambda place: f"{place}  {tokens[place]}",
                 )
-        layout: Layout = st.segmented_control(
+        layout = pick_one(
+            view,
+            "layout",
             view.t("positions.layout"),
             LAYOUTS,
-            default=LAYOUTS[0],
-            format_func=lambda each: view.t(f"positions.layout_{each}"),
-            required=True,
-            key="positions.layout",
+            "positions.layout",
+            lambda each: view.t(f"positions.layout_{each}"),
         )
     return query, key, layout
 

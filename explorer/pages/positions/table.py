@@ -10,6 +10,7 @@ from explorer.analysis.positions.order import reading_stream
 from explorer.figures import positions as figures
 from explorer.figures.paired import paired
 from explorer.ui import controls, session
+from explorer.ui.url import MOST_DIMS
 from explorer.ui.view import View
 from models.positions import frequencies, sinusoidal_table
 
@@ -147,12 +148,11 @@ def _controls(view: View) -> tuple[int, int, int]:
     base = BASE if state.base is None else state.base
     # A sine and its cosine share a frequency, so an odd width from a link loses its last one.
     width = WIDTH if state.width is None else max(2, state.width // 2 * 2)
+    length = LENGTH if state.length is None else state.length
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         _slider(view.t("positions.base"), BASES, base, "base")
         _slider(view.t("positions.width"), WIDTHS, width, "width")
-        length = st.select_slider(
-            view.t("positions.length"), LENGTHS, LENGTH, key="positions.length", width=220
-        )
+        _slider(view.t("positions.length"), LENGTHS, length, "length")
         if config.positions == "sinusoidal":
             own = {"base": int(config.rope_base), "width": config.d_model}
             st.button(
@@ -180,13 +180,17 @@ def _slider(label: str, choices: Sequence[int], value: int, field: str) -> None:
 
 def _dimensions(view: View, width: int) -> list[int]:
     """The dimensions whose waves are drawn; four are proposed for every width."""
+    proposed = tuple(sorted({int(share * width) // 2 * 2 for share in (0, 0.125, 0.25, 0.5)}))
+    chosen = proposed if view.state.dims is None else view.state.dims
+    key = f"positions.dims.{width}"
+    st.session_state[key] = [dim for dim in chosen if dim < width]
     return st.multiselect(
         view.t("positions.waves"),
         range(width),
-        default=sorted({int(share * width) // 2 * 2 for share in (0, 0.125, 0.25, 0.5)}),
-        max_selections=6,
-        key=f"positions.dims.{width}",
+        max_selections=MOST_DIMS,
+        key=key,
         format_func=lambda dim: view.t("positions.dim", dim=dim),
+        on_change=lambda: session.change(dims=tuple(st.session_state[key])),
     )
 
 
