@@ -9,9 +9,9 @@ from explorer.figures.measured import measured
 from explorer.problems import InputProblem
 from explorer.ui import controls, experiments, session
 from explorer.ui.current import latest
-from explorer.ui.escape import escape, shorten
 from explorer.ui.findings import finding_label, finding_table
-from explorer.ui.problem import show_problem
+from explorer.ui.parts import pick_group
+from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.view import View
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
@@ -83,18 +83,14 @@ def _choose(view: View) -> Claim:
     """The group, then the claim; a link's unknown claim is said and left out."""
     claim = BY_ID.get(view.state.claim, CLAIMS[0])
     if view.state.claim not in ("", *BY_ID):
-        value = escape(shorten(view.state.claim, 40))
-        st.warning(view.t("shell.refused", name="claim", value=value), icon=":material/link_off:")
-    st.session_state["claims.group"] = claim.group
-    st.segmented_control(
+        show_refused("claim", view.state.claim, view.lang)
+    pick_group(
+        view,
+        "claims",
         view.t("claims.group"),
         GROUPS,
-        format_func=lambda group: view.t(f"claims.groups.{group}"),
-        required=True,
-        key="claims.group",
-        on_change=lambda: session.change(
-            claim=_of(st.session_state["claims.group"])[0].id, guess=""
-        ),
+        claim.group,
+        lambda group: session.change(claim=_of(group)[0].id, guess=""),
     )
     group = _of(claim.group)
     controls.pick(

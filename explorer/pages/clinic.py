@@ -17,7 +17,8 @@ from explorer.figures.positions import table
 from explorer.trace import Trace
 from explorer.ui import cache, cache_masks, controls, session
 from explorer.ui.current import latest
-from explorer.ui.escape import escape, shorten
+from explorer.ui.parts import pick_group
+from explorer.ui.problem import show_refused
 from explorer.ui.view import View
 
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -63,16 +64,14 @@ def _choose(view: View) -> Pitfall:
     """The group, then the case; a link's unknown case is said and left out."""
     pitfall = BY_ID.get(view.state.case, PITFALLS[0])
     if view.state.case not in ("", *BY_ID):
-        value = escape(shorten(view.state.case, 40))
-        st.warning(view.t("shell.refused", name="case", value=value), icon=":material/link_off:")
-    st.session_state["clinic.group"] = pitfall.group
-    st.segmented_control(
+        show_refused("case", view.state.case, view.lang)
+    pick_group(
+        view,
+        "clinic",
         view.t("clinic.group"),
         GROUPS,
-        format_func=lambda group: view.t(f"clinic.groups.{group}"),
-        required=True,
-        key="clinic.group",
-        on_change=lambda: session.change(case=_of(st.session_state["clinic.group"])[0].id),
+        pitfall.group,
+        lambda group: session.change(case=_of(group)[0].id),
     )
     st.session_state["clinic.case"] = pitfall.id
     st.segmented_control(
@@ -87,7 +86,7 @@ def _choose(view: View) -> Pitfall:
     return pitfall
 
 
-def _of(group: Group) -> list[Pitfall]:
+def _of(group: str) -> list[Pitfall]:
     return [pitfall for pitfall in PITFALLS if pitfall.group == group]
 
 

@@ -140,6 +140,15 @@ def pick_head(view: View, key: str) -> None:
     )
 
 
+def pick_place(view: View, page: str, *, kind: bool = True) -> None:
+    """Kind of attention, layer and head, for a row of controls; `kind` False: not the kind."""
+    if kind:
+        pick_kind(view, f"{page}.kind")
+    for name, control in (("layer", pick_layer), ("head", pick_head)):
+        with st.container(width=100):
+            control(view, f"{page}.{name}")
+
+
 def place_titles(view: View) -> dict[str, Any]:
     """Names and streams of the axes of the view's site, as figures and components take them."""
     site = view.site

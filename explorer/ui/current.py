@@ -8,7 +8,7 @@ from explorer.problems import InputProblem
 from explorer.text import t
 from explorer.ui import session
 from explorer.ui.escape import escape, shorten
-from explorer.ui.problem import show_problem
+from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.url import State
 from explorer.ui.view import View, build, without_text
 
@@ -24,10 +24,7 @@ def first_view(usual_pads: int = 0) -> View:
     """
     state = session.state()
     for name, value in session.refused():
-        st.warning(
-            t("shell.refused", lang=state.lang, name=name, value=escape(shorten(value, 40))),
-            icon=":material/link_off:",
-        )
+        show_refused(name, value, state.lang)
     st.session_state[_STANDING_IN], st.session_state[_PADS] = False, usual_pads
     with st.spinner(t("shell.working", lang=state.lang)):
         try:

@@ -54,6 +54,27 @@ def pick_part(view: View, page: str) -> str:
     )
 
 
+def pick_group(
+    view: View,
+    page: str,
+    label: str,
+    groups: Sequence[str],
+    now: str,
+    change: Callable[[str], None],
+) -> None:
+    """The group that what is looked at belongs to; `change` opens the first of another one."""
+    key = f"{page}.group"
+    st.session_state[key] = now
+    st.segmented_control(
+        label,
+        groups,
+        format_func=lambda group: view.t(f"{page}.groups.{group}"),
+        required=True,
+        key=key,
+        on_change=lambda: change(st.session_state[key]),
+    )
+
+
 def pick_stream(view: View, key: str, streams: tuple[Stream, ...] | None = None) -> Stream:
     """Which of the two token streams is meant; there is nothing to pick where there is only one.
 

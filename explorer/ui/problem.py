@@ -22,3 +22,9 @@ def message(problem: InputProblem, lang: str) -> str:
 def show_problem(problem: InputProblem, lang: str) -> None:
     """The refusal in a quiet box."""
     st.warning(message(problem, lang), icon=":material/info:")
+
+
+def show_refused(name: str, value: str, lang: str) -> None:
+    """Say that a link's value was not used."""
+    words = t("shell.refused", lang=lang, name=name, value=escape(shorten(value, 40)))
+    st.warning(words, icon=":material/link_off:")

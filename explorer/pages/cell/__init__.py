@@ -67,11 +67,7 @@ def _place(view: View) -> None:
     """Which cell: kind, layer, head, query, key, and the token whose logit counts."""
     site = view.site.name
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        controls.pick_kind(view, "cell.kind")
-        with st.container(width=90):
-            controls.pick_layer(view, "cell.layer")
-        with st.container(width=90):
-            controls.pick_head(view, "cell.head")
+        controls.pick_place(view, "cell")
         with st.container(width=170):
             _pick(view, "query", view.trace.query_tokens(site), view.row, "row")
         with st.container(width=170):

@@ -10,8 +10,8 @@ from explorer.analysis.parameters import KINDS
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.ui import controls, experiments, session
-from explorer.ui.escape import escape, shorten
 from explorer.ui.findings import finding_table
+from explorer.ui.problem import show_refused
 from explorer.ui.sizes import OWN, PRESETS, Sizes, parse_sizes
 from explorer.ui.view import View
 from models.config import ModelConfig
@@ -55,8 +55,7 @@ def _config(view: View) -> ModelConfig:
     own = view.loaded.config
     chosen = parse_sizes(view.state.sizes, own)
     if chosen is None:
-        value = escape(shorten(view.state.sizes, 40))
-        st.warning(view.t("shell.refused", name="sizes", value=value), icon=":material/link_off:")
+        show_refused("sizes", view.state.sizes, view.lang)
         chosen = Sizes.of(own)
     preset = next((name for name, each in PRESETS.items() if each == chosen), "")
     if chosen == Sizes.of(own):

@@ -59,11 +59,7 @@ def _written(trace: Trace) -> tuple[tuple[str, str], ...]:
 
 def _patterns(view: View, comparison: Comparison) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        controls.pick_kind(view, "masks.kind")
-        with st.container(width=90):
-            controls.pick_layer(view, "masks.layer")
-        with st.container(width=90):
-            controls.pick_head(view, "masks.head")
+        controls.pick_place(view, "masks")
         shown = pick_one(
             view,
             "picture",

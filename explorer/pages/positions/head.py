@@ -35,11 +35,7 @@ def this_head(view: View) -> None:
         return
     stream, change = _choose(view)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        controls.pick_kind(view, "positions.kind")
-        with st.container(width=100):
-            controls.pick_layer(view, "positions.layer")
-        with st.container(width=100):
-            controls.pick_head(view, "positions.head")
+        controls.pick_place(view, "positions")
         shown = pick_one(
             view,
             "picture",

@@ -94,12 +94,7 @@ def _controls(view: View, site: AttentionSite) -> tuple[int, int, Layout]:
     query = min(len(tokens) - 1, 4 if view.state.row in (None, -1) else view.row)
     key = min(len(tokens) - 1, max(0, query - 2) if view.state.key is None else view.state.key)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        if len(view.kinds) > 1:
-            controls.pick_kind(view, "positions.rotary.kind")
-        with st.container(width=100):
-            controls.pick_layer(view, "positions.rotary.layer")
-        with st.container(width=100):
-            controls.pick_head(view, "positions.rotary.head")
+        controls.pick_place(view, "positions.rotary", kind=len(view.kinds) > 1)
         for name, now, field in (("query", query, "row"), ("key", key, "key")):
             with st.container(width=170):
                 controls.pick(
