@@ -9,6 +9,7 @@ from explorer.components.cache_view import cache_view
 from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
 from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
+from explorer.components.machine_view import Box, Column, machine_view
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
 from explorer.components.token_strip import token_strip
 from explorer.components.tree_view import TreeNode, sent_node, tree_view
@@ -16,6 +17,8 @@ from explorer.components.tree_view import TreeNode, sent_node, tree_view
 __all__ = [
     "MAX_PINNED",
     "SCALES",
+    "Box",
+    "Column",
     "Frame",
     "HeadsSelection",
     "Measure",
@@ -27,6 +30,7 @@ __all__ = [
     "cache_view",
     "film",
     "heads_view",
+    "machine_view",
     "mask_matrix",
     "sent_cell",
     "sent_choice",

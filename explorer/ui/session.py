@@ -7,6 +7,7 @@ visitor moves it, it calls `change`; so pages may come and go, and a link fills 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import streamlit as st
 
@@ -80,6 +81,14 @@ def page_names() -> tuple[str, ...]:
 def visit(name: str) -> None:
     """Go to another page with what is chosen; the run ends here."""
     st.switch_page(st.session_state[_PAGES][name])
+
+
+def follow(link: str) -> None:
+    """Go where a link of this app leads, without leaving the session; the run ends here."""
+    path, _, query = link.partition("?")
+    _load(dict(parse_qsl(query, keep_blank_values=True)), lang=state().lang)
+    st.session_state[_CHANGED] = True
+    visit(path if path in page_names() else page_names()[0])
 
 
 def is_dark() -> bool:

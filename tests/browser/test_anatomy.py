@@ -67,11 +67,19 @@ def test_a_part_of_the_machine_opens_its_page(visitor: Visitor) -> None:
     part = visitor.page.locator(
         ".machine .tgt a.part", has_text=t("machine.parts.cross", lang="en")
     )
+    visitor.page.evaluate("window.stayed = true")
     part.nth(1).click()
     visitor.page.wait_for_url(lambda url: urlsplit(url).path == "/")
     visitor.settle()
+    assert visitor.page.evaluate("window.stayed")  # the same session, not a new visit
     assert chosen(visitor.page.url, "layer") == "2"
     assert chosen(visitor.page.url, "site") in ("", "cross")
+    visitor.page.go_back()
+    visitor.page.locator(".machine .src a.part").first.click()  # the embedding
+    visitor.page.wait_for_url("**/cell**")
+    visitor.settle()
+    assert chosen(visitor.page.url, "aside") == "split"
+    assert visitor.page.evaluate("window.stayed")
 
 
 def test_llama_is_counted_on_paper(visitor: Visitor) -> None:

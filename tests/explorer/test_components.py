@@ -160,7 +160,7 @@ def test_only_places_that_exist_are_returned(
 def views() -> None:
     import numpy as np
 
-    from explorer.components import heads_view, mask_matrix, token_strip
+    from explorer.components import Box, Column, heads_view, machine_view, mask_matrix, token_strip
 
     tokens = ("a", "<script>")
     pattern, mask = np.eye(2, dtype=np.float32), np.ones((2, 2), bool)
@@ -169,6 +169,8 @@ def views() -> None:
     mask_matrix(
         mask, np.zeros((2, 2), int), rules=("r",), query_tokens=tokens, key_tokens=tokens, key="m"
     )
+    box = Box("<script>", "[2, 3]", "7", "cell?text=%22")
+    machine_view([Column("Encoder", "src", (("", (box,)),))], key="b")
     token_strip(tokens, stream="src", key="s")
 
 
@@ -180,10 +182,12 @@ def test_streamlit_shows_every_view_and_several_of_one() -> None:
         "headlight_heads_view",
         "headlight_heads_view",
         "headlight_mask_matrix",
+        "headlight_machine_view",
         "headlight_token_strip",
     ]
-    assert len({each.proto.id for each in shown}) == 4
-    assert "<script>" not in shown[0].proto.js_content + shown[0].proto.html_content
+    assert len({each.proto.id for each in shown}) == 5
+    for each in shown:
+        assert "<script>" not in each.proto.js_content + each.proto.html_content
     head, _ = unpack(shown[-1].proto.bytes)
     assert head["tokens"] == ["a", "<script>"]
 

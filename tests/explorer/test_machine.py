@@ -15,7 +15,6 @@ from explorer.analysis.parameters import (
     on_paper,
 )
 from explorer.edits import MaskSwitch
-from explorer.figures.machine import Box, Column, diagram
 from explorer.figures.measured import measured
 from explorer.library import LoadedModel
 from explorer.trace import trace
@@ -122,17 +121,6 @@ def test_heads_that_no_longer_divide_give_way() -> None:
     shared = sizes.with_size("kv_heads", 2)
     assert shared.with_size("n_heads", 16).kv_heads == 2
     assert shared.with_size("n_heads", 1).kv_heads == 1
-
-
-def test_the_diagram_shows_texts_and_obeys_none() -> None:
-    box = Box("<b>x</b>", "[2, 3]", "7", 'heads?text=%22&a="b')
-    html = diagram([Column("Encoder", "src", (("Layer 1", (box, Box("plain", "[1]"))),))])
-    assert "&lt;b&gt;x&lt;/b&gt;" in html
-    assert '<b>x</b>"' not in html
-    assert 'href="heads?text=%22&amp;a=&quot;b"' in html
-    assert html.count("<a ") == 1
-    assert '<div class="machine one">' in html
-    assert diagram([], dark=True) != diagram([])
 
 
 def test_measured_bars_are_labelled_in_lines() -> None:

@@ -5,14 +5,17 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer.components.payload import unpack
 from explorer.text import LANGUAGES, t
 from tests.pages.test_pages import everything, reading
 
 Open = Callable[..., AppTest]
 
 
-def html(at: AppTest) -> str:
-    return "".join(str(each.proto.body) for each in at.get("html"))
+def boxes(at: AppTest) -> list[dict[str, str]]:
+    """The parts of the model as the diagram is sent them."""
+    head, _ = unpack(at.get("bidi_component")[0].proto.bytes)
+    return [box for column in head["columns"] for _, group in column["groups"] for box in group]
 
 
 def metric(at: AppTest) -> int:
@@ -26,16 +29,16 @@ def test_every_part_of_the_model_stands_in_the_diagram(
 ) -> None:
     at = open_page("machine", lang=lang, model=model, text="I like you.")
     assert not at.exception
-    shown = html(at)
+    shown = [box["name"] for box in boxes(at)]
     assert shown.count(t("machine.parts.self", lang=lang)) == (5 if model == "en-zh" else 2)
     assert shown.count(t("machine.parts.cross", lang=lang)) == (2 if model == "en-zh" else 0)
-    assert t("machine.tied_note", lang=lang) in shown
+    assert t("machine.tied_note", lang=lang) in [box["note"] for box in boxes(at)]
     assert f"{metric(at):,}" in everything(at)  # the same number in the reading
 
 
 def test_a_longer_sentence_has_larger_tensors(open_page: Open) -> None:
-    short = html(open_page("machine", text="I like you."))
-    long = html(open_page("machine", text="I like you because you are kind."))
+    short = boxes(open_page("machine", text="I like you."))
+    long = boxes(open_page("machine", text="I like you because you are kind."))
     assert short != long
 
 

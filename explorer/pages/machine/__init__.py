@@ -5,10 +5,10 @@ import streamlit as st
 from explorer.analysis.cost import cost, ways
 from explorer.analysis.machine import shapes, towers
 from explorer.analysis.parameters import count
-from explorer.figures.machine import diagram
+from explorer.components import machine_view
 from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.counting import calculator
-from explorer.ui import controls, experiments
+from explorer.ui import controls, experiments, session
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
 from explorer.ui.view import View
@@ -30,7 +30,9 @@ def _machine(view: View) -> None:
     controls.sentence_line(view)
     controls.edits_bar(view, "machine.reset")
     made = towers(view.loaded, view.trace)
-    st.html(diagram(columns(view, made), dark=view.dark))
+    opened = machine_view(columns(view, made), key="machine.view")
+    if opened is not None and opened.href:
+        session.follow(opened.href)
     whole = count(view.loaded.model)
     most = max(whole.by_kind, key=lambda kind: whole.by_kind[kind])
     controls.reading(

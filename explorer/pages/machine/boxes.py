@@ -4,7 +4,7 @@ from dataclasses import replace
 from urllib.parse import urlencode
 
 from explorer.analysis.machine import Station, Tower
-from explorer.figures.machine import Box, Column
+from explorer.components import Box, Column
 from explorer.ui import session, url
 from explorer.ui.view import View
 

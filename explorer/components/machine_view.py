@@ -1,0 +1,50 @@
+"""The whole machine as boxes that stand in columns; a click on one opens the page about it."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from explorer.components.mount import Place, show
+from explorer.components.payload import pack
+from explorer.figures.theme import Stream
+
+
+@dataclass(frozen=True)
+class Box:
+    """One part: its name, the shapes below it, a number on the right, and where a click leads.
+
+    `href` "" leads nowhere.
+    """
+
+    name: str
+    shape: str
+    note: str = ""
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A stream: its title, and from the bottom of the model up groups of boxes with theirs."""
+
+    title: str
+    stream: Stream
+    groups: tuple[tuple[str, tuple[Box, ...]], ...]
+
+
+def machine_view(columns: Sequence[Column], *, key: str) -> Box | None:
+    """Show one or two columns, side by side where there is room; return the box just clicked.
+
+    The groups of a single column stand side by side too, to be read line by line. A box is a
+    link: opened in another tab, it goes to its `href` by itself.
+    """
+
+    def pack_with(_: Place | None) -> bytes:
+        return pack_machine_view(columns)
+
+    boxes = [box for column in columns for _, group in column.groups for box in group]
+    picked = show("machine_view", key, (len(boxes),), None, pack_with)
+    return None if picked is None else boxes[picked[0]]
+
+
+def pack_machine_view(columns: Sequence[Column]) -> bytes:
+    """The payload of `machine_view`: the columns as they are."""
+    return pack({"columns": [asdict(column) for column in columns]})
