@@ -28,7 +28,7 @@ _COMMON = frozenset(
 )
 
 
-def clean_text(text: str) -> str:
+def clean_text(text: str, limit: int = MAX_CHARS) -> str:
     """One typed sentence, cleaned: that is all that is done to it before it becomes tokens.
 
     Every run of white space, line ends included, becomes one blank, and none is left at the ends.
@@ -41,8 +41,8 @@ def clean_text(text: str) -> str:
         raise InputProblem("empty")
     if text.isspace():
         raise InputProblem("whitespace_only")
-    if len(text.strip()) > MAX_CHARS:
-        raise InputProblem("too_long_chars", limit=MAX_CHARS, length=len(text.strip()))
+    if len(text.strip()) > limit:
+        raise InputProblem("too_long_chars", limit=limit, length=len(text.strip()))
     cleaned = _cleaned(text)
     if not cleaned:
         raise InputProblem("nothing_left")

@@ -45,6 +45,15 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
 
 
 @cache
+def long_story() -> str:
+    """A story of some 900 words for small children, written for this project, in one paragraph.
+
+    English, in the few words that the shipped writer knows.
+    """
+    return " ".join((ASSETS / "long" / "story.txt").read_text(encoding="utf-8").split())
+
+
+@cache
 def examples(model: str) -> dict[str, tuple[str, ...]]:
     """Example sentences for a model, grouped by what they show: {group: sentences}.
 

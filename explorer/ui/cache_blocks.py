@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer import library
 from explorer.analysis import residual
+from explorer.analysis.positions import beyond as reading_on
 from explorer.analysis.positions import learned as learning
 from explorer.analysis.positions import length
 from explorer.analysis.positions.changes import parse_change
@@ -70,6 +71,16 @@ def shift_losses(
     """Shifts up to `most`, and the mean loss of a run's tokens at each. Raises InputProblem."""
     folder = str(library.CHECKPOINTS)
     return _shift_losses(name, folder, text, target, edits, pads, stream, most)
+
+
+@st.cache_data(max_entries=16, show_spinner=False)
+def _beyond(name: str, folder: str, text: str) -> reading_on.Beyond:
+    return reading_on.beyond(cache.model(name, folder), text)
+
+
+def beyond(name: str, text: str) -> reading_on.Beyond:
+    """A text read beyond the training's length. Raises InputProblem; ValueError where it ends."""
+    return _beyond(name, str(library.CHECKPOINTS), text)
 
 
 @st.cache_data(max_entries=8, show_spinner=False)

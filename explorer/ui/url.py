@@ -58,9 +58,9 @@ class State:
     translates by itself. `tested` (the masks have been put to the test) belongs to the
     Certificate, `case` to the Clinic. `part` is the part of a page that has several, `picture`
     what its picture shows; `base`, `width`, `length` and `dims` (of the table), `change` (of the
-    positions of `stream`), `shuffle` (a seed) and `layout` (of the pairs) belong to the Positions
-    page, `norm`, `depth` (layers), `final` (a norm behind the last) and `gamma` (in percent) to
-    the Blocks page.
+    positions of `stream`), `shuffle` (a seed), `layout` (of the pairs) and `story` (a long text)
+    belong to the Positions page, `norm`, `depth` (layers), `final` (a norm behind the last) and
+    `gamma` (in percent) to the Blocks page.
     Of the Cell page: `key` is the key whose cell is opened, `stage` the step of STAGES, `goal` the
     id of the token whose logit counts, `aside` what stands below, with its `scaling`, `init`,
     `kv_heads` and `drop` (percent of dropout). `claim` and `guess` belong to Claims, `sizes` to
@@ -99,6 +99,7 @@ class State:
     change: Change = REMOVE
     stream: str = ""
     shuffle: int | None = None
+    story: str | None = None
     depth: int | None = None
     final: bool = True
     gamma: tuple[int, ...] = GAMMAS
@@ -256,6 +257,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "change": parse_change,
     "stream": _one_of(STREAMS),
     "shuffle": _whole(0, 9999),
+    "story": str,
     "depth": _whole(1, 48),
     "final": _switch,
     "gamma": _gamma,

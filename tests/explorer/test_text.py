@@ -176,6 +176,7 @@ PIECES = {
         for of in ("sines", "vectors")
     ),
     *(f"positions.learned_curve_{name}" for name in ("sines", "vectors", "before", "added")),
+    *(f"positions.natural_{state}" for state in ("hurts", "helps", "same")),
     *(f"positions.learned_{state}" for state in ("none", "trace", "close")),
     *(f"positions.model_{kind}" for kind in ("sinusoidal", "learned", "rotary", "none")),
     *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),

@@ -94,6 +94,7 @@ states = st.builds(
     ),
     stream=st.sampled_from(["", "src", "tgt"]),
     shuffle=st.none() | st.integers(0, 9999),
+    story=st.none() | st.text(max_size=30),
     key=st.none() | st.integers(0, 999),
     depth=st.none() | st.integers(1, 48),
     final=st.booleans(),

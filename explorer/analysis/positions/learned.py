@@ -8,11 +8,11 @@ and stays where it was.
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from explorer.analysis.positions.encoding import dot_by_distance, model_table, table
 from explorer.library import LoadedModel, split_moment
+from explorer.seeding import seeded
 from models.hooks import Stream
 from models.training.recipe import read_recipe, recipe_names
 from models.transformer import build_model
@@ -73,8 +73,7 @@ def _beginning(loaded: LoadedModel, stream: Stream) -> Float[np.ndarray, "pos d_
     recipe = read_recipe(base, [])
     if recipe.data.start:
         return None
-    with torch.random.fork_rng():
-        torch.manual_seed(recipe.training.seed)
+    with seeded(recipe.training.seed):
         model = build_model(loaded.config).requires_grad_(False)
     return model_table(replace(loaded, model=model), loaded.config.n_ctx, stream)
 

@@ -1,10 +1,12 @@
-"""Longer than trained: the same words further on, and toy rows longer than any in training."""
+"""Longer than trained: the same words further on, longer toy rows, and a long natural text."""
 
 import numpy as np
 import streamlit as st
 
+from explorer.analysis.positions.beyond import Beyond, beyond
 from explorer.analysis.positions.length import ByLength, Toy, most_shift, shift_losses, toy_of
 from explorer.figures.curves import lines
+from explorer.pages.positions.natural import natural
 from explorer.ui import cache, cache_blocks, controls
 from explorer.ui.numbers import share
 from explorer.ui.view import View
@@ -15,15 +17,19 @@ BEYOND = 6
 
 
 def longer(view: View) -> None:
-    """The loss by where the row begins, then how often the toys are right by length."""
+    """The loss by where the row begins, how often the toys are right by length, a natural text."""
     found = _shifted(view)
     toys = _toys(view)
+    story = natural(view)
     controls.small_print(
         view,
         "positions",
-        formula=(r"\mathrm{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",),
-        code=(shift_losses, Sinusoidal),
-        numbers=lambda: _numbers(view, found, toys),
+        formula=(
+            r"\mathrm{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
+            r"\mathrm{perplexity} = e^{\,\mathrm{loss}}",
+        ),
+        code=(shift_losses, beyond, Sinusoidal),
+        numbers=lambda: _numbers(view, found, toys, story),
         explained="positions.length_formula",
     )
 
@@ -116,16 +122,21 @@ def _numbers(
     view: View,
     shifted: tuple[tuple[int, ...], dict[str, np.ndarray]],
     toys: dict[str, tuple[Toy, ByLength]],
+    story: Beyond | None,
 ) -> dict[str, list[object]]:
     shifts, curves = shifted
     columns: dict[str, list[object]] = {view.t("positions.begins_at"): list(shifts)}
     for stream, losses in curves.items():
         columns[view.t(f"positions.begin_{stream}")] = np.round(losses, 4).tolist()
-    if not toys:
-        return columns
-    lengths = next(iter(toys.values()))[1].lengths
-    rows = max(len(lengths), len(shifts))
-    columns[view.t("positions.row_length")] = list(lengths)
+    if toys:
+        columns[view.t("positions.row_length")] = list(next(iter(toys.values()))[1].lengths)
     for name, (_, found) in toys.items():
         columns[name] = np.round(found.exact, 3).tolist()
+    if story is not None:
+        middles, (whole, windowed) = story.curves
+        columns[view.t("positions.natural_axis")] = middles.tolist()
+        columns[view.t("positions.natural_whole")] = np.round(whole, 3).tolist()
+        name = view.t("positions.natural_windowed", window=story.window)
+        columns[name] = np.round(windowed, 3).tolist()
+    rows = max(map(len, columns.values()))
     return {name: [*column, *[None] * (rows - len(column))] for name, column in columns.items()}
