@@ -162,17 +162,21 @@ class _Reader:
             self.tokens, self.valid = src.gather(1, order), src_valid.gather(1, order)
 
     def log_probs(self) -> Float[Tensor, "row vocab"]:
-        """One forward: the model's log-probabilities of the token after each row."""
+        """One forward: the model's log-probabilities of the token after each row.
+
+        Without a cache the whole row is read, and unembedded at its end only: in a small model the
+        vocabulary costs more than all blocks.
+        """
         tokens = self.tokens[:, self.n_read :]
         # The mode ends with this block: a generator must not leave it on for its caller.
         with torch.inference_mode():
             if isinstance(self.model, EncoderDecoder):
                 assert self.memory is not None
                 logits = self.model.decode(
-                    tokens, self.memory, self.src_valid, self.valid, self.cache
+                    tokens, self.memory, self.src_valid, self.valid, self.cache, last_only=True
                 )
             else:
-                logits = self.model(tokens, self.valid, self.cache)
+                logits = self.model(tokens, self.valid, self.cache, last_only=True)
         if self.cache is not None:
             self.n_read = self.tokens.shape[1]
         wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more

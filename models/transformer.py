@@ -151,8 +151,9 @@ class EncoderDecoder(nn.Module):
         src_valid: Bool[Tensor, "batch src"] | None = None,
         tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
         cache: KVCache | None = None,
-    ) -> Float[Tensor, "batch new vocab"]:
-        """Logits for the token after each of `tgt`.
+        last_only: bool = False,
+    ) -> Float[Tensor, "batch new_or_1 vocab"]:
+        """Logits for the token after each of `tgt`; with `last_only`, after the last alone.
 
         With a `cache`, `tgt` holds the new tokens only and `tgt_valid` covers the cached ones too.
         Raises ValueError when a `valid` does not fit its tokens.
@@ -172,6 +173,7 @@ class EncoderDecoder(nn.Module):
                 cache=cache.self_attn[layer] if cache else None,
                 cross_cache=cache.cross_attn[layer] if cache else None,
             )
+        x = x[:, -1:] if last_only else x
         return self.hook_logits(self.unembed(self.decoder.finish(x)))
 
     def forward(
@@ -209,8 +211,9 @@ class DecoderOnly(Stack):
         tgt: Int[Tensor, "batch new"],
         tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
         cache: KVCache | None = None,
-    ) -> Float[Tensor, "batch new vocab"]:
-        """Logits for the token after each of `tgt`; `cache` as in `EncoderDecoder.decode`."""
+        last_only: bool = False,
+    ) -> Float[Tensor, "batch new_or_1 vocab"]:
+        """Logits for the token after each of `tgt`; the rest as in `EncoderDecoder.decode`."""
         past = cache.length if cache else 0
         valid = _checked_valid(tgt_valid, tgt, past)
         x, rotation = self.embed_tokens(tgt, valid, past)
@@ -222,6 +225,7 @@ class DecoderOnly(Stack):
                 rotation=rotation,
                 cache=cache.self_attn[layer] if cache else None,
             )
+        x = x[:, -1:] if last_only else x
         return self.hook_logits(self.unembed(self.finish(x)))
 
     def attention_sites(self) -> tuple[AttentionSite, ...]:

@@ -102,6 +102,18 @@ def test_logits_are_the_unembedded_last_stream(
     torch.testing.assert_close(x @ model.unembed.weight.T, seen["hook_logits"])
 
 
+def test_last_only_gives_the_last_of_all_logits(family, streams, tiny_model):
+    model = tiny_model(family=family)
+    src, tgt = streams
+    if isinstance(model, EncoderDecoder):
+        memory = model.encode(src)
+        whole, last = (model.decode(tgt, memory, last_only=only) for only in (False, True))
+    else:
+        whole, last = (model(tgt, last_only=only) for only in (False, True))
+    assert last.shape == (B, 1, V)
+    torch.testing.assert_close(last, whole[:, -1:], atol=1e-12, rtol=0)
+
+
 @pytest.mark.parametrize("scale", [True, False])
 def test_the_input_is_scaled_embeddings_plus_positions(
     family, scale, streams, tiny_model, run_model, record
