@@ -155,7 +155,7 @@ class Attention(AttendHooks):
             if cache is not None:
                 k, v = cache.append(k, v)
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
-        looked_at = self.hook_scores.wanted or self.hook_mask.wanted or self.hook_pattern.wanted
+        looked_at = self.hook_pattern.wanted or self.hook_scores.wanted or self.hook_mask.wanted
         z, _ = attend(
             q,
             k,
