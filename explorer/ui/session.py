@@ -80,7 +80,10 @@ def page_names() -> tuple[str, ...]:
 
 def visit(name: str) -> None:
     """Go to another page with what is chosen; the run ends here."""
-    st.switch_page(st.session_state[_PAGES][name])
+    params = url.write(state())
+    # Given to the switch: an address written after it is one more step for the back button.
+    st.session_state[_WRITTEN] = params
+    st.switch_page(st.session_state[_PAGES][name], query_params=params)
 
 
 def follow(link: str) -> None:
