@@ -25,6 +25,7 @@ from explorer.analysis.tree import Line, Tree, grow
 from explorer.edits import format_edits, parse_edits
 from explorer.generation import Generation
 from explorer.library import LoadedModel
+from explorer.ui.kept import Kept
 from explorer.ui.url import format_strategy, parse_strategy
 from models.decoding import Beam
 
@@ -79,8 +80,8 @@ def extras(
 
 
 @st.cache_resource(show_spinner=False)
-def _ablations() -> dict[tuple[object, ...], Ablation]:
-    return {}
+def _ablations() -> Kept[Ablation]:
+    return Kept(MOST_ABLATIONS)
 
 
 def ablation(
@@ -93,18 +94,14 @@ def ablation(
 ) -> Ablation:
     """Every head of a run switched off, one at a time; `progress(done, total)` while it runs.
 
-    Kept by hand: a function that Streamlit caches must not draw on what stands outside of it.
     Raises InputProblem; ValueError where no token was written.
     """
-    kept, key = _ablations(), (str(library.CHECKPOINTS), name, text, target, edits, pads)
-    found = kept.get(key)
-    if found is None:
-        traced = trace(name, text, target, edits, pads)
-        found = ablate(open_model(name), traced, progress=progress)
-        while len(kept) >= MOST_ABLATIONS:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = found
-    return found
+
+    def make() -> Ablation:
+        return ablate(open_model(name), trace(name, text, target, edits, pads), progress=progress)
+
+    key = (str(library.CHECKPOINTS), name, text, target, edits, pads)
+    return _ablations().get(key, make)
 
 
 def has_ablation(name: str, text: str, target: str | None, edits: str, pads: int) -> bool:
@@ -136,8 +133,8 @@ def causes(
 
 
 @st.cache_resource(show_spinner=False)
-def _generations() -> dict[tuple[object, ...], generation.Generation]:
-    return {}
+def _generations() -> Kept[Generation]:
+    return Kept(MOST_GENERATIONS)
 
 
 def generate(
@@ -151,13 +148,12 @@ def generate(
 ) -> generation.Generation:
     """One sentence decoded, `strategy` and `edits` as in a link. Raises InputProblem.
 
-    Kept by hand, as ablations are; what was stopped by `progress` is not kept.
+    What was stopped by `progress` is not kept.
     """
     folder = str(library.CHECKPOINTS)
-    kept, key = _generations(), (folder, name, text, strategy, edits, limit, forced)
-    found = kept.get(key)
-    if found is None:
-        found = generation.generate(
+
+    def make() -> Generation:
+        return generation.generate(
             model(name, folder),
             text,
             parse_strategy(strategy),
@@ -166,11 +162,9 @@ def generate(
             forced,
             progress,
         )
-        if not found.stopped:
-            while len(kept) >= MOST_GENERATIONS:
-                kept.pop(next(iter(kept)), None)
-            kept[key] = found
-    return found
+
+    key = (folder, name, text, strategy, edits, limit, forced)
+    return _generations().get(key, make, lambda made: not made.stopped)
 
 
 @st.cache_data(max_entries=16, show_spinner=False)

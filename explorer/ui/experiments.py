@@ -12,6 +12,7 @@ from explorer.analysis.cell_initial import fresh_scores as find_fresh_scores
 from explorer.analysis.claims import CLAIMS, Finding
 from explorer.analysis.parameters import Count, count_config
 from explorer.ui import cache
+from explorer.ui.kept import Kept
 from models.config import ModelConfig
 
 MOST_FINDINGS = 200
@@ -52,8 +53,8 @@ def cell_effect(
 
 
 @st.cache_resource(show_spinner=False)
-def _fresh() -> dict[tuple[object, ...], tuple[Fresh, ...]]:
-    return {}
+def _fresh() -> Kept[tuple[Fresh, ...]]:
+    return Kept(MOST_FRESH)
 
 
 def fresh_scores(
@@ -68,23 +69,20 @@ def fresh_scores(
 ) -> tuple[Fresh, ...]:
     """The scores of a site in fresh models that read a run's rows; `progress` as in `finding`.
 
-    Kept by hand, as `cache.ablation` is. Raises InputProblem.
+    Raises InputProblem.
     """
-    run = (str(library.CHECKPOINTS), name, text, target, edits, pads)
-    kept, key = _fresh(), (*run, site, init)
-    found = kept.get(key)
-    if found is None:
+
+    def make() -> tuple[Fresh, ...]:
         traced = cache.trace(name, text, target, edits, pads)
-        found = find_fresh_scores(traced, traced.site(site), init, progress=progress)
-        while len(kept) >= MOST_FRESH:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = found
-    return found
+        return find_fresh_scores(traced, traced.site(site), init, progress=progress)
+
+    key = (str(library.CHECKPOINTS), name, text, target, edits, pads, site, init)
+    return _fresh().get(key, make)
 
 
 @st.cache_resource(show_spinner=False)
-def _findings() -> dict[tuple[object, ...], Finding]:
-    return {}
+def _findings() -> Kept[Finding]:
+    return Kept(MOST_FINDINGS)
 
 
 def finding(
@@ -98,18 +96,16 @@ def finding(
 ) -> Finding:
     """The experiment of a claim on one run; `progress` is told what is done, 0 to 1.
 
-    Kept by hand, as `cache.ablation` is. Raises InputProblem.
+    Raises InputProblem.
     """
-    kept, key = _findings(), (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
-    found = kept.get(key)
-    if found is None:
+
+    def make() -> Finding:
         traced = cache.trace(name, text, target, edits, pads)
         chosen = next(each for each in CLAIMS if each.id == claim)
-        found = chosen.test(cache.open_model(name), traced, progress or (lambda done: None))
-        while len(kept) >= MOST_FINDINGS:
-            kept.pop(next(iter(kept)), None)
-        kept[key] = found
-    return found
+        return chosen.test(cache.open_model(name), traced, progress or (lambda done: None))
+
+    key = (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
+    return _findings().get(key, make)
 
 
 def forget_finding(
@@ -117,7 +113,7 @@ def forget_finding(
 ) -> None:
     """Let the experiment run anew when it is next asked for."""
     key = (str(library.CHECKPOINTS), name, text, target, edits, pads, claim)
-    _findings().pop(key, None)
+    _findings().forget(key)
 
 
 @st.cache_data(max_entries=128, show_spinner=False)
