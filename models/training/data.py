@@ -52,6 +52,18 @@ class Batch:
             self.n_labels,
         )
 
+    def twice(self) -> "Batch":
+        """All rows in order, then all of them again; `n_labels` stays."""
+        return replace(
+            self,
+            src=None if self.src is None else self.src.repeat(2, 1),
+            src_valid=None if self.src_valid is None else self.src_valid.repeat(2, 1),
+            tgt=self.tgt.repeat(2, 1),
+            tgt_valid=self.tgt_valid.repeat(2, 1),
+            labels=self.labels.repeat(2, 1),
+            loss_mask=self.loss_mask.repeat(2, 1),
+        )
+
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
     """Sentence pairs of a TSV file: source TAB target, further columns ignored.

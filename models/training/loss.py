@@ -33,6 +33,20 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return grad.mul_((weights * grad_out)[:, None]), None, None, None
 
 
+def disagreement(
+    one: Float[Tensor, "batch tgt vocab"],
+    other: Float[Tensor, "batch tgt vocab"],
+    loss_mask: Bool[Tensor, "batch tgt"],
+) -> Float[Tensor, ""]:
+    """(KL(p||q) + KL(q||p)) / 2 of two passes' predictions, summed where `loss_mask` is True.
+
+    The term of R-Drop (Liang et al. 2021, eq. 2): under dropout the same model should say the same
+    twice. Both directions together are sum (p - q) (log p - log q).
+    """
+    log_p, log_q = one[loss_mask].log_softmax(-1), other[loss_mask].log_softmax(-1)
+    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
+
+
 def sequence_loss(
     logits: Float[Tensor, "batch tgt vocab"],
     labels: Int[Tensor, "batch tgt"],

@@ -16,9 +16,10 @@ from models.checkpoint import MOMENTS, CheckpointError, moment_name, moments
 from models.config import ModelConfig
 from models.decoding import Greedy, best, decode
 from models.training.averaging import average_snapshots, best_epochs
-from models.training.data import Example, pad
-from models.training.forcing import teacher_forced
+from models.training.data import Example, collate, pad
+from models.training.forcing import forward, teacher_forced
 from models.training.loop import SNAPSHOTS, STATE, Trainer
+from models.training.loss import disagreement
 from models.training.settings import TrainingConfig, learning_rate
 from models.training.tasks import Task, task_pairs
 from models.transformer import Model, build_model
@@ -212,6 +213,34 @@ def test_moments_are_the_weights_at_their_steps(tmp_path: Path) -> None:
     for step, expected in ((0, untrained), (3, taken[0])):
         kept = load_file(tmp_path / MOMENTS / moment_name(step))
         assert same(kept, {name: tensor.half() for name, tensor in expected.items()})
+
+
+def test_r_drop_asks_two_passes_to_agree(tmp_path: Path) -> None:
+    """Without dropout they agree anyway and nothing changes; with it, they learn to."""
+
+    def made(name: str, r_drop: float, dropout: float) -> Trainer:
+        torch.manual_seed(SETTINGS.seed)
+        config = dataclasses.replace(CONFIG, dropout=dropout)
+        settings = dataclasses.replace(SETTINGS, epochs=4, r_drop=r_drop)
+        made = Trainer(build_model(config), EXAMPLES, VALID, settings, tmp_path / name)
+        made.run()
+        return made
+
+    # By their losses: Adam makes whole steps of what rounding leaves of a gradient that is 0.
+    curves = [made(f"at {r_drop}", r_drop, 0.0).progress.curve for r_drop in (0.0, 5.0)]
+    for plain, agreeing in zip(*curves, strict=True):
+        assert agreeing["loss"] == pytest.approx(plain["loss"], abs=2e-3)
+        assert agreeing["valid_loss"] == pytest.approx(plain["valid_loss"], abs=2e-3)
+
+    def apart(trained: Trainer) -> float:
+        batch = collate(VALID, trained.model.config)
+        trained.model.train()
+        torch.manual_seed(0)
+        with torch.no_grad():
+            one, other = forward(trained.model, batch.twice()).chunk(2)
+        return float(disagreement(one, other, batch.loss_mask)) / batch.n_labels
+
+    assert apart(made("with", 5.0, 0.3)) < 0.8 * apart(made("without", 0.0, 0.3))
 
 
 def test_it_learns_to_reverse_and_generates_what_it_learnt(tmp_path: Path) -> None:
