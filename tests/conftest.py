@@ -12,10 +12,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor, nn
+from typecheck import check_shapes
 
-from models.config import ModelConfig
-from models.hooks import Record, visiting
-from models.transformer import Model, build_model
+check_shapes()  # before anything that it checks is imported
+
+from models.config import ModelConfig  # noqa: E402
+from models.hooks import Record, visiting  # noqa: E402
+from models.transformer import Model, build_model  # noqa: E402
 
 torch.set_num_threads(1)
 settings.register_profile(
