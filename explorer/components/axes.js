@@ -12,7 +12,7 @@ function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0,
   const widest = (row) => Math.max(...row.tokens.map((token) => scratch.measureText(token).width), 20);
   const left = Math.ceil(Math.min(Math.min(130, width / 4), widest(queries) + 10) + 22);
   const longest = Math.min(110, widest(keys)) + 8;
-  const room = (width - left - right - 10) / nKey;
+  const room = (width - left - Math.max(right, 20) - 10) / nKey;
   let tall = Math.max(least, Math.min(32, tallest / nQuery, room * 1.5));
   const wide = Math.floor(Math.max(least, Math.min(room, Math.max(tall, Math.min(84, longest)))));
   const levels = Math.min(3, Math.ceil(longest / wide), nKey);

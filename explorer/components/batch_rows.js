@@ -34,7 +34,7 @@ export default function ({ parentElement, data }) {
       return [el("span", "number", row.losses[index].toFixed(2)), bar];
     });
     scroller.append(table);
-    part.append(scroller);
+    part.append(withEdges(scroller));
     return part;
   });
   rebuild(root, ...sentences);

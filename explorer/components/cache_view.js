@@ -28,7 +28,7 @@ export default function ({ parentElement, data }) {
     block.canvas.setAttribute("aria-label", `${words.label}. ${words[block.name]}`);
     const scroller = el("div", "scroller");
     scroller.append(block.canvas);
-    node.append(el("div", `caption ${block.axis.stream}`, words[block.name]), scroller);
+    node.append(el("div", `caption ${block.axis.stream}`, words[block.name]), withEdges(scroller));
     parts.append(node);
   }
 

@@ -183,7 +183,7 @@ function filmMaps(head, theme, before, go) {
     const scroller = el("div", "scroller");
     scroller.append(canvas);
     const part = el("div", "map");
-    part.append(el("div", "caption", words[kind]), scroller);
+    part.append(el("div", "caption", words[kind]), withEdges(scroller));
     node.append(part);
     const map = { kind, axis, canvas };
     canvas.addEventListener("click", (event) => {

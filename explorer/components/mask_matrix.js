@@ -22,6 +22,9 @@ export default function ({ parentElement, data, setTriggerValue }) {
   readout.setAttribute("aria-live", "polite");
   const legend = el("div", "legend");
 
+  const byFinger = matchMedia("(pointer: coarse)").matches;
+  const least = byFinger ? (nKey > 40 ? 9 : 18) : 5; // a mouse hits small cells, and sees all of them
+
   let theme, box, fills;
   let cursor = null;
   let selected = head.selected;
@@ -29,7 +32,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
 
   function draw(width) {
     theme = followTheme(root);
-    box = axisBox(width, queries, keys, theme, { least: nKey > 40 ? 9 : 18 });
+    box = axisBox(width, queries, keys, theme, { least });
     const context = fit(canvas, box.width, box.height);
     fills = head.rules.map((_, rule) => (
       hatching(context, theme.get("rules-" + rule), theme.get("rule-marks-" + rule), rule)));
@@ -157,13 +160,17 @@ export default function ({ parentElement, data, setTriggerValue }) {
       const to = cellBeside(event.key, cursor ?? selected ?? [0, 0], box);
       if (!to) return;
       move(cursor ? to : selected ?? [0, 0]); // the first press only shows where one stands
+      scrollInto(scroller, box.left + cursor[1] * box.wide, box.wide);
     }
     event.preventDefault();
   });
 
   // A new payload keeps the keyboard's place, as long as that place still exists.
   if (root.cursor && root.cursor[0] < nQuery && root.cursor[1] < nKey) cursor = root.cursor;
-  rebuild(root, scroller, legend, readout);
+  const scrollBack = keepScrolled(root, scroller);
+  rebuild(root, withEdges(scroller), legend, readout);
   say();
-  return redraws(root, draw);
+  const stop = redraws(root, draw);
+  scrollBack();
+  return stop;
 }

@@ -17,13 +17,17 @@ from explorer.figures.theme import css
 FOLDER = Path(__file__).parent
 
 PARTS: dict[str, tuple[str, ...]] = {
-    "mask_matrix": ("axes",),
-    "film": ("axes", "links", "film_parts"),
+    "mask_matrix": ("axes", "edges"),
+    "tree_view": ("edges",),
+    "cache_view": ("edges",),
+    "batch_rows": ("edges",),
+    "film": ("axes", "edges", "links", "film_parts"),
     "heads_view": (
         "cells",
         "axes",
         "links",
         "keep",
+        "edges",
         "scrolling",
         "heads_thumbs",
         "heads_map",

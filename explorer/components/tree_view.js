@@ -160,14 +160,17 @@ export default function ({ parentElement, data, setTriggerValue }) {
       if (to === undefined) return;
       if (to !== null) {
         move(to, true);
-        scroller.scrollLeft = Math.min(Math.max(scroller.scrollLeft, x(nodes[to]) - scroller.clientWidth + 80), x(nodes[to]) - 80);
+        scrollInto(scroller, x(nodes[to]) - WIDE / 2, WIDE);
       }
     }
     event.preventDefault();
   });
   take.addEventListener("click", () => setTriggerValue("taken", held));
 
-  rebuild(root, legend, scroller, line);
+  const scrollBack = keepScrolled(root, scroller);
+  rebuild(root, legend, withEdges(scroller), line);
   say();
-  return redraws(root, draw);
+  const stop = redraws(root, draw);
+  scrollBack();
+  return stop;
 }

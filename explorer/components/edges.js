@@ -1,0 +1,34 @@
+// What is wider than its place scrolls, and shows at which edges it goes on.
+
+/** `scroller`, already filled, in a frame that marks the edges beyond which there is more. */
+function withEdges(scroller) {
+  const frame = el("div", "edges");
+  frame.append(scroller);
+  const mark = () => {
+    const { scrollLeft, scrollWidth, clientWidth } = scroller;
+    frame.classList.toggle("before", scrollLeft > 1);
+    frame.classList.toggle("beyond", scrollLeft + clientWidth < scrollWidth - 1);
+  };
+  scroller.addEventListener("scroll", mark);
+  const sizes = new ResizeObserver(mark);
+  for (const node of [scroller, ...scroller.children]) sizes.observe(node);
+  return frame;
+}
+
+const EDGE = 32; // px that fade out at an edge
+
+/** Scrolls to what begins at `left` and is `width` wide, unless it is in sight already. */
+function scrollInto(scroller, left, width) {
+  const [start, end] = [scroller.scrollLeft, scroller.scrollLeft + scroller.clientWidth];
+  const fades = [start > 1 ? EDGE : 0, end < scroller.scrollWidth - 1 ? EDGE : 0];
+  if (left < start + fades[0] || left + width > end - fades[1]) {
+    scroller.scrollLeft = left + width / 2 - scroller.clientWidth / 2;
+  }
+}
+
+/** Where new data draw a view anew it stays scrolled as it was: call what this returns once it is drawn. */
+function keepScrolled(root, scroller) {
+  const place = root.scrolled;
+  scroller.addEventListener("scroll", () => { root.scrolled = scroller.scrollLeft; });
+  return () => { if (place) scroller.scrollLeft = place; };
+}
