@@ -38,6 +38,13 @@ class Visitor:
             timeout=PATIENCE,
         )
 
+    def needed_width(self) -> int:
+        """The width that the page needs, in pixels; a window with less scrolls sideways."""
+        width: int = self.page.evaluate(
+            "() => document.querySelector('[data-testid=stMain]').scrollWidth"
+        )
+        return width
+
     def text(self, words: str) -> Locator:
         """The first element that shows these words."""
         return self.page.get_by_text(words).first

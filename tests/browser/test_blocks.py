@@ -36,7 +36,7 @@ def test_words_are_shuffled_and_the_output_is_one_bag_of_words(visitor: Visitor)
     visitor.shows(t("positions.texts_same", lang="en"))
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("lang", ["zh"])
 def test_positions_counted_from_the_end_change_head_and_translation(
     visitor: Visitor, lang: str
 ) -> None:
@@ -55,7 +55,7 @@ def test_arrows_turn_in_the_rotary_model(visitor: Visitor) -> None:
     assert visitor.page.get_by_text(t("positions.as_if", lang="en")).count() == 0
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("lang", ["en"])
 def test_norms_stand_in_three_places_with_their_numbers(visitor: Visitor, lang: str) -> None:
     visitor.open("blocks", lang=lang, part="residual", depth="3", text=SENTENCE)
     visitor.shows(t("blocks.twins_note", lang=lang))
