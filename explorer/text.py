@@ -44,6 +44,11 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
     return found[key].format(**values)
 
 
+def model_name(name: str, *, lang: str) -> str:
+    """A shipped model in words; one of the visitor's own keeps its folder's name."""
+    return words(lang).get(f"models.{name}", name)
+
+
 @cache
 def long_story() -> str:
     """A story of some 900 words for small children, written for this project, in one paragraph.

@@ -13,12 +13,13 @@ from explorer.analysis.pitfalls.planting import plant_pattern
 from explorer.components import mask_matrix
 from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
-from explorer.figures.positions import table
+from explorer.figures.positions import table as position_table
 from explorer.trace import Trace
 from explorer.ui import cache, cache_masks, controls, session
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_refused
+from explorer.ui.tables import table
 from explorer.ui.view import View
 
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -175,7 +176,7 @@ def _matrix(view: View, name: str, picture: Picture, axes: dict[str, Any]) -> No
             **axes,
         )
     else:
-        figure = table(matrix, dark=view.dark, words=view.words("figures.positions"))
+        figure = position_table(matrix, dark=view.dark, words=view.words("figures.positions"))
         controls.chart(figure, key, alt=title)
 
 
@@ -190,12 +191,10 @@ def _values(shown: Demonstration) -> tuple[np.ndarray, np.ndarray]:
 
 def _figures(view: View, shown: Demonstration) -> None:
     """The numbers, wrong and right, as a small table."""
-    head = f"| | {view.t('clinic.wrong')} | {view.t('clinic.right')} |\n|:--|--:|--:|\n"
     rows = [
-        f"| {_label(view, each)} | {_number(each.wrong)} | {_number(each.right)} |"
-        for each in shown.figures
+        (_label(view, each), _number(each.wrong), _number(each.right)) for each in shown.figures
     ]
-    st.markdown(head + "\n".join(rows))
+    table(("", view.t("clinic.wrong"), view.t("clinic.right")), rows)
 
 
 def _number(value: float) -> str:

@@ -5,6 +5,7 @@ import math
 import streamlit as st
 
 from explorer.analysis.claims import Finding, Row
+from explorer.ui.tables import table
 from explorer.ui.view import View
 
 
@@ -19,8 +20,7 @@ def finding_table(view: View, finding: Finding) -> None:
     rows = [
         [finding_label(view, row), *(number(value) for value in row.values)] for row in finding.rows
     ]
-    lines = [head, [":--", *("--:" for _ in finding.columns)], *rows]
-    st.markdown("\n".join("| " + " | ".join(line) + " |" for line in lines))
+    table(head, rows)
     if any(math.isnan(value) for row in finding.rows for value in row.values):
         st.caption(view.t("claims.dash"))
 

@@ -1,6 +1,7 @@
 """The sidebar: language, sentence, examples, file, own translation, model."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -192,7 +193,6 @@ def _pick_moment(model: str) -> None:
 
 
 def _model() -> None:
-    spoken = text.words(session.state().lang)
     names = cache.models()
     whole = session.state().model or default_model(names)
     current, _ = split_moment(whole)
@@ -201,8 +201,7 @@ def _model() -> None:
     st.selectbox(
         _t("sidebar.model"),
         names,
-        # A shipped model is named in words; one of the visitor's own keeps its folder's name.
-        format_func=lambda name: spoken.get(f"models.{name}", name),
+        format_func=partial(text.model_name, lang=session.state().lang),
         key="sidebar.model",
         on_change=lambda: session.change(
             **_other_words(current, st.session_state["sidebar.model"]),

@@ -11,9 +11,10 @@ from explorer.analysis.cell_scaling import SCALINGS, scaled
 from explorer.figures import cell as figures
 from explorer.figures.paired import paired
 from explorer.pages.cell.initial import initial
-from explorer.pages.cell.steps import number, table
+from explorer.pages.cell.steps import number
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
+from explorer.ui.tables import table
 from explorer.ui.url import ASIDES
 from explorer.ui.view import View
 

@@ -7,8 +7,9 @@ import streamlit as st
 from explorer.analysis.cell import Cell
 from explorer.analysis.cell_initial import INITS, SEEDS, Fresh
 from explorer.figures.histograms import histograms
-from explorer.pages.cell.steps import number, table
+from explorer.pages.cell.steps import number
 from explorer.ui import controls, experiments, session
+from explorer.ui.tables import table
 from explorer.ui.view import View
 
 EVEN, DECIDED = 0.99, 0.5

@@ -1,6 +1,6 @@
 """The five steps of a cell: the chain of its numbers, and one picture for each step."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -18,12 +18,6 @@ from explorer.ui.view import View
 def number(value: float, digits: int = 2, sign: bool = False) -> str:
     """A number with a real minus sign."""
     return f"{value:{'+' if sign else ''}.{digits}f}".replace("-", "−")
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A small Markdown table, its first column left-aligned."""
-    lines = ["| " + " | ".join(head) + " |", "|:--|" + "--:|" * (len(head) - 1)]
-    st.markdown("\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]))
 
 
 def chain(view: View, cell: Cell, goal: Effect) -> None:

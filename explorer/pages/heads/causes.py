@@ -80,7 +80,7 @@ def _value(name: Measure, value: float) -> str:
         return controls.percent(value)
     if name == "contribution":
         return f"{value:.2f}"
-    return f"{value:+.2f}".replace("-", "−") + " nats"
+    return f"{value:+.3f}".replace("-", "−") + " nats"
 
 
 def _verdict(view: View, place: Standing) -> str:

@@ -11,6 +11,7 @@ from explorer.pages.machine.counting import calculator
 from explorer.ui import controls, experiments, session
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
+from explorer.ui.tables import table
 from explorer.ui.view import View
 
 LONG = 1000
@@ -70,11 +71,13 @@ def _ways(view: View) -> None:
     heads = view.t("machine.ways_head"), view.t("machine.path")
     names = (f"{head}: {n:,}" for n in (own, LONG) for head in heads)
     rows = [
-        f"| {view.t(f'machine.ways_{here.kind}')} | {here.steps:,} | {here.path:,} "
-        f"| {there.steps:,} | {there.path:,} |"
+        (
+            view.t(f"machine.ways_{here.kind}"),
+            *(f"{n:,}" for n in (here.steps, here.path, there.steps, there.path)),
+        )
         for here, there in zip(ways(own), ways(LONG), strict=True)
     ]
-    st.markdown("\n".join(("| | " + " | ".join(names) + " |", "|:--|--:|--:|--:|--:|", *rows)))
+    table(("", *names), rows)
 
 
 def _measured(view: View) -> None:

@@ -18,6 +18,7 @@ from explorer.ui import cache_masks, controls
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_one
 from explorer.ui.places import PICTURES
+from explorer.ui.tables import table
 from explorer.ui.view import View, kind_of
 
 
@@ -192,12 +193,14 @@ def _twins(view: View) -> None:
     st.markdown(view.t("masks.twins_lead"))
     right, cheat = found
     rows = [
-        f"| {view.t(f'masks.twins_{which}')} | {each.loss:.2f} "
-        f"| {escape(each.writes) or view.t('masks.twins_nothing')} |"
+        (
+            view.t(f"masks.twins_{which}"),
+            f"{each.loss:.2f}",
+            escape(each.writes) or view.t("masks.twins_nothing"),
+        )
         for which, each in (("right", right), ("cheat", cheat))
     ]
-    names = (view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes"))
-    st.markdown("\n".join(("| " + " | ".join(names) + " |", "|:--|--:|:--|", *rows)))
+    table([view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes")], rows, "lrl")
 
 
 def _next(view: View, found: Forced) -> None:
@@ -211,10 +214,12 @@ def _next(view: View, found: Forced) -> None:
         key=f"masks.next.{len(found.tokens)}",
     )
     step = st.session_state[f"masks.next.{len(found.tokens)}"]
-    head = f"| | {view.t('masks.right_masks')} | {view.t('masks.your_masks')} |\n|:--|--:|--:|\n"
     rows = [
-        f"| {controls.quoted(view, each.token)} | {controls.percent(each.before)} "
-        f"| {controls.percent(each.after)} |"
+        (
+            controls.quoted(view, each.token),
+            controls.percent(each.before),
+            controls.percent(each.after),
+        )
         for each in found.after[step]
     ]
-    st.markdown(head + "\n".join(rows))
+    table(("", view.t("masks.right_masks"), view.t("masks.your_masks")), rows)

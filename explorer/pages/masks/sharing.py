@@ -8,6 +8,7 @@ from explorer.problems import InputProblem
 from explorer.ui import cache_masks, controls
 from explorer.ui.escape import escape, shorten
 from explorer.ui.problem import show_problem
+from explorer.ui.tables import table
 from explorer.ui.view import View
 
 NOTICED = 1e-4
@@ -38,16 +39,13 @@ def shared_batch(view: View) -> None:
             exact=f"{worst.weight_moved:.0e}",
         ),
     )
-    st.markdown("\n".join(_table(view, found)))
+    _table(view, found)
 
 
-def _table(view: View, found: tuple[Member, ...]) -> list[str]:
+def _table(view: View, found: tuple[Member, ...]) -> None:
     translates = bool(view.sites_of("cross"))
     names = ["sentence", "pads", *(("alone", "together") if translates else ()), "moved_head"]
-    lines = [
-        "| " + " | ".join(view.t(f"masks.batch_{name}") for name in names) + " |",
-        "|" + ":--|" * (len(names) - 1) + "--:|",
-    ]
+    rows = []
     for member in found:
         same = member.alone == member.together
         together = escape(member.together)
@@ -57,8 +55,8 @@ def _table(view: View, found: tuple[Member, ...]) -> list[str]:
             *((escape(member.alone), together if same else f"**{together}**") * translates),
             f"{100 * member.weight_moved:.1f}",
         ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        rows.append(cells)
+    table([view.t(f"masks.batch_{name}") for name in names], rows, "l" * (len(names) - 1) + "r")
 
 
 def _pads(member: Member) -> str:

@@ -13,6 +13,7 @@ from explorer.analysis.positions.learned import learned as find_learned
 from explorer.figures import positions as figures
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
+from explorer.text import model_name
 from explorer.ui import cache, cache_blocks, controls
 from explorer.ui.numbers import number, share
 from explorer.ui.parts import pick_stream
@@ -31,7 +32,11 @@ def learned_vectors(view: View) -> None:
         st.info(view.t("positions.learned_nobody"), icon=":material/lightbulb:")
         return
     st.markdown(
-        view.t("positions.learned_lead", name=loaded.name, limit=loaded.config.n_ctx)
+        view.t(
+            "positions.learned_lead",
+            name=model_name(loaded.name, lang=view.lang),
+            limit=loaded.config.n_ctx,
+        )
         if loaded is not view.loaded
         else view.t("positions.learned_own", limit=loaded.config.n_ctx)
     )

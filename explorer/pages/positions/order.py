@@ -11,6 +11,7 @@ from explorer.ui import cache, cache_blocks, controls, session
 from explorer.ui.escape import escape
 from explorer.ui.numbers import number, share
 from explorer.ui.parts import pick_stream
+from explorer.ui.tables import table
 from explorer.ui.view import View
 from models.positions import NoPositions, Sinusoidal
 
@@ -108,14 +109,17 @@ def _texts(view: View, seed: int) -> None:
             view.loaded.name, view.text, seed, format_edits(view.trace.edits)
         )
     st.markdown(f"**{view.t('positions.texts')}**")
-    head = f"| | {view.t('positions.in_order')} | {view.t('positions.shuffled')} |\n|:--|:--|:--|\n"
     rows = [
         (view.t("positions.as_is"), texts.in_order, texts.shuffled),
         (view.t("positions.without"), texts.in_order_without, texts.shuffled_without),
     ]
     if view.loaded.config.positions == "none":
         rows = rows[1:]
-    st.markdown(head + "\n".join(f"| {name} | {escape(a)} | {escape(b)} |" for name, a, b in rows))
+    table(
+        ("", view.t("positions.in_order"), view.t("positions.shuffled")),
+        [(name, escape(a), escape(b)) for name, a, b in rows],
+        "lll",
+    )
     same = texts.in_order_without == texts.shuffled_without
     st.caption(view.t("positions.texts_same" if same else "positions.texts_differ"))
 
