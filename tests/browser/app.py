@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import Browser, sync_playwright
 
@@ -69,13 +70,18 @@ def answers(address: str) -> bool:
         return False
 
 
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """A headless Chromium. Raises RuntimeError, saying what to do, where there is none."""
+def launching() -> dict[str, Any]:
+    """What Playwright is told to start a Chromium with. Raises RuntimeError where there is none."""
     path = find()
     if path is None:
         raise RuntimeError("no Chromium found: `make chromium` installs one, or set $CHROMIUM")
+    return {"executable_path": path, "args": list(FLAGS)}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium. Raises RuntimeError, saying what to do, where there is none."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        browser = playwright.chromium.launch(**launching())
         yield browser
         browser.close()

@@ -1,13 +1,21 @@
-"""One running app and one Chromium for all browser tests; a fresh visitor for each."""
+"""One running app and one Chromium for all browser tests; a new visitor for each."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Playwright,
+    sync_playwright,
+)
 
-from tests.browser.app import chromium, running_app
+from tests.browser.app import launching, running_app
 
 PATIENCE = 60_000  # milliseconds; a busy machine is no reason for a red test
 
@@ -67,16 +75,41 @@ def app() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with chromium() as launched:
-        yield launched
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    """A Chromium for tests that need a context of their own; `visitor` is cheaper."""
+    launched = playwright.chromium.launch(**launching())
+    yield launched
+    launched.close()
+
+
+@pytest.fixture(scope="session")
+def profile(
+    playwright: Playwright, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BrowserContext]:
+    """A Chromium with a profile on disk, which keeps the scripts that it has compiled.
+
+    A page then costs 5 s of a core and not 9, most of it for Streamlit's own scripts.
+    """
+    context = playwright.chromium.launch_persistent_context(
+        tmp_path_factory.mktemp("profile"),
+        **launching(),
+        viewport={"width": 1440, "height": 1000},
+        locale="en-GB",
+    )
+    yield context
+    context.close()
 
 
 @pytest.fixture
-def visitor(app: str, browser: Browser) -> Iterator[Visitor]:
-    """A first-time visitor. Afterwards: no console error, no request to another machine."""
-    context = browser.new_context(viewport={"width": 1440, "height": 1000}, locale="en-GB")
-    page = context.new_page()
+def visitor(app: str, profile: BrowserContext) -> Iterator[Visitor]:
+    """A visitor without a past. Afterwards: no console error, no request to another machine."""
+    page = profile.new_page()
     page.set_default_timeout(PATIENCE)
     visitor = Visitor(page, app)
 
@@ -91,7 +124,9 @@ def visitor(app: str, browser: Browser) -> Iterator[Visitor]:
     page.on("request", lambda request: visitor.hosts.add(urlsplit(request.url).hostname or ""))
     page.on("websocket", lambda socket: visitor.hosts.add(urlsplit(socket.url).hostname or ""))
     yield visitor
-    context.close()
+    page.evaluate("() => localStorage.clear()")
+    page.close()
+    profile.clear_cookies()
     assert visitor.console == []
     # "" is what data: and blob: addresses have, which never leave the page.
     assert visitor.hosts <= {"127.0.0.1", ""}

@@ -5,7 +5,7 @@ import tomllib
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from explorer.edits import MaskSwitch
 from explorer.library import open_model
@@ -150,10 +150,10 @@ def test_an_uploaded_file_gives_sentences_to_pick(visitor: Visitor) -> None:
     visitor.shows("雨")
 
 
-def test_two_visitors_do_not_see_each_others_edits(visitor: Visitor, telling: str) -> None:
-    other = visitor.page.context.browser
-    assert other is not None
-    neighbour = Visitor(other.new_context().new_page(), visitor.address)
+def test_two_visitors_do_not_see_each_others_edits(
+    visitor: Visitor, browser: Browser, telling: str
+) -> None:
+    neighbour = Visitor(browser.new_context().new_page(), visitor.address)
     visitor.open("masks", text=telling, edits="causal-off")
     neighbour.open("masks", text=telling)
     assert translation(neighbour) != translation(visitor)
