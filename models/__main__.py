@@ -147,7 +147,7 @@ def generate(args: argparse.Namespace) -> None:
 
 
 def evaluate_model(args: argparse.Namespace) -> None:
-    """Score a model: BLEU and chrF (beam 4) on pairs, perplexity on plain text; JSON, last line."""
+    """Score a model: BLEU and chrF on pairs, perplexity on plain text; JSON in the last line."""
     checkpoint = _open(args.model)
     if args.recipe:
         rows = _rows(read_recipe(args.recipe, []), args.pairs, held_apart=True)
@@ -162,7 +162,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
     figures: dict[str, float]
     if isinstance(model, EncoderDecoder):
         pairs = [row for row in rows if isinstance(row, tuple)]
-        figures = asdict(evaluate_translation(model, tokenizer, pairs, masks=args.masks))
+        figures = asdict(evaluate_translation(model, tokenizer, pairs, _strategy(args), args.masks))
     else:
         texts = [row for row in rows if isinstance(row, str)]
         counted = read_texts(args.trigram) if args.trigram else ()
@@ -241,6 +241,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
     masks = get_args(Masks)
     command.add_argument("--masks", choices=masks, default=masks[0], help="as a twin was trained")
+    _add_strategy(command)
 
     command = add("info", info)
     command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
