@@ -23,7 +23,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const legend = el("div", "legend");
 
   const byFinger = matchMedia("(pointer: coarse)").matches;
-  const least = byFinger ? (nKey > 40 ? 9 : 18) : 5; // a mouse hits small cells, and sees all of them
+  const least = byFinger ? (nKey > 40 ? 9 : 18) : 4; // a mouse hits small cells, and sees all of them
 
   let theme, box, fills;
   let cursor = null;

@@ -79,7 +79,7 @@ def _open_twin(view: View) -> None:
     """A model that was trained without positions is one click away."""
     if TWIN in cache.models() and view.loaded.name != TWIN:
         clicked = st.button(
-            view.t("positions.open_twin", name=TWIN),
+            view.t("positions.open_twin"),
             key="positions.open_twin",
             type="tertiary",
             icon=":material/arrow_forward:",
