@@ -48,6 +48,7 @@ class ModelConfig:
     rope_base: float = 10000.0  # base of the angles, of the sinusoidal table too
     ffn: FeedForwardKind = "relu"
     dropout: float = 0.1
+    attention_dropout: float | None = None  # of attention's pattern; None: as dropout
     bias: bool = True
     tie_embeddings: bool = True  # one matrix embeds both streams and unembeds
     scale_embeddings: bool = True  # times sqrt(d_model), to stand up to the positions
@@ -81,8 +82,10 @@ class ModelConfig:
         for name in ("final_norm", "bias", "tie_embeddings", "scale_embeddings"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}: it must be true or false")
-        for name in ("dropout", "norm_eps", "rope_base"):
+        for name in ("dropout", "attention_dropout", "norm_eps", "rope_base"):
             value = getattr(self, name)
+            if value is None and name == "attention_dropout":
+                continue
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not math.isfinite(value):
                 raise ValueError(f"{name} is {value!r}: it must be a finite number")
@@ -98,8 +101,9 @@ class ModelConfig:
             raise ValueError(f"d_model is {self.d_model}: sinusoidal positions need an even one")
         if self.positions == "rotary" and self.d_head % 2:
             raise ValueError(f"d_head is {self.d_head}: rotary positions need an even one")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout is {self.dropout}: it must be in [0, 1)")
+        for name in ("dropout", "attention_dropout"):
+            if not 0.0 <= (getattr(self, name) or 0.0) < 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be in [0, 1)")
         if self.norm_eps <= 0:
             raise ValueError(f"norm_eps is {self.norm_eps}: it must be above 0")
         if self.rope_base <= 1:

@@ -1,9 +1,9 @@
 """The training loop: resumable after a kill at any moment, and the same run again from its seed.
 
-All that a run needs to go on stands in one file, `state.safetensors` (weights, Adam's moments and,
-as its metadata, step, epoch and scores), which is replaced as a whole. Batches depend on seed and
-epoch only, dropout on seed, step and process, so nothing else has to be remembered. The state's
-neighbours are the snapshots that are averaged at the end.
+All that a run needs to go on stands in one file, `state.safetensors` (weights, the optimizers'
+state and, as its metadata, step, epoch and scores), which is replaced as a whole. Batches depend on
+seed and epoch only, dropout on seed, step and process, so nothing else has to be remembered. The
+state's neighbours are the snapshots that are averaged at the end.
 
 Under `torchrun` each process takes its share of every batch (torch's own DDP adds the gradients
 up); the batches, and so the loss curve, are those of one process.
@@ -29,6 +29,7 @@ from models.training.data import Batch, Example, batches, plan_batches
 from models.training.faults import masked_as
 from models.training.forcing import forward, teacher_forced
 from models.training.loss import disagreement, sequence_loss
+from models.training.muon import Muon
 from models.training.settings import TrainingConfig, learning_rate
 from models.transformer import Model
 
@@ -55,6 +56,37 @@ def has_bfloat16(device: torch.device) -> bool:
     return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
+def make_optimizers(model: Model, config: TrainingConfig) -> list[torch.optim.Optimizer]:
+    """AdamW for all parameters; or, with `muon`, Muon for the blocks' matrices, AdamW for the rest.
+
+    All state is there from the start, so that a state file always has the same tensors.
+    """
+    by_muon = [
+        parameter
+        for name, parameter in model.named_parameters()
+        if config.optimizer == "muon" and "blocks." in name and parameter.dim() == 2
+    ]
+    ids = {id(parameter) for parameter in by_muon}
+    rest = [parameter for parameter in model.parameters() if id(parameter) not in ids]
+    adam = torch.optim.AdamW(
+        rest,
+        lr=config.learning_rate,
+        betas=config.betas,
+        eps=1e-9,
+        weight_decay=config.weight_decay,
+        fused=True,
+    )
+    for parameter in rest:
+        adam.state[parameter] = {
+            "step": torch.tensor(0.0),
+            "exp_avg": torch.zeros_like(parameter),
+            "exp_avg_sq": torch.zeros_like(parameter),
+        }
+    if not by_muon:
+        return [adam]
+    return [adam, Muon(by_muon, config.learning_rate, config.weight_decay)]
+
+
 class Trainer:
     """One training run in one folder; making a `Trainer` on a used folder resumes it."""
 
@@ -77,21 +109,7 @@ class Trainer:
         self.examples, self.valid = examples, valid
         self.config, self.folder, self.score = config, folder, score
         self.progress = Progress()
-        self.optimizer = torch.optim.AdamW(
-            model.parameters(),
-            lr=config.learning_rate,
-            betas=config.betas,
-            eps=1e-9,
-            weight_decay=config.weight_decay,
-            fused=True,
-        )
-        # Moments from the start, so that a state file always has the same tensors.
-        for parameter in model.parameters():
-            self.optimizer.state[parameter] = {
-                "step": torch.tensor(0.0),
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-            }
+        self.optimizers = make_optimizers(self.model, config)
         n_batches = [
             len(plan_batches(examples, config.max_tokens, config.seed, epoch))
             for epoch in range(config.epochs)
@@ -172,17 +190,19 @@ class Trainer:
         """One update; returns the mean loss per label."""
         self.model.train()
         rate = learning_rate(self.progress.step, self.total_steps, self.config)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
         moved = batch.to(self.device)
         torch.manual_seed(hash((self.config.seed, self.progress.step, self.rank)))  # for dropout
-        self.optimizer.zero_grad(set_to_none=True)
+        self.model.zero_grad(set_to_none=True)
         total, objective = self._losses(moved)
         # DDP takes the mean of the processes' gradients; this makes it their sum.
         loss = objective * (self.n_processes / batch.n_labels)
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
-        self.optimizer.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
         everybody = total.detach()
         if self.n_processes > 1:
             dist.all_reduce(everybody)
@@ -255,6 +275,15 @@ class Trainer:
     def _weights(self) -> dict[str, Tensor]:
         return {name: p.detach() for name, p in self.model.named_parameters()}
 
+    def _optimizer_state(self) -> dict[str, Tensor]:
+        """Every tensor that the optimizers go on from, by its name in the state file."""
+        return {
+            f"optimizer/{key}/{name}": value
+            for name, parameter in self.model.named_parameters()
+            for optimizer in self.optimizers
+            for key, value in optimizer.state.get(parameter, {}).items()
+        }
+
     def _about(self) -> dict[str, Any]:
         return {"model": asdict(self.model.config), "training": asdict(self.config)}
 
@@ -262,9 +291,7 @@ class Trainer:
         if self.rank > 0:
             return
         tensors = {f"weights/{name}": tensor for name, tensor in self._weights().items()}
-        for name, parameter in self.model.named_parameters():
-            for key, value in self.optimizer.state[parameter].items():
-                tensors[f"adam/{key}/{name}"] = value
+        tensors |= self._optimizer_state()
         about = {
             "run": json.dumps(self._about(), sort_keys=True),
             "progress": json.dumps(asdict(self.progress)),
@@ -291,5 +318,5 @@ class Trainer:
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
                     parameter.copy_(file.get_tensor(f"weights/{name}"))
-                    for key, value in self.optimizer.state[parameter].items():
-                        value.copy_(file.get_tensor(f"adam/{key}/{name}"))
+                for name, value in self._optimizer_state().items():
+                    value.copy_(file.get_tensor(name))

@@ -6,6 +6,7 @@ from typing import Literal, get_args, no_type_check
 
 from models.training.faults import Masks
 
+Optimizer = Literal["adamw", "muon"]
 Schedule = Literal["inverse_sqrt", "cosine"]
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -21,6 +22,7 @@ class TrainingConfig:
     """
 
     epochs: int = 10
+    optimizer: Optimizer = "adamw"  # "muon": for the blocks' matrices, AdamW for the rest
     max_tokens: int = 2048  # cells of a batch's longer stream, padding included
     learning_rate: float = 7e-4  # the highest one
     warmup: int = 1000
@@ -38,7 +40,12 @@ class TrainingConfig:
     save_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        for name, choices in (("schedule", Schedule), ("masks", Masks), ("precision", Precision)):
+        for name, choices in (
+            ("optimizer", Optimizer),
+            ("schedule", Schedule),
+            ("masks", Masks),
+            ("precision", Precision),
+        ):
             if getattr(self, name) not in get_args(choices):
                 options = ", ".join(get_args(choices))
                 raise ValueError(f"{name} is {getattr(self, name)!r}: it must be one of {options}")

@@ -108,6 +108,13 @@ def test_dropout_acts_on_the_branch_in_training_only(block, placement):
     assert (seen["resid_pre"] == x).all()
 
 
+@pytest.mark.parametrize(("own", "expected"), [(None, 0.5), (0.0, 0.0), (0.25, 0.25)])
+def test_attention_can_have_a_dropout_of_its_own(block, own, expected):
+    made = block(DecoderBlock, dropout=0.5, attention_dropout=own)
+    assert made.attn.dropout == made.cross_attn.dropout == expected
+    assert made.dropout.p == made.ffn.dropout.p == 0.5
+
+
 def test_cross_attention_reads_memory_and_self_attention_does_not(block):
     made = block(DecoderBlock)
     x, memory = torch.randn(B, T, D_MODEL).double(), torch.randn(B, S, D_MODEL).double()

@@ -36,7 +36,9 @@ BAD = [
         for name in ("dropout", "norm_eps", "rope_base")
         for value in (float("nan"), float("inf"), "0.1", None, True, -0.5)
     ],
+    *[("attention_dropout", value) for value in (float("nan"), float("inf"), "0.1", True, -0.5)],
     ("dropout", 1.0),
+    ("attention_dropout", 1.0),
     ("norm_eps", 0.0),
     ("rope_base", 1.0),
     ("n_kv_heads", 3),
@@ -104,6 +106,7 @@ EVERYTHING_CHANGED = {
     "rope_base": 500000.0,
     "ffn": "swiglu",
     "dropout": 0.25,
+    "attention_dropout": 0.125,
     "bias": False,
     "tie_embeddings": False,
     "scale_embeddings": False,
