@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from models.cache import LayerCache
 from models.hooks import HookPoint
+from models.linear import Linear, RowCopy, linear
 from models.masks import require_mask
 from models.positions import Rotation, apply_rotation
 
@@ -106,11 +107,12 @@ class Attention(AttendHooks):
             raise ValueError(f"{n_heads} heads cannot share {self.n_kv_heads} key/value heads")
         self.d_head = d_model // n_heads
         self.dropout = dropout
-        self.w_q = nn.Linear(d_model, self.n_heads * self.d_head, bias=bias)
-        self.w_k = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
-        self.w_v = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
-        self.w_o = nn.Linear(self.n_heads * self.d_head, d_model, bias=bias)
-        self._joined: tuple[Tensor, ...] | None = None  # see `join_projections`
+        self.w_q = Linear(d_model, self.n_heads * self.d_head, bias=bias)
+        self.w_k = Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
+        self.w_v = Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
+        self.w_o = Linear(self.n_heads * self.d_head, d_model, bias=bias)
+        # Weight, bias and the weight by rows: see `join_projections`.
+        self._joined: tuple[Tensor, Tensor | None, RowCopy] | None = None
         self.hook_q = HookPoint()  # [batch, head, query, d_head], after the rotation
         self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], after the rotation
         self.hook_v = HookPoint()  # [batch, kv_head, key, d_head]
@@ -137,9 +139,7 @@ class Attention(AttendHooks):
         if joined is None:
             q = self._split(self.w_q(x), self.n_heads)  # [batch, head, query, d_head]
         else:
-            heads = self._split(
-                nn.functional.linear(x, *joined), self.n_heads + 2 * self.n_kv_heads
-            )
+            heads = self._split(linear(x, *joined), self.n_heads + 2 * self.n_kv_heads)
             q, k, v = heads.tensor_split((self.n_heads, self.n_heads + self.n_kv_heads), dim=1)
         if rotation is not None:
             q = apply_rotation(q, rotation)
@@ -176,17 +176,18 @@ class Attention(AttendHooks):
         at once, stored column by column (why: `models.layout`). Moving or converting the sublayer
         parts them again.
         """
-        linears = (self.w_q, self.w_k, self.w_v)
-        joined = [torch.cat([linear.weight for linear in linears]).t().contiguous().t()]
-        if self.w_q.bias is not None:
-            joined.append(torch.cat([linear.bias for linear in linears]))
+        parts = (self.w_q, self.w_k, self.w_v)
+        weight = torch.cat([part.weight for part in parts]).t().contiguous().t()
+        bias = None if self.w_q.bias is None else torch.cat([part.bias for part in parts])
         first = 0
-        for linear in linears:
-            last = first + linear.out_features
-            for parameter, whole in zip(linear.parameters(), joined, strict=True):
-                parameter.data = whole[first:last]
+        for part in parts:
+            last = first + part.out_features
+            part.weight.data = weight[first:last]
+            if bias is not None:
+                part.bias.data = bias[first:last]
             first = last
-        self._joined = tuple(joined)
+        by_rows = RowCopy.of(weight, *(part.weight for part in parts))
+        self._joined = weight, bias, by_rows
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Attention":
         self._joined = None  # `fn` gives each matrix a memory of its own

@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.hooks import HookPoint
+from models.linear import Linear
 
 FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 
@@ -37,8 +38,8 @@ class FeedForward(nn.Module):
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation is {activation!r}: it must be one of {[*ACTIVATIONS]}")
         self.activation = ACTIVATIONS[activation]
-        self.w_up = nn.Linear(d_model, d_ff, bias=bias)
-        self.w_down = nn.Linear(d_ff, d_model, bias=bias)
+        self.w_up = Linear(d_model, d_ff, bias=bias)
+        self.w_down = Linear(d_ff, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
         self.hook_pre = HookPoint()  # [batch, pos, d_ff]
         self.hook_post = HookPoint()  # [batch, pos, d_ff]
@@ -54,9 +55,9 @@ class SwiGLU(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, bias: bool = False) -> None:
         super().__init__()
-        self.w_gate = nn.Linear(d_model, d_ff, bias=bias)
-        self.w_up = nn.Linear(d_model, d_ff, bias=bias)
-        self.w_down = nn.Linear(d_ff, d_model, bias=bias)
+        self.w_gate = Linear(d_model, d_ff, bias=bias)
+        self.w_up = Linear(d_model, d_ff, bias=bias)
+        self.w_down = Linear(d_ff, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
         self.hook_pre = HookPoint()  # [batch, pos, d_ff], w_up's side
         self.hook_gate = HookPoint()  # [batch, pos, d_ff], after silu

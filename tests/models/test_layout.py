@@ -7,12 +7,14 @@ import torch
 
 from models.decoding import Beam, decode
 from models.layout import lay_out_for_decoding
+from models.linear import FEW
 from models.transformer import FAMILIES
 
 
+@pytest.mark.parametrize("width", [1, 2, FEW])
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_only_the_order_in_memory_changes(tiny_model, random_tokens, family, tied):
+def test_only_the_order_in_memory_changes(tiny_model, random_tokens, family, tied, width):
     plain = tiny_model(family=family, tie_embeddings=tied, vocab_size=41)
     laid = copy.deepcopy(plain)
     lay_out_for_decoding(laid)
@@ -22,9 +24,9 @@ def test_only_the_order_in_memory_changes(tiny_model, random_tokens, family, tie
         assert torch.equal(laid.state_dict()[name], weight)
     embed = laid.embed if family == "decoder-only" else laid.decoder.embed
     assert (embed.weight.data_ptr() == laid.unembed.weight.data_ptr()) == tied
-    src = random_tokens(2, 6)
+    src = random_tokens(1, 6)
     for one, other in zip(
-        decode(plain, src, Beam(2), 6), decode(laid, src, Beam(2), 6), strict=True
+        decode(plain, src, Beam(width), 6), decode(laid, src, Beam(width), 6), strict=True
     ):
         torch.testing.assert_close(one.log_probs, other.log_probs, atol=1e-12, rtol=0)
         assert one.tokens.tolist() == other.tokens.tolist()
@@ -50,11 +52,12 @@ def test_joined_projections_are_the_three_by_name(tiny_model, random_tokens, bia
         torch.testing.assert_close(one.grad, other.grad, atol=1e-12, rtol=0, msg=name)
 
 
+@pytest.mark.parametrize("n_tokens", [5, FEW])
 @pytest.mark.parametrize("convert", [False, True])
-def test_a_later_change_of_a_matrix_is_seen(tiny_model, random_tokens, convert):
+def test_a_later_change_of_a_matrix_is_seen(tiny_model, random_tokens, convert, n_tokens):
     laid = tiny_model(family="decoder-only")
     lay_out_for_decoding(laid)
-    tokens = random_tokens(1, 5)
+    tokens = random_tokens(1, n_tokens)
     with torch.inference_mode():
         before = laid(tokens)
     if convert:  # each matrix gets a memory of its own
