@@ -2,7 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-# Only what is imported gets compiled: half a minute less to wait for the first start.
+# Only what is imported gets compiled: half a minute less to wait for the first start. But that must
+# be kept, or each process compiles it anew (5 s for torch and streamlit), also where Python is told
+# to keep nothing, as many containers do.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: run test pytest bench lint chromium
