@@ -12,12 +12,14 @@ from playwright.sync_api import (
     Locator,
     Page,
     Playwright,
+    expect,
     sync_playwright,
 )
 
 from tests.browser.app import launching, running_app
 
 PATIENCE = 60_000  # milliseconds; a busy machine is no reason for a red test
+expect.set_options(timeout=PATIENCE)
 
 
 @dataclass

@@ -32,7 +32,7 @@ def test_the_film_plays_to_its_end_and_the_link_follows_where_it_rests(
     at(visitor, "speed").select_option(index=3)
     at(visitor, "play").click()
     end = int(count(visitor).inner_text().split("/")[1])
-    expect(count(visitor)).to_contain_text(f"{end} / {end}", timeout=PATIENCE)
+    expect(count(visitor)).to_contain_text(f"{end} / {end}")
     assert visitor.page.locator(".why").inner_text() != first
     visitor.page.wait_for_url(re.compile(f"step={end}"), timeout=PATIENCE)
     assert visitor.page.locator(".stage .chip.new").inner_text() == "</s>"
