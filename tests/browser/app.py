@@ -58,7 +58,7 @@ def running_app(script: str = "app.py") -> Iterator[str]:
         yield address
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait(timeout=60)  # it may have to end a computation first
 
 
 def answers(address: str) -> bool:
