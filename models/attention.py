@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models.cache import LayerCache
 from models.hooks import HookPoint
-from models.linear import Linear, RowCopy, linear
+from models.linear import Joined, Linear, RowCopy, linear
 from models.masks import require_mask
 from models.positions import Rotation, apply_rotation
 
@@ -111,8 +111,7 @@ class Attention(AttendHooks):
         self.w_k = Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.w_v = Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.w_o = Linear(self.n_heads * self.d_head, d_model, bias=bias)
-        # Weight, bias and the weight by rows: see `join_projections`.
-        self._joined: tuple[Tensor, Tensor | None, RowCopy] | None = None
+        self._joined: Joined | None = None  # see `join_projections`
         self.hook_q = HookPoint()  # [batch, head, query, d_head], after the rotation
         self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], after the rotation
         self.hook_v = HookPoint()  # [batch, kv_head, key, d_head]
@@ -139,7 +138,8 @@ class Attention(AttendHooks):
         if joined is None:
             q = self._split(self.w_q(x), self.n_heads)  # [batch, head, query, d_head]
         else:
-            heads = self._split(linear(x, *joined), self.n_heads + 2 * self.n_kv_heads)
+            together = linear(x, joined.weight, joined.bias, joined.by_rows)
+            heads = self._split(together, self.n_heads + 2 * self.n_kv_heads)
             q, k, v = heads.tensor_split((self.n_heads, self.n_heads + self.n_kv_heads), dim=1)
         if rotation is not None:
             q = apply_rotation(q, rotation)
@@ -187,7 +187,7 @@ class Attention(AttendHooks):
                 part.bias.data = bias[first:last]
             first = last
         by_rows = RowCopy.of(weight, *(part.weight for part in parts))
-        self._joined = weight, bias, by_rows
+        self._joined = Joined(weight, bias, by_rows)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "Attention":
         self._joined = None  # `fn` gives each matrix a memory of its own

@@ -56,9 +56,12 @@ class Block(nn.Module):
 
 
 def _attention(config: ModelConfig) -> Attention:
-    dropout = config.dropout if config.attention_dropout is None else config.attention_dropout
     return Attention(
-        config.d_model, config.n_heads, config.kv_heads, dropout=dropout, bias=config.bias
+        config.d_model,
+        config.n_heads,
+        config.kv_heads,
+        dropout=config.pattern_dropout,
+        bias=config.bias,
     )
 
 

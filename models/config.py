@@ -120,6 +120,11 @@ class ModelConfig:
         return self.n_kv_heads or self.n_heads
 
     @property
+    def pattern_dropout(self) -> float:
+        """Dropout of attention's pattern, with the default filled in."""
+        return self.dropout if self.attention_dropout is None else self.attention_dropout
+
+    @property
     def encoder_layers(self) -> int:
         """Encoder blocks, with the default filled in."""
         return self.n_encoder_layers or self.n_layers

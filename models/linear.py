@@ -17,8 +17,15 @@ from torch import Tensor, nn
 FEW = 4  # rows for which the product with the matrix by rows is the sooner one
 
 
+class NotCopied:
+    """What stands beside parameters for speed only; a copy of their module starts without it."""
+
+    def __deepcopy__(self, memo: object) -> None:
+        """None: the copied parameters lie elsewhere in memory, and their counters start anew."""
+
+
 @dataclass(frozen=True, eq=False)
-class RowCopy:
+class RowCopy(NotCopied):
     """A matrix [out, in] stored by rows, and the parameters that it was taken from.
 
     Where it is a copy it must not outlive a change of theirs: `current` compares the counters that
@@ -42,8 +49,14 @@ class RowCopy:
             for source, version in zip(self.sources, self.versions, strict=True)
         )
 
-    def __deepcopy__(self, memo: object) -> None:
-        """A copied model starts without: its parameters count anew."""
+
+@dataclass(frozen=True, eq=False)
+class Joined(NotCopied):
+    """Several maps of one input as one: their matrices share its memory, in order."""
+
+    weight: Tensor
+    bias: Tensor | None
+    by_rows: RowCopy
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, by_rows: RowCopy | None) -> Tensor:
@@ -52,8 +65,12 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, by_rows: RowCopy | No
     `by_rows` is the same matrix again, read where that is sooner: without gradients, which have to
     reach the parameter itself, and for FEW rows.
     """
-    few = by_rows is not None and x.numel() == FEW * x.shape[-1] and not torch.is_grad_enabled()
-    if by_rows is None or not few or not by_rows.current:
+    if (
+        by_rows is None
+        or x.numel() != FEW * x.shape[-1]
+        or torch.is_grad_enabled()
+        or not by_rows.current
+    ):
         return nn.functional.linear(x, weight, bias)
     columns = x.reshape(FEW, -1).t()
     if bias is None:

@@ -24,7 +24,7 @@ def test_only_the_order_in_memory_changes(tiny_model, random_tokens, family, tie
         assert torch.equal(laid.state_dict()[name], weight)
     embed = laid.embed if family == "decoder-only" else laid.decoder.embed
     assert (embed.weight.data_ptr() == laid.unembed.weight.data_ptr()) == tied
-    src = random_tokens(1, 6)
+    src = random_tokens(2, 6)
     for one, other in zip(
         decode(plain, src, Beam(width), 6), decode(laid, src, Beam(width), 6), strict=True
     ):
@@ -66,3 +66,22 @@ def test_a_later_change_of_a_matrix_is_seen(tiny_model, random_tokens, convert, 
         laid.blocks[0].attn.w_v.weight.zero_()
     with torch.inference_mode():
         assert not torch.allclose(before, laid(tokens), atol=1e-3)
+
+
+@pytest.mark.parametrize("n_tokens", [1, FEW])
+def test_a_copy_of_a_laid_out_model_is_its_own(tiny_model, random_tokens, n_tokens):
+    laid = tiny_model(family="decoder-only")
+    lay_out_for_decoding(laid)
+    copied = copy.deepcopy(laid)
+    tokens = random_tokens(1, n_tokens)
+    with torch.inference_mode():
+        before = laid(tokens)
+    with torch.no_grad():
+        copied.blocks[0].attn.w_v.weight.mul_(3)
+        copied.blocks[0].ffn.w_up.weight.mul_(3)
+    with torch.inference_mode():
+        assert torch.equal(laid(tokens), before)
+        changed = copied(tokens)
+    expected = copied(tokens)  # with gradients: from the parameters themselves
+    torch.testing.assert_close(changed, expected.detach(), atol=1e-12, rtol=0)
+    assert not torch.allclose(changed, before, atol=1e-3)
