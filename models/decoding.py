@@ -224,7 +224,7 @@ def _steps(
     ended: list[list[Hypothesis]] = [[] for _ in range(len(src))]
     for index in range(max_new_tokens):
         log_probs = reader.log_probs()
-        if log_probs.isnan().any():
+        if log_probs[:, 0].isnan().any():  # a softmax is NaN everywhere or nowhere
             raise ValueError(f"step {index}: the model's logits give no probabilities (NaN)")
         probs = strategy.probs(log_probs)
         draw = next(draws)

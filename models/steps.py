@@ -50,7 +50,7 @@ class DecodeStep:
 
     def candidates(self, row: int, n: int) -> list[int]:
         """The `n` most probable tokens of a row by the model's own probability, best first."""
-        return largest(self.log_probs[row], n)
+        return [token for token, _ in largest(self.log_probs[row], n)]
 
     @property
     def lost_rows(self) -> tuple[int, ...]:

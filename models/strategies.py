@@ -35,18 +35,20 @@ def _require_number(name: str, value: object, least: Number, most: Number = FINI
         raise ValueError(f"{name} is {value!r}: it must be a finite number {span}")
 
 
-def largest(values: Float[Tensor, " n"], n: int) -> list[int]:
-    """Where the `n` largest values lie, largest first; equal ones in the order of their index.
+def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
+    """(Index, value) of the `n` largest values, largest first; equal ones in the order of index.
 
     Fewer when there are fewer, and never a value of -inf. (`Tensor.topk` alone leaves open which
-    of several equal values it takes, and then beam width 1 would not be greedy.)
+    of several equal values it takes, and then beam width 1 would not be greedy: one value more
+    shows where that matters.)
     """
-    n = min(n, values.numel())
-    if n == 0:
-        return []
-    floor = values.topk(n).values[-1]
-    found = ((values >= floor) & (values > -math.inf)).nonzero().flatten()
-    return found[values[found].argsort(descending=True, stable=True)[:n]].tolist()
+    top = values.topk(min(n + 1, values.numel()))
+    found = list(zip(top.indices.tolist(), top.values.tolist(), strict=True))
+    if 0 < n < len(found) and found[n - 1][1] == found[n][1]:
+        first = values.argsort(descending=True, stable=True)[:n]
+        found = list(zip(first.tolist(), values[first].tolist(), strict=True))
+    found = sorted(found[:n], key=lambda pair: (-pair[1], pair[0]))
+    return [pair for pair in found if pair[1] > -math.inf]
 
 
 def one_hot_best(log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
@@ -230,12 +232,15 @@ class Beam(Strategy):
         draw: float,
     ) -> list[tuple[int, int]]:
         # After a forced token of probability 0 every total is -inf: then the rest alone ranks.
-        before = torch.tensor(totals, dtype=torch.float64, device=log_probs.device).nan_to_num(
-            neginf=0.0
-        )
-        extended = before[:, None] + log_probs  # [live, vocab], float64
-        n_vocab = log_probs.shape[1]
-        return [divmod(place, n_vocab) for place in largest(extended.flatten(), n)]
+        before = [total if total > -math.inf else 0.0 for total in totals]
+        # The best n of all are among the best n of each hypothesis.
+        extended = [
+            (before[k] + gain, k, token)
+            for k, row in enumerate(log_probs)
+            for token, gain in largest(row, n)
+        ]
+        extended.sort(key=lambda each: -each[0])  # stable: equal ones stay as they stand
+        return [(k, token) for _, k, token in extended[:n]]
 
     def room(self, n_finished: int) -> int:
         return self.width - n_finished

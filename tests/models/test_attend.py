@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from models.attention import attend
+from models.attention import Attention, attend
+from models.hooks import Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
 
 B, H, KV, T, S, D = 3, 4, 2, 5, 7, 6
@@ -110,6 +111,31 @@ def test_half_precision_masks_without_overflow(dtype):
     _, pattern = attend(q, k, v, causal_mask(T, S))
     assert pattern.isfinite().all()
     assert (pattern[:, :, 0, 1:] == 0).all()
+
+
+def test_what_was_first_used_without_gradients_serves_with_them():
+    # In processes of their own the scale is made under whatever mode comes first; a width that no
+    # other test has makes this one the first.
+    q, k, v = torch.randn(3, 1, 1, 2, 29).unbind()
+    with torch.inference_mode():
+        z, _ = attend(q, k, v)
+    q.requires_grad_()
+    again, _ = attend(q, k, v)
+    again.sum().backward()
+    assert torch.equal(z, again)
+    assert q.grad.abs().sum() > 0
+
+
+def test_half_precision_scales_by_the_unrounded_number():
+    # 1 / sqrt(12) in bfloat16 is 0.13 % too large, which 7 times it shows.
+    layer = Attention(12, 1)
+    name_hook_points(layer)
+    q = torch.zeros(1, 1, 1, 12, dtype=torch.bfloat16)
+    q[..., 0] = 7
+    record = Record({"hook_scores"}.__contains__)
+    with visiting(record):
+        attend(q, (q > 0).to(q.dtype), q, hooks=layer)
+    assert record.activations["hook_scores"].item() == torch.tensor(7 / 12**0.5).bfloat16().item()
 
 
 @pytest.mark.parametrize("fused", [False, True])

@@ -229,10 +229,12 @@ def test_a_draw_picks_the_token_in_whose_share_it_falls(draw, token):
 
 def test_largest_takes_the_first_of_equals_and_never_minus_infinity():
     values = torch.tensor([1.0, 3.0, -math.inf, 3.0, 1.0, 3.0])
-    assert largest(values, 2) == [1, 3]
-    assert largest(values, 4) == [1, 3, 5, 0]
-    assert largest(values, 99) == [1, 3, 5, 0, 4]
+    assert largest(values, 1) == [(1, 3.0)]
+    assert largest(values, 2) == [(1, 3.0), (3, 3.0)]
+    assert largest(values, 4) == [(1, 3.0), (3, 3.0), (5, 3.0), (0, 1.0)]
+    assert largest(values, 99) == [(1, 3.0), (3, 3.0), (5, 3.0), (0, 1.0), (4, 1.0)]
     assert largest(values, 0) == []
+    assert largest(torch.zeros(5000), 3) == [(0, 0.0), (1, 0.0), (2, 0.0)]
 
 
 @pytest.mark.parametrize(
