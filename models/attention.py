@@ -32,13 +32,13 @@ class AttendHooks(nn.Module):
 def _scale(d_head: int, dtype: torch.dtype) -> Tensor | float:
     """1 / sqrt(d_head), as a tensor: of a number torch makes one anew each time, which takes 10 to
     20 us of the 60 that attention takes between two matrices. A number where the tensor would be
-    rounded to half precision, and a tensor that gradients may pass.
+    rounded to half precision. Whoever asks first, on whichever device, it serves all others.
     """
     scale = 1 / math.sqrt(d_head)
     if torch.finfo(dtype).bits < 32:
         return scale
     with torch.inference_mode(False):
-        return torch.tensor(scale, dtype=dtype)
+        return torch.tensor(scale, dtype=dtype, device="cpu")  # goes with tensors of any device
 
 
 def attend(

@@ -113,17 +113,19 @@ def test_half_precision_masks_without_overflow(dtype):
     assert (pattern[:, :, 0, 1:] == 0).all()
 
 
-def test_what_was_first_used_without_gradients_serves_with_them():
-    # In processes of their own the scale is made under whatever mode comes first; a width that no
-    # other test has makes this one the first.
-    q, k, v = torch.randn(3, 1, 1, 2, 29).unbind()
-    with torch.inference_mode():
-        z, _ = attend(q, k, v)
+@pytest.mark.parametrize(
+    ("d_head", "mode"), [(29, torch.inference_mode()), (31, torch.device("meta"))]
+)
+def test_what_was_first_used_in_another_mode_serves_in_all(d_head, mode):
+    # The scale of a width is made once in a process; no other test has these widths.
+    with mode:
+        attend(*torch.randn(3, 1, 1, 2, d_head).unbind())
+    q, k, v = torch.randn(3, 1, 1, 2, d_head).unbind()
     q.requires_grad_()
-    again, _ = attend(q, k, v)
-    again.sum().backward()
-    assert torch.equal(z, again)
+    z, _ = attend(q, k, v)
+    z.sum().backward()
     assert q.grad.abs().sum() > 0
+    torch.testing.assert_close(z, F.scaled_dot_product_attention(q, k, v))
 
 
 def test_half_precision_scales_by_the_unrounded_number():
