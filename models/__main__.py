@@ -34,6 +34,7 @@ from models.training.evaluate import (
     translate,
 )
 from models.training.faults import Masks
+from models.training.joining import joined_pairs
 from models.training.loop import SNAPSHOTS, Trainer
 from models.training.recipe import Recipe, read_recipe, recipe_names
 from models.transformer import EncoderDecoder, Model, build_model
@@ -106,7 +107,11 @@ def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[R
         if held_apart:
             return []
         raise ValueError("this recipe has no task: give a file to train on with --data")
-    return read_rows(path, recipe.data, paired)
+    rows = read_rows(path, recipe.data, paired)
+    if recipe.data.joined and not held_apart:
+        pairs = [row for row in rows if isinstance(row, tuple)]
+        rows += joined_pairs(pairs, recipe.data.joined, recipe.training.seed)
+    return rows
 
 
 def _open(name: str) -> Checkpoint:
@@ -162,6 +167,8 @@ def evaluate_model(args: argparse.Namespace) -> None:
     figures: dict[str, float]
     if isinstance(model, EncoderDecoder):
         pairs = [row for row in rows if isinstance(row, tuple)]
+        if args.joined:
+            pairs = joined_pairs(pairs, args.joined, seed=1)
         figures = asdict(evaluate_translation(model, tokenizer, pairs, _strategy(args), args.masks))
     else:
         texts = [row for row in rows if isinstance(row, str)]
@@ -239,6 +246,9 @@ def _parser() -> argparse.ArgumentParser:
         "--trigram", type=Path, help="text to count, for a trigram to compare with"
     )
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
+    command.add_argument(
+        "--joined", type=int, default=0, help="score on so many longer rows, each of several pairs"
+    )
     masks = get_args(Masks)
     command.add_argument("--masks", choices=masks, default=masks[0], help="as a twin was trained")
     _add_strategy(command)

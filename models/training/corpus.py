@@ -26,7 +26,8 @@ class DataConfig:
     symbols: int = 20
     reverse: bool = False  # the second column of the file is the source
     longest: int | None = None  # characters: pairs with a longer side are left out
-    start: str = ""  # a shipped checkpoint whose weights and vocabulary the training begins with
+    joined: int = 0  # so many rows more, each of several pairs in a row (`joining.py`)
+    start: str = ""  # a checkpoint (folder, or shipped one) whose weights and vocabulary begin it
 
     def __post_init__(self) -> None:
         if self.task is not None and self.task not in get_args(Task):
@@ -37,6 +38,8 @@ class DataConfig:
             raise ValueError(f"symbols is {self.symbols}: it must be 2 to {MOST_SYMBOLS}")
         if not 1 <= self.lengths[0] <= self.lengths[1]:
             raise ValueError(f"lengths is {self.lengths}: they must be at least 1, rising")
+        if self.joined < 0:
+            raise ValueError(f"joined is {self.joined}: it must be at least 0")
         for name in ("examples", "valid_examples", "longest"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -194,6 +194,31 @@ def test_train_makes_a_checkpoint_that_translates(
     assert main(["translate", "--model", str(out / "checkpoint"), "the fox"]) == 0
 
 
+def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "pairs.tsv"
+    data.write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS), encoding="utf-8")
+    # A batch a row, so that the steps count the rows.
+    recipe = tmp_path / "tiny.toml"
+    recipe.write_text(
+        f'[data]\njoined = 3\nstart = "{folder}"\n'
+        "[training]\nepochs = 1\nmax_tokens = 1\naverage = 1\n"
+        f"[model]\nvocab_size = {load_checkpoint(folder).config.vocab_size}\n"
+        "d_model = 16\nn_layers = 1\nn_heads = 2\nd_ff = 16\nn_ctx = 40\n"
+    )
+    out = str(tmp_path / "run")
+    assert main(["train", "--recipe", str(recipe), "--data", str(data), "--out", out]) == 0
+    (row,) = [json.loads(row) for row in capsys.readouterr().out.splitlines() if row[0] == "{"]
+    assert row["step"] == len(PAIRS) + 3
+    arguments = ["evaluate", "--model", str(folder), "--pairs", str(data)]
+    assert main(arguments) == 0
+    short = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert main([*arguments, "--joined", "7"]) == 0
+    long = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert short["sentences"] == 3 < long["sentences"]
+
+
 def test_every_recipe_that_ships_can_be_built() -> None:
     assert "en-zh" in recipe_names()
     for name in recipe_names():
@@ -206,6 +231,7 @@ def test_every_recipe_that_ships_can_be_built() -> None:
         ("model.colour=1", "unknown fields colour"),
         ("model.n_heads=7", "d_model is 256"),
         ("training.epochs=0", "epochs is 0"),
+        ("data.joined=-1", "joined is -1"),
         ('training.masks="open"', "masks is 'open'"),
         ("model.norm=layernorm", "not TOML"),
         ("garden.size=1", "unknown tables"),
