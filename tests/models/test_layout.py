@@ -40,6 +40,7 @@ def test_joined_projections_are_the_three_by_name(tiny_model, random_tokens, bia
     attn = laid.blocks[0].attn
     matrices = (attn.w_q.weight, attn.w_k.weight, attn.w_v.weight)
     assert len({matrix.untyped_storage().data_ptr() for matrix in matrices}) == 1
+    assert attn.w_q._by_rows is None  # the joined matrix has its copy by rows, its parts need none
     tokens = random_tokens(2, 6)
     # One product where no gradient is asked for, three where it has to reach each matrix.
     with torch.inference_mode():

@@ -76,3 +76,11 @@ def test_a_later_change_of_the_weights_is_seen(change):
         x = torch.randn(FEW, 1, 3).double()
         expected = nn.functional.linear(x, made.weight, made.bias)
         torch.testing.assert_close(made(x), expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("d_out", [2, 5])
+def test_a_converted_map_multiplies_in_its_new_precision(d_out):
+    made = laid_out(3, d_out).float()
+    x = torch.randn(FEW, 1, 3)
+    with torch.inference_mode():
+        torch.testing.assert_close(made(x), nn.functional.linear(x, made.weight, made.bias))
