@@ -115,9 +115,12 @@ def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[R
 
 
 def _open(name: str) -> Checkpoint:
-    """A checkpoint by its folder, or by its name among the shipped ones."""
-    folder = Path(name)
-    return load_checkpoint(folder if folder.is_dir() else SHIPPED / name)
+    """A checkpoint by its folder, or by its name among the shipped ones; ValueError for neither."""
+    for folder in (Path(name), SHIPPED / name):
+        if folder.is_dir():
+            return load_checkpoint(folder)
+    shipped = ", ".join(sorted(path.name for path in SHIPPED.iterdir()))
+    raise ValueError(f"no model {name!r}: it must be a folder, or one of {shipped}")
 
 
 def _strategy(args: argparse.Namespace) -> Strategy:

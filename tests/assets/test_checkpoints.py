@@ -80,3 +80,25 @@ def test_everyday_sentences_come_out_right_more_often_than_not() -> None:
         if not any(word in translation for word in words)
     }
     assert len(wrong) <= 2, wrong
+
+
+# What each sentence of the text must leave in its translation.
+LONGER = {
+    "My brother works in Tokyo. He wants to buy a new house, but it is too expensive. "
+    "I will go to see him next week.": ["东京", "房", "贵", "下周"],
+    "I got up early this morning and drank a cup of coffee, and then I went to school by bus. "
+    "My teacher was angry because I was late.": ["早", "咖啡", "学校", "老师", "迟到"],
+}
+
+
+def test_every_sentence_of_a_longer_text_is_translated() -> None:
+    checkpoint = load_checkpoint(ASSETS / "checkpoints" / "en-zh")
+    assert isinstance(checkpoint.model, EncoderDecoder)
+    said = translate(checkpoint.model, checkpoint.tokenizer, list(LONGER), Beam(width=4))
+    lost = [
+        (translation, word)
+        for words, translation in zip(LONGER.values(), said, strict=True)
+        for word in words
+        if word not in translation
+    ]
+    assert not lost

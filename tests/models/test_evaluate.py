@@ -151,7 +151,11 @@ def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["translate", "--model", "no-such-model", "hi"], "no-such-model: config.json is missing"),
+        (
+            ["translate", "--model", "no-such-model", "hi"],
+            "no model 'no-such-model': it must be a f",
+        ),
+        (["translate", "--model", "{empty}", "hi"], "config.json is missing"),
         (["translate", "--model", "{story}", "hi"], "use generate"),
         (["translate", "--model", "{tiny}", "  "], "nothing to translate"),
         (["translate", "--model", "{tiny}", "fox", "--beam", "0"], "width"),
@@ -165,8 +169,10 @@ def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixt
 def test_a_mistake_gets_a_message_and_status_1(
     folder: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = {"{tiny}": str(folder), "{story}": str(folder.with_name("story"))}
-    assert main([names.get(a, a) for a in arguments]) == 1
+    empty = folder.with_name("empty")
+    empty.mkdir(exist_ok=True)
+    names = {"{tiny}": folder, "{story}": folder.with_name("story"), "{empty}": empty}
+    assert main([str(names.get(a, a)) for a in arguments]) == 1
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert message in error
