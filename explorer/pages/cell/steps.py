@@ -151,7 +151,9 @@ def _softmax(view: View, cell: Cell, goal: Effect) -> None:
 
 
 def _keys_chart(view: View, figure: controls.Figure, name: str) -> None:
-    """A chart with a bar for each key: a click opens that key's cell."""
+    """A chart with a bar for each key: a click on its column opens that key's cell."""
+    # The column, not the bar: of a score near 0 there is no bar to hit.
+    figure = {**figure, "layout": {**figure["layout"], "hovermode": "x"}}
     # A new key for each change: the chart forgets its click, so that the same bar works again.
     turn = st.session_state.setdefault("cell.turn", 0)
     key = f"cell.{name}.{turn}"
