@@ -38,8 +38,10 @@ class DataConfig:
             raise ValueError(f"symbols is {self.symbols}: it must be 2 to {MOST_SYMBOLS}")
         if not 1 <= self.lengths[0] <= self.lengths[1]:
             raise ValueError(f"lengths is {self.lengths}: they must be at least 1, rising")
-        if self.joined < 0:
-            raise ValueError(f"joined is {self.joined}: it must be at least 0")
+        if self.joined < 0 or (self.joined and self.task is not None):
+            raise ValueError(
+                f"joined is {self.joined}: it must be at least 0, and 0 for the rows of a task"
+            )
         for name in ("examples", "valid_examples", "longest"):
             value = getattr(self, name)
             if value is not None and value < 1:

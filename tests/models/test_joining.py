@@ -2,6 +2,7 @@
 
 import pytest
 
+from models.training.corpus import DataConfig
 from models.training.joining import MOST, joined_pairs
 
 PAIRS = [
@@ -58,3 +59,8 @@ def test_directions_are_joined_alike() -> None:
 def test_too_few_pairs_are_refused() -> None:
     with pytest.raises(ValueError, match="3 pairs are too few"):
         joined_pairs(PAIRS[: MOST - 1], 1, seed=1)
+
+
+def test_rows_of_a_task_are_not_joined() -> None:
+    with pytest.raises(ValueError, match="joined is 3"):
+        DataConfig(task="copy", joined=3)
