@@ -13,6 +13,7 @@ from explorer.figures.frame import (
     check_shape,
     choose_words,
     layout,
+    least_width,
     number_axis,
     percent,
     token_axis,
@@ -88,7 +89,7 @@ def row(
                 "hovertemplate": "%{text} → <b>%{x}</b> %{y:.1f} %<extra></extra>",
             }
         )
-    frame = layout(colours, 260, bargap=0.2)
+    frame = layout(colours, 260, bargap=0.2, meta={"least": least_width(tokens, ROOM)})
     labels = upright(tokens, dark, ROOM, below=True)
     frame["xaxis"] = token_axis(names, title, stream, dark, **labels)
     frame["yaxis"] = number_axis(colours, said["weight"], ticksuffix=" %", range=[0, top], nticks=5)

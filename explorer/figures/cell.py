@@ -15,6 +15,7 @@ from explorer.figures.frame import (
     choose_words,
     colorbar,
     layout,
+    least_width,
     number_axis,
     token_axis,
     token_labels,
@@ -171,7 +172,7 @@ def signed(
         },
         "hovertemplate": "<b>%{x}</b> %{y:.3f}%{text}<extra></extra>",
     }
-    frame = layout(colours, 280, bargap=0.3)
+    frame = layout(colours, 280, bargap=0.3, meta={"least": least_width(labels, ROOM)})
     ticks = upright(labels, dark, ROOM, below=True)
     frame["xaxis"] = token_axis(shown, axis_title, stream, dark, **ticks)
     frame["yaxis"] = number_axis(

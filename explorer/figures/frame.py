@@ -160,14 +160,11 @@ def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -
     `below`: the axis is at the bottom. The ticks address the categories by position.
     """
     muted = palette(dark).muted
-    each = room / max(len(tokens), 1)
-    longest = min(110.0, max((_width(show(token)) for token in tokens), default=0.0)) + 8
-    levels = levels_of(tokens, room)
-    every = max(1, ceil(min(longest, 64.0) / (each * levels)))
+    levels, every = levels_of(tokens, room), _every(tokens, room)
     shown = range(0, len(tokens), every)
     texts = []
     for place, index in enumerate(shown):
-        text = escape(_clipped(show(tokens[index]), each * levels * every - 6))
+        text = escape(_clipped(show(tokens[index]), _most(tokens, room)))
         if tokens[index] in SPECIALS:
             text = f'<span style="color:{muted}">{text}</span>'
         empty = place % levels
@@ -179,6 +176,36 @@ def levels_of(tokens: Sequence[str], room: int) -> int:
     """On how many lines `upright` puts these labels."""
     longest = min(110.0, max((_width(show(token)) for token in tokens), default=0.0)) + 8
     return max(1, min(3, len(tokens), ceil(longest * len(tokens) / room)))
+
+
+def least_width(tokens: Sequence[str], room: int) -> int:
+    """Pixels of a figure below which two labels that `upright` put on one line would touch.
+
+    It is for the figure's layout, as its `meta`, where `ui.controls.chart` finds it: only the
+    browser knows how wide the figure is, and in a narrower place it scrolls.
+    """
+    levels, every = levels_of(tokens, room), _every(tokens, room)
+    most = _most(tokens, room)
+    widths = [min(_width(show(token)), most) for token in tokens[::every]]
+    apart = [(a + b) / 2 + 6 for a, b in zip(widths, widths[levels:], strict=False)]
+    return ceil(max(apart, default=0.0) * len(tokens) / (levels * every)) + BESIDE
+
+
+BESIDE = 56
+"""Pixels of a figure's width that an axis of numbers and the margins take."""
+
+
+def _every(tokens: Sequence[str], room: int) -> int:
+    """Each label, or every second, third ... one, is shown."""
+    longest = max((_width(show(token)) for token in tokens), default=0.0) + 8
+    each = room / max(len(tokens), 1) * levels_of(tokens, room)
+    return max(1, ceil(min(longest, 64.0) / each))
+
+
+def _most(tokens: Sequence[str], room: int) -> float:
+    """Pixels that a label has before it is clipped."""
+    each = room / max(len(tokens), 1)
+    return each * levels_of(tokens, room) * _every(tokens, room) - 6
 
 
 def _width(text: str) -> float:

@@ -10,6 +10,7 @@ from explorer.figures.frame import (
     Floats,
     check_shape,
     layout,
+    least_width,
     number_axis,
     token_axis,
     token_labels,
@@ -68,6 +69,7 @@ def moved(
         legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
         barmode="group",
         bargap=0.3,
+        meta={"least": least_width(tokens, 2 * ROOM)},
     )
     frame["xaxis"] = token_axis(
         labels, x_title, stream, dark, **upright(tokens, dark, 2 * ROOM, below=True)

@@ -29,8 +29,10 @@ CHART = {
 def chart(figure: Figure, key: str, alt: str, *, least: int = 0, **more: Any) -> None:
     """A Plotly figure as wide as its place; `alt` says for screen readers what it shows.
 
-    In a place narrower than `least` pixels it scrolls sideways.
+    In a place narrower than `least` pixels, or than the figure says itself in its layout's `meta`
+    (`figures.frame.least_width`), it scrolls sideways.
     """
+    least = max(least, figure["layout"].get("meta", {}).get("least", 0))
     if least:
         place = f".st-key-{key.replace('.', '-')}"
         scrolls = f"{place} {{ overflow: auto hidden }} {place} > * {{ min-width: {least}px }}"

@@ -55,6 +55,28 @@ class Visitor:
         )
         return width
 
+    def touching_labels(self) -> list[str]:
+        """Pairs of labels below or above the columns of a chart that overlap, line by line."""
+        pairs: list[str] = self.page.evaluate(
+            """() => [...document.querySelectorAll('.js-plotly-plot .xaxislayer-above')].flatMap(
+                axis => {
+                    const lines = [...axis.querySelectorAll('.xtick text')]
+                        .flatMap(text => {
+                            const spans = [...text.querySelectorAll('tspan.line')]
+                            return spans.length ? spans : [text]
+                        })
+                        .filter(line => line.textContent.trim())
+                        .map(line => [line.textContent, line.getBoundingClientRect()])
+                    return lines.flatMap(([a, one], i) => lines.slice(i + 1)
+                        .filter(([, other]) => Math.min(one.right, other.right)
+                            - Math.max(one.left, other.left) > 1
+                            && Math.min(one.bottom, other.bottom)
+                            - Math.max(one.top, other.top) > one.height / 2)
+                        .map(([b]) => `${a} ${b}`))
+                })"""
+        )
+        return pairs
+
     def text(self, words: str) -> Locator:
         """The first element that shows these words."""
         return self.page.get_by_text(words).first

@@ -45,6 +45,7 @@ def test_no_serious_violation_and_no_scrolling_sideways(visitor: Visitor, index:
     )
     visitor.settle()
     assert visitor.needed_width() <= 390
+    assert visitor.touching_labels() == []
 
 
 def lasting(visitor: Visitor, **options: object) -> list[tuple[str, list[str]]]:

@@ -48,6 +48,18 @@ def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor: Visito
     visitor.page.wait_for_url(lambda url: chosen(url, "key") == str(smallest))
 
 
+@pytest.mark.parametrize("words", [12, 36])
+def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor: Visitor, words: int) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    text = " ".join(["I", "like", "you", "because", "you", "are"] * (words // 6))
+    visitor.open("cell", text=text, site="encoder", layer="1", head="1", row="1", stage="3")
+    visitor.page.locator(".js-plotly-plot .barlayer").first.wait_for(state="attached")
+    visitor.settle()
+    assert visitor.page.locator(".js-plotly-plot .xtick").count() == words + 1  # the end mark
+    assert visitor.touching_labels() == []
+    assert visitor.needed_width() <= 390
+
+
 def test_a_claim_is_guessed_and_then_measured(visitor: Visitor) -> None:
     visitor.open("claims", text=SENTENCE, claim="original")
     visitor.shows(t("claims.waiting", lang="en"))
