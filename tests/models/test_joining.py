@@ -32,9 +32,10 @@ def test_both_sides_hold_the_same_pairs_in_the_same_order() -> None:
 
 
 def test_they_stand_as_sentences_or_as_clauses() -> None:
-    # Inside a text "Tom" has its capital, "we" none.
+    # Inside a text "Tom" has its capital, "we" none; that "We" begins more of them says nothing.
     known = [*PAIRS, ("There we are with Tom.", "我们和汤姆在那儿。")]
-    rows = joined_pairs(known, 3000, seed=1)
+    known += [(f"We {verb}.", "我们在这儿。") for verb in ("swim", "sing", "read")]
+    rows = joined_pairs(known, 6000, seed=1)
     assert ("Tom sleeps. We ate rice with Tom.", "汤姆在睡觉。我们和汤姆吃了米饭。") in rows
     assert ("Tom sleeps, and we ate rice with Tom.", "汤姆在睡觉，我们和汤姆吃了米饭。") in rows
     assert ("We ate rice with Tom, and Tom sleeps.", "我们和汤姆吃了米饭，汤姆在睡觉。") in rows
