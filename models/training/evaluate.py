@@ -14,6 +14,7 @@ from models.training.data import encode_pairs, encode_texts, pad
 from models.training.faults import Masks, masked_as
 from models.training.forcing import teacher_forced
 from models.training.ngram import Trigram
+from models.training.repetition import repetition_of
 from models.transformer import DecoderOnly, EncoderDecoder
 
 
@@ -141,6 +142,8 @@ def evaluate_language_model(
 ) -> dict[str, float]:
     """Loss in nats and perplexity per token, over texts cut at the model's n_ctx.
 
+    With texts long enough, also what share of its 4-grams, in percent, the model repeats when it
+    continues them greedily (`repetition.py`), and what share these texts repeat themselves.
     With texts to be `counted`, also the perplexity of a trigram model of these, in the same
     vocabulary on the same pieces.
     """
@@ -152,6 +155,11 @@ def evaluate_language_model(
         "perplexity": round(math.exp(loss), 3),
         "tokens": sum(len(e.tgt) + 1 for e in examples),
     }
+    found = repetition_of(model, tokenizer.encode_batch(list(texts)))
+    if found is not None:
+        figures["repetition"], figures["repetition_of_texts"] = (
+            round(100 * share, 1) for share in found
+        )
     if counted:
         train = [(*e.tgt, config.eos_id) for e in encode_texts(counted, tokenizer, config.n_ctx)]
         trigram = Trigram(train, config.vocab_size, config.bos_id)

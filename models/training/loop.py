@@ -28,10 +28,11 @@ from models.training.averaging import best_epochs
 from models.training.data import Batch, Example, batches, plan_batches
 from models.training.faults import masked_as
 from models.training.forcing import forward, teacher_forced
-from models.training.loss import disagreement, sequence_loss
+from models.training.loss import disagreement, sequence_loss, unlikelihood
 from models.training.muon import Muon
+from models.training.repetition import own_words
 from models.training.settings import TrainingConfig, learning_rate
-from models.transformer import Model
+from models.transformer import DecoderOnly, Model
 
 STATE, SNAPSHOTS = "state.safetensors", "snapshots"
 
@@ -102,8 +103,14 @@ class Trainer:
     ) -> None:
         """`score` gives figures of the model after each epoch; "bleu", if there, picks snapshots.
 
-        Raises ValueError when the folder holds a run with other settings.
+        Raises ValueError when the folder holds a run with other settings, and for `unlikelihood`
+        with a model that continues no text.
         """
+        if config.unlikelihood and not isinstance(model, DecoderOnly):
+            raise ValueError(
+                f"unlikelihood is {config.unlikelihood}: it is for decoder-only models, "
+                "which continue a text"
+            )
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = model.to(self.device)
         self.examples, self.valid = examples, valid
@@ -197,6 +204,8 @@ class Trainer:
         torch.manual_seed(hash((self.config.seed, self.progress.step, self.rank)))  # for dropout
         self.model.zero_grad(set_to_none=True)
         total, objective = self._losses(moved)
+        if self.config.unlikelihood:
+            objective = objective + self.config.unlikelihood * self._against_repeating(moved)
         # DDP takes the mean of the processes' gradients; this makes it their sum.
         loss = objective * (self.n_processes / batch.n_labels)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -230,6 +239,18 @@ class Trainer:
             return total, total
         one, other = logits.chunk(2)
         return total / 2, total / 2 + weight / 2 * disagreement(one, other, batch.loss_mask)
+
+    def _against_repeating(self, batch: Batch) -> Tensor:
+        """Unlikelihood of what the model repeats when it continues the batch's texts, summed.
+
+        How much of each text is given changes from step to step, and is the same in all processes.
+        """
+        assert isinstance(self.model, DecoderOnly)
+        n_given = 8 + self.progress.step % 41  # 8 to 48, bos included
+        own = own_words(self.model, batch, n_given)
+        with self._autocast():
+            logits = forward(self._wrapped, own)
+        return unlikelihood(logits.float(), own.labels, own.loss_mask)
 
     def _finish_epoch(self) -> None:
         progress = self.progress

@@ -67,3 +67,17 @@ def sequence_loss(
         label_smoothing,
     )
     return loss
+
+
+def unlikelihood(
+    logits: Float[Tensor, "batch tgt vocab"],
+    labels: Int[Tensor, "batch tgt"],
+    loss_mask: Bool[Tensor, "batch tgt"],
+) -> Float[Tensor, ""]:
+    """Sum of -log(1 - p(label)) where `loss_mask` is True: against these labels.
+
+    Welleck et al. 2020, Neural Text Generation with Unlikelihood Training, eq. 4. A probability of
+    1 would cost infinitely much; it is taken as 1 - 1e-4.
+    """
+    log_p = logits[loss_mask].log_softmax(-1).gather(-1, labels[loss_mask][:, None])
+    return -torch.log1p(-log_p.exp().clamp(max=1 - 1e-4)).sum()

@@ -31,6 +31,7 @@ class TrainingConfig:
     betas: tuple[float, float] = (0.9, 0.98)
     label_smoothing: float = 0.1
     r_drop: float = 0.0  # how much two passes with other dropout must agree; 0: one pass
+    unlikelihood: float = 0.0  # how much a language model must not repeat its own words
     clip: float = 1.0  # the largest norm of the gradient
     average: int = 5  # snapshots, one an epoch, that are averaged at the end
     seed: int = 1
@@ -55,8 +56,9 @@ class TrainingConfig:
         for name in ("learning_rate", "clip", "save_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
-        if self.r_drop < 0:
-            raise ValueError(f"r_drop is {self.r_drop}: it must be at least 0")
+        for name in ("r_drop", "unlikelihood"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 0")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
 

@@ -14,6 +14,7 @@ from models.checkpoint import moments
 from models.tokenizer import Tokenizer
 from models.training import evaluate as scores
 from models.training.recipe import read_recipe, recipe_names
+from models.training.repetition import repetition
 from models.transformer import EncoderDecoder, Model
 
 PAIRS = [("the fox", "狐狸"), ("the dog", "狗"), ("the dog", "那只狗"), ("a cat", "一只猫")] * 2
@@ -138,6 +139,23 @@ def test_a_language_model_continues_and_is_scored(
     result = json.loads(capsys.readouterr().out)
     assert result["perplexity"] == pytest.approx(torch.tensor(result["loss"]).exp().item(), 1e-3)
     assert result["tokens"] == len(["the", "fox"]) + len(["a", "cat"]) + 2
+    assert "repetition" not in result  # nothing is left to compare after so short a beginning
+
+
+def test_what_a_language_model_repeats_is_measured_in_percent(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("the fox a cat " * 20, encoding="utf-8")
+    story = folder.with_name("story")
+    assert main(["evaluate", "--model", str(story), "--pairs", str(text)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    ids = load_checkpoint(story).tokenizer.encode("the fox a cat " * 20)
+    n_new = 40 - 24 - 1  # what the model reads, less the beginning and the start mark
+    expected = 100 * repetition([ids[24:][:n_new]])
+    assert result["repetition_of_texts"] == pytest.approx(expected, abs=0.05)
+    assert expected > 10
+    assert 0 <= result["repetition"] <= 100
 
 
 def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,6 +241,10 @@ def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(
     assert main([*arguments, "--joined", "7"]) == 0
     long = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert short["sentences"] == 3 < long["sentences"]
+    assert main([*arguments, "--recipe", str(recipe)]) == 0  # what is held apart stays as it is
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == short | {
+        "seconds": pytest.approx(short["seconds"], abs=5)
+    }
 
 
 def test_every_recipe_that_ships_can_be_built() -> None:

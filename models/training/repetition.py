@@ -1,0 +1,110 @@
+"""What a language model writes on its own, looked through for what it says twice.
+
+A model trained by likelihood alone gives its own repetitions too much: continued greedily, a text
+falls into a loop. Welleck et al. 2020, Neural Text Generation with Unlikelihood Training, arXiv
+1908.04319, train on the model's own greedy continuations too (§5.2), against the repeated n-grams
+in them.
+"""
+
+from collections.abc import Sequence
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from models.decoding import Greedy, best, decode
+from models.training.data import Batch, pad
+from models.transformer import DecoderOnly
+
+N_GRAM = 4
+BEGINNING, CONTINUATION = 24, 128  # tokens: given, and written at most
+
+
+def continued(
+    model: DecoderOnly, beginnings: Sequence[Sequence[int]], n_new: int
+) -> list[list[int]]:
+    """Each beginning (ids with bos) and what the model writes greedily after it.
+
+    That is `n_new` tokens, or less where it comes to an end (eos, included). In eval mode, whatever
+    mode the model is in.
+    """
+    was_training = model.training
+    model.eval()
+    src, src_valid = pad(beginnings, model.config.pad_id)
+    steps = decode(model, src, Greedy(), n_new, src_valid=src_valid, n_candidates=0)
+    written = [hypothesis.tokens for hypothesis in best(steps)]
+    model.train(was_training)
+    return [[*given, *new] for given, new in zip(beginnings, written, strict=True)]
+
+
+def repeated(row: Sequence[int], start: int) -> list[bool]:
+    """For each token: is it from `start` on, in an n-gram that stood earlier in the row?
+
+    An n-gram counts where all of it is from `start` on; its earlier copy may be anywhere.
+    """
+    found = [False] * len(row)
+    seen = set()
+    for i in range(len(row) - N_GRAM + 1):
+        n_gram = tuple(row[i : i + N_GRAM])
+        if i >= start and n_gram in seen:
+            found[i : i + N_GRAM] = [True] * N_GRAM
+        seen.add(n_gram)
+    return found
+
+
+def own_words(model: DecoderOnly, batch: Batch, n_given: int) -> Batch:
+    """The beginnings of a batch's texts as the model itself continues them.
+
+    `n_given` tokens of each text are given, or all of a shorter one, but at most half of what the
+    model reads. `labels` are the model's own words, and `loss_mask` is True at those that repeat.
+    `n_labels` stays the batch's own, so that what is summed over several processes and divided by
+    it is the same in one.
+    """
+    n_given = min(n_given, model.config.n_ctx // 2)
+    beginnings = [
+        tokens[valid][:n_given].tolist()
+        for tokens, valid in zip(batch.tgt, batch.tgt_valid, strict=True)
+    ]
+    rows = continued(model, beginnings, min(CONTINUATION, model.config.n_ctx - n_given))
+    tokens, valid = pad(rows, model.config.pad_id)
+    flags = [repeated(row, len(given)) for row, given in zip(rows, beginnings, strict=True)]
+    repeats: Bool[Tensor, "batch pos"] = pad(flags, False)[0].bool()
+    counts = batch.loss_mask.any(dim=1, keepdim=True)  # False: a row that only fills a share
+    device = batch.tgt.device
+    labels: Int[Tensor, "batch pos"] = tokens[:, 1:]
+    return Batch(
+        None,
+        None,
+        tokens[:, :-1].to(device),
+        valid[:, :-1].to(device),
+        labels.to(device),
+        repeats[:, 1:].to(device) & counts,
+        batch.n_labels,
+    )
+
+
+def repetition(rows: Sequence[Sequence[int]]) -> float:
+    """Share of the n-grams of `rows` that stood in the same row before (seq-rep-4, ibid., §6.1)."""
+    n_grams = [[tuple(row[i : i + N_GRAM]) for i in range(len(row) - N_GRAM + 1)] for row in rows]
+    again = sum(len(each) - len(set(each)) for each in n_grams)
+    return again / max(1, sum(map(len, n_grams)))
+
+
+def repetition_of(
+    model: DecoderOnly, texts: Sequence[Sequence[int]], rows_at_once: int = 64
+) -> tuple[float, float] | None:
+    """`repetition` of the model's greedy continuations of texts, and of how these really go on.
+
+    Of each text `BEGINNING` tokens are given and the next `CONTINUATION` looked at, or as many as
+    the model reads; the end mark does not count. None where no text is long enough for that.
+    """
+    config = model.config
+    n_new = min(CONTINUATION, config.n_ctx - BEGINNING - 1)
+    long_enough = [text for text in texts if len(text) >= BEGINNING + N_GRAM and n_new >= N_GRAM]
+    if not long_enough:
+        return None
+    written = []
+    for start in range(0, len(long_enough), rows_at_once):
+        some = [[config.bos_id, *text[:BEGINNING]] for text in long_enough[start:][:rows_at_once]]
+        for row in continued(model, some, n_new):
+            written.append([token for token in row[BEGINNING + 1 :] if token != config.eos_id])
+    return repetition(written), repetition([text[BEGINNING:][:n_new] for text in long_enough])

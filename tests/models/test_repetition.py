@@ -1,0 +1,194 @@
+"""What a language model repeats when it writes on its own, and training against it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.config import ModelConfig
+from models.training.data import Example, batches, collate
+from models.training.forcing import forward
+from models.training.loop import Trainer
+from models.training.loss import unlikelihood
+from models.training.repetition import (
+    BEGINNING,
+    CONTINUATION,
+    N_GRAM,
+    continued,
+    own_words,
+    repeated,
+    repetition,
+    repetition_of,
+)
+from models.training.settings import TrainingConfig
+from models.transformer import DecoderOnly, build_model
+
+BOS, EOS, A, B, C, D, E = 1, 2, 3, 4, 5, 6, 7
+CONFIG = ModelConfig(
+    family="decoder-only",
+    vocab_size=16,
+    d_model=24,
+    n_layers=1,
+    n_heads=4,
+    d_ff=40,
+    n_ctx=64,
+    dropout=0.0,
+    positions="rotary",
+)
+
+
+def test_a_second_copy_of_an_n_gram_is_found_whole() -> None:
+    row = [A, B, C, D, E, A, B, C, D, A]
+    assert repeated(row, 0) == [False] * 5 + [True] * 4 + [False]
+    assert repeated(row, 6) == [False] * 10  # what was given is not the model's
+
+
+@given(st.lists(st.integers(3, 5), max_size=24), st.integers(0, 12))
+def test_a_token_is_repeated_when_an_n_gram_with_it_stood_before(
+    row: list[int], start: int
+) -> None:
+    copies = [
+        j
+        for j in range(start, len(row) - N_GRAM + 1)
+        if any(row[i : i + N_GRAM] == row[j : j + N_GRAM] for i in range(j))
+    ]
+    assert repeated(row, start) == [
+        any(j <= i < j + N_GRAM for j in copies) for i in range(len(row))
+    ]
+
+
+def test_the_share_of_repeated_n_grams() -> None:
+    assert repetition([[A, B, C, D, E]]) == 0
+    assert repetition([[A] * 7, [A, B, C, D]]) == pytest.approx(3 / 5)
+    assert repetition([[A]]) == 0  # no n-gram at all
+
+
+def test_each_beginning_is_continued_as_it_would_be_alone(wide_model) -> None:
+    model = wide_model("decoder-only")
+    beginnings = [[BOS, 5], [BOS, 7, 9, 4], [BOS, 3, 11]]
+    rows = continued(model, beginnings, 8)
+    assert rows == [row for one in beginnings for row in continued(model, [one], 8)]
+    for row, given_ in zip(rows, beginnings, strict=True):
+        assert row[: len(given_)] == given_
+        assert EOS not in row[:-1]
+        assert row[-1] == EOS or len(row) == len(given_) + 8
+
+
+def test_the_mode_of_the_model_stays(chain) -> None:
+    model = chain(_3={3: 1.0})
+    model.train()
+    assert continued(model, [[BOS, A]], 3) == [[BOS, A, A, A, A]]
+    assert model.training
+
+
+def test_own_words_are_marked_where_they_repeat(chain) -> None:
+    """A, B, C, A, B, C ... for ever after A; D ends at once."""
+    model = chain(8, _3={4: 1.0}, _4={5: 1.0}, _5={3: 1.0})
+    batch = collate([Example((), (A, B, D, D)), Example((), (D, D))], model.config)
+    own = own_words(model, batch, n_given=3)
+    assert own.tgt.shape == own.labels.shape
+    assert own.n_labels == batch.n_labels
+    assert own.src is None
+    first = [BOS, A, B, C] + [A, B, C] * CONTINUATION
+    assert own.tgt[0].tolist() == first[: own.tgt.shape[1]]
+    assert own.labels[0].tolist() == first[1 : own.tgt.shape[1] + 1]
+    # Given: <s> A B. Written: C, then A B C A, the first copy of the four from A on, and so on.
+    assert own.loss_mask[0].tolist() == [False] * 3 + [True] * (own.tgt.shape[1] - 3)
+    assert own.labels[1, 2] == EOS
+    assert not own.loss_mask[1].any()
+    assert own.tgt_valid[1].tolist() == [True] * 4 + [False] * (own.tgt.shape[1] - 4)
+
+
+def test_at_most_half_of_what_the_model_reads_is_given(chain) -> None:
+    model = chain(8)  # ends at once, whatever it reads
+    model.config = dataclasses.replace(model.config, n_ctx=40)
+    own = own_words(model, collate([Example((), (D,) * 35)], model.config), n_given=48)
+    assert own.tgt.tolist() == [[BOS] + [D] * 19]
+    assert own.labels[0, -1] == EOS
+
+
+def test_shares_of_a_batch_add_up_to_the_whole() -> None:
+    """Two processes' own words are those of one, a row that only fills a share left out."""
+    torch.manual_seed(0)
+    model = build_model(CONFIG).double()
+    assert isinstance(model, DecoderOnly)
+    rows = [Example((), tuple(range(3, 3 + n))) for n in (9, 10, 11)]
+
+    def loss(share: tuple[int, int], few: list[Example]) -> float:
+        (batch,) = batches(few, CONFIG, 100, seed=0, epoch=0, share=share)
+        own = own_words(model, batch, n_given=5)
+        logits = forward(model, own).detach()
+        return float(unlikelihood(logits, own.labels, own.loss_mask))
+
+    assert loss((0, 1), rows) > 0
+    assert loss((0, 2), rows) + loss((1, 2), rows) == pytest.approx(loss((0, 1), rows))
+    assert loss((1, 2), rows[:1]) == 0
+
+
+def test_unlikelihood_is_that_of_the_paper() -> None:
+    logits = torch.tensor([[[0.0, 0.0, 0.0, 0.0], [9.0, 0.0, 0.0, 0.0], [1.0, 2.0, 3.0, 4.0]]])
+    labels = torch.tensor([[1, 0, 2]])
+    mask = torch.tensor([[True, False, True]])
+    p = logits.softmax(-1)
+    expected = -(1 - p[0, 0, 1]).log() - (1 - p[0, 2, 2]).log()
+    assert unlikelihood(logits, labels, mask) == pytest.approx(float(expected))
+    assert unlikelihood(logits, labels, mask & False) == 0
+
+
+def test_a_certain_repetition_costs_a_finite_number() -> None:
+    logits = torch.tensor([[[100.0, 0.0]]], requires_grad=True)
+    loss = unlikelihood(logits, torch.tensor([[0]]), torch.tensor([[True]]))
+    assert 5 < float(loss.detach()) < 20
+
+
+def trained(folder: Path, weight: float) -> DecoderOnly:
+    """A model of texts that say two different things four times each."""
+    rows = [Example((), (a, b, a, b, a, b, a, b)) for a in range(3, 16) for b in range(3, 16)]
+    settings = TrainingConfig(
+        epochs=3, max_tokens=200, warmup=5, learning_rate=1e-2, unlikelihood=weight, average=1
+    )
+    torch.manual_seed(1)
+    model = build_model(CONFIG)
+    Trainer(model, rows, [], settings, folder).run()
+    assert isinstance(model, DecoderOnly)
+    return model.eval()
+
+
+def test_training_against_repetition_lessens_it(tmp_path: Path) -> None:
+    beginnings = [[BOS, a, a + 1] for a in range(3, 15)]
+    shares = [
+        repetition(continued(trained(tmp_path / str(weight), weight), beginnings, 24))
+        for weight in (0.0, 8.0)
+    ]
+    assert shares[1] < shares[0] / 2
+
+
+def test_it_is_refused_where_no_text_is_continued(tmp_path: Path) -> None:
+    pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
+    with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: it is for decoder-only"):
+        Trainer(pairs, [], [], TrainingConfig(unlikelihood=1.0), tmp_path)
+    with pytest.raises(ValueError, match="unlikelihood is -1: it must be at least 0"):
+        TrainingConfig(unlikelihood=-1)
+
+
+def test_a_looping_model_is_measured_beside_the_texts(chain) -> None:
+    """A B A B ... where a beginning ends in A; after anything else C, D and E before it ends."""
+    others = {f"_{token}": {C: 1.0} for token in range(8, 60)}
+    model = chain(60, _3={B: 1.0}, _4={A: 1.0}, _5={D: 1.0}, _6={E: 1.0}, **others)
+    model.config = dataclasses.replace(model.config, n_ctx=256)
+    loop = [*[20, 21, 22, 23] * (BEGINNING // 4 - 1), 20, 21, 22, A, *range(30, 50)]
+    ends = [*loop[: BEGINNING - 1], 24, 20, 21, 22, 20, 21, 22, 20]
+    assert len(ends) == BEGINNING + 7
+    share, real = repetition_of(model, [loop, ends, ends[:5]], rows_at_once=1) or (0.0, 0.0)
+    # Of CONTINUATION - 3 n-grams B A B A ... two are different; C D E is none at all.
+    n_grams = CONTINUATION - N_GRAM + 1
+    assert share == pytest.approx((n_grams - 2) / n_grams)
+    # The texts, after their beginnings: 17 different ones, and four with one repeated.
+    assert real == pytest.approx(1 / 21)
+    assert repetition_of(model, [loop, ends], rows_at_once=2) == (share, real)
+    assert repetition_of(model, [loop[: BEGINNING + 2]]) is None
+    model.config = dataclasses.replace(model.config, n_ctx=BEGINNING)
+    assert repetition_of(model, [loop]) is None
