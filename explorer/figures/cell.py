@@ -36,8 +36,8 @@ WORDS = {
 }
 """Every word these figures can show, in English; pass the same keys to translate them."""
 
-ROOM = 900
-"""Pixels that a row of bars takes side by side, about: the browser alone knows."""
+ROOM, MATRIX_ROOM = 900, 300
+"""Pixels of a row of bars, and of a matrix, about: the browser alone knows."""
 
 
 def vectors(
@@ -242,9 +242,10 @@ def matrix(
         "hovertemplate": f"{hover}{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
     }
     rows = int(len(queries) * (24 if len(queries) <= 16 else max(7.0, 400 / len(queries))))
-    frame = layout(colours, 64 + BAR_ROOM + rows)
+    least = least_width(key_tokens, MATRIX_ROOM, query_tokens)
+    frame = layout(colours, 64 + BAR_ROOM + rows, meta={"least": least})
     frame["margin"]["b"] = BAR_ROOM
-    ticks = upright(key_tokens, dark, 300)
+    ticks = upright(key_tokens, dark, MATRIX_ROOM)
     frame["xaxis"] = token_axis(keys, said["key"], streams[1], dark, side="top", **ticks)
     frame["yaxis"] = token_axis(queries, said["query"], streams[0], dark, autorange="reversed")
     if marked is not None:

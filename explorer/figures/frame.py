@@ -178,21 +178,23 @@ def levels_of(tokens: Sequence[str], room: int) -> int:
     return max(1, min(3, len(tokens), ceil(longest * len(tokens) / room)))
 
 
-def least_width(tokens: Sequence[str], room: int) -> int:
+def least_width(tokens: Sequence[str], room: int, rows: Sequence[str] = ()) -> int:
     """Pixels of a figure below which two labels that `upright` put on one line would touch.
 
-    It is for the figure's layout, as its `meta`, where `ui.controls.chart` finds it: only the
-    browser knows how wide the figure is, and in a narrower place it scrolls.
+    `rows`: the labels of the vertical axis, if these are words too. The width is for the figure's
+    layout, as its `meta`, where `ui.controls.chart` finds it: only the browser knows how wide the
+    figure is, and in a narrower place it scrolls.
     """
     levels, every = levels_of(tokens, room), _every(tokens, room)
     most = _most(tokens, room)
     widths = [min(_width(show(token)), most) for token in tokens[::every]]
     apart = [(a + b) / 2 + 6 for a, b in zip(widths, widths[levels:], strict=False)]
-    return ceil(max(apart, default=0.0) * len(tokens) / (levels * every)) + BESIDE
+    beside = BESIDE + max((_width(show(token)) for token in rows), default=NUMBER)
+    return ceil(max(apart, default=0.0) * len(tokens) / (levels * every) + beside)
 
 
-BESIDE = 56
-"""Pixels of a figure's width that an axis of numbers and the margins take."""
+NUMBER, BESIDE = 18, 44
+"""Pixels of a number on a vertical axis, and of that axis's title and the margins."""
 
 
 def _every(tokens: Sequence[str], room: int) -> int:
@@ -209,8 +211,11 @@ def _most(tokens: Sequence[str], room: int) -> float:
 
 
 def _width(text: str) -> float:
-    """About how many pixels a label takes; a Chinese character is wide."""
-    return sum(7.4 if character < "\u1100" else 13.5 for character in text)
+    """About how many pixels a label takes; a Chinese character is wide, and so are some others."""
+    return sum(
+        13.5 if character >= "\u1100" else 10.5 if character in "<>%@mwMW" else 7.4
+        for character in text
+    )
 
 
 def _clipped(text: str, width: float) -> str:

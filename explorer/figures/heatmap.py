@@ -272,7 +272,7 @@ def _matrix(
     labels = upright(key_tokens, dark, ROOM)
     above = LEVEL * (levels_of(key_tokens, ROOM) - 1)
     frame = layout(colours, 64 + above + BAR_ROOM + _rows(n_query))
-    frame["meta"] = {"least": least_width(key_tokens, ROOM)}
+    frame["meta"] = {"least": least_width(key_tokens, ROOM, query_tokens)}
     frame["margin"]["b"] = BAR_ROOM
     frame["xaxis"] = token_axis(keys, titles[1], streams[1], dark, side="top", **labels)
     frame["yaxis"] = token_axis(queries, titles[0], streams[0], dark, autorange="reversed")

@@ -103,7 +103,7 @@ def test_many_labels_stand_on_lines_in_turn_then_thin_out_and_never_lean() -> No
     assert many["tickvals"] == list(range(0, 40, 2))
     assert many["ticktext"][2] == "because<br>\u00a0<br>\u00a0"
     long, _ = axis(*["<b>" * 12] * 12)
-    assert long["ticktext"][0] == "&lt;b&gt;" * 4 + "…"
+    assert long["ticktext"][0] == "&lt;b&gt;" * 3 + "…"
 
 
 def test_log_scale_shows_powers_of_ten() -> None:
