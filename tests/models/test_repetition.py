@@ -188,7 +188,7 @@ def test_a_looping_model_is_measured_beside_the_texts(chain) -> None:
     assert share == pytest.approx((n_grams - 2) / n_grams)
     # The texts, after their beginnings: 17 different ones, and four with one repeated.
     assert real == pytest.approx(1 / 21)
-    assert repetition_of(model, [loop, ends], rows_at_once=2) == (share, real)
+    assert repetition_of(model, [ends, loop], rows_at_once=2) == (share, real)
     assert repetition_of(model, [loop[: BEGINNING + 2]]) is None
     model.config = dataclasses.replace(model.config, n_ctx=BEGINNING)
     assert repetition_of(model, [loop]) is None
