@@ -7,7 +7,7 @@ and adds nothing here. Array values stay numpy arrays, which travel as base64 of
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,6 +152,25 @@ LEVEL = 18
 """Pixels that each further line of upright labels takes."""
 
 
+class _Plan(NamedTuple):
+    """How the labels of a horizontal axis stand: on `levels` lines in turn, each `every`-th one.
+
+    `most`: pixels that one has before it is clipped.
+    """
+
+    levels: int
+    every: int
+    most: float
+
+
+def _plan(tokens: Sequence[str], room: int) -> _Plan:
+    each = room / max(len(tokens), 1)
+    longest = max((_width(show(token)) for token in tokens), default=0.0) + 8
+    levels = max(1, min(3, len(tokens), ceil(min(longest, 118.0) / each)))
+    every = max(1, ceil(min(longest, 64.0) / (each * levels)))
+    return _Plan(levels, every, each * levels * every - 6)
+
+
 def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -> Figure:
     """Ticks that put the labels of a horizontal token axis upright, whatever their number.
 
@@ -160,11 +179,11 @@ def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -
     `below`: the axis is at the bottom. The ticks address the categories by position.
     """
     muted = palette(dark).muted
-    levels, every = levels_of(tokens, room), _every(tokens, room)
+    levels, every, most = _plan(tokens, room)
     shown = range(0, len(tokens), every)
     texts = []
     for place, index in enumerate(shown):
-        text = escape(_clipped(show(tokens[index]), _most(tokens, room)))
+        text = escape(_clipped(show(tokens[index]), most))
         if tokens[index] in SPECIALS:
             text = f'<span style="color:{muted}">{text}</span>'
         empty = place % levels
@@ -174,8 +193,7 @@ def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -
 
 def levels_of(tokens: Sequence[str], room: int) -> int:
     """On how many lines `upright` puts these labels."""
-    longest = min(110.0, max((_width(show(token)) for token in tokens), default=0.0)) + 8
-    return max(1, min(3, len(tokens), ceil(longest * len(tokens) / room)))
+    return _plan(tokens, room).levels
 
 
 def least_width(tokens: Sequence[str], room: int, rows: Sequence[str] = ()) -> int:
@@ -185,8 +203,7 @@ def least_width(tokens: Sequence[str], room: int, rows: Sequence[str] = ()) -> i
     layout, as its `meta`, where `ui.controls.chart` finds it: only the browser knows how wide the
     figure is, and in a narrower place it scrolls.
     """
-    levels, every = levels_of(tokens, room), _every(tokens, room)
-    most = _most(tokens, room)
+    levels, every, most = _plan(tokens, room)
     widths = [min(_width(show(token)), most) for token in tokens[::every]]
     apart = [(a + b) / 2 + 6 for a, b in zip(widths, widths[levels:], strict=False)]
     beside = BESIDE + max((_width(show(token)) for token in rows), default=NUMBER)
@@ -195,19 +212,6 @@ def least_width(tokens: Sequence[str], room: int, rows: Sequence[str] = ()) -> i
 
 NUMBER, BESIDE = 18, 44
 """Pixels of a number on a vertical axis, and of that axis's title and the margins."""
-
-
-def _every(tokens: Sequence[str], room: int) -> int:
-    """Each label, or every second, third ... one, is shown."""
-    longest = max((_width(show(token)) for token in tokens), default=0.0) + 8
-    each = room / max(len(tokens), 1) * levels_of(tokens, room)
-    return max(1, ceil(min(longest, 64.0) / each))
-
-
-def _most(tokens: Sequence[str], room: int) -> float:
-    """Pixels that a label has before it is clipped."""
-    each = room / max(len(tokens), 1)
-    return each * levels_of(tokens, room) * _every(tokens, room) - 6
 
 
 def _width(text: str) -> float:

@@ -24,11 +24,6 @@ CHARACTER, NAMES = 7, 100
 """Pixels of a character, and of the sentences' names beside the cells."""
 
 
-def by_token_width(n_tokens: int) -> int:
-    """The least width in pixels at which the labels of `by_token` stand clear of each other."""
-    return NAMES + n_tokens * (CHARACTER * _longest(n_tokens) + 10)
-
-
 def _longest(n_tokens: int) -> int:
     """How many characters a label has room for."""
     return max(4, CHARACTERS // max(1, n_tokens))
@@ -66,10 +61,11 @@ def by_token(
         "showscale": False,
         "hovertemplate": f"<b>%{{text}}</b><br>{escape(title)} <b>%{{z:.3f}}</b><extra></extra>",
     }
-    frame = layout(colours, 16 + ROW * len(values))
+    longest = _longest(values.shape[1])
+    least = NAMES + values.shape[1] * (CHARACTER * longest + 10)
+    frame = layout(colours, 16 + ROW * len(values), meta={"least": least})
     frame["xaxis"] = axis(colours, showticklabels=False)
     frame["yaxis"] = axis(colours, autorange="reversed", type="category")
-    longest = _longest(values.shape[1])
     dark_cell = np.abs(values) > 0.6 * top
     frame["annotations"] = [
         {

@@ -26,13 +26,13 @@ CHART = {
 }
 
 
-def chart(figure: Figure, key: str, alt: str, *, least: int = 0, **more: Any) -> None:
+def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
     """A Plotly figure as wide as its place; `alt` says for screen readers what it shows.
 
-    In a place narrower than `least` pixels, or than the figure says itself in its layout's `meta`
+    In a place with fewer pixels than the figure needs, as the `least` of its layout's `meta` says
     (`figures.frame.least_width`), it scrolls sideways.
     """
-    least = max(least, figure["layout"].get("meta", {}).get("least", 0))
+    least = figure["layout"].get("meta", {}).get("least", 0)
     if least:
         place = f".st-key-{key.replace('.', '-')}"
         scrolls = f"{place} {{ overflow: auto hidden }} {place} > * {{ min-width: {least}px }}"

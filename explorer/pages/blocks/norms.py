@@ -99,8 +99,7 @@ def _statistics(view: View, batch: Batch, norm: Norm) -> None:
                 top=top,
                 dark=view.dark,
             )
-        least = 0 if norm == "batchnorm" else figures.by_token_width(batch.x.shape[1])
-        controls.chart(figure, f"blocks.statistics.{name}", alt=title, least=least)
+        controls.chart(figure, f"blocks.statistics.{name}", alt=title)
     count = found.scale.size
     where = {"sentences": len(batch.x), "length": batch.x.shape[1], "width": batch.x.shape[2]}
     controls.reading("norm", view.t(f"blocks.read_{norm}", count=count, **where))
