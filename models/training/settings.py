@@ -59,6 +59,11 @@ class TrainingConfig:
         for name in ("r_drop", "unlikelihood"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 0")
+        if self.unlikelihood and self.masks != "right":
+            raise ValueError(
+                f"unlikelihood is {self.unlikelihood}: a text is continued under the right masks, "
+                f"not {self.masks!r} ones"
+            )
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
 

@@ -172,6 +172,8 @@ def test_it_is_refused_where_no_text_is_continued(tmp_path: Path) -> None:
         Trainer(pairs, [], [], TrainingConfig(unlikelihood=1.0), tmp_path)
     with pytest.raises(ValueError, match="unlikelihood is -1: it must be at least 0"):
         TrainingConfig(unlikelihood=-1)
+    with pytest.raises(ValueError, match="under the right masks, not 'inverted' ones"):
+        TrainingConfig(unlikelihood=1, masks="inverted")
 
 
 def test_a_looping_model_is_measured_beside_the_texts(chain) -> None:
