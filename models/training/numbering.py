@@ -1,0 +1,201 @@
+"""Rows with other numbers, so that a translator carries numbers over instead of guessing them.
+
+Digits stand alone in the vocabulary, but a small corpus names few numbers, and each of them often:
+a model learns "20" with its sentences, not that whatever number stands on one side stands on the
+other. So a known pair that names a number on both sides is said again with another one, drawn at
+random (data augmentation by substitution: Fadaee et al. 2017, arXiv 1705.00440, do so with rare
+words).
+"""
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+Pair = tuple[str, str]
+MOST = 999_999  # the highest number that is read, written or drawn
+
+_SMALL = [
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
+    "nineteen",
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_DIGITS = "零一二三四五六七八九"
+_UNITS = ((10_000, "万"), (1_000, "千"), (100, "百"), (10, "十"))
+
+_WORD = "|".join([*_SMALL, *_TENS, "a(?= hundred| thousand)", "hundred", "thousand"])
+_NUMBER = re.compile(
+    r"(?<![\d.,A-Za-z])\d+(?:,\d{3})*(?![,.]?\d|[A-Za-z十百千万亿])"
+    rf"|\b(?:{_WORD})(?:(?:-| and | )(?:{_WORD}))*\b"
+    rf"|[{_DIGITS}〇两十百千万亿]+",
+    re.IGNORECASE,
+)
+
+
+def in_english(number: int) -> str:
+    """A number from 0 to `MOST` in English words: "two hundred and five"."""
+    if number < 20:
+        return _SMALL[number]
+    if number < 100:
+        tens, ones = divmod(number, 10)
+        return _TENS[tens - 2] + (f"-{_SMALL[ones]}" if ones else "")
+    unit, name = (1000, "thousand") if number >= 1000 else (100, "hundred")
+    many, rest = divmod(number, unit)
+    link = " and " if rest < 100 else " "
+    return f"{in_english(many)} {name}" + (link + in_english(rest) if rest else "")
+
+
+def in_chinese(number: int) -> str:
+    """A number from 0 to `MOST` in Chinese numerals: 二百零五."""
+    if number < 10:
+        return _DIGITS[number]
+    unit, name = next(each for each in _UNITS if number >= each[0])
+    many, rest = divmod(number, unit)
+    said = name if number < 20 else in_chinese(many) + name
+    if not rest:
+        return said
+    if rest < unit // 10:
+        said += _DIGITS[0]
+    elif 10 <= rest < 20:
+        said += _DIGITS[1]  # 一百一十五, though 十五
+    return said + in_chinese(rest)
+
+
+@cache
+def _values() -> dict[str, int]:
+    """What each writing in words stands for. Without 1: "one" and 一 are seldom a number."""
+    numbers = [*range(2, 10_000), *range(10_000, MOST, 1000)]
+    english = {in_english(number): number for number in numbers}
+    chinese = {in_chinese(number): number for number in numbers}
+    return english | chinese
+
+
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+
+
+class _Found(NamedTuple):
+    value: int
+    start: int
+    end: int
+
+
+def _found(text: str) -> list[_Found]:
+    """Every number of a text in English or Chinese that is written alone, with its place."""
+    found = []
+    for match in _NUMBER.finditer(text):
+        written = match[0].lower().replace("两", "二").replace(",", "")
+        if written.startswith("a "):
+            written = "one" + written[1:]
+        value = int(written) if written.isdecimal() else _values().get(written)
+        if value is not None:
+            found.append(_Found(value, *match.span()))
+    return found
+
+
+def numbers(text: str) -> list[int]:
+    """The numbers that a text names, in its order; 1 only where it is a digit."""
+    return [each.value for each in _found(text)]
+
+
+class _Slot(NamedTuple):
+    """A number that a pair names once on each side."""
+
+    english: str
+    chinese: str
+    here: _Found
+    there: _Found
+
+
+def _kind(slot: _Slot) -> str | None:
+    """What may stand there instead; None where nobody can tell, as in 六十多岁, "over sixty"."""
+    value, after = slot.here.value, slot.chinese[slot.there.end :]
+    if value < 2 or after[:1] in ("多", "几", "来"):
+        return None
+    if slot.english[: slot.here.start].endswith(":"):
+        return "minute"
+    if re.match("[:：点]|时(?![间候代])", after):
+        return "half hour" if after.startswith("点半") else "hour"
+    if after[:1] in ("日", "号"):
+        return "day"
+    if after.startswith("年") and 1000 <= value < 2100:
+        return "year"
+    return "few" if value < 100 else "many"
+
+
+def _slots(english: str, chinese: str) -> list[_Slot]:
+    here, there = _found(english), _found(chinese)
+    values = [each.value for each in here], [each.value for each in there]
+    return [
+        _Slot(english, chinese, each, there[values[1].index(each.value)])
+        for each in here
+        if values[0].count(each.value) == values[1].count(each.value) == 1
+    ]
+
+
+# How often each kind is drawn: by what is hard for a model, not by how many pairs there are.
+_WEIGHTS = {
+    "few": 4, "many": 5, "year": 3, "hour": 1, "half hour": 1, "minute": 1, "day": 1
+}  # fmt: skip
+
+
+def _drawn(kind: str, draw: random.Random) -> int:
+    """Another number, of at least 3: so that a plural stays one, and 两 and 二 are no question."""
+    if kind in ("hour", "half hour"):
+        return draw.randint(3, 12)
+    if kind == "minute":
+        return draw.randint(10, 59)
+    if kind == "day":
+        return draw.randint(3, 28)
+    if kind == "year":
+        return draw.randint(1000, 2099) if draw.random() < 0.3 else draw.randint(1900, 2030)
+    if kind == "few":
+        return draw.randint(3, 20) if draw.random() < 0.3 else draw.randint(10, 99)
+    length = draw.choice((3, 3, 3, 4, 4, 5, 6))
+    zeros = draw.choice((0, length - 2, length - 1))
+    return draw.randrange(10 ** (length - 1 - zeros), 10 ** (length - zeros)) * 10**zeros
+
+
+def _written(number: int, kind: str, slot: _Slot, draw: random.Random) -> Pair:
+    """A number in English and Chinese: of the clock as it was written there, else both alike."""
+    english = slot.english[slot.here.start : slot.here.end]
+    chinese = slot.chinese[slot.there.start : slot.there.end]
+    digits = [english[0].isdecimal(), chinese[0].isdecimal()]
+    if kind not in ("hour", "half hour", "minute"):
+        spoken = number < 1000 or set(str(number)[1:]) == {"0"}
+        often = 0.5 if number < 100 else 0.3
+        digits = [kind == "year" or not spoken or draw.random() > often] * 2
+    words = in_english(number)
+    if slot.here.start == 0:
+        words = words[0].upper() + words[1:]
+    figures = f"{number:,}" if number >= 10_000 or "," in english else str(number)
+    return figures if digits[0] else words, str(number) if digits[1] else in_chinese(number)
+
+
+def numbered_rows(pairs: Sequence[Pair], n: int, seed: int) -> list[tuple[str, str, int]]:
+    """`n` rows (source, target, number) out of English and Chinese `pairs`, drawn by `seed`.
+
+    Each is a pair of which one number was replaced, on both sides, by the one that stands beside
+    it. Either language may be the source. Raises ValueError when no pair names a number twice.
+    """
+    by_kind: dict[str, list[tuple[_Slot, bool]]] = defaultdict(list)
+    for source, target in pairs:
+        turned = _CHINESE.search(source) is not None
+        for slot in _slots(target, source) if turned else _slots(source, target):
+            if kind := _kind(slot):
+                by_kind[kind].append((slot, turned))
+    if not by_kind:
+        raise ValueError("no pair names the same number on both sides, in English and in Chinese")
+    draw = random.Random(seed)
+    kinds = [kind for kind in _WEIGHTS if kind in by_kind]
+    rows = []
+    for kind in draw.choices(kinds, [_WEIGHTS[kind] for kind in kinds], k=n):
+        slot, turned = draw.choice(by_kind[kind])
+        number = _drawn(kind, draw)
+        said, told = _written(number, kind, slot, draw)
+        english = slot.english[: slot.here.start] + said + slot.english[slot.here.end :]
+        chinese = slot.chinese[: slot.there.start] + told + slot.chinese[slot.there.end :]
+        rows.append((chinese, english, number) if turned else (english, chinese, number))
+    return rows
