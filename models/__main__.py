@@ -25,17 +25,19 @@ from models.checkpoint import (
 from models.decoding import Beam, Sample, Strategy, best, decode
 from models.tokenizer import Tokenizer
 from models.training.averaging import average_snapshots, best_epochs
-from models.training.corpus import DataConfig, Row, make_rows, read_rows
+from models.training.corpus import DataConfig, Row, make_rows, more_rows, read_rows
 from models.training.data import encode_rows, read_texts
 from models.training.evaluate import (
     bleu_score,
     evaluate_language_model,
     evaluate_translation,
+    numbers_kept,
     translate,
 )
 from models.training.faults import Masks
 from models.training.joining import joined_pairs
 from models.training.loop import SNAPSHOTS, Trainer
+from models.training.numbering import numbered_rows
 from models.training.recipe import Recipe, read_recipe, recipe_names
 from models.transformer import EncoderDecoder, Model, build_model
 
@@ -108,10 +110,7 @@ def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[R
             return []
         raise ValueError("this recipe has no task: give a file to train on with --data")
     rows = read_rows(path, recipe.data, paired)
-    if recipe.data.joined and not held_apart:
-        pairs = [row for row in rows if isinstance(row, tuple)]
-        rows += joined_pairs(pairs, recipe.data.joined, recipe.training.seed)
-    return rows
+    return rows if held_apart else rows + more_rows(rows, recipe.data, recipe.training.seed)
 
 
 def _open(name: str) -> Checkpoint:
@@ -172,7 +171,12 @@ def evaluate_model(args: argparse.Namespace) -> None:
         pairs = [row for row in rows if isinstance(row, tuple)]
         if args.joined:
             pairs = joined_pairs(pairs, args.joined, seed=1)
-        figures = asdict(evaluate_translation(model, tokenizer, pairs, _strategy(args), args.masks))
+        strategy = _strategy(args)
+        if args.numbered:
+            others = numbered_rows(pairs, args.numbered, seed=1)
+            figures = numbers_kept(model, tokenizer, others, strategy)
+        else:
+            figures = asdict(evaluate_translation(model, tokenizer, pairs, strategy, args.masks))
     else:
         texts = [row for row in rows if isinstance(row, str)]
         counted = read_texts(args.trigram) if args.trigram else ()
@@ -251,6 +255,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
     command.add_argument(
         "--joined", type=int, default=0, help="score on so many longer rows, each of several pairs"
+    )
+    command.add_argument(
+        "--numbered",
+        type=int,
+        default=0,
+        help="instead, how often the number comes out, of so many rows with other numbers",
     )
     masks = get_args(Masks)
     command.add_argument("--masks", choices=masks, default=masks[0], help="as a twin was trained")

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import get_args, no_type_check
 
 from models.training.data import read_pairs, read_texts
+from models.training.joining import joined_pairs
+from models.training.numbering import numbered_rows
+from models.training.shortening import short_rows
 from models.training.tasks import MOST_SYMBOLS, Task, task_pairs
 
 Row = tuple[str, str] | str
@@ -27,6 +30,8 @@ class DataConfig:
     reverse: bool = False  # the second column of the file is the source
     longest: int | None = None  # characters: pairs with a longer side are left out
     joined: int = 0  # so many rows more, each of several pairs in a row (`joining.py`)
+    numbered: int = 0  # and so many of which each is a pair with another number (`numbering.py`)
+    short: int = 0  # and so many of a word or two (`shortening.py`)
     start: str = ""  # a checkpoint (folder, or shipped one) whose weights and vocabulary begin it
 
     def __post_init__(self) -> None:
@@ -38,10 +43,12 @@ class DataConfig:
             raise ValueError(f"symbols is {self.symbols}: it must be 2 to {MOST_SYMBOLS}")
         if not 1 <= self.lengths[0] <= self.lengths[1]:
             raise ValueError(f"lengths is {self.lengths}: they must be at least 1, rising")
-        if self.joined < 0 or (self.joined and self.task is not None):
-            raise ValueError(
-                f"joined is {self.joined}: it must be at least 0, and 0 for the rows of a task"
-            )
+        for name in ("joined", "numbered", "short"):
+            value = getattr(self, name)
+            if value < 0 or (value and self.task is not None):
+                raise ValueError(
+                    f"{name} is {value}: it must be at least 0, and 0 for the rows of a task"
+                )
         for name in ("examples", "valid_examples", "longest"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -63,6 +70,22 @@ def read_rows(path: Path, config: DataConfig, paired: bool) -> list[Row]:
     if not rows:
         raise ValueError(f"{path} holds no text that this recipe uses")
     return rows
+
+
+def more_rows(rows: list[Row], config: DataConfig, seed: int) -> list[Row]:
+    """The rows that a recipe has made out of the pairs among `rows`, drawn by `seed`.
+
+    Raises ValueError when there are too few of them for what the recipe wants.
+    """
+    pairs = [row for row in rows if isinstance(row, tuple)]
+    made: list[Row] = []
+    if config.joined:
+        made += joined_pairs(pairs, config.joined, seed)
+    if config.numbered:
+        made += [row[:2] for row in numbered_rows(pairs, config.numbered, seed)]
+    if config.short:
+        made += short_rows(pairs, config.short, seed)
+    return made
 
 
 def make_rows(config: DataConfig, paired: bool, seed: int) -> tuple[list[Row], list[Row]]:

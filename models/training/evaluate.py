@@ -14,6 +14,7 @@ from models.training.data import encode_pairs, encode_texts, pad
 from models.training.faults import Masks, masked_as
 from models.training.forcing import teacher_forced
 from models.training.ngram import Trigram
+from models.training.numbering import numbers
 from models.training.repetition import repetition_of
 from models.transformer import DecoderOnly, EncoderDecoder
 
@@ -128,6 +129,19 @@ def evaluate_translation(
         sentences=len(hypotheses),
         seconds=round(seconds, 1),
     )
+
+
+def numbers_kept(
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    rows: Sequence[tuple[str, str, int]],
+    strategy: Strategy | None = None,
+) -> dict[str, float]:
+    """In percent: of rows (source, target, number), as `numbered_rows` makes them, whose
+    translations name the number, in digits or in words."""
+    written = translate(model, tokenizer, [row[0] for row in rows], strategy or Beam(width=4))
+    kept = sum(row[2] in numbers(text) for row, text in zip(rows, written, strict=True))
+    return {"numbers": round(100 * kept / len(rows), 1), "sentences": len(rows)}
 
 
 def bleu_score(

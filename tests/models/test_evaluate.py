@@ -247,6 +247,35 @@ def test_longer_rows_are_trained_on_beside_the_short_ones_and_scored_alone(
     }
 
 
+def test_a_number_is_kept_where_the_translation_names_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = load_checkpoint(folder)
+    assert isinstance(checkpoint.model, EncoderDecoder)
+    asked: list[list[str]] = []
+
+    def said(model: object, tokenizer: object, sentences: list[str], strategy: object) -> list[str]:
+        asked.append(sentences)
+        return ["他有20个", "二十五岁", "七点半"]
+
+    monkeypatch.setattr(scores, "translate", said)
+    rows = [("twenty", "二十", 20), ("five", "五", 5), ("half past seven", "七点半", 7)]
+    result = scores.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows)
+    assert result == {"numbers": 66.7, "sentences": 3}
+    assert asked == [["twenty", "five", "half past seven"]]
+
+
+def test_the_shell_asks_for_other_numbers(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "pairs.tsv"
+    data.write_text("the fox is 20\t狐狸二十岁\n", encoding="utf-8")
+    arguments = ["evaluate", "--model", str(folder), "--pairs", str(data), "--numbered", "7"]
+    assert main(arguments) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result == {"model": "tiny", "numbers": 0.0, "sentences": 7}
+
+
 def test_every_recipe_that_ships_can_be_built() -> None:
     assert "en-zh" in recipe_names()
     for name in recipe_names():
@@ -260,6 +289,7 @@ def test_every_recipe_that_ships_can_be_built() -> None:
         ("model.n_heads=7", "d_model is 256"),
         ("training.epochs=0", "epochs is 0"),
         ("data.joined=-1", "joined is -1"),
+        ("data.numbered=-1", "numbered is -1"),
         ('training.masks="open"', "masks is 'open'"),
         ("model.norm=layernorm", "not TOML"),
         ("garden.size=1", "unknown tables"),

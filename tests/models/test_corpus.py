@@ -1,0 +1,30 @@
+"""The rows that a recipe makes out of those of its file."""
+
+from models.training.corpus import DataConfig, Row, more_rows
+from models.training.joining import joined_pairs
+from models.training.numbering import numbered_rows
+from models.training.shortening import short_rows
+
+PAIRS = [
+    ("I see 3 dogs.", "我看见三条狗。"),
+    ("Help!", "救命！"),
+    ("No, thank you.", "不，谢谢。"),
+    ("We are late.", "我们迟到了。"),
+]
+ROWS: list[Row] = [*PAIRS]
+
+
+def test_nothing_more_is_made_unless_asked_for() -> None:
+    assert more_rows(ROWS, DataConfig(), seed=3) == []
+
+
+def test_each_kind_of_row_is_made_of_what_it_needs() -> None:
+    numbered = [(source, target) for source, target, _ in numbered_rows(PAIRS, 5, seed=3)]
+    config = DataConfig(joined=4, numbered=5, short=6)
+    assert more_rows(ROWS, config, seed=3) == [
+        *joined_pairs(PAIRS, 4, seed=3),
+        *numbered,
+        *short_rows(PAIRS, 6, seed=3),
+    ]
+    for name, n in (("joined", 4), ("numbered", 5), ("short", 6)):
+        assert len(more_rows(ROWS, DataConfig(**{name: n}), seed=3)) == n
