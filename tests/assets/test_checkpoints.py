@@ -11,6 +11,7 @@ from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, MOMENTS, TOKENIZER, WEIGHTS, moments
 from models.decoding import Beam
 from models.training.evaluate import translate
+from models.training.numbering import numbers
 from models.training.repetition import CONTINUATION, continued, repetition
 from models.transformer import DecoderOnly, EncoderDecoder
 
@@ -104,6 +105,53 @@ def test_every_sentence_of_a_longer_text_is_translated() -> None:
         if word not in translation
     ]
     assert not lost
+
+
+# Sentences of ours with numbers as people write them, and what each must name.
+NUMBERS = {
+    "en-zh": {
+        "We have 100 students.": [100],
+        "She got married in 2015.": [2015],
+        "I get up at half past seven.": [7],
+        "I was born in 1990.": [1990],
+        "It costs 25 dollars.": [25],
+        "He is 47 years old.": [47],
+        "The train leaves at 8:30.": [8],
+        "My grandmother is eighty-six years old.": [86],
+        "They have lived here for fifteen years.": [15],
+        "I bought three apples and 12 eggs.": [3, 12],
+        "The book has 418 pages.": [418],
+        "The meeting starts at three o'clock.": [3],
+    },
+    "zh-en": {
+        "我们有100个学生。": [100],
+        "她2015年结婚了。": [2015],
+        "我七点半起床。": [7],
+        "他出生于1990年。": [1990],
+        "它要25美元。": [25],
+        "他47岁。": [47],
+        "火车八点半开。": [8],
+        "我奶奶八十六岁了。": [86],
+        "他们在这里住了十五年。": [15],
+        "我买了三个苹果和12个鸡蛋。": [3, 12],
+        "这本书有418页。": [418],
+        "会议三点开始。": [3],
+    },
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_come_out_right(name: str) -> None:
+    checkpoint = load_checkpoint(ASSETS / "checkpoints" / name)
+    assert isinstance(checkpoint.model, EncoderDecoder)
+    said = translate(checkpoint.model, checkpoint.tokenizer, list(NUMBERS[name]), Beam(width=4))
+    named = zip(NUMBERS[name].items(), said, strict=True)
+    wrong = {
+        sentence: translation
+        for (sentence, values), translation in named
+        if not set(values) <= set(numbers(translation))
+    }
+    assert len(wrong) <= 1, wrong
 
 
 def test_a_story_goes_on_and_not_round_in_circles() -> None:
