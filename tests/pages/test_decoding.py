@@ -38,7 +38,8 @@ def written(at: AppTest) -> list[str]:
 
 @pytest.mark.parametrize("model", ["en-zh", "writer"])
 def test_the_film_has_every_step_at_the_step_of_the_link(open_page: Open, model: str) -> None:
-    at = open_page("decoding", model=model, step="3", layer="2", head="1", limit="9")
+    text = "I like you because you are kind."
+    at = open_page("decoding", model=model, text=text, step="3", layer="2", head="1", limit="9")
     shown = film(at)
     assert shown["scene"] == {"step": 2, "layer": 1, "head": 0, "turn": None}
     assert (shown["source"] is None) == (model == "writer")

@@ -155,10 +155,16 @@ def test_another_kind_of_attention_has_its_own_axes(open_page: Open) -> None:
 
 
 def test_another_query_is_read_out_with_its_numbers(open_page: Open) -> None:
-    first = reading(open_page("heads", site="encoder", layer="1", head="1", row="0"), "looks")
+    text = "I like you."
+
+    def read_out(row: str) -> str:
+        at = open_page("heads", text=text, site="encoder", layer="1", head="1", row=row)
+        return reading(at, "looks")
+
+    first = read_out("0")
     assert "“I”" in first
     assert "%" in first
-    second = reading(open_page("heads", site="encoder", layer="1", head="1", row="2"), "looks")
+    second = read_out("2")
     assert "“you”" in second.split("looks")[0]
 
 
@@ -232,11 +238,12 @@ def test_one_word_of_a_prompt_has_nothing_to_switch_off_for(open_page: Open) -> 
 
 def test_a_head_that_is_off_shows_in_the_translation(open_page: Open) -> None:
     """Some head of the small model matters: without it the sentence is another."""
+    text, site = "I like you because you are kind.", "decoder.blocks.1.cross_attn"
     changed = [
         head
-        for head in range(1, 5)
+        for head in range(4)
         if t("edits.changed", lang="en", words="")
-        in everything(open_page("heads", edits=f"head-decoder.blocks.1.cross_attn-{head - 1}"))
+        in everything(open_page("heads", text=text, edits=f"head-{site}-{head}"))
     ]
     assert changed
 

@@ -105,7 +105,7 @@ def test_seen_padding_changes_weights_and_says_by_how_much(open_page: Open) -> N
 
 
 def test_without_the_causal_mask_the_shown_translation_is_another(open_page: Open) -> None:
-    at = open_page("masks", pads="0")
+    at = open_page("masks", pads="0", text="I like you because you are kind.")
     before = reading(at, "→")
     at.toggle(key="masks.causal").set_value(False).run()
     assert reading(at, "→") != before
@@ -132,9 +132,9 @@ def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
 def test_an_example_is_translated_at_once_and_goes_into_the_link(open_page: Open) -> None:
     at = open_page("heads")
     at.button(key="sidebar.example.first.1").click().run()
-    assert "She reads a book every morning" in reading(at, "→")
-    assert at.text_area(key="sidebar.text").value == "She reads a book every morning."
-    assert at.query_params["text"] == "She reads a book every morning."
+    assert "We went to the park yesterday" in reading(at, "→")
+    assert at.text_area(key="sidebar.text").value == "We went to the park yesterday."
+    assert at.query_params["text"] == "We went to the park yesterday."
 
 
 def test_an_own_translation_is_read_instead(open_page: Open) -> None:
