@@ -18,6 +18,8 @@ from torch import Tensor
 from models.config import ModelConfig
 from models.tokenizer import Tokenizer
 
+Pair = tuple[str, str]  # source, target
+
 END_OF_TEXT = "<|endoftext|>"  # a line of its own between two texts of a plain-text file
 
 
@@ -65,7 +67,7 @@ class Batch:
         )
 
 
-def read_pairs(path: Path) -> list[tuple[str, str]]:
+def read_pairs(path: Path) -> list[Pair]:
     """Sentence pairs of a TSV file: source TAB target, further columns ignored.
 
     Raises ValueError, naming the line, for a row with fewer than two columns.

@@ -10,7 +10,8 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-Pair = tuple[str, str]
+from models.training.data import Pair
+
 FEWEST, MOST = 2, 4  # pairs of one longer row
 
 

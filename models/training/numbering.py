@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-Pair = tuple[str, str]
+from models.training.data import Pair
+
 MOST = 999_999  # the highest number that is read, written or drawn
 
 _SMALL = [

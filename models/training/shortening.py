@@ -9,7 +9,8 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
-Pair = tuple[str, str]
+from models.training.data import Pair
+
 WORDS, CHARACTERS = 2, 4  # the longest that counts as short, in English and in Chinese
 _MARKS = ((".", "。"), ("!", "！"))
 
