@@ -174,7 +174,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         strategy = _strategy(args)
         if args.numbered:
             others = numbered_rows(pairs, args.numbered, seed=1)
-            figures = numbers_kept(model, tokenizer, others, strategy)
+            figures = numbers_kept(model, tokenizer, others, strategy, args.masks)
         else:
             figures = asdict(evaluate_translation(model, tokenizer, pairs, strategy, args.masks))
     else:
@@ -209,6 +209,12 @@ def _add_strategy(command: argparse.ArgumentParser) -> None:
     command.add_argument("--top-k", type=int, help="0, which is the default: all")
     command.add_argument("--top-p", type=float, help="1 unless given")
     command.add_argument("--seed", type=int, help="0 unless given")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 0 or more")
+    return int(text)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -254,11 +260,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
     command.add_argument(
-        "--joined", type=int, default=0, help="score on so many longer rows, each of several pairs"
+        "--joined",
+        type=_count,
+        default=0,
+        help="score on so many longer rows, each of several pairs",
     )
     command.add_argument(
         "--numbered",
-        type=int,
+        type=_count,
         default=0,
         help="instead, how often the number comes out, of so many rows with other numbers",
     )

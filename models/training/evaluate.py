@@ -136,10 +136,15 @@ def numbers_kept(
     tokenizer: Tokenizer,
     rows: Sequence[tuple[str, str, int]],
     strategy: Strategy | None = None,
+    masks: Masks = "right",
 ) -> dict[str, float]:
-    """In percent: of rows (source, target, number), as `numbered_rows` makes them, whose
-    translations name the number, in digits or in words."""
-    written = translate(model, tokenizer, [row[0] for row in rows], strategy or Beam(width=4))
+    """How many rows (source, target, number), as `numbered_rows` makes them, keep their number.
+
+    In percent: those whose translations name it, in digits or in words. Under `masks`: those that
+    a twin was trained under, or the right ones.
+    """
+    with masked_as(masks, model):
+        written = translate(model, tokenizer, [row[0] for row in rows], strategy or Beam(width=4))
     kept = sum(row[2] in numbers(text) for row, text in zip(rows, written, strict=True))
     return {"numbers": round(100 * kept / len(rows), 1), "sentences": len(rows)}
 

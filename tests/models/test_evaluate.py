@@ -1,7 +1,9 @@
 """Scores and the shell commands, on a tiny model that really translates nothing."""
 
+import contextlib
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -274,6 +276,32 @@ def test_the_shell_asks_for_other_numbers(
     assert main(arguments) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert result == {"model": "tiny", "numbers": 0.0, "sentences": 7}
+
+
+@pytest.mark.parametrize("option", ["--joined", "--numbered"])
+def test_rows_are_counted_from_nought(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in ("-3", "few"):
+        with pytest.raises(SystemExit):
+            main(["evaluate", f"{option}={wrong}"])
+        assert "must be a whole number, 0 or more" in capsys.readouterr().err
+
+
+def test_a_twins_numbers_are_those_under_its_masks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = load_checkpoint(folder)
+    assert isinstance(checkpoint.model, EncoderDecoder)
+    entered: list[str] = []
+
+    @contextlib.contextmanager
+    def noted(masks: str, model: object) -> Iterator[None]:
+        entered.append(masks)
+        yield
+
+    monkeypatch.setattr(scores, "masked_as", noted)
+    rows = [("the fox", "狐狸", 20)]
+    scores.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows, masks="no_causal")
+    assert entered == ["no_causal"]
 
 
 def test_every_recipe_that_ships_can_be_built() -> None:
