@@ -113,9 +113,11 @@ export default function ({ parentElement, data, setTriggerValue }) {
     setTriggerValue("picked", at);
   }
 
-  function begin(at) {
+  function begin(at, pointer = null) {
     if (!at) return;
-    stroke = { open: cells[at[0] * nKey + at[1]] > 0, cells: new Set() };
+    const open = cells[at[0] * nKey + at[1]] > 0;
+    stroke = root.stroke = { open, cells: new Set(), pointer, nQuery, nKey };
+    if (pointer !== null) canvas.setPointerCapture(pointer); // until it is let go, wherever that is
     extend(at, at);
   }
 
@@ -132,6 +134,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   function finish() {
     if (!stroke || stroke.sent) return;
     stroke.sent = true;
+    root.stroke = null;
     const flat = [...stroke.cells].flatMap((cell) => [Math.floor(cell / nKey), cell % nKey]);
     setTriggerValue("painted", { cells: flat, open: stroke.open });
   }
@@ -145,10 +148,12 @@ export default function ({ parentElement, data, setTriggerValue }) {
   canvas.addEventListener("pointermove", point);
   canvas.addEventListener("pointerleave", () => move(null));
   if (brush) {
-    canvas.addEventListener("pointerdown", (event) => { move(cellUnder(event, box)); begin(cursor); });
+    canvas.addEventListener("pointerdown", (event) => {
+      move(cellUnder(event, box));
+      begin(cursor, event.pointerId);
+    });
     canvas.addEventListener("pointerup", finish);
-    canvas.addEventListener("pointercancel", () => { stroke = null; draw(root.clientWidth); });
-    canvas.addEventListener("pointerleave", finish);
+    canvas.addEventListener("pointercancel", () => { stroke = root.stroke = null; draw(root.clientWidth); });
   } else {
     canvas.addEventListener("click", (event) => pick(cellUnder(event, box)));
   }
@@ -165,10 +170,13 @@ export default function ({ parentElement, data, setTriggerValue }) {
     event.preventDefault();
   });
 
-  // A new payload keeps the keyboard's place, as long as that place still exists.
+  // A new payload keeps the keyboard's place, as long as that place still exists, and the stroke that
+  // is just being painted: the answer to the one before may arrive in its middle.
   if (root.cursor && root.cursor[0] < nQuery && root.cursor[1] < nKey) cursor = root.cursor;
+  if (brush && root.stroke?.nQuery === nQuery && root.stroke.nKey === nKey) stroke = root.stroke;
   const scrollBack = keepScrolled(root, scroller);
   rebuild(root, withEdges(scroller), legend, readout);
+  if (stroke) canvas.setPointerCapture(stroke.pointer);
   say();
   const stop = redraws(root, draw);
   scrollBack();

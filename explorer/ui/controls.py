@@ -79,15 +79,16 @@ def sentence_line(view: View, key: str = "sentence") -> None:
     words = "translated" if view.sites_of("cross") else "prompt"
     if view.target and words == "translated":
         words = "forced"
-    with st.container(key=key):
-        st.markdown(
-            view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")
-        )
-    if not view.trace.finished:
-        st.caption(view.t("place.unfinished"))
-    if view.trace.unknown:
-        characters = " ".join(escape(character) for character in view.trace.unknown[:20])
-        st.caption(view.t("place.unknown", characters=characters))
+    with st.container():  # one place on the page, whether there is something to say or not
+        with st.container(key=key):
+            st.markdown(
+                view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")
+            )
+        if not view.trace.finished:
+            st.caption(view.t("place.unfinished"))
+        if view.trace.unknown:
+            characters = " ".join(escape(character) for character in view.trace.unknown[:20])
+            st.caption(view.t("place.unknown", characters=characters))
 
 
 def pick(
@@ -183,20 +184,23 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
         named.append(f"**{view.t('edits.cells', count=len(cells))}**")
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
-    if view.trace.ignored_edits:
-        ignored = shorten(format_edits(view.trace.ignored_edits), 120)
-        count = len(view.trace.ignored_edits)
-        st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
-    if not named and not view.trace.ignored_edits:
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"{view.t('edits.active')} {' · '.join(named)}")
-        st.button(
-            view.t("edits.reset"),
-            key=key,
-            on_click=reset or (lambda: session.change(edits=(), pads=None)),
-        )
-        st.markdown(_translation_change(view))
+    # One place on the page, also while it is empty: what stands below would else be made anew, and a
+    # matrix would forget where the keyboard was.
+    with st.container():
+        if view.trace.ignored_edits:
+            ignored = shorten(format_edits(view.trace.ignored_edits), 120)
+            count = len(view.trace.ignored_edits)
+            st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
+        if not named and not view.trace.ignored_edits:
+            return
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(f"{view.t('edits.active')} {' · '.join(named)}")
+            st.button(
+                view.t("edits.reset"),
+                key=key,
+                on_click=reset or (lambda: session.change(edits=(), pads=None)),
+            )
+            st.markdown(_translation_change(view))
 
 
 def _translation_change(view: View) -> str:

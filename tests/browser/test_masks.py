@@ -3,7 +3,7 @@
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from explorer.text import t
 from tests.browser.conftest import PATIENCE, Visitor
@@ -44,38 +44,71 @@ def edits(url: str) -> str:
     return parse_qs(urlsplit(url).query).get("edits", [""])[0]
 
 
-def test_cells_are_painted_by_a_drag_and_undone(visitor: Visitor) -> None:
-    first = "cells-decoder-all-shut-1.0"
+FIRST = "cells-decoder-all-shut-1.0"
+
+
+def paint_by_keys(visitor: Visitor) -> Locator:
+    """Close the decoder's cell (1, 0) by the keyboard; return the matrix that it is in."""
     visitor.open("masks", text="I like dogs.", pads="0", site="decoder", layer="1", head="1")
     visitor.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
     visitor.shows(t("masks.scope_layer", lang="en"))
     visitor.settle()
     canvas = visitor.page.locator("canvas[data-at=matrix]").nth(1)
+    # The page can be ready before the matrix has put on what it was told.
+    expect(canvas).to_have_class("brush")
     canvas.focus()
     for key in ("ArrowDown", "ArrowDown", "Enter"):  # the first press shows where one stands
         canvas.press(key)
-    visitor.page.wait_for_url(lambda url: edits(url) == first)
+    visitor.page.wait_for_url(lambda url: edits(url) == FIRST)
     visitor.settle()
     visitor.shows(t("edits.cell_shut", lang="en", query=1, key=0))
+    # The keyboard stands where it stood, in a matrix that knows of the change.
+    blocked = t("components.mask_matrix.blocked", lang="en")
+    expect(visitor.page.locator(".readout").nth(1)).to_contain_text(blocked)
+    expect(canvas).to_be_focused()
+    return canvas
+
+
+def lower_left(canvas: Locator) -> tuple[float, float]:
+    """A point in the lowest cell of the second column."""
     box = canvas.bounding_box()
     assert box is not None
-    # From the lower left cell along the first column upwards, by the pointer.
-    left, low = box["x"] + box["width"] * 0.45, box["y"] + box["height"] - 8
+    return box["x"] + box["width"] * 0.45, box["y"] + box["height"] - 8
+
+
+def test_cells_are_painted_by_a_drag_and_undone(visitor: Visitor) -> None:
+    left, low = lower_left(paint_by_keys(visitor))
     visitor.page.mouse.move(left, low)
     visitor.page.mouse.down()
-    visitor.page.mouse.move(left, low - 40, steps=4)
+    visitor.page.mouse.move(left, low - 40, steps=4)  # along the column upwards
     visitor.page.mouse.up()
     visitor.settle()
-    visitor.page.wait_for_url(lambda url: edits(url) not in ("", first))
+    visitor.page.wait_for_url(lambda url: edits(url) not in ("", FIRST))
     visitor.settle()
     visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
-    visitor.page.wait_for_url(lambda url: edits(url) == first)
+    visitor.page.wait_for_url(lambda url: edits(url) == FIRST)
     visitor.settle()
     visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
     visitor.page.wait_for_url(lambda url: edits(url) == "")
     visitor.settle()
     visitor.page.get_by_role("button", name=t("masks.redo", lang="en"), exact=True).click()
-    visitor.page.wait_for_url(lambda url: edits(url) == first)
+    visitor.page.wait_for_url(lambda url: edits(url) == FIRST)
+
+
+def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor: Visitor) -> None:
+    canvas = paint_by_keys(visitor)
+    canvas.evaluate("node => { node.dataset.before = 'the answer'; }")
+    left, low = lower_left(canvas)
+    visitor.page.mouse.move(left, low)
+    visitor.page.mouse.down()
+    undo = visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True)
+    undo.evaluate("button => button.click()")  # without letting go of the pointer
+    # The page gets shorter: the matrix moves up, away from under the pointer.
+    visitor.page.wait_for_url(lambda url: edits(url) == "")
+    expect(canvas).not_to_have_attribute("data-before", "the answer")
+    visitor.page.mouse.move(left, low - 40, steps=4)
+    visitor.page.mouse.up()
+    visitor.page.wait_for_url(lambda url: edits(url).startswith("cells-decoder-all-shut-3.1"))
 
 
 def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(
