@@ -184,8 +184,8 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
         named.append(f"**{view.t('edits.cells', count=len(cells))}**")
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
-    # One place on the page, also while it is empty: what stands below would else be made anew, and a
-    # matrix would forget where the keyboard was.
+    # One place on the page, also while it is empty: what stands below would else be made anew, and
+    # a matrix would forget where the keyboard was.
     with st.container():
         if view.trace.ignored_edits:
             ignored = shorten(format_edits(view.trace.ignored_edits), 120)
