@@ -7,6 +7,7 @@ from typing import get_args, no_type_check
 from models.training.data import read_pairs, read_texts
 from models.training.joining import joined_pairs
 from models.training.numbering import numbered_rows
+from models.training.renaming import renamed_texts
 from models.training.shortening import short_rows
 from models.training.tasks import MOST_SYMBOLS, Task, task_pairs
 
@@ -32,6 +33,7 @@ class DataConfig:
     joined: int = 0  # so many rows more, each of several pairs in a row (`joining.py`)
     numbered: int = 0  # and so many of which each is a pair with another number (`numbering.py`)
     short: int = 0  # and so many of a word or two (`shortening.py`)
+    renamed: int = 0  # so many texts more, each a text with other names in it (`renaming.py`)
     start: str = ""  # a checkpoint (folder, or shipped one) whose weights and vocabulary begin it
 
     def __post_init__(self) -> None:
@@ -43,7 +45,7 @@ class DataConfig:
             raise ValueError(f"symbols is {self.symbols}: it must be 2 to {MOST_SYMBOLS}")
         if not 1 <= self.lengths[0] <= self.lengths[1]:
             raise ValueError(f"lengths is {self.lengths}: they must be at least 1, rising")
-        for name in ("joined", "numbered", "short"):
+        for name in ("joined", "numbered", "short", "renamed"):
             value = getattr(self, name)
             if value < 0 or (value and self.task is not None):
                 raise ValueError(
@@ -73,7 +75,7 @@ def read_rows(path: Path, config: DataConfig, paired: bool) -> list[Row]:
 
 
 def more_rows(rows: list[Row], config: DataConfig, seed: int) -> list[Row]:
-    """The rows that a recipe has made out of the pairs among `rows`, drawn by `seed`.
+    """The rows that a recipe has made out of the pairs or texts of `rows`, drawn by `seed`.
 
     Raises ValueError when there are too few of them for what the recipe wants.
     """
@@ -85,6 +87,9 @@ def more_rows(rows: list[Row], config: DataConfig, seed: int) -> list[Row]:
         made += [row[:2] for row in numbered_rows(pairs, config.numbered, seed)]
     if config.short:
         made += short_rows(pairs, config.short, seed)
+    if config.renamed:
+        texts = [row for row in rows if isinstance(row, str)]
+        made += renamed_texts(texts, config.renamed, seed)
     return made
 
 
