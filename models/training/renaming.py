@@ -45,10 +45,13 @@ def names_of(texts: Sequence[str]) -> list[list[str]]:
 def renamed_texts(texts: Sequence[str], n: int, seed: int) -> list[str]:
     """`n` of `texts`, each as often as the others, in which every name became another at random.
 
-    A "he" stays a "he", and two people stay two. Texts without a name come as they are.
+    A "he" stays a "he", and two people stay two. Texts without a name come as they are. Raises
+    ValueError when the texts have no names to tell them with.
     """
     draw = random.Random(seed)
     kinds = names_of(texts)
+    if not any(kinds):
+        raise ValueError(f"no name stands in {FEWEST} of these {len(texts)} texts, or more")
     rows = _in_turn(texts, draw)
     return [_renamed(next(rows), kinds, draw) for _ in range(n)]
 

@@ -3,6 +3,7 @@
 from models.training.corpus import DataConfig, Row, more_rows
 from models.training.joining import joined_pairs
 from models.training.numbering import numbered_rows
+from models.training.renaming import renamed_texts
 from models.training.shortening import short_rows
 
 PAIRS = [
@@ -28,3 +29,10 @@ def test_each_kind_of_row_is_made_of_what_it_needs() -> None:
     ]
     for name, n in (("joined", 4), ("numbered", 5), ("short", 6)):
         assert len(more_rows(ROWS, DataConfig(**{name: n}), seed=3)) == n
+
+
+def test_texts_are_told_again_with_other_names() -> None:
+    texts = [f"So {name} came. He sang." for name in ("Tom", "Ben", "Sam") for _ in range(12)]
+    made = more_rows([*texts, *ROWS], DataConfig(renamed=5), seed=3)
+    assert made == renamed_texts(texts, 5, seed=3)
+    assert len(made) == 5

@@ -193,8 +193,9 @@ def test_the_seed_decides_and_directions_are_alike() -> None:
 def test_rows_of_a_task_get_no_other_numbers() -> None:
     with pytest.raises(ValueError, match="numbered is 3"):
         DataConfig(task="copy", numbered=3)
-    with pytest.raises(ValueError, match="short is -1"):
-        DataConfig(short=-1)
+    for name in ("short", "renamed"):
+        with pytest.raises(ValueError, match=f"{name} is -1"):
+            DataConfig(**{name: -1})
 
 
 def test_hours_and_minutes_stay_possible() -> None:
