@@ -11,15 +11,22 @@ TWO = "Then Tom met Anna. She saw that Tom was sad, so Anna gave Tom a cake."
 NAMES = {"Tom": "He", "Ben": "He", "Sam": "He", "Anna": "She", "Lucy": "She", "Mia": "She"}
 TEXTS = [
     *(ONE.format(name, pronoun) for name, pronoun in NAMES.items() for _ in range(FEWEST)),
-    *("So Rex ran on Monday. " + text for text in [TWO] * (FEWEST - 1)),  # Rex: too seldom
+    *["So Joe sat. The cat saw him and his dog."] * FEWEST,
+    *["So Kate sat. The cat saw her, and the dog was hers."] * FEWEST,
+    *["So Rex ran, and Rex said that he liked it."] * (FEWEST - 1),  # too seldom
+    *["So Kim ran. He sat, and he and she sang."] * FEWEST,  # not twice as often "he"
+    *["So Pat ran. She sat, and she and he sang."] * FEWEST,
     *["He and his dog called a man Mr in the wood."] * FEWEST,
     *["Then she saw the Queen, and the queen saw her."] * FEWEST,
-    *["So they came to Paris. He and she liked it."] * FEWEST,  # neither "he" nor "she"
+    # With two names in it a text does not say whose its pronouns are.
+    *["So Tom saw Anna. She sang and she sang, and she sat."] * FEWEST,
+    *["So Tom saw Anna. He sang and he sang, and he sat, and he ran, and he slept."] * FEWEST,
+    "The clock went ben, ben, ben, ben, ben.",  # that is still one text only
 ]
 
 
 def test_names_are_found_with_their_pronouns() -> None:
-    assert names_of(TEXTS) == [["Ben", "Sam", "Tom"], ["Anna", "Lucy", "Mia"]]
+    assert names_of(TEXTS) == [["Ben", "Joe", "Sam", "Tom"], ["Anna", "Kate", "Lucy", "Mia"]]
 
 
 def test_every_name_becomes_another_of_its_kind_everywhere() -> None:
@@ -37,12 +44,13 @@ def test_every_name_becomes_another_of_its_kind_everywhere() -> None:
 
 
 def test_two_people_stay_two() -> None:
-    story = "Then Tom met Ben, and Ben met Sam, and Sam saw Tom."
-    for text in renamed_texts([*TEXTS, story], 2000, seed=1):
-        if " met " in text and "Sam" in text and "Tom" in text and "Ben" in text:
-            a, b, c, d, e, f = re.findall(r"Tom|Ben|Sam", text)
-            assert (a, b, c) == (f, c, e) or (a, b, d) == (f, c, e)
-            assert len({a, b, d}) == 3
+    story = "Then Tom met Ben, and Ben saw Tom."
+    rows = [text for text in renamed_texts([*TEXTS, *[story] * 99], 400, 1) if " met " in text]
+    assert len(rows) > 99
+    for text in rows:
+        one, two, two_again, one_again = re.findall(r"[A-Z][a-z]+", text)[1:]
+        assert (one, two) == (one_again, two_again)
+        assert one != two
 
 
 def test_texts_come_equally_often_and_the_nameless_as_they_are() -> None:
@@ -50,6 +58,14 @@ def test_texts_come_equally_often_and_the_nameless_as_they_are() -> None:
     rows = renamed_texts([plain, *TEXTS], 2 * len(TEXTS) + 2, seed=1)
     assert rows.count(plain) == 2
     assert len(rows) == 2 * len(TEXTS) + 2
+
+
+def test_texts_come_in_another_order_each_time() -> None:
+    plain = [f"the sun shone {n} times" for n in range(20)]
+    rows = [row for row in renamed_texts([*plain, *TEXTS], 2 * len(TEXTS) + 40, 1) if row in plain]
+    assert sorted(rows[:20]) == sorted(rows[20:]) == sorted(plain)
+    assert rows[:20] != plain
+    assert rows[:20] != rows[20:]
 
 
 def test_the_seed_decides() -> None:
