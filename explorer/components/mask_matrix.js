@@ -174,6 +174,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   // is just being painted: the answer to the one before may arrive in its middle.
   if (root.cursor && root.cursor[0] < nQuery && root.cursor[1] < nKey) cursor = root.cursor;
   if (brush && root.stroke?.nQuery === nQuery && root.stroke.nKey === nKey) stroke = root.stroke;
+  root.stroke = stroke; // one that has lost its matrix does not come back
   const scrollBack = keepScrolled(root, scroller);
   rebuild(root, withEdges(scroller), legend, readout);
   if (stroke) canvas.setPointerCapture(stroke.pointer);

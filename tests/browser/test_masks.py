@@ -111,6 +111,22 @@ def test_a_stroke_outlives_an_answer_that_arrives_in_its_middle(visitor: Visitor
     visitor.page.wait_for_url(lambda url: edits(url).startswith("cells-decoder-all-shut-3.1"))
 
 
+def test_a_stroke_that_lost_its_brush_does_not_come_back(visitor: Visitor) -> None:
+    canvas = paint_by_keys(visitor)
+    left, low = lower_left(canvas)
+    visitor.page.mouse.move(left, low)
+    visitor.page.mouse.down()
+    for tool, name in (("look", ""), ("brush", "brush")):
+        button = visitor.page.get_by_text(t(f"masks.{tool}", lang="en"), exact=True)
+        button.evaluate("button => button.click()")  # without letting go of the pointer
+        expect(canvas).to_have_class(name)
+        visitor.settle()
+    visitor.page.mouse.up()
+    visitor.settle()
+    visitor.page.get_by_role("button", name=t("masks.undo", lang="en"), exact=True).click()
+    visitor.page.wait_for_url(lambda url: edits(url) == "")
+
+
 def test_a_matrix_wider_than_a_phone_stays_where_it_was_scrolled_to(
     app: str, browser: Browser
 ) -> None:
