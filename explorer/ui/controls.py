@@ -165,7 +165,7 @@ def place_titles(view: View) -> dict[str, Any]:
 
 def axis_title(view: View, role: str, stream: str) -> str:
     """ "query · target" and the like, in the visitor's language."""
-    return view.t(f"streams.{role}", stream=view.t(f"streams.{stream}"))
+    return view.t(f"streams.{role}", stream=view.stream(stream))
 
 
 MOST_NAMED_CELLS = 3

@@ -31,7 +31,7 @@ def sidebar() -> None:
         _examples(model)
         _file()
         _beside()
-        _translation()
+        _output(model)
         _model()
 
 
@@ -146,20 +146,32 @@ def _picked() -> None:
         _new_text(sentence)
 
 
-def _translation() -> None:
-    with st.expander(_t("sidebar.target"), expanded=bool(session.state().target)):
+def _output(model: str) -> None:
+    words = ("sidebar.target", "sidebar.target_hint", "sidebar.target_help")
+    if _continues(model):
+        words = ("sidebar.continuation", "sidebar.continuation_hint", "sidebar.continuation_help")
+    label, hint, explanation = map(_t, words)
+    with st.expander(label, expanded=bool(session.state().target)):
         st.session_state["sidebar.target"] = session.state().target or ""
         st.text_area(
-            _t("sidebar.target"),
+            label,
             key="sidebar.target",
             height=80,
-            placeholder=_t("sidebar.target_hint"),
-            help=_t("sidebar.target_help"),
+            placeholder=hint,
+            help=explanation,
             label_visibility="collapsed",
             on_change=lambda: session.change(
                 target=st.session_state["sidebar.target"] or None, row=None
             ),
         )
+
+
+def _continues(model: str) -> bool:
+    """Whether `model` goes on with a text instead of translating it."""
+    try:
+        return cache.open_model(model).config.family == "decoder-only"
+    except InputProblem:  # the page says what is wrong with it
+        return False
 
 
 def _other_words(before: str, model: str) -> dict[str, None]:

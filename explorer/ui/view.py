@@ -99,6 +99,10 @@ class View:
         """The words at `key` in the visitor's language."""
         return text.t(key, lang=self.lang, **values)
 
+    def stream(self, stream: str) -> str:
+        """A stream in words: source and target, or the one text of a model without an encoder."""
+        return self.t(f"streams.{stream if self.trace.src_tokens else 'text'}")
+
     def words(self, prefix: str) -> dict[str, str]:
         """All words directly under `prefix`, by their last name: what figures take."""
         start = f"{prefix}."

@@ -78,7 +78,7 @@ def said_in_claims(family: str) -> set[str]:
 MADE = {
     "kinds": set(KINDS),
     "models": set(list_models(CHECKPOINTS)),
-    "streams": {"src", "tgt", "query", "key", "which"},
+    "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
     "more": {"formula", "code", "numbers", "label", "code_note"},

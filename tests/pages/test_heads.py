@@ -253,7 +253,7 @@ def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
     at.selectbox(key="sidebar.model").select("writer").run()
     assert not at.exception
     assert not at.warning
-    assert titles(at) == ("query · target", "key · target")
+    assert titles(at) == ("query · text", "key · text")
     assert at.query_params["model"] == "writer"
     assert "layer" not in at.query_params
     assert "pins" not in at.query_params

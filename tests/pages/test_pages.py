@@ -144,6 +144,16 @@ def test_an_own_translation_is_read_instead(open_page: Open) -> None:
     assert at.query_params["target"] == "我喜欢你"
 
 
+def test_a_story_teller_is_given_a_continuation_and_a_translator_a_translation(
+    open_page: Open,
+) -> None:
+    for model, words in (("translator", "target"), ("writer", "continuation")):
+        area = open_page("heads", model=model).text_area(key="sidebar.target")
+        assert area.label == t(f"sidebar.{words}", lang="en")
+        assert area.placeholder == t(f"sidebar.{words}_hint", lang="en")
+        assert area.help == t(f"sidebar.{words}_help", lang="en")
+
+
 def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) -> None:
     at = open_page("certificate")
     assert not at.get("bidi_component")

@@ -50,7 +50,7 @@ def hidden_units(view: View) -> None:
                 tokens,
                 title=view.t("blocks.activity"),
                 x_title=view.t("blocks.unit"),
-                y_title=view.t(f"streams.{stream}"),
+                y_title=view.stream(stream),
                 stream=stream,
                 dark=view.dark,
             )

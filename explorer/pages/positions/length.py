@@ -71,7 +71,7 @@ def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
             before=f"{curves[worst][0]:.2f}",
             after=f"{curves[worst][at]:.2f}",
             shift=shifts[at],
-            stream=view.t(f"streams.{worst}"),
+            stream=view.stream(worst),
         ),
     )
     return shifts, curves
