@@ -35,6 +35,7 @@ from models.training.evaluate import (
     translate,
 )
 from models.training.faults import Masks
+from models.training.growing import grow
 from models.training.joining import joined_pairs
 from models.training.loop import SNAPSHOTS, Trainer
 from models.training.numbering import numbered_rows
@@ -76,7 +77,10 @@ def train(args: argparse.Namespace) -> None:
     torch.manual_seed(recipe.training.seed)
     model = build_model(recipe.model)
     if start is not None:
-        load_weights(model, start.folder / WEIGHTS)
+        if start.config.n_layers == recipe.model.n_layers:
+            load_weights(model, start.folder / WEIGHTS)
+        else:
+            grow(start.model, model)
     trainer = Trainer(
         model,
         encode_rows(rows, tokenizer, recipe.model.n_ctx),

@@ -1,0 +1,49 @@
+"""A deeper model that begins as a shallower one: every layer again, and silent at first."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from models.transformer import Model
+
+SILENT = ("w_o.weight", "w_o.bias", "w_down.weight", "w_down.bias")
+"""What a sublayer's output comes from: with zeros there it adds nothing to the residual stream."""
+
+
+@torch.no_grad()
+def grow(small: Model, model: Model) -> None:
+    """Fill `model` so that it computes what `small` does, in more layers (Wu et al. 2024, LLaMA
+    Pro: Progressive LLaMA with Block Expansion, arXiv 2401.02415, §3.1).
+
+    Each layer of `small` comes n times in a row, first as it is and then with zeros where its
+    outputs are made, so that a copy adds nothing until training changes that. Raises ValueError
+    where the number of layers is no multiple, where another size or kind differs, and where the
+    norm stands behind a sublayer: it makes something even of a sublayer's zeros.
+    """
+    times, rest = divmod(model.config.n_layers, small.config.n_layers)
+    if rest:
+        raise ValueError(
+            f"n_layers is {model.config.n_layers}: it must be a multiple of the "
+            f"{small.config.n_layers} of the model to begin with"
+        )
+    free: dict[str, Any] = {"n_layers": 1, "dropout": 0.0, "attention_dropout": 0.0}
+    if replace(small.config, **free) != replace(model.config, **free):
+        raise ValueError("only n_layers and dropout may differ from the model to begin with")
+    if model.config.norm_placement != "pre":
+        raise ValueError(
+            f"norm_placement is {model.config.norm_placement!r}: a layer can add nothing only "
+            "where it is 'pre'"
+        )
+    found = dict(small.named_parameters())
+    for name, parameter in model.named_parameters():
+        stack, blocks, rest_of_name = name.partition("blocks.")
+        if not blocks:
+            parameter.copy_(found[name])
+            continue
+        index, _, inside = rest_of_name.partition(".")
+        layer, copy = divmod(int(index), times)
+        if copy and inside.endswith(SILENT):
+            parameter.zero_()
+        else:
+            parameter.copy_(found[f"{stack}blocks.{layer}.{inside}"])

@@ -1,0 +1,112 @@
+"""A deeper model begins as the shallower one: the same numbers out, and all of it can learn."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from models import ModelConfig, build_model, load_checkpoint
+from models.__main__ import main
+from models.training.growing import grow
+from models.transformer import EncoderDecoder, Model
+
+SIZES: dict[str, Any] = {
+    "vocab_size": 30, "d_model": 16, "n_heads": 4, "d_ff": 24, "norm_placement": "pre",
+    "final_norm": True,
+}  # fmt: skip
+MODERN: dict[str, Any] = {
+    "family": "decoder-only", "n_kv_heads": 1, "norm": "rmsnorm", "positions": "rotary",
+    "ffn": "swiglu", "bias": False,
+}  # fmt: skip
+
+
+def built(seed: int, **changes: Any) -> Model:
+    torch.manual_seed(seed)
+    model = build_model(ModelConfig(**{**SIZES, **changes})).eval()
+    for parameter in model.parameters():
+        if parameter.dim() == 1:  # so that a lost bias or norm shows
+            torch.nn.init.normal_(parameter)
+    return model
+
+
+def logits(model: Model) -> torch.Tensor:
+    tokens = torch.randint(3, 30, (2, 7), generator=torch.Generator().manual_seed(1))
+    everything = torch.ones_like(tokens, dtype=torch.bool)
+    if isinstance(model, EncoderDecoder):
+        return model(tokens, tokens.flip(1), everything, everything)
+    return model(tokens, everything)
+
+
+@pytest.mark.parametrize("kind", [{}, MODERN], ids=["encoder-decoder", "modern decoder"])
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_grown_model_computes_the_same(kind: dict[str, Any], times: int) -> None:
+    small = built(0, n_layers=2, **kind)
+    grown = built(1, n_layers=2 * times, dropout=0.3, **kind)
+    assert not torch.allclose(logits(grown), logits(small), atol=0.1)
+    grow(small, grown)
+    assert torch.equal(logits(grown), logits(small))
+
+
+def test_each_layer_is_followed_by_its_own_copy_and_the_copy_can_learn() -> None:
+    small, grown = built(0, n_layers=2, **MODERN), built(1, n_layers=4, **MODERN)
+    grow(small, grown)
+    before, now = (dict(model.named_parameters()) for model in (small, grown))
+    logits(grown).square().sum().backward()
+    for layer in range(4):
+        for part in ("attn.w_q", "attn.w_o", "attn_norm", "ffn.w_up", "ffn.w_down"):
+            weight = now[f"blocks.{layer}.{part}.weight"]
+            if layer % 2 and part in ("attn.w_o", "ffn.w_down"):
+                assert not weight.any()
+                assert weight.grad is not None
+                assert weight.grad.any()
+            else:
+                assert torch.equal(weight, before[f"blocks.{layer // 2}.{part}.weight"])
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "message"),
+    [
+        ({}, {"n_layers": 3}, "n_layers is 3: it must be a multiple of the 2"),
+        ({}, {"n_layers": 1}, "n_layers is 1: it must be a multiple of the 2"),
+        ({}, {"d_ff": 32}, "only n_layers and dropout may differ"),
+        (
+            {"norm_placement": "post"},
+            {"norm_placement": "post"},
+            "is 'post': .* only where it is 'pre'",
+        ),
+        (
+            {"norm_placement": "sublayer"},
+            {"norm_placement": "sublayer"},
+            "is 'sublayer': .* only where",
+        ),
+    ],
+)
+def test_what_cannot_grow_is_refused(
+    small: dict[str, Any], large: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        grow(built(0, **{"n_layers": 2, **small}), built(0, **{"n_layers": 4, **large}))
+
+
+def test_a_recipe_with_more_layers_begins_with_the_grown_model(
+    tmp_path: Path,
+) -> None:
+    recipe = tmp_path / "task.toml"
+    recipe.write_text(
+        '[data]\ntask = "copy"\nexamples = 60\nvalid_examples = 9\nlengths = [2, 4]\nsymbols = 5\n'
+        "[model]\nvocab_size = 15\nd_model = 16\nn_layers = 1\nn_heads = 2\nd_ff = 16\n"
+        'norm_placement = "pre"\nfinal_norm = true\n'
+        "[training]\nepochs = 1\nmax_tokens = 64\nwarmup = 5\nmoments = [0]\naverage = 1\n"
+    )
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert main(["train", "--recipe", str(recipe), "--out", str(first)]) == 0
+    trained = first / "checkpoint"
+    changes = [f'data.start="{trained}"', "model.n_layers=2"]
+    more = [word for change in changes for word in ("--set", change)]
+    assert main(["train", "--recipe", str(recipe), "--out", str(second), *more]) == 0
+    small, begun = load_checkpoint(trained).model, load_checkpoint(second / "checkpoint", 0).model
+    expected = build_model(begun.config)
+    grow(small, expected)
+    for one, other in zip(begun.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(one, other)
