@@ -76,9 +76,11 @@ def reading(page: str, words: str) -> None:
 def sentence_line(view: View, key: str = "sentence") -> None:
     """What was read and what came out, in the colours of the two streams."""
     source, output = escape(view.trace.text), escape(view.trace.output)
-    words = "translated" if view.sites_of("cross") else "prompt"
-    if view.target and words == "translated":
-        words = "forced"
+    if view.sites_of("cross"):
+        words = "forced" if view.target else "translated"
+    else:
+        words = "continued" if view.target else "prompt"
+        output = escape(view.target or "")
     with st.container():  # one place on the page, whether there is something to say or not
         with st.container(key=key):
             st.markdown(
