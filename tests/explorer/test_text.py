@@ -151,7 +151,10 @@ PIECES = {
     *(f"masks.{name}" for name in ("open_cell", "shut_cell")),
     *(f"machine.ways_{kind}" for kind in ("attention", "recurrent", "convolution")),
     *(f"masks.twins_{name}" for name in ("model", "loss", "writes", "right", "cheat")),
-    *(f"masks.batch_{name}" for name in ("sentence", "pads", "alone", "together", "moved_head")),
+    *(
+        f"masks.batch_{name}"
+        for name in ("sentence", "pads", "text_pads", "alone", "together", "moved_head")
+    ),
     *(f"place.{name}" for name in ("translated", "forced", "prompt", "continued")),
     *(f"{page}.part" for page in ("decoding",)),
     *(f"blocks.{norm}" for norm in NORMS),

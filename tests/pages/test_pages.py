@@ -141,6 +141,7 @@ def test_an_own_translation_is_read_instead(open_page: Open) -> None:
     at = open_page("heads")
     at.text_area(key="sidebar.target").set_value("我喜欢你").run()
     assert ":orange[我喜欢你]" in reading(at, "→")
+    assert "(your translation, read by the model)" in reading(at, "→")
     assert at.query_params["target"] == "我喜欢你"
 
 
@@ -161,6 +162,18 @@ def test_an_own_continuation_stands_behind_the_text_with_its_marks_escaped(
     line = reading(at, ":green[the fox]")
     assert line.startswith(":green[the fox] **:orange[likes &#42;the&#42; dog]** (")
     assert ":orange" not in reading(open_page("heads", model="writer", text="the fox"), "the fox")
+
+
+def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page: Open) -> None:
+    for model, head, axis in (
+        ("writer", "batch_text_pads", "text"),
+        ("translator", "batch_pads", "src"),
+    ):
+        words = everything(open_page("masks", model=model, text="a b", beside="a b c"))
+        assert t(f"masks.{head}", lang="en") + " |" in words
+        hidden = open_page("blocks", model=model, text="a b", part="hidden")
+        title = figure(hidden)["layout"]["yaxis"]["title"]["text"]
+        assert title == t(f"streams.{axis}", lang="en")
 
 
 def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) -> None:

@@ -44,7 +44,9 @@ def shared_batch(view: View) -> None:
 
 def _table(view: View, found: tuple[Member, ...]) -> None:
     translates = bool(view.sites_of("cross"))
-    names = ["sentence", "pads", *(("alone", "together") if translates else ()), "moved_head"]
+    names = ["sentence", "text_pads", "moved_head"]
+    if translates:
+        names = ["sentence", "pads", "alone", "together", "moved_head"]
     rows = []
     for member in found:
         same = member.alone == member.together
