@@ -48,12 +48,19 @@ class Visitor:
             timeout=PATIENCE,
         )
 
-    def needed_width(self) -> int:
-        """The width that the page needs, in pixels; a window with less scrolls sideways."""
-        width: int = self.page.evaluate(
-            "() => document.querySelector('[data-testid=stMain]').scrollWidth"
+    def fits(self, width: int) -> None:
+        """Wait until the page is this many pixels wide at most and does not scroll sideways.
+
+        A chart takes the width of a window that has become narrow some frames after the window.
+        """
+        self.page.wait_for_function(
+            """width => {
+                const main = document.querySelector('[data-testid=stMain]');
+                return main.clientWidth <= width && main.scrollWidth <= main.clientWidth;
+            }""",
+            arg=width,
+            timeout=PATIENCE,
         )
-        return width
 
     def touching_labels(self) -> list[str]:
         """Pairs of labels below or above the columns of a chart that overlap, line by line."""

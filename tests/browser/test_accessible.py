@@ -40,11 +40,9 @@ def test_no_serious_violation_and_no_scrolling_sideways(visitor: Visitor, index:
     assert lasting(visitor, runOnly=["color-contrast"]) == []  # nothing else depends on the theme
 
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function(
-        "() => document.querySelector('[data-testid=stMain]').clientWidth <= 390"
-    )
+    visitor.fits(390)
     visitor.settle()
-    assert visitor.needed_width() <= 390
+    visitor.fits(390)
     assert visitor.touching_labels() == []
 
 

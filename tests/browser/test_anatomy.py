@@ -57,7 +57,7 @@ def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor: Visitor, words: 
     visitor.settle()
     assert visitor.page.locator(".js-plotly-plot .xtick").count() == words + 1  # the end mark
     assert visitor.touching_labels() == []
-    assert visitor.needed_width() <= 390
+    visitor.fits(390)
 
 
 def test_a_claim_is_guessed_and_then_measured(visitor: Visitor) -> None:

@@ -111,7 +111,7 @@ def test_a_page_opened_on_a_phone_draws_without_errors_and_fits(
     visitor.open(place, **state)
     visitor.page.locator(PICTURE).first.wait_for(state="attached")
     assert visitor.page.locator("[data-testid=stException]").count() == 0
-    assert visitor.needed_width() <= 390
+    visitor.fits(390)
 
 
 def test_html_in_a_sentence_is_text_everywhere(visitor: Visitor) -> None:
