@@ -39,6 +39,7 @@ from models.training.growing import grow
 from models.training.joining import joined_pairs
 from models.training.loop import SNAPSHOTS, Trainer
 from models.training.numbering import numbered_rows
+from models.training.preference import preferences_of, read_judged
 from models.training.recipe import Recipe, read_recipe, recipe_names
 from models.transformer import EncoderDecoder, Model, build_model
 
@@ -81,6 +82,10 @@ def train(args: argparse.Namespace) -> None:
             load_weights(model, start.folder / WEIGHTS)
         else:
             grow(start.model, model)
+    preferences = []
+    if recipe.data.judged:
+        texts = [row for row in rows if isinstance(row, str)]
+        preferences = preferences_of(read_judged(recipe.data.judged), texts, tokenizer)
     trainer = Trainer(
         model,
         encode_rows(rows, tokenizer, recipe.model.n_ctx),
@@ -88,6 +93,7 @@ def train(args: argparse.Namespace) -> None:
         recipe.training,
         out,
         score=score,
+        preferences=preferences,
     )
     progress = trainer.run()
     if trainer.rank == 0:

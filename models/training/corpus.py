@@ -34,6 +34,7 @@ class DataConfig:
     numbered: int = 0  # and so many of which each is a pair with another number (`numbering.py`)
     short: int = 0  # and so many of a word or two (`shortening.py`)
     renamed: int = 0  # so many texts more, each a text with other names in it (`renaming.py`)
+    judged: str = ""  # continuations that a reader judged: a file in `judged/` (`preference.py`)
     start: str = ""  # a checkpoint (folder, or shipped one) whose weights and vocabulary begin it;
     # with fewer layers than the recipe's model, it is grown (`growing.py`)
 

@@ -9,9 +9,10 @@ Under `torchrun` each process takes its share of every batch (torch's own DDP ad
 up); the batches, and so the loss curve, are those of one process.
 """
 
+import copy
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from models.training.faults import masked_as
 from models.training.forcing import forward, teacher_forced
 from models.training.loss import disagreement, sequence_loss, unlikelihood
 from models.training.muon import Muon
+from models.training.preference import PAIRS, Preference, pairs_of_step, preference_objective
 from models.training.repetition import own_words
 from models.training.settings import TrainingConfig, learning_rate
 from models.transformer import DecoderOnly, Model
@@ -100,20 +102,30 @@ class Trainer:
         folder: Path,
         device: torch.device | None = None,
         score: Callable[[Model], dict[str, float]] | None = None,
+        preferences: Sequence[Preference] = (),
     ) -> None:
         """`score` gives figures of the model after each epoch; "bleu", if there, picks snapshots.
 
-        Raises ValueError when the folder holds a run with other settings, and for `unlikelihood`
-        with a model that continues no text.
+        `preferences` are measured from where `model` stands now, also in a resumed run. Raises
+        ValueError when the folder holds a run with other settings, for `unlikelihood` or
+        `preference` with a model that continues no text, and for `preference` without any.
         """
-        if config.unlikelihood and not isinstance(model, DecoderOnly):
+        for name in ("unlikelihood", "preference"):
+            if getattr(config, name) and not isinstance(model, DecoderOnly):
+                raise ValueError(
+                    f"{name} is {getattr(config, name)}: it is for decoder-only models, "
+                    "which continue a text"
+                )
+        if bool(config.preference) != bool(preferences):
             raise ValueError(
-                f"unlikelihood is {config.unlikelihood}: it is for decoder-only models, "
-                "which continue a text"
+                f"preference is {config.preference}, with {len(preferences)} pairs to prefer in: "
+                "it must be above 0 where there are judged continuations (data.judged), else 0"
             )
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = model.to(self.device)
         self.examples, self.valid = examples, valid
+        self.preferences = preferences
+        self._before = copy.deepcopy(self.model).eval() if preferences else None
         self.config, self.folder, self.score = config, folder, score
         self.progress = Progress()
         self.optimizers = make_optimizers(self.model, config)
@@ -206,6 +218,9 @@ class Trainer:
         total, objective = self._losses(moved)
         if self.config.unlikelihood:
             objective = objective + self.config.unlikelihood * self._against_repeating(moved)
+        if self.config.preference:
+            weight = self.config.preference * batch.n_labels / PAIRS
+            objective = objective + weight * self._preferred()
         # DDP takes the mean of the processes' gradients; this makes it their sum.
         loss = objective * (self.n_processes / batch.n_labels)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -251,6 +266,19 @@ class Trainer:
         with self._autocast():
             logits = forward(self._wrapped, own)
         return unlikelihood(logits.float(), own.labels, own.loss_mask)
+
+    def _preferred(self) -> Tensor:
+        """The objective of this process's share of the step's pairs, summed."""
+        assert isinstance(self._before, DecoderOnly)
+        share = (self.rank, self.n_processes)
+        pairs = pairs_of_step(self.preferences, self.progress.step, self.config.seed, share)
+        if not pairs:  # more processes than pairs
+            return torch.zeros((), device=self.device)
+        self.model.eval()
+        with self._autocast():
+            objective = preference_objective(self._wrapped, self._before, pairs)
+        self.model.train()
+        return objective
 
     def _finish_epoch(self) -> None:
         progress = self.progress

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -45,6 +45,16 @@ def disagreement(
     """
     log_p, log_q = one[loss_mask].log_softmax(-1), other[loss_mask].log_softmax(-1)
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
+
+
+def preference_loss(
+    better: Float[Tensor, " pair"], worse: Float[Tensor, " pair"], beta: float = 0.1
+) -> Float[Tensor, ""]:
+    """Sum of -log sigmoid(beta (better - worse)), where each is log p(text) - log p_before(text).
+
+    Rafailov et al. 2023, Direct Preference Optimization, eq. 7.
+    """
+    return -nn.functional.logsigmoid(beta * (better - worse)).sum()
 
 
 def sequence_loss(

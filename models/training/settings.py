@@ -32,6 +32,7 @@ class TrainingConfig:
     label_smoothing: float = 0.1
     r_drop: float = 0.0  # how much two passes with other dropout must agree; 0: one pass
     unlikelihood: float = 0.0  # how much a language model must not repeat its own words
+    preference: float = 0.0  # how much judged continuations count: a pair beside a label
     clip: float = 1.0  # the largest norm of the gradient
     average: int = 5  # snapshots, one an epoch, that are averaged at the end
     seed: int = 1
@@ -56,14 +57,15 @@ class TrainingConfig:
         for name in ("learning_rate", "clip", "save_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
-        for name in ("r_drop", "unlikelihood"):
+        for name in ("r_drop", "unlikelihood", "preference"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 0")
-        if self.unlikelihood and self.masks != "right":
-            raise ValueError(
-                f"unlikelihood is {self.unlikelihood}: a text is continued under the right masks, "
-                f"not {self.masks!r} ones"
-            )
+        for name in ("unlikelihood", "preference"):
+            if getattr(self, name) and self.masks != "right":
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}: a text is continued under the right masks, "
+                    f"not {self.masks!r} ones"
+                )
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
 

@@ -20,6 +20,12 @@ TEXTS = """
 [training]
 unlikelihood = 4.0
 """
+JUDGED = """
+[data]
+judged = "@/judged.jsonl"
+[training]
+preference = 0.5
+"""
 SIZES = ["d_model=16", "n_layers=1", "n_heads=2", "d_ff=24", "n_ctx=48", "dropout=0.0"]
 SETTINGS = ["epochs=3", "max_tokens=64", "learning_rate=1e-2", "warmup=4", "average=1"]
 
@@ -27,10 +33,16 @@ SETTINGS = ["epochs=3", "max_tokens=64", "learning_rate=1e-2", "warmup=4", "aver
 def curve(folder: Path, name: str, recipe: str, family: str, start: list[str]) -> list[dict]:
     """The rows that the command prints, one an epoch, their times left out."""
     file = folder / "recipe.toml"
-    file.write_text(recipe, encoding="utf-8")
+    file.write_text(recipe.replace("@", folder.as_posix()), encoding="utf-8")
     texts = folder / "texts.txt"
     lines = [f"the {a} saw the {b} and the {a} ran" for a in "abcde" for b in "fghi"]
     texts.write_text("\n<|endoftext|>\n".join(lines), encoding="utf-8")
+    judged = [
+        {"story": story, "given": 3, "kept": kept, "broken": " ran"}
+        for story in range(20)
+        for kept in ("", " saw the b and the c and the d")
+    ]
+    (folder / "judged.jsonl").write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
     changes = [f'model.family="{family}"', *(f"model.{size}" for size in SIZES)]
     changes += [f"training.{setting}" for setting in SETTINGS] + ['training.precision="float32"']
     changes += [f"model.vocab_size={28 if family == 'decoder-only' else 13}"]
@@ -51,8 +63,8 @@ def curve(folder: Path, name: str, recipe: str, family: str, start: list[str]) -
 
 @pytest.mark.parametrize(
     ("recipe", "family"),
-    [(PAIRS, "encoder-decoder"), (TEXTS, "decoder-only")],
-    ids=["pairs", "against repetition"],
+    [(PAIRS, "encoder-decoder"), (TEXTS, "decoder-only"), (JUDGED, "decoder-only")],
+    ids=["pairs", "against repetition", "by preference"],
 )
 def test_two_processes_have_the_loss_curve_of_one(tmp_path: Path, recipe: str, family: str) -> None:
     one = curve(tmp_path, "one", recipe, family, [])

@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.pitfalls import PITFALLS
+from explorer.components.payload import unpack
 from explorer.pages import PAGES
 from explorer.text import LANGUAGES, t
 
@@ -174,6 +175,19 @@ def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page: Open) -> 
         hidden = open_page("blocks", model=model, text="a b", part="hidden")
         title = figure(hidden)["layout"]["yaxis"]["title"]["text"]
         assert title == t(f"streams.{axis}", lang="en")
+
+
+def test_the_certificate_of_one_text_names_no_target(open_page: Open) -> None:
+    for model, name in (("writer", "text"), ("translator", "tgt")):
+        at = open_page("certificate", model=model, tested="1", text="a b c")
+        drawn = [unpack(each.proto.bytes)[0] for each in at.get("bidi_component")]
+        titles = {each[side]["title"] for each in drawn for side in ("queries", "keys")}
+        named = {
+            t(f"certificate.{what}", lang="en", stream=t(f"streams.{stream}", lang="en"))
+            for what in ("moved", "changed")
+            for stream in ((name,) if name == "text" else ("src", "tgt"))
+        }
+        assert titles == named
 
 
 def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) -> None:

@@ -250,3 +250,10 @@ def test_learned_positions_cannot_read_on(open_page: Open) -> None:
     at = open_page("positions", part="length", model="twin-right")
     assert t("positions.natural_learned", lang="en", limit=40) in everything(at)
     assert "the perplexity is" not in everything(at)
+
+
+def test_the_row_that_begins_later_is_a_target_or_the_text(open_page: Open) -> None:
+    said = reading(open_page("positions", part="length", model="writer"), "shifted by")
+    assert "text shifted by" in said
+    said = reading(open_page("positions", part="length", model="en-zh"), "shifted by")
+    assert "source shifted by" in said or "target shifted by" in said
