@@ -120,6 +120,7 @@ def test_the_text_that_keeps_sense_longer_is_the_better_one(letters: Tokenizer) 
         Judged(1, given, short, " dogs"),
         Judged(1, given, long, " red"),
         Judged(1, given, long[:-1], ""),  # keeps sense to its end: the worse one of nothing
+        Judged(1, given, " sat", ""),  # short, but nothing breaks it: the worse one of nothing
         Judged(1, given, shorter, " ran"),  # not clearly longer or shorter than the first
         Judged(0, len(letters.encode("one red")), "", " dogs"),  # another story
     ]
@@ -237,6 +238,29 @@ def test_a_resumed_run_prefers_from_the_same_beginning(tmp_path: Path) -> None:
         trainer.run(stop=lambda at=stop_at, one=trainer: one.progress.step >= at)
     for name, parameter in whole.named_parameters():
         torch.testing.assert_close(dict(model.named_parameters())[name], parameter)
+
+
+def test_what_was_before_stays_and_dropout_has_no_say(tmp_path: Path) -> None:
+    for at_step in (5, 12):  # the second one resumes what the first one stopped
+        trainer = Trainer(built(0), ROWS, [], SETTINGS, tmp_path, preferences=LIKED)
+        trainer.run(stop=lambda one=trainer, at=at_step: one.progress.step >= at)
+        before = trainer._before
+        assert isinstance(before, DecoderOnly)
+        for name, parameter in built(0).named_parameters():
+            assert torch.equal(before.get_parameter(name), parameter)
+    trainer.model.train()
+    pairs = pairs_of_step(LIKED, trainer.progress.step, SETTINGS.seed)
+    said = trainer._preferred().detach()
+    assert trainer.model.training  # as the rest of a step wants it
+    assert isinstance(trainer.model, DecoderOnly)
+    expected = preference_objective(trainer.model.eval(), before, pairs).detach()
+    torch.testing.assert_close(said, expected)
+
+
+def test_a_process_without_pairs_adds_nothing(tmp_path: Path) -> None:
+    trainer = Trainer(built(0), ROWS, [], SETTINGS, tmp_path, preferences=LIKED)
+    trainer.rank, trainer.n_processes = PAIRS, PAIRS + 1
+    assert float(trainer._preferred()) == 0
 
 
 def test_it_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
