@@ -33,6 +33,8 @@ def export(args: argparse.Namespace) -> int:
     tokens = json.dumps(_tokens(traced), ensure_ascii=False, indent=2)
     (out / "tokens.json").write_text(tokens + "\n", encoding="utf-8")
     words = {name: text.words(args.lang)[f"export.{name}"] for name in static.WORDS}
+    if not traced.src_tokens:
+        words["tgt"] = text.t("streams.text", lang=args.lang)
     svgs = []
     for site in traced.sites:
         svg = static.site_svg(

@@ -12,7 +12,7 @@ from explorer.edits import parse_edits
 from explorer.figures.static import page_html, site_svg
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel
-from explorer.text import LANGUAGES
+from explorer.text import LANGUAGES, t
 from explorer.trace import trace
 from models.checkpoint import save_checkpoint
 
@@ -63,6 +63,18 @@ def test_an_export_is_the_trace(
     assert not tags & {"script", "link", "img", "iframe"}
     assert not re.search(r"(src|href)=|url\((?!#)|@import", page)
     assert "&lt;script&gt;猫" in page
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_export_of_one_text_has_no_target(
+    lang: str, writer: LoadedModel, tmp_path: Path
+) -> None:
+    save_checkpoint(tmp_path / "writer", writer.model, writer.tokenizer)
+    arguments = ["export", "--model", str(tmp_path / "writer"), "--text", TEXT, "--lang", lang]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "heads.html").read_text(encoding="utf-8")
+    for role in ("query", "key"):
+        assert f"{t(f'export.{role}', lang=lang)} ({t('streams.text', lang=lang)})" in page
 
 
 def cells(svg: str, head: int) -> dict[str, set[tuple[int, int]]]:

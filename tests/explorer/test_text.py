@@ -170,7 +170,6 @@ PIECES = {
     *(f"positions.change_{kind}" for kind in CHANGE_KINDS),
     *(f"positions.show_{name}" for name in ("weights", "scores", "difference")),
     *(f"positions.layout_{layout}" for layout in LAYOUTS),
-    *(f"positions.begin_{stream}" for stream in ("src", "tgt")),
     *(f"positions.{name}" for name in ("first", "second", "head_before", "head_after")),
     *(f"positions.{name}" for name in ("part", "query", "key")),
     *(

@@ -43,6 +43,8 @@ def test_the_film_has_every_step_at_the_step_of_the_link(open_page: Open, model:
     shown = film(at)
     assert shown["scene"] == {"step": 2, "layer": 1, "head": 0, "turn": None}
     assert (shown["source"] is None) == (model == "writer")
+    named = "text" if model == "writer" else "tgt"  # a model of one text has no target
+    assert shown["words"]["tgt"] == t(f"streams.{named}", lang="en")
     assert shown["frames"][2]["why"].startswith("Step 3:")
     assert shown["row"]["tokens"][-len(shown["frames"]) :] == written(at)
 

@@ -283,6 +283,7 @@ def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
     assert "L2·H2" in svg
     assert "&lt;you&gt;" in page
     assert "<you>" not in page
+    assert "query (text)" in made.text[2].value  # a model of one text has no target
 
 
 def _files() -> None:
@@ -299,6 +300,7 @@ def _files() -> None:
     choice = Choice(build(state, dark=False))
     st.text(_svg(choice))
     st.text(_page(choice))
+    st.text(_svg(Choice(build(State(model="writer", text="I like you."), dark=False))))
 
 
 def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open) -> None:

@@ -253,7 +253,8 @@ def test_learned_positions_cannot_read_on(open_page: Open) -> None:
 
 
 def test_the_row_that_begins_later_is_a_target_or_the_text(open_page: Open) -> None:
-    said = reading(open_page("positions", part="length", model="writer"), "shifted by")
-    assert "text shifted by" in said
+    at = open_page("positions", part="length", model="writer")
+    assert "text shifted by" in reading(at, "shifted by")
+    assert "text shifted" in {line["name"] for line in figure(at)["data"]}
     said = reading(open_page("positions", part="length", model="en-zh"), "shifted by")
     assert "source shifted by" in said or "target shifted by" in said

@@ -52,7 +52,7 @@ def show_film(view: View, generation: Generation) -> None:
             None if layer is None else min(layer, n_layers - 1),
             None if layer is None or head is None or head >= n_heads else head,
         ),
-        words=view.words("components.film"),
+        words=view.words("components.film") | {"tgt": view.stream("tgt")},
     )
 
 

@@ -68,6 +68,7 @@ def _download(
 def _svg(choice: Choice) -> str:
     view, shown, site = choice.view, choice.shown, choice.view.site
     said = {name: view.words("export")[name] for name in static.WORDS}
+    said["tgt"] = view.stream("tgt")
     return static.site_svg(
         choice.stacked(shown, "pattern"),
         choice.stacked(shown, "mask"),

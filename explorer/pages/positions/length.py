@@ -52,7 +52,7 @@ def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
     figure = lines(
         np.array(shifts),
         np.stack(list(curves.values())),
-        [view.t(f"positions.begin_{stream}") for stream in curves],
+        [view.t("positions.begin", stream=view.stream(stream)) for stream in curves],
         x_title=view.t("positions.begins_at"),
         y_title=view.t("positions.loss"),
         height=320,
@@ -127,7 +127,9 @@ def _numbers(
     shifts, curves = shifted
     columns: dict[str, list[object]] = {view.t("positions.begins_at"): list(shifts)}
     for stream, losses in curves.items():
-        columns[view.t(f"positions.begin_{stream}")] = np.round(losses, 4).tolist()
+        columns[view.t("positions.begin", stream=view.stream(stream))] = np.round(
+            losses, 4
+        ).tolist()
     if toys:
         columns[view.t("positions.row_length")] = list(next(iter(toys.values()))[1].lengths)
     for name, (_, found) in toys.items():
