@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.config import ModelConfig
 from models.tokenizer import Tokenizer
 from models.training.data import Example
 from models.training.loop import Trainer
@@ -28,19 +27,10 @@ from models.training.preference import (
 )
 from models.training.settings import TrainingConfig
 from models.transformer import DecoderOnly, build_model
+from tests.models.test_repetition import BOS
+from tests.models.test_repetition import CONFIG as PLAIN
 
-BOS = 1
-CONFIG = ModelConfig(
-    family="decoder-only",
-    vocab_size=16,
-    d_model=24,
-    n_layers=1,
-    n_heads=4,
-    d_ff=40,
-    n_ctx=64,
-    dropout=0.3,
-    positions="rotary",
-)
+CONFIG = dataclasses.replace(PLAIN, dropout=0.3)
 TEXTS = ["one red cat sat there", "two dogs ran home and slept"]
 
 
