@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from explorer import text
-from explorer.analysis.certificate import certify_text
-from explorer.analysis.landmarks import induction, landmarks
-from explorer.edits import format_edits, parse_edits
+from explorer.analysis.certificate.certify import certify_text
+from explorer.analysis.heads.roles import induction, landmarks
+from explorer.exports.report import report_lines, report_record
 from explorer.figures import static
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.problems import InputProblem
-from explorer.report import report_lines, report_record
-from explorer.trace import Trace, trace
+from explorer.runs.edits import format_edits, parse_edits
+from explorer.runs.trace import Trace, trace
 from models.hooks import AttentionSite
 
 

@@ -16,5 +16,7 @@ def test_a_wrong_shape_is_caught() -> None:
 
 def test_the_core_and_the_analyses_are_checked() -> None:
     modules = shaped_modules()
-    assert {"models.attention", "models.transformer", "explorer.analysis.rollout"} <= set(modules)
+    assert {"models.attention", "models.transformer", "explorer.analysis.heads.rollout"} <= set(
+        modules
+    )
     assert len(modules) > 40

@@ -9,22 +9,23 @@ from pathlib import Path
 import streamlit as st
 import torch
 
-from explorer import generation, library
-from explorer import trace as tracing
-from explorer.analysis import extras as further
-from explorer.analysis.ablation import Ablation, ablate
-from explorer.analysis.caching import Cached, Timing, cached_and_not
-from explorer.analysis.caching import timings as measure
-from explorer.analysis.causes import Causes
-from explorer.analysis.causes import causes as find_causes
-from explorer.analysis.labels import LabelledBatch, labelled_batch
-from explorer.analysis.onepass import OnePass
-from explorer.analysis.onepass import one_pass as find_one_pass
-from explorer.analysis.rerun import Kind
-from explorer.analysis.tree import Line, Tree, grow
-from explorer.edits import format_edits, parse_edits
-from explorer.generation import Generation
+from explorer import library
+from explorer.analysis.decoding.caching import Cached, Timing, cached_and_not
+from explorer.analysis.decoding.caching import timings as measure
+from explorer.analysis.decoding.labels import LabelledBatch, labelled_batch
+from explorer.analysis.decoding.one_pass import OnePass
+from explorer.analysis.decoding.one_pass import one_pass as find_one_pass
+from explorer.analysis.decoding.tree import Line, Tree, grow
+from explorer.analysis.heads import aggregates as further
+from explorer.analysis.heads.ablation import Ablation, ablate
+from explorer.analysis.heads.attribution import Causes
+from explorer.analysis.heads.attribution import causes as find_causes
 from explorer.library import LoadedModel
+from explorer.runs import generation
+from explorer.runs import trace as tracing
+from explorer.runs.edits import format_edits, parse_edits
+from explorer.runs.generation import Generation
+from explorer.runs.rerun import Kind
 from explorer.ui.kept import Kept
 from explorer.ui.url import format_strategy, parse_strategy
 from models.decoding import Beam

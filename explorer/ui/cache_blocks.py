@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from explorer import library
-from explorer.analysis import residual
+from explorer.analysis.blocks import residual
 from explorer.analysis.positions import beyond as reading_on
 from explorer.analysis.positions import learned as learning
 from explorer.analysis.positions import length
@@ -12,7 +12,7 @@ from explorer.analysis.positions.changes import parse_change
 from explorer.analysis.positions.order import FourTexts
 from explorer.analysis.positions.order import four_texts as write_four
 from explorer.analysis.positions.reread import write_under
-from explorer.edits import parse_edits
+from explorer.runs.edits import parse_edits
 from explorer.ui import cache
 from models.config import NormPlacement
 from models.hooks import Stream

@@ -3,15 +3,15 @@
 import streamlit as st
 
 from explorer import library
-from explorer.analysis import forced as forcing
-from explorer.analysis.batch import Member
-from explorer.analysis.batch import batch as together
-from explorer.analysis.certificate import Examination, examine_text
-from explorer.analysis.pitfalls import PITFALLS, Symptom
-from explorer.analysis.pitfalls import symptom as planted
-from explorer.analysis.twins import CHEAT, RIGHT, Twin
-from explorer.analysis.twins import twins as price_of_a_mask
-from explorer.edits import parse_edits
+from explorer.analysis.certificate.certify import Examination, examine_text
+from explorer.analysis.clinic import PITFALLS, Symptom
+from explorer.analysis.clinic import symptom as planted
+from explorer.analysis.masks import forced as forcing
+from explorer.analysis.masks.batch import Member
+from explorer.analysis.masks.batch import batch as together
+from explorer.analysis.masks.twins import CHEAT, RIGHT, Twin
+from explorer.analysis.masks.twins import twins as price_of_a_mask
+from explorer.runs.edits import parse_edits
 from explorer.ui import cache
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.extras import Extra
-from explorer.analysis.heads import measure_maps
-from explorer.analysis.rerun import Kind, kind_of
+from explorer.analysis.heads.aggregates import Extra
+from explorer.analysis.heads.measures import measure_maps
 from explorer.components import HeadsSelection
+from explorer.runs.rerun import Kind, kind_of
 from explorer.ui import cache, session
 from explorer.ui.places import Place
 from explorer.ui.url import FREE, MEASURES

@@ -8,9 +8,9 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.analysis.compare import compare
-from explorer.analysis.masks import BLOCKERS
-from explorer.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
+from explorer.analysis.heads.compare import compare
+from explorer.analysis.masks.reasons import BLOCKERS
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
 from explorer.text import t
 from explorer.ui import session
 from explorer.ui.escape import escape, shorten

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import streamlit as st
 
 from explorer import library
-from explorer.analysis.cell import Cell, Effect
-from explorer.analysis.cell import effect as find_effect
-from explorer.analysis.cell_initial import Fresh, Init
-from explorer.analysis.cell_initial import fresh_scores as find_fresh_scores
+from explorer.analysis.cell.initial import Fresh, Init
+from explorer.analysis.cell.initial import fresh_scores as find_fresh_scores
+from explorer.analysis.cell.steps import Cell, Effect
+from explorer.analysis.cell.steps import effect as find_effect
 from explorer.analysis.claims import CLAIMS, Finding
-from explorer.analysis.parameters import Count, count_config
+from explorer.analysis.machine.parameters import Count, count_config
 from explorer.ui import cache
 from explorer.ui.kept import Kept
 from models.config import ModelConfig

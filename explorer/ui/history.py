@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer.edits import Edit
+from explorer.runs.edits import Edit
 from explorer.ui import session
 
 _UNDO, _REDO = "edits.undo", "edits.redo"

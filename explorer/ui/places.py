@@ -3,7 +3,7 @@
 import re
 from typing import get_args
 
-from explorer.analysis.activations import What
+from explorer.analysis.blocks.activations import What
 from explorer.components import MAX_PINNED
 
 PARTS: dict[str, tuple[str, ...]] = {

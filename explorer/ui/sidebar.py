@@ -9,7 +9,7 @@ import streamlit as st
 from explorer import library, text
 from explorer.library import at_moment, split_moment
 from explorer.problems import InputProblem
-from explorer.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
+from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import cache, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem

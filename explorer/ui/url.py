@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from explorer.analysis.cell_initial import INITS, Init
-from explorer.analysis.cell_scaling import SCALINGS, Scaling
-from explorer.analysis.heads import HeadMeasure
-from explorer.analysis.norms import NORMS
+from explorer.analysis.blocks.norms import NORMS
+from explorer.analysis.cell.initial import INITS, Init
+from explorer.analysis.cell.scaling import SCALINGS, Scaling
+from explorer.analysis.heads.measures import HeadMeasure
 from explorer.analysis.positions.changes import REMOVE, Change, format_change, parse_change
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import SCALES, Scale
-from explorer.edits import Edit, format_edits, parse_edits
 from explorer.problems import InputProblem
+from explorer.runs.edits import Edit, format_edits, parse_edits
 from explorer.text import LANGUAGES
 from explorer.ui.places import PARTS, PICTURES, Place, format_places, parse_place, parse_places
 from models.decoding import Beam, Greedy, Sample

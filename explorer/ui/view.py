@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from explorer import text
-from explorer.analysis.heads import head_measures
-from explorer.edits import Edit, format_edits
+from explorer.analysis.heads.measures import head_measures
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.trace import Trace
+from explorer.runs.edits import Edit, format_edits
+from explorer.runs.trace import Trace
 from explorer.ui import cache
 from explorer.ui.url import FREE, KINDS, State, Strategy
 from models.hooks import AttentionSite

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from explorer.library import open_model
-from explorer.trace import Trace, trace
+from explorer.runs.trace import Trace, trace
 from models.training.tasks import Task, solve
 
 # No letter twice, so that each row has one right place to look at.

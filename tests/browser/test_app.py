@@ -7,10 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, expect
 
-from explorer.edits import MaskSwitch
 from explorer.library import open_model
+from explorer.runs.edits import MaskSwitch
+from explorer.runs.trace import trace
 from explorer.text import ASSETS, t
-from explorer.trace import trace
 from tests.browser.conftest import PATIENCE, Visitor
 
 pytestmark = pytest.mark.browser

@@ -8,23 +8,22 @@ from typing import get_args
 
 import pytest
 
-from explorer.analysis.activations import What as CurveOf
-from explorer.analysis.causes import MEASURES as CAUSES
-from explorer.analysis.cell_initial import INITS
-from explorer.analysis.cell_origin import PARTS
-from explorer.analysis.cell_scaling import SCALINGS
-from explorer.analysis.certificate import FINDINGS
+from explorer.analysis.blocks.activations import What as CurveOf
+from explorer.analysis.blocks.norms import NORMS
+from explorer.analysis.cell.initial import INITS
+from explorer.analysis.cell.origin import PARTS
+from explorer.analysis.cell.scaling import SCALINGS
+from explorer.analysis.certificate.certify import FINDINGS
 from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
-from explorer.analysis.machine import What
-from explorer.analysis.masks import BLOCKERS
-from explorer.analysis.norms import NORMS
-from explorer.analysis.parameters import KINDS as PART_KINDS
-from explorer.analysis.pitfalls import PITFALLS
-from explorer.analysis.pitfalls.card import Group
+from explorer.analysis.clinic import PITFALLS
+from explorer.analysis.clinic.card import Group
+from explorer.analysis.heads.attribution import MEASURES as CAUSES
+from explorer.analysis.machine.parameters import KINDS as PART_KINDS
+from explorer.analysis.machine.parts import What
+from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.turning import LAYOUTS
-from explorer.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.figures import bars, head_map, heatmap, residual, static, turning
 from explorer.figures import cell as cell_figures
 from explorer.figures import positions as position_figures
@@ -33,6 +32,7 @@ from explorer.library import CHECKPOINTS, list_models
 from explorer.pages import PAGES
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
+from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, t, words
 from explorer.ui.places import PARTS as PAGE_PARTS
 from explorer.ui.sizes import OWN, PRESETS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.analysis.ablation import Ablation
+from explorer.analysis.heads.ablation import Ablation
 from explorer.components.payload import unpack
 from explorer.pages.heads import matter
 from explorer.text import t

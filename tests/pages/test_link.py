@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from explorer.analysis.cell_initial import INITS
-from explorer.analysis.norms import NORMS
+from explorer.analysis.blocks.norms import NORMS
+from explorer.analysis.cell.initial import INITS
 from explorer.analysis.positions.changes import Change
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import MAX_PINNED, SCALES
-from explorer.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
+from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.ui.escape import escape
 from explorer.ui.url import (
     FREE,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.analysis.pitfalls import PITFALLS
+from explorer.analysis.clinic import PITFALLS
 from explorer.components.payload import unpack
 from explorer.pages import PAGES
 from explorer.text import LANGUAGES, t

@@ -7,18 +7,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cell_scaling import Scaling, scaled, softmax_gradient
+from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
 from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged, part_of
-from explorer.analysis.pitfalls.card import causal_keep, decoder_self, fixed_scores, own_case
-from explorer.analysis.pitfalls.fills import (
+from explorer.analysis.clinic.card import causal_keep, decoder_self, fixed_scores, own_case
+from explorer.analysis.clinic.fills import (
     hidden_with_a_billion,
     hidden_with_infinity,
     hidden_with_ten_thousand,
 )
-from explorer.analysis.reading import entropy
+from explorer.analysis.heads.reading import entropy
 from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
 from explorer.seeding import seeded
-from explorer.trace import Trace
 from models.blocks import EncoderBlock
 from models.config import ModelConfig
 from models.masks import causal_mask

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from explorer.analysis.claims.card import Claim, Curve, Finding, Progress, Row, judged, part_of
 from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
 from explorer.seeding import seeded
-from explorer.trace import Trace
 from models.blocks import EncoderBlock
 from models.config import ModelConfig, NormPlacement
 from models.feedforward import ACTIVATIONS

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from explorer.library import LoadedModel
-from explorer.trace import Trace
+from explorer.runs.trace import Trace
 
 Verdict = Literal["true", "false", "depends"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)

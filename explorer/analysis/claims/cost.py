@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged
-from explorer.analysis.cost import best_time, measure_passes
-from explorer.analysis.parameters import numbers_of, on_paper
+from explorer.analysis.machine.cost import best_time, measure_passes
+from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
-from explorer.trace import Trace
+from explorer.runs.trace import Trace
 from models.attention import Attention, attend
 from models.norms import LayerNorm, RMSNorm, layer_norm_forward
 

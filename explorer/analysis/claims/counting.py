@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from explorer.analysis.claims.card import Claim, Finding, Progress, Row, judged
-from explorer.analysis.parameters import count_loaded, llama, numbers_of, on_paper
+from explorer.analysis.machine.parameters import count_loaded, llama, numbers_of, on_paper
 from explorer.library import LoadedModel
-from explorer.trace import Trace
+from explorer.runs.trace import Trace
 from models.attention import Attention
 from models.blocks import DecoderBlock, EncoderBlock
 from models.config import ModelConfig

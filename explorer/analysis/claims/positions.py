@@ -4,12 +4,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.cell_origin import module_of
+from explorer.analysis.cell.origin import module_of
 from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged
 from explorer.analysis.positions.encoding import dot_by_distance, model_table, table, wavelengths
-from explorer.analysis.rerun import kind_of
 from explorer.library import LoadedModel, open_model
-from explorer.trace import Trace
+from explorer.runs.rerun import kind_of
+from explorer.runs.trace import Trace
 from models.decoding import Greedy, decode
 from models.masks import causal_mask
 from models.tokenizer import Tokenizer

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.sentences import clean_text
+from explorer.runs.sentences import clean_text
 from models.transformer import DecoderOnly
 
 MAX_CHARS = 5000

@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from explorer.analysis.positions.changes import stack_of
 from explorer.library import LoadedModel
-from explorer.trace import Trace
+from explorer.runs.trace import Trace
 from models.hooks import Stream
 from models.positions import frequencies, sinusoidal_table
 

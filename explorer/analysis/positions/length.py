@@ -11,7 +11,7 @@ from jaxtyping import Float
 from explorer.analysis.positions.changes import MOST_SHIFT, Change
 from explorer.analysis.positions.reread import reread
 from explorer.library import LoadedModel, split_moment
-from explorer.trace import Trace
+from explorer.runs.trace import Trace
 from models.decoding import Greedy, best, decode
 from models.hooks import Stream
 from models.training.recipe import read_recipe, recipe_names

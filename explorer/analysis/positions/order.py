@@ -15,12 +15,12 @@ import torch
 from jaxtyping import Float
 
 from explorer.analysis.positions.changes import REMOVE, position_functions, stack_of
-from explorer.analysis.rerun import edits_of, require_same_model, rows_of
-from explorer.edits import Edit, MaskSwitch
-from explorer.interventions import edit_functions
 from explorer.library import LoadedModel
-from explorer.rows import Row, limit, prompt_row, source_row
-from explorer.trace import Trace
+from explorer.runs.edits import Edit, MaskSwitch
+from explorer.runs.interventions import edit_functions
+from explorer.runs.rerun import edits_of, require_same_model, rows_of
+from explorer.runs.rows import Row, limit, prompt_row, source_row
+from explorer.runs.trace import Trace
 from models.config import ModelConfig
 from models.decoding import Greedy, best, decode
 from models.hooks import Edits, Record, Stream, visiting

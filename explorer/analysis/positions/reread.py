@@ -9,17 +9,17 @@ from jaxtyping import Bool, Float
 
 from explorer.analysis.positions.changes import Change, position_functions
 from explorer.analysis.positions.order import reading_row, written
-from explorer.analysis.rerun import (
+from explorer.library import LoadedModel
+from explorer.runs.edits import Edit
+from explorer.runs.interventions import edit_functions
+from explorer.runs.rerun import (
     edits_of,
     require_same_model,
     rows_of,
     token_logprobs,
     written_tokens,
 )
-from explorer.edits import Edit
-from explorer.interventions import edit_functions
-from explorer.library import LoadedModel
-from explorer.trace import Trace
+from explorer.runs.trace import Trace
 from models.hooks import Record, Stream, visiting
 from models.transformer import DecoderOnly
 

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from explorer.library import LoadedModel
-from explorer.trace import Trace
+from explorer.runs.trace import Trace
 from models.positions import frequencies, rotate
 
 Layout = Literal["interleaved", "half"]

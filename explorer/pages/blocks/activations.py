@@ -4,7 +4,7 @@ from typing import get_args
 
 import numpy as np
 
-from explorer.analysis.activations import What, curves
+from explorer.analysis.blocks.activations import What, curves
 from explorer.figures.curves import lines
 from explorer.ui import controls
 from explorer.ui.numbers import number, signed

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.analysis.norms import Backward, backward
+from explorer.analysis.blocks.norms import Backward, backward
 from explorer.figures.norms import gradients
 from explorer.figures.paired import paired
 from explorer.ui import controls, session

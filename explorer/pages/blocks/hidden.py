@@ -3,7 +3,7 @@
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.activations import Hidden, hidden
+from explorer.analysis.blocks.activations import Hidden, hidden
 from explorer.figures.hidden import units
 from explorer.ui import controls, session
 from explorer.ui.numbers import share

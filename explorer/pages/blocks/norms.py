@@ -3,7 +3,7 @@
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.norms import (
+from explorer.analysis.blocks.norms import (
     NORMS,
     Batch,
     Norm,

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.analysis.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
+from explorer.analysis.blocks.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
 from explorer.figures.curves import lines
 from explorer.figures.residual import Numbers, by_block, wiring
 from explorer.problems import InputProblem

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer.analysis.cell import Cell, Effect, cell_of, effect
+from explorer.analysis.cell.steps import Cell, Effect, cell_of, effect
 from explorer.pages.cell.asides import aside
 from explorer.pages.cell.steps import chain, step
 from explorer.ui import controls, experiments, session

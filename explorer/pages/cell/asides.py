@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import streamlit as st
 
-from explorer.analysis import cell_layouts, cell_origin
-from explorer.analysis.cell import Cell
-from explorer.analysis.cell_scaling import SCALINGS, scaled
+from explorer.analysis.cell import layouts as cell_layouts
+from explorer.analysis.cell import origin as cell_origin
+from explorer.analysis.cell.scaling import SCALINGS, scaled
+from explorer.analysis.cell.steps import Cell
 from explorer.figures import cell as figures
 from explorer.figures.paired import paired
 from explorer.pages.cell.initial import initial

@@ -4,8 +4,8 @@ import math
 
 import streamlit as st
 
-from explorer.analysis.cell import Cell
-from explorer.analysis.cell_initial import INITS, SEEDS, Fresh
+from explorer.analysis.cell.initial import INITS, SEEDS, Fresh
+from explorer.analysis.cell.steps import Cell
 from explorer.figures.histograms import histograms
 from explorer.pages.cell.steps import number
 from explorer.ui import controls, experiments, session

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.cell import Cell, Effect, lengths
+from explorer.analysis.cell.steps import Cell, Effect, lengths
 from explorer.figures import bars
 from explorer.figures import cell as figures
 from explorer.ui import controls, session

@@ -3,14 +3,14 @@
 import numpy as np
 import streamlit as st
 
-from explorer.generation import Generation
 from explorer.pages.decoding.branches import branches, take_branch
 from explorer.pages.decoding.caching import caching
 from explorer.pages.decoding.lines import line
-from explorer.pages.decoding.onepass import one_pass
+from explorer.pages.decoding.one_pass import one_pass
 from explorer.pages.decoding.picture import show_film, take_moves
 from explorer.pages.decoding.strategy import name_of, pick_strategy
 from explorer.problems import InputProblem
+from explorer.runs.generation import Generation
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.escape import escape

@@ -7,13 +7,13 @@ import numpy as np
 import streamlit as st
 
 from explorer.components import TreeNode, sent_node, token_strip, tree_view
-from explorer.edits import format_edits
 from explorer.figures.heatmap import attention
 from explorer.figures.heatmap import difference as heat_difference
-from explorer.generation import Generation
 from explorer.pages.decoding.picture import stacked
 from explorer.pages.decoding.strategy import beam_of, beam_settings, sample_of, sample_settings
 from explorer.problems import InputProblem
+from explorer.runs.edits import format_edits
+from explorer.runs.generation import Generation
 from explorer.ui import cache, controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.places import PICTURES

@@ -3,7 +3,7 @@
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.caching import (
+from explorer.analysis.decoding.caching import (
     LENGTHS,
     Cached,
     Timing,
@@ -12,7 +12,7 @@ from explorer.analysis.caching import (
 )
 from explorer.components import cache_view
 from explorer.figures.curves import lines
-from explorer.generation import Generation
+from explorer.runs.generation import Generation
 from explorer.ui import cache, controls, running, session
 from explorer.ui.numbers import number
 from explorer.ui.view import View

@@ -1,7 +1,7 @@
 """The lines that are decoded: the first one, and a second that begins as the visitor wants."""
 
-from explorer.edits import format_edits
-from explorer.generation import Generation
+from explorer.runs.edits import format_edits
+from explorer.runs.generation import Generation
 from explorer.ui import cache, running
 from explorer.ui.url import format_strategy
 from explorer.ui.view import View

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.components import Frame, Scene, film, sent_choice, sent_scene
-from explorer.generation import Generation, GenerationStep
 from explorer.pages.decoding.strategy import name_of
+from explorer.runs.generation import Generation, GenerationStep
 from explorer.ui import controls, session
 from explorer.ui.current import latest
 from explorer.ui.url import Strategy

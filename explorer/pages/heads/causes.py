@@ -4,9 +4,9 @@ import math
 
 import streamlit as st
 
-from explorer.analysis.ablation import Ablation
-from explorer.analysis.causes import MEASURES, Causes, Measure
-from explorer.analysis.standing import Standing, standing
+from explorer.analysis.heads.ablation import Ablation
+from explorer.analysis.heads.attribution import MEASURES, Causes, Measure
+from explorer.analysis.heads.ranks import Standing, standing
 from explorer.ui import cache, controls, session
 from explorer.ui.choice import Choice
 from explorer.ui.view import View

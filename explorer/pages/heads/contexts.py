@@ -3,7 +3,7 @@
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.contexts import shared_words
+from explorer.analysis.heads.contexts import shared_words
 from explorer.figures.curves import lines
 from explorer.ui import controls
 from explorer.ui.view import View

@@ -4,11 +4,11 @@ from functools import partial
 
 import streamlit as st
 
-from explorer.analysis.ablation import Ablation
-from explorer.analysis.rerun import KINDS, kind_of, written_tokens
-from explorer.analysis.standing import LITTLE, need
-from explorer.edits import HeadOff
+from explorer.analysis.heads.ablation import Ablation
+from explorer.analysis.heads.ranks import LITTLE, need
 from explorer.figures.head_map import head_map
+from explorer.runs.edits import HeadOff
+from explorer.runs.rerun import KINDS, kind_of, written_tokens
 from explorer.ui import cache, controls, session
 from explorer.ui.choice import Choice
 from explorer.ui.view import View

@@ -3,11 +3,11 @@
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.masks import blocked_by
-from explorer.analysis.rerun import written_tokens
-from explorer.analysis.standing import need_map
+from explorer.analysis.heads.ranks import need_map
+from explorer.analysis.masks.reasons import blocked_by
 from explorer.components import Measure, heads_view, sent_cell, sent_selection
 from explorer.pages.heads.matter import with_progress
+from explorer.runs.rerun import written_tokens
 from explorer.ui import controls, session
 from explorer.ui.choice import Choice
 from explorer.ui.view import View

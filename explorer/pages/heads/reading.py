@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from explorer.analysis.reading import KeyWeight, top_keys
-from explorer.edits import HeadOff
+from explorer.analysis.heads.reading import KeyWeight, top_keys
 from explorer.figures import heatmap
+from explorer.runs.edits import HeadOff
 from explorer.ui import controls, session
 from explorer.ui.choice import Choice, Shown
 from explorer.ui.view import View

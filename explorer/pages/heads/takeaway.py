@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from explorer.analysis.archive import to_csv, to_npz
-from explorer.analysis.snippet import snippet
+from explorer.exports.archive import to_csv, to_npz
+from explorer.exports.snippet import snippet
 from explorer.figures import static
 from explorer.ui import url
 from explorer.ui.choice import Choice, Shown

@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from explorer.analysis.cost import cost, ways
-from explorer.analysis.machine import shapes, towers
-from explorer.analysis.parameters import count
+from explorer.analysis.machine.cost import cost, ways
+from explorer.analysis.machine.parameters import count
+from explorer.analysis.machine.parts import shapes, towers
 from explorer.components import machine_view
 from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.counting import calculator

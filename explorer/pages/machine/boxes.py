@@ -3,7 +3,7 @@
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from explorer.analysis.machine import Station, Tower
+from explorer.analysis.machine.parts import Station, Tower
 from explorer.components import Box, Column
 from explorer.ui import session, url
 from explorer.ui.view import View

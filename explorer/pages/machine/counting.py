@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.cost import Cost, cost
-from explorer.analysis.parameters import KINDS
+from explorer.analysis.machine.cost import Cost, cost
+from explorer.analysis.machine.parameters import KINDS
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.ui import controls, experiments, session

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer.analysis.compare import Comparison, compare
+from explorer.analysis.heads.compare import Comparison, compare
 from explorer.pages.masks.effects import effects
 from explorer.pages.masks.matrices import matrices
 from explorer.pages.masks.rules import rules

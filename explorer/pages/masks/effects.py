@@ -3,17 +3,17 @@
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.compare import Comparison
-from explorer.analysis.forced import Forced
-from explorer.analysis.masks import blocked_by
-from explorer.edits import format_edits
+from explorer.analysis.heads.compare import Comparison
+from explorer.analysis.masks.forced import Forced
+from explorer.analysis.masks.reasons import blocked_by
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
-from explorer.interventions import rules_in_force
 from explorer.pages.masks.sharing import shared_batch
 from explorer.problems import InputProblem
-from explorer.trace import Trace
+from explorer.runs.edits import format_edits
+from explorer.runs.interventions import rules_in_force
+from explorer.runs.trace import Trace
 from explorer.ui import cache_masks, controls
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_one

@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from explorer.edits import (
+from explorer.runs.edits import (
     SIZE_PARTS,
     USUAL_MASKS,
     Edit,
@@ -13,7 +13,7 @@ from explorer.edits import (
     MaskSwitch,
     SizePart,
 )
-from explorer.interventions import rules_in_force, sizes_in_force
+from explorer.runs.interventions import rules_in_force, sizes_in_force
 from explorer.ui import controls, history, session
 from explorer.ui.url import MOST_PADS
 from explorer.ui.view import View

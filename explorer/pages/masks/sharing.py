@@ -2,9 +2,9 @@
 
 import streamlit as st
 
-from explorer.analysis.batch import Member
-from explorer.edits import format_edits
+from explorer.analysis.masks.batch import Member
 from explorer.problems import InputProblem
+from explorer.runs.edits import format_edits
 from explorer.ui import cache_masks, controls
 from explorer.ui.escape import escape, shorten
 from explorer.ui.problem import show_problem

@@ -6,7 +6,7 @@ from itertools import groupby
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.compare import token_diff
+from explorer.analysis.heads.compare import token_diff
 from explorer.analysis.positions.changes import (
     CHANGE_KINDS,
     Change,
@@ -15,10 +15,10 @@ from explorer.analysis.positions.changes import (
 )
 from explorer.analysis.positions.length import most_shift
 from explorer.analysis.positions.reread import Reread, by_offset, reread, weight_moved
-from explorer.edits import format_edits
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
+from explorer.runs.edits import format_edits
 from explorer.ui import cache_blocks, controls, session
 from explorer.ui.numbers import share
 from explorer.ui.parts import pick_one, pick_stream

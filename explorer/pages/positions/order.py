@@ -5,8 +5,8 @@ import streamlit as st
 
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.components import token_strip
-from explorer.edits import format_edits
 from explorer.figures import order as figures
+from explorer.runs.edits import format_edits
 from explorer.ui import cache, cache_blocks, controls, session
 from explorer.ui.escape import escape
 from explorer.ui.numbers import number, share

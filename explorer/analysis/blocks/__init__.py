@@ -1,0 +1,1 @@
+"""Norms, residual streams and hidden units, forward and backward."""

@@ -1,0 +1,84 @@
+"""Activation functions as curves, and the hidden units of a feed-forward net on a real sentence."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.library import LoadedModel
+from explorer.runs.rerun import edits_of, require_same_model, rows_of
+from explorer.runs.trace import Trace
+from models.feedforward import ACTIVATIONS
+from models.hooks import Record, visiting
+from models.transformer import DecoderOnly
+
+What = Literal["value", "slope", "difference"]
+NAMES = tuple(ACTIVATIONS)
+EXACT = "gelu"
+"""What the differences are taken from."""
+
+
+def curves(x: Float[np.ndarray, " x"], what: What = "value") -> dict[str, Float[np.ndarray, " x"]]:
+    """Each activation of the library at `x`, float64: itself, its slope, or itself minus GELU."""
+    found = {}
+    for name, function in ACTIVATIONS.items():
+        leaf = torch.from_numpy(np.asarray(x, np.float64)).requires_grad_()
+        with torch.enable_grad():
+            y = function(leaf)
+            (slope,) = torch.autograd.grad(y.sum(), leaf)
+        found[name] = (slope if what == "slope" else y.detach()).numpy()
+    if what == "difference":
+        return {name: y - found[EXACT] for name, y in found.items() if name != EXACT}
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """The hidden units of one block on one sentence, each [pos, d_ff].
+
+    `pre` before the activation; for SwiGLU w_up's side, with `gate` = silu(w_gate x) beside it.
+    `post` is what goes down: activation(pre), or the product of both.
+    """
+
+    pre: Float[np.ndarray, "pos d_ff"]
+    post: Float[np.ndarray, "pos d_ff"]
+    gate: Float[np.ndarray, "pos d_ff"] | None = None
+
+    def strongest(self, n: int) -> np.ndarray:
+        """The `n` units with the largest |post| on any token, in their own order."""
+        reach = np.abs(self.post).max(0)
+        return np.sort(np.argsort(-reach, kind="stable")[:n])
+
+    @property
+    def silent(self) -> float:
+        """The share of (token, unit) pairs of which nothing goes down: |post| below 1e-6."""
+        return float((np.abs(self.post) < 1e-6).mean())
+
+    @property
+    def shut(self) -> float:
+        """The share of (token, unit) pairs whose gate is nearly shut: |gate| below 0.05."""
+        return 0.0 if self.gate is None else float((np.abs(self.gate) < 0.05).mean())
+
+
+def hidden(loaded: LoadedModel, traced: Trace, stack: str, layer: int) -> Hidden:
+    """Run a Trace's rows again and keep one block's hidden units.
+
+    `stack` is "encoder" or "decoder". Raises KeyError for a block that is not there, ValueError
+    for another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    prefix = "" if isinstance(loaded.model, DecoderOnly) else f"{stack}."
+    path = f"{prefix}blocks.{layer}.ffn.hook_"
+    record = Record(lambda name: name.startswith(path), edits_of(traced))
+    src, src_valid, tgt, tgt_valid = rows_of(traced)
+    with torch.inference_mode(), visiting(record):
+        if isinstance(loaded.model, DecoderOnly):
+            loaded.model(tgt, tgt_valid)
+        else:
+            loaded.model(src, tgt, src_valid, tgt_valid)
+    kept = {
+        name.removeprefix(path): tensor[0].numpy() for name, tensor in record.activations.items()
+    }
+    return Hidden(pre=kept["pre"], post=kept["post"], gate=kept.get("gate"))

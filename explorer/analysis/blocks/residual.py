@@ -1,0 +1,170 @@
+"""Where the norm stands: how large the stream and its gradient are, block by block.
+
+Fresh models, built and initialised by the library itself (Xavier for every matrix, embeddings
+N(0, 1 / d_model) times sqrt(d_model)), or a trained one. Nothing of a shared model is changed: the
+gradients are of tensors of one pass, not of its weights.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from explorer.library import LoadedModel
+from explorer.runs.rerun import require_same_model, rows_of, written_tokens
+from explorer.runs.trace import Trace
+from explorer.seeding import seeded
+from models.config import ModelConfig, NormPlacement
+from models.hooks import visiting
+from models.transformer import DecoderOnly, Model, build_model
+
+PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
+SEEDS = (0, 1, 2)
+D_MODEL, N_HEADS, D_FF = 64, 4, 256
+MOST_LAYERS = 48
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """One model's stream, block by block; leading axes may be seeds.
+
+    `stream` is the root mean square before the first block and after each, [..., layer + 1];
+    `added` that of what attention adds, [..., layer]; `gradient` the norm of the loss's gradient
+    at the places of `stream`. `loss` is the loss itself.
+    """
+
+    stream: Float[np.ndarray, "..."]
+    added: Float[np.ndarray, "..."]
+    gradient: Float[np.ndarray, "..."]
+    loss: Float[np.ndarray, "..."]
+
+
+class _Keep:
+    """A visitor that keeps tensors with their history, so that gradients can be asked for."""
+
+    def __init__(self, names: Sequence[str], first: str, alone: Mapping[str, str]) -> None:
+        self._names, self._first, self._alone = {*names, *alone, *alone.values()}, first, alone
+        self.tensors: dict[str, Tensor] = {}
+
+    def wants(self, name: str) -> bool:
+        return name in self._names or name == self._first
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        if name in self._alone:
+            tensor = self.tensors[self._alone[name]]  # f(x) in place of x + f(x)
+        if name == self._first:
+            # The weights of a shared model ask for no gradient; the stream does from here on.
+            tensor = tensor.detach().clone().requires_grad_()
+        self.tensors[name] = tensor
+        return tensor
+
+
+def fresh_flow(
+    tokens: Sequence[int],
+    placement: NormPlacement,
+    n_layers: int,
+    final_norm: bool,
+    seeds: Sequence[int] = SEEDS,
+    residual: bool = True,
+) -> Flow:
+    """Fresh decoder-only models that read `tokens` (any ids) and predict each next one.
+
+    64 dimensions, 4 heads, ReLU, LayerNorm with eps 1e-5, no dropout. Without `residual`, which is
+    for "pre" alone, every sublayer hands on f(norm(x)) in place of x + f(norm(x)).
+    Raises ValueError for fewer than two tokens, an impossible depth, and another placement without
+    residual.
+    """
+    if not residual and placement != "pre":
+        raise ValueError(f"without residual: placement is {placement!r}, expected 'pre'")
+    if len(tokens) < 2:
+        raise ValueError("nothing follows a single token")
+    if not 1 <= n_layers <= MOST_LAYERS:
+        raise ValueError(f"n_layers is {n_layers}: it must be 1 to {MOST_LAYERS}")
+    _, ids = np.unique(np.asarray(tokens), return_inverse=True)
+    config = ModelConfig(
+        family="decoder-only",
+        vocab_size=max(4, int(ids.max()) + 1),
+        d_model=D_MODEL,
+        n_layers=n_layers,
+        n_heads=N_HEADS,
+        d_ff=D_FF,
+        n_ctx=max(8, len(tokens)),
+        norm_placement=placement,
+        final_norm=final_norm,
+        dropout=0.0,
+    )
+    row = torch.from_numpy(ids.astype(np.int64))[None]
+    flows = []
+    for seed in seeds:
+        with seeded(seed):
+            model = build_model(config).requires_grad_(False)
+        flows.append(_flow(model, partial(_predictions, model, row), row[0, 1:], "", residual))
+    return Flow(
+        *(np.stack([getattr(flow, name) for flow in flows]) for name in Flow.__annotations__)
+    )
+
+
+def _predictions(model: Model, row: Int[Tensor, "1 pos"]) -> Tensor:
+    """Logits of each next token of the row, [pos - 1, vocab]."""
+    return model(row)[0, :-1]
+
+
+def trained_flow(loaded: LoadedModel, traced: Trace) -> Flow:
+    """The same of a trained model that reads a Trace's rows: its encoder, or its only stack.
+
+    The loss is that of the written tokens. Raises ValueError where none was written, and for
+    another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    written = torch.tensor(written_tokens(traced), dtype=torch.long)
+    if not len(written):
+        raise ValueError("no token was written, so there is no loss")
+    src, src_valid, tgt, tgt_valid = rows_of(traced)
+
+    def run() -> Tensor:
+        if isinstance(loaded.model, DecoderOnly):
+            return loaded.model(tgt, tgt_valid)[0, : len(written)]
+        return loaded.model(src, tgt, src_valid, tgt_valid)[0, : len(written)]
+
+    prefix = "" if isinstance(loaded.model, DecoderOnly) else "encoder."
+    return _flow(loaded.model, run, written, prefix)
+
+
+def _flow(
+    model: Model,
+    run: Callable[[], Tensor],
+    targets: Int[Tensor, " pos"],
+    prefix: str,
+    residual: bool = True,
+) -> Flow:
+    """One pass and its gradients at every block below `prefix`."""
+    stack = model if isinstance(model, DecoderOnly) else model.encoder
+    places = [f"{prefix}blocks.0.hook_resid_pre"]
+    places += [f"{prefix}blocks.{at}.hook_resid_post" for at in range(len(stack.blocks))]
+    added = [f"{prefix}blocks.{at}.hook_attn_out" for at in range(len(stack.blocks))]
+    branches = {"hook_resid_mid": "hook_attn_out", "hook_resid_post": "hook_ffn_out"}
+    alone = {
+        f"{prefix}blocks.{at}.{total}": f"{prefix}blocks.{at}.{branch}"
+        for at in range(len(stack.blocks))
+        for total, branch in branches.items()
+        if not residual
+    }
+    keep = _Keep([*places, *added], places[0], alone)
+    with torch.enable_grad(), visiting(keep):
+        loss = nn.functional.cross_entropy(run(), targets)
+        gradients = torch.autograd.grad(loss, [keep.tensors[name] for name in places])
+    return Flow(
+        stream=np.array([_rms(keep.tensors[name]) for name in places]),
+        added=np.array([_rms(keep.tensors[name]) for name in added]),
+        gradient=np.array([float(gradient.norm()) for gradient in gradients]),
+        loss=np.array(float(loss.detach())),
+    )
+
+
+def _rms(x: Tensor) -> float:
+    return float(x.detach().double().pow(2).mean().sqrt())

@@ -1,0 +1,172 @@
+"""Where a score comes from: words and positions in the first layer, and what projections are for.
+
+In the first layer the stream is a sum, word + position, and a score is a product of two sums: it
+falls apart into word-word, word-position, position-word and position-position. Above, both are
+mixed for good. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from explorer.analysis.cell.steps import block_of, stream_before
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+from models.attention import Attention
+from models.hooks import AttentionSite
+from models.norms import LayerNorm
+
+Parts = Float[np.ndarray, "query key"]
+PARTS = ("word_word", "word_position", "position_word", "position_position", "constant")
+
+
+def module_of(loaded: LoadedModel, site: AttentionSite) -> Attention:
+    """The attention sublayer at a site. Raises TypeError where something else stands there."""
+    module = loaded.model.get_submodule(site.name)
+    if not isinstance(module, Attention):
+        raise TypeError(f"{site.name} is {type(module).__name__}, not Attention")
+    return module
+
+
+def site_inputs(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite
+) -> tuple[Float[Tensor, "query d_model"], Float[Tensor, "key d_model"]]:
+    """What a site's W_Q reads, and what its W_K and W_V read, from the Trace.
+
+    The two are one tensor in self-attention. A norm that stands before the sublayer is applied.
+    """
+    x = torch.tensor(stream_before(traced, site))
+    with torch.inference_mode():
+        if traced.config.norm_placement == "pre":
+            x = _norm_of(loaded, site)(x)
+        if site.kind == "self":
+            return x, x
+        memory = torch.tensor(traced.activations["encoder.hook_resid_final"])
+        finish: Any = loaded.model.get_submodule("encoder.final_norm")
+        return x, finish(memory)
+
+
+def _norm_of(loaded: LoadedModel, site: AttentionSite) -> nn.Module:
+    name = "cross_attn_norm" if site.kind == "cross" else "attn_norm"
+    return loaded.model.get_submodule(f"{block_of(site)}.{name}")
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The scaled scores of a head as a sum, each part [query, key].
+
+    The first name is the query's side: `word_position` is the query's word with the key's
+    position. `constant` is everything that a bias takes part in. `difference` is how far their
+    sum is from the model's own scores, at most.
+    """
+
+    word_word: Parts = field(repr=False)
+    word_position: Parts = field(repr=False)
+    position_word: Parts = field(repr=False)
+    position_position: Parts = field(repr=False)
+    constant: Parts = field(repr=False)
+    difference: float
+
+    @property
+    def parts(self) -> dict[str, Parts]:
+        """The five parts by name; they add up to the scores."""
+        return {name: getattr(self, name) for name in PARTS}
+
+
+def can_split(traced: Trace, site: AttentionSite) -> bool:
+    """Whether this site's scores are a product of two sums of words and positions.
+
+    They are in the first layer's self-attention of a model that adds its positions.
+    """
+    return site.kind == "self" and site.layer == 0 and _added(site) in traced.activations
+
+
+def _added(site: AttentionSite) -> str:
+    return f"{block_of(site).rpartition('blocks.')[0]}hook_pos_embed"
+
+
+def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> Split:
+    """The scores of a first-layer head by where they come from. Raises ValueError elsewhere.
+
+    A norm before the sublayer is taken with the statistics that it had on the sum, so that it
+    acts on each part alike and the parts still add up.
+    """
+    if not can_split(traced, site):
+        raise ValueError(f"{site.name}: words and positions are no longer, or never were, a sum")
+    prefix = _added(site).removesuffix("hook_pos_embed")
+    word = torch.tensor(traced.activations[f"{prefix}hook_embed"]).double()
+    position = torch.tensor(traced.activations[f"{prefix}hook_pos_embed"]).double()
+    position = position.expand(word.shape)
+    constant = torch.zeros_like(word)
+    if traced.config.norm_placement == "pre":
+        word, position, constant = _normed(_norm_of(loaded, site), word, position)
+    module = module_of(loaded, site)
+    queries: list[Tensor] = []
+    keys: list[Tensor] = []
+    for side, linear, n_heads in (
+        (queries, module.w_q, module.n_heads),
+        (keys, module.w_k, module.n_kv_heads),
+    ):
+        first = head * n_heads // module.n_heads * module.d_head
+        which = slice(first, first + module.d_head)
+        weight = linear.weight.detach().double()[which]
+        side.extend(part @ weight.T for part in (word, position, constant))
+        if linear.bias is not None:
+            side[-1] = side[-1] + linear.bias.detach().double()[which]
+    products = [
+        [(q @ k.T / math.sqrt(module.d_head)).numpy() for k in keys] for q in queries
+    ]  # [word, position, constant] of the query by those of the key
+    rest = products[2][0] + products[2][1] + products[2][2] + products[0][2] + products[1][2]
+    parts = dict(zip(PARTS, (*products[0][:2], *products[1][:2], rest), strict=True))
+    own = traced.activations[site.hook("scores")][head]
+    return Split(**parts, difference=float(np.abs(sum(parts.values()) - own).max()))
+
+
+def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Word, position and bias behind a norm whose statistics are those of their sum."""
+    whole = word + position
+    weight = norm.get_parameter("weight").detach().double()
+    constant = torch.zeros_like(word)
+    eps = float(getattr(norm, "eps", 0.0))
+    if isinstance(norm, LayerNorm):
+        std = torch.sqrt(whole.var(-1, keepdim=True, correction=0) + eps)
+        word = word - word.mean(-1, keepdim=True)
+        position = position - position.mean(-1, keepdim=True)
+        constant = constant + norm.bias.detach().double()
+    else:
+        std = torch.sqrt(whole.pow(2).mean(-1, keepdim=True) + eps)
+    return weight * word / std, weight * position / std, constant
+
+
+@dataclass(frozen=True, eq=False)
+class Raw:
+    """X X^T / sqrt(d_model) beside a head's scores, both [query, key].
+
+    `asymmetry` of each is max |s_ij - s_ji|, None in cross-attention, where queries and keys are
+    different tokens. Without projections a token would mostly look at itself, and i would look at
+    j exactly as j at i.
+    """
+
+    unprojected: Parts = field(repr=False)
+    projected: Parts = field(repr=False)
+    asymmetry: tuple[float, float] | None
+
+
+def raw(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> Raw:
+    """What the scores would be without W_Q and W_K. Raises IndexError."""
+    x, memory = site_inputs(loaded, traced, site)
+    unprojected = (x @ memory.T / math.sqrt(x.shape[-1])).numpy()
+    projected = traced.activations[site.hook("scores")][head]
+    both = None
+    if site.kind == "self":
+        both = (_asymmetry(unprojected), _asymmetry(projected))
+    return Raw(unprojected, projected, both)
+
+
+def _asymmetry(matrix: Parts) -> float:
+    return float(np.abs(matrix - matrix.T).max())

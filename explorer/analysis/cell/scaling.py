@@ -1,0 +1,83 @@
+"""What divides the scores: nothing, sqrt(d_head) or sqrt(d_model), and what softmax makes of it.
+
+q . k of d_head independent features has the variance d_head. Undivided, softmax saturates: one key
+takes all and the gradient is gone. Divided by sqrt(d_model), a common slip, it is too flat.
+Vaswani et al. 2017, §3.2.1.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.heads.reading import entropy
+from explorer.runs.trace import Trace
+from models.attention import attend
+from models.hooks import AttentionSite
+
+Scaling = Literal["none", "head", "model"]
+SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """One head under one scaling: its allowed scores, and means over its rows of real tokens.
+
+    `entropy` in bits; `top` the largest weight of a row, 0 to 1; `gradient` the Frobenius norm of
+    the softmax Jacobian diag(p) - p p^T. Rows with fewer than two allowed keys leave softmax no
+    choice and are not counted; NaN where there are no others.
+    """
+
+    scaling: Scaling
+    divisor: float
+    scores: Float[np.ndarray, " allowed"] = field(repr=False)
+    pattern: Float[np.ndarray, "query key"] = field(repr=False)
+    entropy: float
+    top: float
+    gradient: float
+
+
+def divisor_of(scaling: Scaling, d_head: int, d_model: int) -> float:
+    """What q . k is divided by."""
+    return {"none": 1.0, "head": math.sqrt(d_head), "model": math.sqrt(d_model)}[scaling]
+
+
+def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> Scaled:
+    """One head of a Trace with its scores divided otherwise. Raises KeyError, IndexError."""
+    q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
+    mask = traced.mask(site.name)
+    config = traced.config
+    divisor = divisor_of(scaling, config.d_head, config.d_model)
+    # attend divides by sqrt(d_head) by itself, so the queries bring the difference along.
+    factor = math.sqrt(config.d_head) / divisor
+    _, pattern = attend(q * factor, k, v, torch.tensor(mask)[None])
+    assert pattern is not None
+    weights = pattern[0, head].numpy()
+    valid = traced.src_valid if site.query_stream == "src" else traced.tgt_valid
+    allowed = mask[head] & valid[:, None]
+    rows = weights[allowed.sum(1) > 1]
+    scores = traced.activations[site.hook("scores")][head] * factor
+    return Scaled(
+        scaling=scaling,
+        divisor=divisor,
+        scores=scores[allowed],
+        pattern=weights,
+        entropy=mean_of(entropy(rows)),
+        top=mean_of(rows.max(1, initial=0.0)),
+        gradient=mean_of(softmax_gradient(rows)),
+    )
+
+
+def softmax_gradient(pattern: Float[np.ndarray, "*rows key"]) -> Float[np.ndarray, "*rows"]:
+    """||diag(p) - p p^T|| (Frobenius) of each row p: how much softmax lets a gradient through."""
+    p = np.asarray(pattern, np.float64)
+    square = (p**2).sum(-1)
+    return np.asarray(np.sqrt(np.maximum(square - 2 * (p**3).sum(-1) + square**2, 0.0)))
+
+
+def mean_of(values: Float[np.ndarray, " row"]) -> float:
+    """The mean; NaN of nothing."""
+    return float(values.mean()) if len(values) else math.nan

@@ -1,0 +1,262 @@
+"""One cell of one head, all the way down: from q and k to the logit of a token.
+
+Every number is read from the Trace, or is a tensor of the Trace sent through one weight matrix of
+the model. What the cell does to a logit is found by the model itself, in a run without the cell.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from explorer.library import LoadedModel
+from explorer.runs.rerun import (
+    edits_of,
+    heads_off,
+    require_same_model,
+    rows_of,
+    written_tokens,
+)
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite, Edits, visiting
+from models.transformer import DecoderOnly
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A query, a key, and everything between them in one head.
+
+    `q`, `k`, `v` [d_head] as the head used them (after a rotation, where there is one); `scores`
+    [key] is the query's row, scaled and before the mask; `written` [d_model] is what this cell
+    adds to the output of its attention, weight x v W_O; `head_written` the same for the whole row
+    and `site_written` for all heads with the bias of W_O; `stream` [d_model] is what stood in the
+    residual stream before. A head that an edit has switched off writes nothing.
+    """
+
+    site: AttentionSite
+    head: int
+    kv_head: int
+    query: int
+    key: int
+    q: Float[np.ndarray, " d_head"] = field(repr=False)
+    k: Float[np.ndarray, " d_head"] = field(repr=False)
+    v: Float[np.ndarray, " d_head"] = field(repr=False)
+    scores: Float[np.ndarray, " key"] = field(repr=False)
+    allowed: Bool[np.ndarray, " key"] = field(repr=False)
+    weights: Float[np.ndarray, " key"] = field(repr=False)
+    written: Float[np.ndarray, " d_model"] = field(repr=False)
+    head_written: Float[np.ndarray, " d_model"] = field(repr=False)
+    site_written: Float[np.ndarray, " d_model"] = field(repr=False)
+    stream: Float[np.ndarray, " d_model"] = field(repr=False)
+
+    @property
+    def products(self) -> Float[np.ndarray, " d_head"]:
+        """q x k, dimension by dimension; their sum is `dot`."""
+        return self.q * self.k
+
+    @property
+    def dot(self) -> float:
+        """q . k, before the scaling."""
+        return float(self.products.sum())
+
+    @property
+    def divisor(self) -> float:
+        """sqrt(d_head)."""
+        return math.sqrt(len(self.q))
+
+    @property
+    def score(self) -> float:
+        """The scaled score, as the model had it."""
+        return float(self.scores[self.key])
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the mask lets this query see this key."""
+        return bool(self.allowed[self.key])
+
+    @property
+    def largest(self) -> float:
+        """The largest score of the row that the mask allows; 0 where it allows none."""
+        return float(self.scores[self.allowed].max()) if self.allowed.any() else 0.0
+
+    @property
+    def exponentials(self) -> Float[np.ndarray, " key"]:
+        """exp(score - largest), 0 where the mask blocks: softmax before it divides."""
+        shifted = np.where(self.allowed, self.scores.astype(np.float64) - self.largest, -np.inf)
+        return np.exp(shifted)
+
+    @property
+    def row_sum(self) -> float:
+        """What softmax divides by: the sum of the row's exponentials."""
+        return float(self.exponentials.sum())
+
+    @property
+    def weight(self) -> float:
+        """The attention weight, 0 to 1."""
+        return float(self.weights[self.key])
+
+
+def block_of(site: AttentionSite) -> str:
+    """The path of the block that an attention sublayer belongs to."""
+    return site.name.rpartition(".")[0]
+
+
+def stream_before(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "query d_model"]:
+    """The residual stream just before a site, at its queries."""
+    what = "resid_mid" if site.kind == "cross" else "resid_pre"
+    return traced.activations[f"{block_of(site)}.hook_{what}"]
+
+
+def output_weights(
+    loaded: LoadedModel, site: AttentionSite
+) -> tuple[Float[np.ndarray, "d_model head d_head"], Float[np.ndarray, " d_model"]]:
+    """W_O cut into the part of each head, and its bias (zeros where it has none)."""
+    w_o = loaded.model.get_submodule(site.name).get_submodule("w_o")
+    weight: Tensor = w_o.get_parameter("weight").detach()
+    bias = getattr(w_o, "bias", None)
+    added = np.zeros(len(weight), np.float32) if bias is None else bias.detach().numpy()
+    return weight.numpy().reshape(len(weight), site.n_heads, -1), added
+
+
+def cell_of(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int, key: int
+) -> Cell:
+    """One cell of a Trace. Raises IndexError for a head, query or key that is not there."""
+    require_same_model(loaded, traced)
+    pattern = traced.pattern(site.name)
+    wanted = {"head": head, "query": query, "key": key}
+    for (name, index), size in zip(wanted.items(), pattern.shape, strict=True):
+        if not 0 <= index < size:
+            raise IndexError(f"{site.name} has {size} of {name}, no {index}")
+    q, k, v, z, scores = (
+        traced.activations[site.hook(what)] for what in ("q", "k", "v", "z", "scores")
+    )
+    kv_head = head // (len(q) // len(k))
+    slices, bias = output_weights(loaded, site)
+    weight = 0.0 if head in heads_off(traced, site.name) else pattern[head, query, key]
+    return Cell(
+        site=site,
+        head=head,
+        kv_head=kv_head,
+        query=query,
+        key=key,
+        q=q[head, query],
+        k=k[kv_head, key],
+        v=v[kv_head, key],
+        scores=scores[head, query],
+        allowed=traced.mask(site.name)[head, query],
+        weights=pattern[head, query],
+        written=slices[:, head] @ (weight * v[kv_head, key]),
+        head_written=slices[:, head] @ z[head, query],
+        site_written=np.einsum("mhd,hd->m", slices, z[:, query]) + bias,
+        stream=stream_before(traced, site)[query],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What a cell does to the logits after position `position` of the decoder's row.
+
+    `tokens` are candidates, most probable first, the chosen one among them at `chosen`; `before`
+    and `after` [candidate] are their logits with the cell and without what it writes. `slope` is
+    weight x d logit / d weight of the chosen token: the same to first order.
+    """
+
+    position: int
+    tokens: tuple[int, ...]
+    str_tokens: tuple[str, ...]
+    chosen: int
+    before: Float[np.ndarray, " candidate"] = field(repr=False)
+    after: Float[np.ndarray, " candidate"] = field(repr=False)
+    slope: float
+
+    @property
+    def change(self) -> Float[np.ndarray, " candidate"]:
+        """What the cell gives each logit: with it minus without it."""
+        return self.before - self.after
+
+
+def chosen_token(traced: Trace, position: int) -> int:
+    """The token written after a position; where nothing was written, the most probable one."""
+    written = written_tokens(traced)
+    return written[position] if position < len(written) else traced.predicted_tokens[position]
+
+
+def effect(
+    loaded: LoadedModel,
+    traced: Trace,
+    cell: Cell,
+    position: int,
+    token: int | None = None,
+    n: int = 6,
+) -> Effect:
+    """The model run once more without what this cell writes, for the `n` likeliest tokens.
+
+    `token` is the chosen one (None: as `chosen_token`). Raises IndexError for a position or token
+    that is not there, ValueError for another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    n_real = int(traced.tgt_valid.sum())
+    if not 0 <= position < n_real:
+        raise IndexError(f"the row has {n_real} positions, no {position}")
+    chosen = chosen_token(traced, position) if token is None else token
+    if not 0 <= chosen < traced.config.vocab_size:
+        raise IndexError(f"the vocabulary has {traced.config.vocab_size} tokens, no {chosen}")
+    likeliest = np.argsort(-traced.logits[position], kind="stable")[:n].tolist()
+    tokens = tuple(likeliest if chosen in likeliest else [*likeliest[: n - 1], chosen])
+    off = cell.head in heads_off(traced, cell.site.name)
+    missing = torch.tensor((0.0 if off else cell.weight) * cell.v)
+    visitor = edits_of(traced)
+    hook = cell.site.hook("z")
+    visitor.functions[hook] = partial(
+        _without, cell=cell, missing=missing, before=visitor.functions.get(hook)
+    )
+    with torch.inference_mode():
+        after = _logits(loaded, traced, visitor)[position].numpy()
+    return Effect(
+        position=position,
+        tokens=tokens,
+        str_tokens=tuple(loaded.tokenizer.str_tokens(tokens)),
+        chosen=tokens.index(chosen),
+        before=traced.logits[position, list(tokens)],
+        after=after[list(tokens)],
+        slope=_slope(loaded, traced, cell, position, chosen),
+    )
+
+
+def _without(z: Tensor, cell: Cell, missing: Tensor, before: object) -> Tensor:
+    """z [batch, head, query, d_head] less what one cell put into it."""
+    changed = (before(z) if callable(before) else z).clone()
+    changed[:, cell.head, cell.query] -= missing
+    return changed
+
+
+def _slope(loaded: LoadedModel, traced: Trace, cell: Cell, position: int, token: int) -> float:
+    """weight x d logit / d weight, by a zero that is added to the weight."""
+    with torch.inference_mode(False), torch.enable_grad():
+        nudge = torch.zeros((), requires_grad=True)
+        spot = torch.zeros(1, *traced.pattern(cell.site.name).shape)
+        spot[0, cell.head, cell.query, cell.key] = cell.weight
+        visitor = edits_of(traced)
+        visitor.functions[cell.site.hook("pattern")] = lambda pattern: pattern + nudge * spot
+        logit = _logits(loaded, traced, visitor)[position, token]
+        (gradient,) = torch.autograd.grad(logit, [nudge], materialize_grads=True)
+    return float(gradient)
+
+
+def _logits(loaded: LoadedModel, traced: Trace, visitor: Edits) -> Float[Tensor, "tgt vocab"]:
+    src, src_valid, tgt, tgt_valid = rows_of(traced)
+    with visiting(visitor):
+        if isinstance(loaded.model, DecoderOnly):
+            return loaded.model(tgt, tgt_valid)[0]
+        return loaded.model(src, tgt, src_valid, tgt_valid)[0]
+
+
+def lengths(vectors: Sequence[Float[np.ndarray, " d_model"]]) -> tuple[float, ...]:
+    """The Euclidean length of each vector."""
+    return tuple(float(np.linalg.norm(vector)) for vector in vectors)

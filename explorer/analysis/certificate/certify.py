@@ -1,0 +1,249 @@
+"""The mask certificate: do the masks of a model do what masks are for? Found out by behaviour.
+
+No mask is read and no code is trusted: tokens, padding and values are changed, and the certificate
+says what moved that must not move, how far, and where. Each Finding is one promise of a masked
+Transformer.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Lock
+
+import numpy as np
+
+from explorer.analysis.certificate.examiner import N_PADS, Examiner, Place, Worst
+from explorer.analysis.certificate.probe import Interference, Probe, Rows, Subject
+from explorer.library import LoadedModel
+from explorer.runs.edits import Edit
+from explorer.runs.generation import translate
+from explorer.runs.interventions import edit_functions
+from explorer.runs.rows import prompt_row, source_row, target_tokens
+from models.config import ModelConfig
+from models.hooks import Edits
+from models.transformer import DecoderOnly
+
+MAX_PROBED = 32
+"""Tokens per stream that are probed. Masks know places and no words, so more would show no more."""
+FINDINGS = (
+    "future_leak",
+    "future_mass",
+    "pad_mass",
+    "pad_content",
+    "padding_right",
+    "padding_left",
+    "padding_batch",
+    "cross_mask",
+    "row_sums",
+    "open_cells",
+    "cache",
+    "prefix",
+)
+"""Every promise, in the order of a report. `cross_mask` only where there is cross-attention,
+`cache` only where a cache is used."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One promise put to the test. `deviation` is 0 where it is kept exactly, infinite for NaN.
+
+    `error` is what the model raised instead of an answer, "" otherwise.
+    """
+
+    name: str
+    deviation: float
+    tolerance: float
+    where: Place | None = None
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.deviation <= self.tolerance
+
+    @property
+    def title_key(self) -> str:
+        """The key of the promise in the text files."""
+        return f"certify.{self.name}.title"
+
+    @property
+    def meaning_key(self) -> str:
+        """The key of what it means that the promise is kept, or broken."""
+        return f"certify.{self.name}.{'kept' if self.passed else 'broken'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """All findings about a model on one sentence, and the masks recovered from its behaviour.
+
+    `masks[site]` is Bool [head, query, key]: a weight above 0 reached that query from that key.
+    `reach` says how far a changed token travels through the whole model, Bool [query, key] with
+    the changed token as key: "encoder" [src, src], "decoder" [tgt, tgt], "cross" [tgt, src].
+    Both over rows with `N_PADS` PADs on the right (`src_tokens`, `tgt_tokens` with them).
+    """
+
+    findings: tuple[Finding, ...]
+    masks: dict[str, np.ndarray] = field(repr=False)
+    reach: dict[str, np.ndarray] = field(repr=False)
+    src_tokens: tuple[int, ...]
+    tgt_tokens: tuple[int, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.passed for finding in self.findings)
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """The findings that did not pass."""
+        return tuple(finding for finding in self.findings if not finding.passed)
+
+    @property
+    def largest(self) -> float:
+        """The largest deviation of all."""
+        return max((finding.deviation for finding in self.findings), default=0.0)
+
+    def finding(self, name: str) -> Finding:
+        """The finding with this name. Raises KeyError."""
+        for finding in self.findings:
+            if finding.name == name:
+                return finding
+        raise KeyError(f"the certificate has no finding {name!r}")
+
+
+class Examination:
+    """Every promise of one model on one sentence, put to the test when it is asked for, and once.
+
+    `names` are the promises in the order of a report. May be shared by threads.
+    """
+
+    def __init__(
+        self,
+        model: Subject,
+        config: ModelConfig,
+        src: Sequence[int],
+        tgt: Sequence[int],
+        interference: Interference | None = None,
+        cached: bool = True,
+    ) -> None:
+        if not tgt or not (src or config.family == "decoder-only"):
+            raise ValueError("there is nothing to certify a model on: give it at least one token")
+        left_out = {"cross_mask": config.family == "decoder-only", "cache": not cached}
+        self.names = tuple(name for name in FINDINGS if not left_out.get(name))
+        room = min(MAX_PROBED, config.n_ctx)
+        self._sentence = tuple(src[:room]), tuple(tgt[:room])
+        self._make_probe = partial(Probe, model, config, interference)
+        self._examiner: Examiner | None = None
+        self._found: dict[str, Finding] = {}
+        self._certificate: Certificate | None = None
+        self._lock = Lock()
+
+    def finding(self, name: str) -> Finding:
+        """One promise put to the test. Raises KeyError for one that is not among `names`."""
+        if name not in self.names:
+            raise KeyError(f"there is no promise {name!r} here")
+        with self._lock:
+            return self._find(name)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the certificate is there already."""
+        return self._certificate is not None
+
+    def certificate(self) -> Certificate:
+        """All findings; what has not been tested yet is tested now."""
+        with self._lock:
+            if self._certificate is None:
+                self._certificate = self._certify()
+                self._examiner = None  # it holds the model once more, in float64
+            return self._certificate
+
+    def _ready(self) -> Examiner:
+        if self._examiner is None:
+            self._examiner = Examiner(self._make_probe(), *self._sentence)
+        return self._examiner
+
+    def _find(self, name: str) -> Finding:
+        if name not in self._found:
+            try:
+                worst, tolerance = _CHECKS[name](self._ready()), self._ready().tolerance
+                finding = Finding(name, worst.deviation, tolerance, worst.where)
+            except (RuntimeError, ValueError, IndexError, TypeError) as error:
+                finding = Finding(name, math.inf, 0.0, error=f"{type(error).__name__}: {error}")
+            self._found[name] = finding
+        return self._found[name]
+
+    def _certify(self) -> Certificate:
+        findings = tuple(self._find(name) for name in self.names)
+        examiner = self._ready()
+        row = examiner.alone(right=N_PADS)
+        return Certificate(
+            findings=findings,
+            masks=examiner.masks,
+            reach=examiner.reach,
+            src_tokens=() if row.src is None else tuple(row.src[0].tolist()),
+            tgt_tokens=tuple(row.tgt[0].tolist()),
+        )
+
+
+_CHECKS: dict[str, Callable[[Examiner], Worst]] = {
+    "future_leak": Examiner.future_leak,
+    "future_mass": Examiner.future_mass,
+    "pad_mass": Examiner.pad_mass,
+    "pad_content": Examiner.pad_content,
+    "padding_right": lambda examiner: examiner.padding(left=0, right=N_PADS),
+    "padding_left": lambda examiner: examiner.padding(left=N_PADS, right=0),
+    "padding_batch": lambda examiner: examiner.padding(0, 0, in_a_batch=True),
+    "cross_mask": Examiner.cross_mask,
+    "row_sums": Examiner.row_sums,
+    "open_cells": Examiner.open_cells,
+    "cache": Examiner.cache,
+    "prefix": Examiner.prefix,
+}
+
+
+def examine_text(
+    loaded: LoadedModel, text: str, target: str | None = None, edits: Sequence[Edit] = ()
+) -> Examination:
+    """Ready to test a model on a text and its translation (its own where none is given).
+
+    With `edits`, what is tested is the model as a user changed it; the promise of the cache is
+    left out then, since an edited model never decodes with one. Raises InputProblem as `trace`.
+    """
+
+    def edited(rows: Rows) -> Edits:
+        return edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+
+    interference = edited if edits else None
+    if isinstance(loaded.model, DecoderOnly):
+        row = prompt_row(loaded, text, target or "")
+        return Examination(loaded.model, loaded.config, (), row.tokens, interference, not edits)
+    src = source_row(loaded, text)
+    tokens = target_tokens(loaded, target or "") or translate(loaded, src)[0]
+    tgt = (loaded.config.bos_id, *tokens)
+    return Examination(loaded.model, loaded.config, src.tokens, tgt, interference, not edits)
+
+
+def certify_text(
+    loaded: LoadedModel, text: str, target: str | None = None, edits: Sequence[Edit] = ()
+) -> Certificate:
+    """Certify a model on a text at once; as `examine_text`."""
+    return examine_text(loaded, text, target, edits).certificate()
+
+
+def certify(
+    model: Subject,
+    config: ModelConfig,
+    src: Sequence[int],
+    tgt: Sequence[int],
+    interference: Interference | None = None,
+    cached: bool = True,
+) -> Certificate:
+    """Put every promise of the masks to the test on one sentence.
+
+    `src` are token ids with their end mark and `tgt` those that the decoder reads, start mark
+    first; `src` is ignored for a decoder-only model. Both are cut to `MAX_PROBED`.
+    `interference` plants edits in every run (a fault of the clinic, a user's own masks); without
+    `cached` the promise of the cache is left out. The model is not changed. Raises ValueError for
+    an empty row; what the model itself raises becomes a Finding.
+    """
+    return Examination(model, config, src, tgt, interference, cached).certificate()

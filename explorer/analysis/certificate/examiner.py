@@ -1,0 +1,275 @@
+"""One sentence under examination: each method puts one promise of the masks to the test."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.analysis.certificate.probe import Probe, Rows, batch_of, stacked
+from models.hooks import AttentionSite
+
+N_PADS = 2
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
+"""Relative to the largest number of the tensor in question; 1e-2 in half precision."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the largest deviation stood; None where an axis has no part in it.
+
+    `name` is a hook point or an attention site. `query` and `key` count from 0 in the row that was
+    run; `left` is the padding before its first real token. Of a change that travelled, `key` is
+    the token that was changed and `query` the position that moved.
+    """
+
+    name: str
+    layer: int | None = None
+    head: int | None = None
+    query: int | None = None
+    key: int | None = None
+    left: int = 0
+    stack: str = ""  # "encoder" or "decoder"; "" behind both, at the logits
+
+
+class Worst:
+    """The largest deviation met so far, and its place; NaN counts as infinite."""
+
+    def __init__(self) -> None:
+        self.deviation = 0.0
+        self.where: Place | None = None
+
+    def see(self, deviations: Tensor, place: Callable[..., Place]) -> None:
+        """`place` gets the index of the largest of `deviations`, one whole number an axis."""
+        if deviations.numel() == 0:
+            return
+        clean = deviations.double().nan_to_num(nan=math.inf)
+        largest = float(clean.max())
+        if largest > self.deviation:
+            index = np.unravel_index(int(clean.argmax()), clean.shape)
+            self.deviation, self.where = largest, place(*map(int, index))
+
+
+def _moved(after: Tensor, before: Tensor) -> Tensor:
+    """[..., pos, feature] twice -> [..., pos]: the largest change, next to the largest number."""
+    scale = before.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
+    return ((after - before).abs() / scale).amax(-1)
+
+
+class Examiner:
+    """One sentence and a probe; each method puts one promise to the test."""
+
+    def __init__(self, probe: Probe, src: tuple[int, ...], tgt: tuple[int, ...]) -> None:
+        self.probe = probe
+        self.config = probe.config
+        self.sentence = (src, tgt)
+        self.masks: dict[str, np.ndarray] = {}
+        self.reach: dict[str, np.ndarray] = {}
+        self._weights: dict[str, Tensor] = {}
+        self._plain: dict[str, Tensor] | None = None
+        # One row padded on the right, one on the left, of the same width; never a batch of one,
+        # and never with the interesting row first only: some faults spare batch item 0.
+        self.padded = stacked(self.alone(right=N_PADS), self.alone(left=N_PADS))
+
+    def alone(self, left: int = 0, right: int = 0) -> Rows:
+        """The sentence as a batch of one."""
+        return batch_of([self.sentence], self.config, left, right)
+
+    @property
+    def plain(self) -> dict[str, Tensor]:
+        """The run of the sentence alone, without padding, that others are held against."""
+        if self._plain is None:
+            self._plain = self.probe.run(self.alone())
+        return self._plain
+
+    @property
+    def tolerance(self) -> float:
+        return TOLERANCES.get(self.plain["hook_logits"].dtype, 1e-2)
+
+    # Changed tokens.
+
+    def future_leak(self) -> Worst:
+        """Change each target token in turn: nothing before it may move, in any layer."""
+        row, worst = self.alone(right=N_PADS), Worst()
+        n_tgt = row.tgt.shape[1]
+        self.reach["decoder"] = self._reach(row, "tgt", "hook_logits")
+        after = self.probe.run(
+            row.with_changed("tgt", [[key] for key in range(n_tgt)], self.config)
+        )
+        before_it = torch.ones(n_tgt, n_tgt).tril(-1).bool()  # [changed, pos]
+        for name, tensor in after.items():
+            if self.probe.stream(name) == "tgt":
+                moved = _moved(tensor[1:], tensor[0]).masked_fill(~before_it, 0.0)
+                worst.see(moved, lambda key, query, name=name: self._at(name, query, key))
+        return worst
+
+    def pad_content(self) -> Worst:
+        """Write words where the padding is: no real position may move."""
+        worst = Worst()
+        for left in (0, N_PADS):
+            row = self.alone(left=left, right=N_PADS - left)
+            for stream in ("tgt",) if row.src is None else ("src", "tgt"):
+                pads = (~row.valid(stream)[0]).nonzero().flatten().tolist()
+                after = self.probe.run(row.with_changed(stream, [pads], self.config))
+                for name, tensor in after.items():
+                    real = row.valid(self.probe.stream(name))[0]
+                    moved = _moved(tensor[1], tensor[0]).masked_fill(~real, 0.0)
+                    worst.see(
+                        moved,
+                        lambda query, name=name, left=left, pads=pads: self._at(
+                            name, query, pads[0], left
+                        ),
+                    )
+        if self.sentence[0] and self.config.family != "decoder-only":
+            row = self.alone(right=N_PADS)
+            last = [name for name, site in self.probe.blocks.items() if site.stack == "encoder"][-1]
+            self.reach["encoder"] = self._reach(row, "src", last)
+            self.reach["cross"] = self._reach(row, "src", "hook_logits")
+        return worst
+
+    def _reach(self, row: Rows, stream: str, name: str) -> np.ndarray:
+        """Bool [pos of the tensor, changed token]: whether the change arrived there."""
+        n = row.valid(stream).shape[1]
+        tensor = self.probe.run(row.with_changed(stream, [[key] for key in range(n)], self.config))
+        return (_moved(tensor[name][1:], tensor[name][0]) > self.tolerance).T.numpy()
+
+    # Padding, cache, prefix: other ways to the same numbers.
+
+    def padding(self, left: int, right: int, in_a_batch: bool = False) -> Worst:
+        """Padded, or beside a longer and a shorter sentence: the same numbers as alone."""
+        sentences, row = [self.sentence], 0
+        if in_a_batch:
+            sentences, row = [self._other(-1), self.sentence, self._other(3)], 1
+        found, worst = self.probe.run(batch_of(sentences, self.config, left, right)), Worst()
+        for name, before in self.plain.items():
+            after = found[name][row, left : left + before.shape[1]]
+            worst.see(
+                _moved(after, before[0]),
+                lambda pos, name=name: self._at(name, pos + left, left=left),
+            )
+        return worst
+
+    def _other(self, longer: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Another sentence: this one from behind, so many tokens longer where that is possible."""
+
+        def turned(tokens: tuple[int, ...]) -> tuple[int, ...]:
+            n = min(max(1, len(tokens) + longer), self.config.n_ctx)
+            return tuple((tokens[::-1] * 4)[:n])
+
+        return turned(self.sentence[0]), turned(self.sentence[1])
+
+    def cache(self) -> Worst:
+        """Token by token with the cache: the logits of the whole pass, with padding and without."""
+        worst = Worst()
+        for left in (0, N_PADS):
+            row = self.alone(left=left)
+            whole = self.probe.run(row)["hook_logits"][0, left:]
+            moved = _moved(self.probe.stepwise(row)[0, left:], whole)
+            worst.see(moved, lambda pos, left=left: self._at("hook_logits", pos + left, left=left))
+        return worst
+
+    def prefix(self) -> Worst:
+        """The beginning of the target alone: the logits that the whole pass had there."""
+        worst, (src, tgt) = Worst(), self.sentence
+        for length in range(1, len(tgt)):
+            found = self.probe.run(batch_of([(src, tgt[:length])], self.config))
+            whole = self.plain["hook_logits"][0, :length]
+            worst.see(
+                _moved(found["hook_logits"][0], whole), lambda pos: self._at("hook_logits", pos)
+            )
+        return worst
+
+    # Recovered weights.
+
+    def weights(self, site: str) -> Tensor:
+        """The weights [layout, head, query, key] of a site; layouts: PADs right, PADs left."""
+        if not self._weights:
+            self._weights = {s.name: self.probe.weights(s, self.padded) for s in self.probe.sites}
+            self.masks = {name: (found[0] != 0).numpy() for name, found in self._weights.items()}
+        return self._weights[site]
+
+    def future_mass(self) -> Worst:
+        """No weight above the diagonal of decoder self-attention, in any row."""
+        return self._mass("self", lambda site: _future(self.weights(site.name)), "decoder")
+
+    def pad_mass(self) -> Worst:
+        """No weight on PAD keys in self-attention, in any row."""
+        return self._mass("self", self._pad_keys)
+
+    def cross_mask(self) -> Worst:
+        """No weight on PADs of the source in cross-attention, in any row."""
+        return self._mass("cross", self._pad_keys)
+
+    def _pad_keys(self, site: AttentionSite) -> Tensor:
+        return ~self.padded.valid(site.key_stream)[:, None, None, :]
+
+    def _mass(
+        self, kind: str, blocked_keys: Callable[[AttentionSite], Tensor], stack: str = ""
+    ) -> Worst:
+        """The most weight that a row of these sites puts on keys that should be hidden from it."""
+        worst = Worst()
+        for site in self.probe.sites:
+            if site.kind != kind or stack not in ("", site.stack):
+                continue
+            weights = self.weights(site.name).abs()  # [layout, head, query, key]
+            hidden = weights * blocked_keys(site)
+            worst.see(
+                hidden.sum(-1),
+                lambda layout, head, query, site=site, hidden=hidden: self._cell(
+                    site, layout, head, query, int(hidden[layout, head, query].argmax())
+                ),
+            )
+        return worst
+
+    def row_sums(self) -> Worst:
+        """The weights of every real query add up to 1."""
+        worst = Worst()
+        for site in self.probe.sites:
+            off = (self.weights(site.name).sum(-1) - 1).abs()
+            real = self.padded.valid(site.query_stream)[:, None]
+            worst.see(
+                off.masked_fill(~real, 0.0),
+                lambda layout, head, query, site=site: self._cell(site, layout, head, query),
+            )
+        return worst
+
+    def open_cells(self) -> Worst:
+        """What a real query may look at has a weight; the deviation is the share of cells at 0."""
+        worst = Worst()
+        for site in self.probe.sites:
+            weights = self.weights(site.name)
+            queries = self.padded.valid(site.query_stream)[:, None, :, None]
+            keys = self.padded.valid(site.key_stream)[:, None, None, :]
+            allowed = (queries & keys).expand(weights.shape)
+            if site.kind == "self" and site.stack == "decoder":
+                allowed = allowed & ~_future(weights)
+            closed = (allowed & (weights == 0)).double()
+            share = closed / allowed.sum()
+            worst.see(
+                share.sum().expand(1),
+                lambda _, site=site, closed=closed: self._cell(
+                    site, *map(int, np.unravel_index(int(closed.argmax()), closed.shape))
+                ),
+            )
+        return worst
+
+    # Places.
+
+    def _at(self, name: str, query: int, key: int | None = None, left: int = 0) -> Place:
+        site = self.probe.blocks.get(name)
+        if site is None:
+            return Place(name, None, None, query, key, left)
+        return Place(name, site.layer, None, query, key, left, site.stack)
+
+    def _cell(
+        self, site: AttentionSite, layout: int, head: int, query: int, key: int | None = None
+    ) -> Place:
+        left = N_PADS if layout else 0
+        return Place(site.name, site.layer, head, query, key, left, site.stack)
+
+
+def _future(weights: Tensor) -> Tensor:
+    """Bool [query, key] of weights [..., query, key]: the key stands after the query."""
+    return torch.ones(weights.shape[-2:]).triu(1).bool()

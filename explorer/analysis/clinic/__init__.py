@@ -1,0 +1,26 @@
+"""Wrong code on purpose: the faults that everybody makes once, each beside the right lines.
+
+Only the clinic's page, its cache and the tests import this package. Its functions are never part
+of a model's run unless a visitor plants them there.
+"""
+
+from explorer.analysis.clinic.card import Demonstration, Figure, Picture, Pitfall
+from explorer.analysis.clinic.fills import FILL_PITFALLS
+from explorer.analysis.clinic.model import MODEL
+from explorer.analysis.clinic.padding import PADDING
+from explorer.analysis.clinic.senses import SENSES
+from explorer.analysis.clinic.shapes import SHAPES
+from explorer.analysis.clinic.symptom import Symptom, symptom
+from explorer.analysis.clinic.training import TRAINING
+
+__all__ = ["PITFALLS", "Demonstration", "Figure", "Picture", "Pitfall", "Symptom", "symptom"]
+
+PITFALLS: tuple[Pitfall, ...] = (
+    *SENSES,
+    *SHAPES,
+    *FILL_PITFALLS,
+    *PADDING,
+    *MODEL,
+    *TRAINING,
+)
+"""Every fault, in the order of the page."""

@@ -1,0 +1,199 @@
+"""With what to hide: -1e4, -1e9, -inf or the lowest number of the type, and rows with nothing."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.analysis.clinic.card import (
+    Demonstration,
+    Figure,
+    Pattern,
+    Pitfall,
+    decoder_self,
+    fixed_scores,
+    hidden_mass,
+    own_case,
+)
+from explorer.analysis.clinic.planting import plant_pattern
+from explorer.analysis.clinic.senses import masked_softmax
+from explorer.runs.trace import Trace
+
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+FILLS = (-1e4, -1e9, -math.inf)
+
+
+def hidden_with_ten_thousand(scores: Tensor, keep: Tensor) -> Tensor:
+    """-1e4 is a score like any other: a true score may lie below it."""
+    return scores.masked_fill(~keep, -1e4).softmax(-1)
+
+
+def ten_thousand_added(scores: Tensor, keep: Tensor) -> Tensor:
+    """-1e4 added to every hidden key; where all are hidden, softmax takes it out again."""
+    return (scores + (~keep).to(scores.dtype) * -1e4).softmax(-1)
+
+
+def hidden_with_a_billion(scores: Tensor, keep: Tensor) -> Tensor:
+    """-1e9: a row where all keys are hidden has equal scores, so equal weights."""
+    return scores.masked_fill(~keep, -1e9).softmax(-1)
+
+
+def hidden_with_infinity(scores: Tensor, keep: Tensor) -> Tensor:
+    """-inf: a row where all keys are hidden is 0 / 0."""
+    return scores.masked_fill(~keep, float("-inf")).softmax(-1)
+
+
+def a_billion_in_half_precision(scores: Tensor, keep: Tensor) -> Tensor:
+    """float16 ends at -65504, so -1e9 cannot be filled in."""
+    return scores.half().masked_fill(~keep, -1e9).softmax(-1)
+
+
+def lowest_of_the_type(scores: Tensor, keep: Tensor) -> Tensor:
+    """The lowest number that the type has, whatever the type."""
+    half = scores.half()
+    return half.masked_fill(~keep, torch.finfo(half.dtype).min).softmax(-1)
+
+
+def stored(fill: float, dtype: torch.dtype) -> float:
+    """What stands in a tensor of this type after `masked_fill` with `fill`; NaN: it is refused."""
+    try:
+        return float(torch.zeros(1, dtype=dtype).masked_fill(torch.tensor([True]), fill))
+    except RuntimeError:
+        return math.nan
+
+
+def fill_table() -> np.ndarray:
+    """[fill, dtype]: -1e4, -1e9, -inf and the lowest number, as float32, bfloat16, float16 keep it.
+
+    NaN where `masked_fill` refuses the number.
+    """
+    rows = [[stored(fill, dtype) for dtype in DTYPES] for fill in FILLS]
+    lowest = [stored(torch.finfo(dtype).min, dtype) for dtype in DTYPES]
+    return np.array([*rows, lowest])
+
+
+def nan_rows(layers: int, pattern_of: Pattern = hidden_with_infinity) -> int:
+    """How many of 4 rows hold a NaN after so many attention layers, when row 0 may see nothing."""
+    return int(_through_layers(layers, pattern_of)[0].isnan().any(-1).sum())
+
+
+def _through_layers(layers: int, pattern_of: Pattern) -> tuple[Tensor, Tensor]:
+    """x [pos, d] after the layers x + pattern v, and a weight matrix that all of them share."""
+    x, w = fixed_scores(1, 1, 4, 6)[0, 0], fixed_scores(1, 1, 6, 6, seed=1)[0, 0] / 3
+    w.requires_grad_()
+    keep = torch.ones(4, 4, dtype=torch.bool)
+    keep[0] = False
+    for _ in range(layers):
+        values = x @ w
+        x = x + pattern_of(values @ x.T / math.sqrt(6), keep) @ values
+    return x, w
+
+
+def _nan_gradients(pattern_of: Pattern) -> float:
+    """The share of NaN in the gradient of w, for a loss that leaves the empty row out."""
+    x, w = _through_layers(1, pattern_of)
+    (grad,) = torch.autograd.grad(x[1:].square().sum(), [w])
+    return float(grad.isnan().double().mean())
+
+
+def _small_fill(traced: Trace | None = None) -> Demonstration:
+    scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
+    keep = torch.tensor([True, True, False])[None, None, None]
+    bad, good = hidden_with_ten_thousand(scores, keep), masked_softmax(scores, keep)
+    figures = [Figure("hidden_mass", hidden_mass(bad, keep), hidden_mass(good, keep))]
+    own = own_case(traced, decoder_self)
+    if own is not None:  # how far the reader's sentence is from that danger
+        lowest = float(own[0].min())
+        figures.append(Figure("lowest_score", lowest, lowest))
+    return Demonstration(tuple(figures), bad[0].numpy(), good[0].numpy())
+
+
+def _added_fill(traced: Trace | None = None) -> Demonstration:
+    scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
+    keep = torch.zeros(1, 1, 1, 3, dtype=torch.bool)
+    bad, good = ten_thousand_added(scores, keep), masked_softmax(scores, keep)
+    return Demonstration(
+        (Figure("hidden_mass", float(bad.sum()), float(good.sum())),),
+        bad[0].numpy(),
+        good[0].numpy(),
+    )
+
+
+def _empty_row_nan(traced: Trace | None = None) -> Demonstration:
+    return _empty_row(hidden_with_infinity)
+
+
+def _empty_row_uniform(traced: Trace | None = None) -> Demonstration:
+    return _empty_row(hidden_with_a_billion)
+
+
+def _empty_row(wrong: Pattern) -> Demonstration:
+    scores, keep = fixed_scores(1, 1, 4, 4), torch.ones(1, 1, 4, 4).tril(-1).bool()
+    bad, good = wrong(scores, keep), masked_softmax(scores, keep)
+    return Demonstration(
+        figures=(
+            Figure("empty_row_weight", float(bad[0, 0, 0, 0]), float(good[0, 0, 0, 0])),
+            Figure("nan_rows", nan_rows(1, wrong), nan_rows(1, masked_softmax), of="1"),
+            Figure("nan_rows", nan_rows(2, wrong), nan_rows(2, masked_softmax), of="2"),
+            Figure("nan_gradients", _nan_gradients(wrong), _nan_gradients(masked_softmax)),
+        ),
+        wrong=bad[0].numpy(),
+        right=good[0].numpy(),
+    )
+
+
+def _half(traced: Trace | None = None) -> Demonstration:
+    table = fill_table()
+    lowest = table[-1]
+    return Demonstration(
+        figures=tuple(
+            Figure("stored_fill", float(table[1, column]), float(lowest[column]), of=name)
+            for column, name in enumerate(("float32", "bfloat16", "float16"))
+        ),
+        wrong=table[:3],
+        right=np.broadcast_to(lowest, (3, 3)),
+    )
+
+
+FILL_PITFALLS = (
+    Pitfall(
+        id="small_fill",
+        group="fills",
+        wrong=hidden_with_ten_thousand,
+        right=masked_softmax,
+        demonstrate=_small_fill,
+        plant=plant_pattern(hidden_with_ten_thousand),
+    ),
+    Pitfall(
+        id="added_fill",
+        group="fills",
+        wrong=ten_thousand_added,
+        right=masked_softmax,
+        demonstrate=_added_fill,
+        plant=plant_pattern(ten_thousand_added),
+    ),
+    Pitfall(
+        id="half_fill",
+        group="fills",
+        wrong=a_billion_in_half_precision,
+        right=lowest_of_the_type,
+        demonstrate=_half,
+    ),
+    Pitfall(
+        id="empty_row_nan",
+        group="fills",
+        wrong=hidden_with_infinity,
+        right=masked_softmax,
+        demonstrate=_empty_row_nan,
+        plant=plant_pattern(hidden_with_infinity),
+    ),
+    Pitfall(
+        id="empty_row_uniform",
+        group="fills",
+        wrong=hidden_with_a_billion,
+        right=masked_softmax,
+        demonstrate=_empty_row_uniform,
+        plant=plant_pattern(hidden_with_a_billion),
+    ),
+)

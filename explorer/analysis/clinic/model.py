@@ -1,0 +1,241 @@
+"""Faults inside a model that are not about masks: scale, positions, rotation, LayerNorm."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from explorer.analysis.certificate.probe import Rows, Subject
+from explorer.analysis.clinic.card import (
+    Demonstration,
+    Figure,
+    Pitfall,
+    decoder_self,
+    fixed_scores,
+    own_case,
+    own_site,
+)
+from explorer.analysis.clinic.planting import plant_positions
+from explorer.analysis.clinic.senses import masked_softmax
+from explorer.analysis.heads.reading import entropy
+from explorer.runs.trace import Trace
+from models.hooks import Edits
+from models.norms import layer_norm_backward
+from models.positions import rotate, sinusoidal_table
+
+
+def scaled_by_the_model(q: Tensor, k: Tensor, d_model: int) -> Tensor:
+    """Divided by the width of the model, which the products never had."""
+    return q @ k.transpose(-2, -1) / math.sqrt(d_model)
+
+
+def scaled_by_the_head(q: Tensor, k: Tensor, d_model: int) -> Tensor:
+    """Divided by the width of a head, over which the products were summed."""
+    return q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+
+
+def positions_by_the_batch(x: Tensor, table: Tensor) -> Tensor:
+    """x is [batch, pos, d_model]: shape[0] counts sentences, and a batch of one gets row 0."""
+    return x + table[: x.shape[0]]
+
+
+def positions_by_the_length(x: Tensor, table: Tensor) -> Tensor:
+    """shape[1] counts positions."""
+    return x + table[: x.shape[1]]
+
+
+def rotated_by_head(x: Tensor) -> Tensor:
+    """x is [batch, head, pos, d_head] by now, but axis 1 is still taken for the positions."""
+    by_axis_1 = x.transpose(1, 2)
+    return rotate(by_axis_1, torch.arange(by_axis_1.shape[2])[None]).transpose(1, 2)
+
+
+def rotated_by_position(x: Tensor) -> Tensor:
+    """Axis 2 holds the positions."""
+    return rotate(x, torch.arange(x.shape[2])[None])
+
+
+def norm_with_unbiased_variance(x: Tensor) -> Tensor:
+    """torch's `var` divides by d - 1 unless told otherwise."""
+    return (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True) + 1e-5)
+
+
+def norm_with_biased_variance(x: Tensor) -> Tensor:
+    """LayerNorm divides by d."""
+    variance = x.var(-1, keepdim=True, correction=0)
+    return (x - x.mean(-1, keepdim=True)) / torch.sqrt(variance + 1e-5)
+
+
+def backward_with_weight_outside(x: Tensor, weight: Tensor, grad_out: Tensor) -> Tensor:
+    """The weight multiplies the finished gradient: right only while all weights are equal."""
+    std = torch.sqrt(x.var(-1, keepdim=True, correction=0) + 1e-5)
+    n = (x - x.mean(-1, keepdim=True)) / std
+    g = grad_out
+    return weight * (g - g.mean(-1, keepdim=True) - n * (g * n).mean(-1, keepdim=True)) / std
+
+
+def backward_with_weight_inside(x: Tensor, weight: Tensor, grad_out: Tensor) -> Tensor:
+    """The weight multiplies first, before the means are taken."""
+    std = torch.sqrt(x.var(-1, keepdim=True, correction=0) + 1e-5)
+    n = (x - x.mean(-1, keepdim=True)) / std
+    g = grad_out * weight
+    return (g - g.mean(-1, keepdim=True) - n * (g * n).mean(-1, keepdim=True)) / std
+
+
+def _scale(traced: Trace | None = None) -> Demonstration:
+    """16 keys, a head of 64 in a model of 512, unit-variance q and k; or the reader's scores."""
+    own = own_case(traced, decoder_self)
+    if own is not None and traced is not None:
+        good, keep = own
+        bad = good * math.sqrt(traced.config.d_head / traced.config.d_model)
+    else:
+        q, k = fixed_scores(4, 8, 16, 64), fixed_scores(4, 8, 16, 64, seed=1)
+        bad, good = scaled_by_the_model(q, k, 512), scaled_by_the_head(q, k, 512)
+        keep = torch.ones_like(good, dtype=torch.bool)
+    bad_pattern, good_pattern = masked_softmax(bad, keep), masked_softmax(good, keep)
+
+    def nats(pattern: Tensor) -> float:
+        return float(entropy(pattern.numpy()).mean()) * math.log(2)
+
+    return Demonstration(
+        figures=(
+            Figure("score_spread", float(bad[keep].std()), float(good[keep].std())),
+            Figure("entropy", nats(bad_pattern), nats(good_pattern)),
+        ),
+        wrong=bad_pattern[0].numpy(),
+        right=good_pattern[0].numpy(),
+        own=own is not None,
+        site=own_site(traced, decoder_self),
+    )
+
+
+def _plant_scale(model: Subject, rows: Rows) -> Edits:
+    sites = model.attention_sites()
+
+    def flatter(n_heads: int) -> Callable[[Tensor], Tensor]:
+        return lambda scores: scores / math.sqrt(n_heads)  # d_model = heads times d_head
+
+    return Edits({site.hook("scores"): flatter(site.n_heads) for site in sites})
+
+
+def _batch_positions(traced: Trace | None = None) -> Demonstration:
+    n, d_model = (len(traced.tgt_tokens), traced.config.d_model) if traced else (10, 8)
+    table, zeros = sinusoidal_table(n, d_model + d_model % 2), torch.zeros(1, n, d_model)
+    table = table[:, :d_model]
+    bad, good = positions_by_the_batch(zeros, table)[0], positions_by_the_length(zeros, table)[0]
+
+    def different(rows: Tensor) -> float:
+        return float(len(np.unique(rows.numpy(), axis=0)))
+
+    return Demonstration(
+        (Figure("different_positions", different(bad), different(good)),),
+        bad.numpy(),
+        good.numpy(),
+        own=traced is not None,
+    )
+
+
+def _rotation(traced: Trace | None = None) -> Demonstration:
+    """As many heads as positions, where nothing complains."""
+    q, k = fixed_scores(1, 6, 6, 4), fixed_scores(1, 6, 6, 4, seed=1)
+    plain, bad, good = (
+        turn(q) @ turn(k).transpose(-2, -1) / 2
+        for turn in (torch.clone, rotated_by_head, rotated_by_position)
+    )
+    return Demonstration(
+        (
+            Figure(
+                "position_effect",
+                float((bad - plain).abs().max()),
+                float((good - plain).abs().max()),
+            ),
+        ),
+        bad[0].softmax(-1).numpy(),
+        good[0].softmax(-1).numpy(),
+    )
+
+
+def _variance(traced: Trace | None = None) -> Demonstration:
+    widths = (2, 8, 64, 512)
+    rows = [fixed_scores(1, 1, 1, width).double()[0, 0] for width in widths]
+    spreads = [
+        [float(norm(row).std(correction=0)) for row in rows]
+        for norm in (norm_with_unbiased_variance, norm_with_biased_variance)
+    ]
+    return Demonstration(
+        tuple(
+            Figure("output_spread", bad, good, of=str(width))
+            for width, bad, good in zip(widths, *spreads, strict=True)
+        ),
+        np.array(spreads[:1]),
+        np.array(spreads[1:]),
+        columns=tuple(map(str, widths)),
+    )
+
+
+def _backward_error(
+    backward: Callable[[Tensor, Tensor, Tensor], Tensor], weight: Float[Tensor, " d"]
+) -> float:
+    """The largest error of dx, next to the largest true dx."""
+    x, grad_out = (fixed_scores(1, 1, 3, len(weight), seed).double()[0, 0] for seed in (0, 1))
+    true = layer_norm_backward(x, weight, 1e-5, grad_out)[0]
+    return float((backward(x, weight, grad_out) - true).abs().max() / true.abs().max())
+
+
+def _backward(traced: Trace | None = None) -> Demonstration:
+    equal = torch.ones(8, dtype=torch.float64)
+    unequal = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
+    return Demonstration(
+        tuple(
+            Figure(
+                name,
+                _backward_error(backward_with_weight_outside, weight),
+                _backward_error(backward_with_weight_inside, weight),
+            )
+            for name, weight in (("dx_error_equal", equal), ("dx_error_unequal", unequal))
+        )
+    )
+
+
+MODEL = (
+    Pitfall(
+        id="model_scale",
+        group="model",
+        wrong=scaled_by_the_model,
+        right=scaled_by_the_head,
+        demonstrate=_scale,
+        plant=_plant_scale,
+    ),
+    Pitfall(
+        id="batch_positions",
+        group="model",
+        wrong=positions_by_the_batch,
+        right=positions_by_the_length,
+        demonstrate=_batch_positions,
+        plant=plant_positions(lambda valid: torch.zeros_like(valid[:1], dtype=torch.long)),
+    ),
+    Pitfall(
+        id="rotated_heads",
+        group="model",
+        wrong=rotated_by_head,
+        right=rotated_by_position,
+        demonstrate=_rotation,
+    ),
+    Pitfall(
+        id="unbiased_variance",
+        group="model",
+        wrong=norm_with_unbiased_variance,
+        right=norm_with_biased_variance,
+        demonstrate=_variance,
+    ),
+    Pitfall(
+        id="norm_backward",
+        group="model",
+        wrong=backward_with_weight_outside,
+        right=backward_with_weight_inside,
+        demonstrate=_backward,
+    ),
+)

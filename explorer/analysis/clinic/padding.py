@@ -1,0 +1,167 @@
+"""Which tokens are padding, where they stand, and what a mask means once there is a cache."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from explorer.analysis.certificate.probe import Rows
+from explorer.analysis.clinic.card import (
+    Demonstration,
+    Figure,
+    Pitfall,
+    decoder_self,
+    fixed_scores,
+    own_site,
+)
+from explorer.analysis.clinic.planting import plant_mask, plant_pattern, plant_positions
+from explorer.analysis.clinic.senses import masked_softmax
+from explorer.runs.trace import Trace
+from models.attention import attend
+from models.hooks import AttentionSite
+from models.masks import causal_mask, padding_mask
+
+
+def cached_step_is_causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """`is_causal` counts the query from the first key on, not from the last."""
+    return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def cached_step_with_offset(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """The new queries stand at the end of the keys."""
+    n_query, n_key = q.shape[2], k.shape[2]
+    return attend(q, k, v, causal_mask(n_query, n_key, offset=n_key - n_query))[0]
+
+
+def _top_left(scores: Tensor, keep: Tensor) -> Tensor:
+    """What `is_causal` does to the pattern: its triangle begins at the top left."""
+    n_query, n_key = scores.shape[-2:]
+    return masked_softmax(scores, keep.any(-2, keepdim=True) & causal_mask(n_query, n_key))
+
+
+def end_mark_taken_for_padding(tokens: Tensor, pad_id: int, eos_id: int) -> Tensor:
+    """`pad_token = eos_token`, and then the mask is made from that id."""
+    return tokens != eos_id
+
+
+def padding_by_its_own_id(tokens: Tensor, pad_id: int, eos_id: int) -> Tensor:
+    """True at real tokens; padding has an id that nothing else has."""
+    return tokens != pad_id
+
+
+def positions_counted_over_padding(tokens: Tensor, valid: Tensor) -> Tensor:
+    """0, 1, 2, … from the left edge, padding or not."""
+    return torch.arange(tokens.shape[1]).expand(tokens.shape)
+
+
+def positions_of_real_tokens(tokens: Tensor, valid: Tensor) -> Tensor:
+    """Counted over real tokens: the first word is at 0 wherever it stands."""
+    return (valid.long().cumsum(1) - 1).clamp(min=0)
+
+
+def _is_causal(traced: Trace | None = None) -> Demonstration:
+    """One query over the keys of the reader's row, or over five."""
+    q, k, v = (fixed_scores(1, 2, n, 4, seed) for seed, n in enumerate((1, 5, 5)))
+    site = next((s for s in traced.sites if decoder_self(s)), None) if traced else None
+    if traced is not None and site is not None:
+        q, k, v = (torch.tensor(traced.activations[site.hook(w)])[None] for w in ("q", "k", "v"))
+        q = q[:, :, -1:]  # the newest token only, as with a cache
+        group = q.shape[1] // k.shape[1]
+        k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    keys = torch.eye(k.shape[2]).expand(*k.shape[:2], -1, -1)  # as values, they give the weights
+    bad, good = cached_step_is_causal(q, k, keys), cached_step_with_offset(q, k, keys)
+    change = cached_step_is_causal(q, k, v) - cached_step_with_offset(q, k, v)
+    return Demonstration(
+        figures=(
+            Figure(
+                "keys_seen", float((bad[0] > 0).any(0).sum()), float((good[0] > 0).any(0).sum())
+            ),
+            Figure("first_key_weight", float(bad[..., 0].min()), float(good[..., 0].min())),
+            Figure("largest_change", float(change.abs().max()), 0.0),
+        ),
+        wrong=bad[0].numpy(),
+        right=good[0].numpy(),
+        own=site is not None,
+        site=own_site(traced, decoder_self),
+    )
+
+
+def _confused(traced: Trace | None = None) -> Demonstration:
+    pad_id, eos_id = 0, 2
+    row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
+    columns: tuple[str, ...] = ("a", "b", "c", "</s>", "<pad>", "<pad>")
+    if traced is not None and traced.src_tokens:
+        pad_id, eos_id = traced.config.pad_id, traced.config.eos_id
+        n_real = int(traced.src_valid.sum())
+        row = (*traced.src_tokens[:n_real], pad_id, pad_id)
+        columns = (*traced.src_str_tokens[:n_real], "<pad>", "<pad>")
+    tokens = torch.tensor([row])
+    bad = end_mark_taken_for_padding(tokens, pad_id, eos_id)
+    good = padding_by_its_own_id(tokens, pad_id, eos_id)
+    pads, ends = tokens == pad_id, tokens == eos_id
+    return Demonstration(
+        figures=(
+            Figure("pads_seen", float((bad & pads).sum()), float((good & pads).sum())),
+            Figure("ends_hidden", float((~bad & ends).sum()), float((~good & ends).sum())),
+        ),
+        wrong=bad.numpy(),
+        right=good.numpy(),
+        own=traced is not None and bool(traced.src_tokens),
+        columns=columns,
+    )
+
+
+def _left_padding(traced: Trace | None = None) -> Demonstration:
+    n = int(traced.tgt_valid.sum()) if traced else 4
+    words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
+    valid = torch.tensor([[False, False, *[True] * n]])
+    tokens = torch.zeros(1, n + 2, dtype=torch.long)
+    bad = positions_counted_over_padding(tokens, valid)
+    good = positions_of_real_tokens(tokens, valid)
+    return Demonstration(
+        (Figure("first_position", float(bad[0, 2]), float(good[0, 2])),),
+        bad.double().numpy(),
+        good.double().numpy(),
+        own=traced is not None,
+        columns=("<pad>", "<pad>", *words),
+    )
+
+
+def _confused_mask(site: AttentionSite, rows: Rows, shape: Sequence[int]) -> Tensor:
+    pad_id, eos_id = 0, 2  # as in every config of ours
+    tokens = rows.tgt if site.key_stream == "tgt" else rows.src
+    assert tokens is not None
+    n_query, n_key = shape[2:]
+    keep = padding_mask(end_mark_taken_for_padding(tokens[:, :n_key], pad_id, eos_id))
+    if decoder_self(site):
+        keep = keep & causal_mask(n_query, n_key, offset=n_key - n_query)
+    return keep.repeat_interleave(shape[0] // len(keep), 0)
+
+
+PADDING = (
+    Pitfall(
+        id="is_causal_cache",
+        group="padding",
+        wrong=cached_step_is_causal,
+        right=cached_step_with_offset,
+        demonstrate=_is_causal,
+        plant=plant_pattern(_top_left, decoder_self),
+        cached=True,
+    ),
+    Pitfall(
+        id="pad_confused",
+        group="padding",
+        wrong=end_mark_taken_for_padding,
+        right=padding_by_its_own_id,
+        demonstrate=_confused,
+        plant=plant_mask(_confused_mask),
+    ),
+    Pitfall(
+        id="left_positions",
+        group="padding",
+        wrong=positions_counted_over_padding,
+        right=positions_of_real_tokens,
+        demonstrate=_left_padding,
+        plant=plant_positions(lambda valid: positions_counted_over_padding(valid, valid)[:1]),
+    ),
+)

@@ -1,0 +1,90 @@
+"""Ways to plant a fault into a model's own run: wrong lines in the place of ours, by a visitor."""
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor, nn
+
+from explorer.analysis.certificate.probe import Rows, Subject
+from explorer.analysis.clinic.card import Pattern, Plant, everywhere
+from models.hooks import AttentionSite, Edits
+from models.positions import Positions
+
+
+def plant_pattern(wrong: Pattern, where: Callable[[AttentionSite], bool] = everywhere) -> Plant:
+    """Let `wrong` compute the pattern from the scores and mask that the model itself made."""
+
+    def plant(model: Subject, rows: Rows) -> Edits:
+        functions: dict[str, Callable[[Tensor], Tensor]] = {}
+        for site in filter(where, model.attention_sites()):
+            functions |= _pattern_functions(site, wrong)
+        return Edits(functions)
+
+    return plant
+
+
+def _pattern_functions(
+    site: AttentionSite, wrong: Pattern
+) -> dict[str, Callable[[Tensor], Tensor]]:
+    seen: dict[str, Tensor] = {}  # of the pass under way: scores and mask come before the pattern
+
+    def kept(name: str) -> Callable[[Tensor], Tensor]:
+        def keep(tensor: Tensor) -> Tensor:
+            seen[name] = tensor
+            return tensor
+
+        return keep
+
+    def pattern(tensor: Tensor) -> Tensor:
+        return wrong(seen["scores"], seen["mask"]).to(tensor.dtype)
+
+    return {
+        site.hook("scores"): kept("scores"),
+        site.hook("mask"): kept("mask"),
+        site.hook("pattern"): pattern,
+    }
+
+
+def plant_mask(keep: Callable[[AttentionSite, Rows, Sequence[int]], Tensor]) -> Plant:
+    """Let `keep(site, rows, shape)` make every site's mask, broadcastable to `shape`."""
+
+    def plant(model: Subject, rows: Rows) -> Edits:
+        def masked(site: AttentionSite) -> Callable[[Tensor], Tensor]:
+            return lambda mask: keep(site, rows, mask.shape).expand(mask.shape)
+
+        return Edits({site.hook("mask"): masked(site) for site in model.attention_sites()})
+
+    return plant
+
+
+def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
+    """Let `wrong` choose which positions are added to the embeddings.
+
+    It gets the `valid` of a stream, Bool [batch, pos], and gives the positions [1 or batch, pos].
+    Nothing happens in a model that adds nothing for its positions (rotary, none).
+    """
+
+    def plant(model: Subject, rows: Rows) -> Edits:
+        def chosen(positions: Positions, valid: Tensor) -> Callable[[Tensor], Tensor]:
+            done = 0  # positions that earlier cached steps have read
+
+            def looked_up(added: Tensor) -> Tensor:
+                nonlocal done
+                first, done = done, done + added.shape[1]
+                table = positions.added(wrong(valid)[:, first:done])
+                return added if table is None else table.to(added.dtype).expand(added.shape)
+
+            return looked_up
+
+        stacks = {"encoder.": rows.src_valid, "decoder.": rows.tgt_valid}
+        if rows.src is None:
+            stacks = {"": rows.tgt_valid}
+        modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
+        return Edits(
+            {
+                f"{path}hook_pos_embed": chosen(modules[f"{path}positions"], valid)
+                for path, valid in stacks.items()
+                if valid is not None and f"{path}positions" in modules
+            }
+        )
+
+    return plant

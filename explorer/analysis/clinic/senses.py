@@ -1,0 +1,159 @@
+"""Masks the wrong way round, in the wrong place, in the wrong number: from scores to pattern.
+
+Every function takes scores and `keep`, both [batch, head, query, key], and gives the pattern.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from explorer.analysis.clinic.card import (
+    Demonstration,
+    Figure,
+    Pitfall,
+    causal_keep,
+    compared,
+    decoder_self,
+    padded_keep,
+    padding_only,
+)
+from explorer.analysis.clinic.planting import plant_pattern
+from explorer.runs.trace import Trace
+
+
+def masked_softmax(scores: Tensor, keep: Tensor) -> Tensor:
+    """Hide what may not be seen, then softmax; a row that may see nothing is all zeros."""
+    lowest = torch.finfo(scores.dtype).min
+    return scores.masked_fill(~keep, lowest).softmax(-1).masked_fill(~keep, 0.0)
+
+
+def causal_turned_round(scores: Tensor, keep: Tensor) -> Tensor:
+    """An additive mask (0 = visible, -inf = hidden) read as if 0 meant hidden."""
+    additive = torch.zeros_like(scores).masked_fill(~keep, float("-inf"))
+    return scores.masked_fill(additive == 0, -1e9).softmax(-1)
+
+
+def padding_turned_round(scores: Tensor, keep: Tensor) -> Tensor:
+    """A mask that is True at padding, given to code that hides where the mask is 0."""
+    is_pad = ~keep
+    return scores.masked_fill(is_pad == 0, -1e9).softmax(-1)
+
+
+def mask_after_softmax(scores: Tensor, keep: Tensor) -> Tensor:
+    """Softmax over all keys, then the hidden weights are wiped out."""
+    return scores.softmax(-1) * keep
+
+
+def multiplied_by_zero(scores: Tensor, keep: Tensor) -> Tensor:
+    """Hidden scores become 0, which is a score like any other: e to the 0 is 1."""
+    return (scores * keep).softmax(-1)
+
+
+def zeros_and_ones_added(scores: Tensor, keep: Tensor) -> Tensor:
+    """A keep-mask of 0.0 and 1.0 where an additive mask was wanted."""
+    return (scores + keep.to(scores.dtype)).softmax(-1)
+
+
+def diagonal_open_too_far(scores: Tensor, keep: Tensor) -> Tensor:
+    """triu(diagonal=2) hides from the second future token on: the next one is seen."""
+    n_query, n_key = scores.shape[-2:]
+    hidden = torch.ones(n_query, n_key).triu(diagonal=n_key - n_query + 2).bool()
+    return masked_softmax(scores, ~hidden & keep.any(-2, keepdim=True))
+
+
+def diagonal_closed(scores: Tensor, keep: Tensor) -> Tensor:
+    """triu(diagonal=0) hides the token itself: the first row is left with nothing."""
+    n_query, n_key = scores.shape[-2:]
+    hidden = torch.ones(n_query, n_key).triu(diagonal=n_key - n_query).bool()
+    return masked_softmax(scores, keep & ~hidden)
+
+
+def no_mask(scores: Tensor, keep: Tensor) -> Tensor:
+    """At inference nothing is hidden: `decoder(y, memory)` without its masks."""
+    return scores.softmax(-1)
+
+
+def _unmasked(traced: Trace | None = None) -> Demonstration:
+    """The first row too: in training it had only itself."""
+    shown = compared(no_mask, masked_softmax, decoder_self, causal_keep)(traced)
+    assert shown.wrong is not None
+    assert shown.right is not None
+    first = Figure("first_row_self", float(shown.wrong[0, 0, 0]), float(shown.right[0, 0, 0]))
+    return replace(shown, figures=(*shown.figures, first))
+
+
+INVERTED_CAUSAL = Pitfall(
+    id="inverted_causal",
+    group="masks",
+    wrong=causal_turned_round,
+    right=masked_softmax,
+    demonstrate=compared(causal_turned_round, masked_softmax, decoder_self, causal_keep),
+    plant=plant_pattern(causal_turned_round, decoder_self),
+)
+INVERTED_PADDING = Pitfall(
+    id="inverted_padding",
+    group="masks",
+    wrong=padding_turned_round,
+    right=masked_softmax,
+    demonstrate=compared(padding_turned_round, masked_softmax, padding_only, padded_keep),
+    plant=plant_pattern(padding_turned_round, padding_only),
+)
+AFTER_SOFTMAX = Pitfall(
+    id="after_softmax",
+    group="masks",
+    wrong=mask_after_softmax,
+    right=masked_softmax,
+    demonstrate=compared(mask_after_softmax, masked_softmax, decoder_self, causal_keep),
+    plant=plant_pattern(mask_after_softmax),
+)
+TIMES_ZERO = Pitfall(
+    id="times_zero",
+    group="masks",
+    wrong=multiplied_by_zero,
+    right=masked_softmax,
+    demonstrate=compared(multiplied_by_zero, masked_softmax, decoder_self, causal_keep),
+    plant=plant_pattern(multiplied_by_zero),
+)
+ADDED_ONES = Pitfall(
+    id="added_ones",
+    group="masks",
+    wrong=zeros_and_ones_added,
+    right=masked_softmax,
+    demonstrate=compared(zeros_and_ones_added, masked_softmax, decoder_self, causal_keep),
+    plant=plant_pattern(zeros_and_ones_added),
+)
+DIAGONAL_OPEN = Pitfall(
+    id="diagonal_open",
+    group="masks",
+    wrong=diagonal_open_too_far,
+    right=masked_softmax,
+    demonstrate=compared(diagonal_open_too_far, masked_softmax, decoder_self, causal_keep),
+    plant=plant_pattern(diagonal_open_too_far, decoder_self),
+)
+DIAGONAL_CLOSED = Pitfall(
+    id="diagonal_closed",
+    group="masks",
+    wrong=diagonal_closed,
+    right=masked_softmax,
+    demonstrate=compared(diagonal_closed, masked_softmax, decoder_self, causal_keep),
+    plant=plant_pattern(diagonal_closed, decoder_self),
+)
+NO_MASK = Pitfall(
+    id="no_mask",
+    group="masks",
+    wrong=no_mask,
+    right=masked_softmax,
+    demonstrate=_unmasked,
+    plant=plant_pattern(no_mask, decoder_self),
+)
+SENSES = (
+    INVERTED_CAUSAL,
+    INVERTED_PADDING,
+    AFTER_SOFTMAX,
+    TIMES_ZERO,
+    ADDED_ONES,
+    DIAGONAL_OPEN,
+    DIAGONAL_CLOSED,
+    NO_MASK,
+)

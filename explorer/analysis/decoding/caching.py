@@ -1,0 +1,193 @@
+"""The key/value cache of a decoding: what it holds, what it weighs, what it spares.
+
+Without a cache every step reads the whole row again, so that a row of T tokens costs
+1 + 2 + … + T positions; with it, T. What is kept instead are the keys and values of every
+self-attention layer, one column a step, and those of cross-attention, which the source fixes once.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from explorer.library import LoadedModel
+from explorer.runs.generation import Generation
+from models.cache import KVCache
+from models.config import ModelConfig
+from models.transformer import EncoderDecoder
+
+LENGTHS = (8, 16, 32, 64, 128, 256)
+RUNS = 3
+Tell = Callable[[int, int], bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Cached:
+    """One decoding's row read twice: token by token with a cache, and anew at every step.
+
+    `keys` and `values` [layer, kv_head, pos] are the lengths of the vectors that the cache holds
+    in the end, of self-attention; `cross_…` those of cross-attention, None without a source.
+    `n_bytes` [step] is what the cache weighs after each step, by its own count. `gaps` [step] are
+    the largest differences between the cached and the uncached logits of a step. `first` is the
+    position that the first step's token gets: what stands before it is the prompt.
+    """
+
+    keys: Float[np.ndarray, "layer kv_head pos"]
+    values: Float[np.ndarray, "layer kv_head pos"]
+    cross_keys: np.ndarray | None
+    cross_values: np.ndarray | None
+    n_bytes: tuple[int, ...]
+    gaps: Float[np.ndarray, " step"]
+    first: int
+
+    @property
+    def largest(self) -> float:
+        """The largest difference between a cached and an uncached logit."""
+        return float(self.gaps.max())
+
+
+@torch.inference_mode()
+def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
+    """Read the row of a Generation with a cache and without.
+
+    Its edits are left out: a cache is right only where nothing later reaches what it holds. Raises
+    ValueError for a Generation of another model, or without steps.
+    """
+    if made.model != loaded.name:
+        raise ValueError(f"the decoding is of {made.model!r}, the model is {loaded.name!r}")
+    if not made.steps:
+        raise ValueError("the decoding has no steps")
+    given, read = _reader(loaded, torch.tensor([made.given]))
+    row = torch.tensor([[*given, *made.tokens[:-1]]])
+    cache = KVCache(loaded.config.n_layers)
+    n_bytes, gaps = [], []
+    for end in range(len(given), row.shape[1] + 1):
+        with_cache = read(row[:, cache.length : end], cache)[0, -1]
+        without = read(row[:, :end], None)[0, -1]
+        n_bytes.append(cache.n_bytes)
+        gaps.append(float((with_cache - without).abs().max()))
+    own, cross = cache.self_attn, cache.cross_attn
+    has_source = isinstance(loaded.model, EncoderDecoder)
+    return Cached(
+        keys=_lengths([layer.keys for layer in own]),
+        values=_lengths([layer.values for layer in own]),
+        cross_keys=_lengths([layer.keys for layer in cross]) if has_source else None,
+        cross_values=_lengths([layer.values for layer in cross]) if has_source else None,
+        n_bytes=tuple(n_bytes),
+        gaps=np.array(gaps),
+        first=len(given) - 1,
+    )
+
+
+def _lengths(tensors: Sequence[Tensor]) -> np.ndarray:
+    """The Euclidean length of each vector: [layer, kv_head, pos]."""
+    return torch.stack([each[0].norm(dim=-1) for each in tensors]).float().numpy()
+
+
+def _reader(
+    loaded: LoadedModel, given: Tensor
+) -> tuple[list[int], Callable[[Tensor, KVCache | None], Tensor]]:
+    """The tokens that a decoder's row begins with, and how to read a part of it."""
+    model = loaded.model
+    if isinstance(model, EncoderDecoder):
+        memory = model.encode(given)
+        return [loaded.config.bos_id], lambda row, cache: model.decode(row, memory, cache=cache)
+    return given[0].tolist(), lambda row, cache: model(row, None, cache)
+
+
+def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
+    """Multiplications with an addition for one decoder pass over `new` tokens after `past` cached.
+
+    Counts every matrix product of the decoder and the unembedding: projections, scores, values,
+    feed-forward. Cross-attention's keys and values, made once from `n_src` tokens, are counted in
+    the pass that has no past. Masked cells are counted, as they are computed. Not counted: the
+    encoder, which runs once either way, norms, softmax, embeddings.
+    """
+    d, d_kv = config.d_model, config.kv_heads * config.d_head
+    own = new * (2 * d * d + 2 * d * d_kv) + 2 * new * (past + new) * d
+    cross = 0
+    if config.family == "encoder-decoder":
+        cross = new * 2 * d * d + 2 * new * n_src * d + (0 if past else 2 * n_src * d * d_kv)
+    feed_forward = new * (3 if config.ffn == "swiglu" else 2) * d * config.d_ff
+    return config.n_layers * (own + cross + feed_forward) + new * d * config.vocab_size
+
+
+def decoding_multiply_adds(
+    config: ModelConfig, n_src: int, prompt: int, steps: int
+) -> tuple[int, int]:
+    """`multiply_adds` of a whole decoding of `steps`, with a cache and without."""
+    first = multiply_adds(config, n_src, 0, prompt)
+    with_cache = first + sum(
+        multiply_adds(config, n_src, prompt + step - 1, 1) for step in range(1, steps)
+    )
+    without = sum(multiply_adds(config, n_src, 0, prompt + step) for step in range(steps))
+    return with_cache, without
+
+
+def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int, size: int = 4) -> int:
+    """Bytes of a cache after `length` tokens, with so many key/value heads of `size`-byte numbers.
+
+    2 (keys, values) x layers x kv_heads x d_head x positions, of the row and of the source. Equal
+    to the `n_bytes` of a real cache (tested).
+    """
+    positions = length + (n_src if config.family == "encoder-decoder" else 0)
+    return 2 * config.n_layers * kv_heads * config.d_head * positions * size
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of the decoder for a row of `length` tokens, and multiply-adds, both ways."""
+
+    length: int
+    cached_ms: float
+    uncached_ms: float
+    cached_adds: int
+    uncached_adds: int
+
+
+@torch.inference_mode()
+def timings(
+    loaded: LoadedModel,
+    given: Sequence[int],
+    lengths: Sequence[int],
+    tell: Tell | None = None,
+) -> tuple[Timing, ...]:
+    """Measure decodings of such lengths after a source or prompt, with a cache and without.
+
+    The best of a few runs each; the tokens are always the same one, as only their number counts.
+    `tell` is called after every measurement and may end it. Learned positions end at n_ctx, so
+    longer rows are left out there.
+    """
+    config = loaded.config
+    start, read = _reader(loaded, torch.tensor([list(given)]))
+    fits = [
+        n for n in lengths if config.positions != "learned" or len(start) + n - 1 <= config.n_ctx
+    ]
+    found: list[Timing] = []
+    for done, n in enumerate(fits, 1):
+        row = torch.tensor([[*start, *[start[-1]] * (n - 1)]])
+        # A long row's runs are long, and so less shaken by what else the machine does.
+        runs = RUNS if n <= 64 else 1
+        cached = min(_seconds(read, row, len(start), KVCache(config.n_layers)) for _ in range(runs))
+        uncached = min(_seconds(read, row, len(start), None) for _ in range(runs))
+        adds = decoding_multiply_adds(config, len(given), len(start), n)
+        found.append(Timing(n, 1000 * cached, 1000 * uncached, *adds))
+        if tell is not None and not tell(done, len(fits)):
+            break
+    return tuple(found)
+
+
+def _seconds(
+    read: Callable[[Tensor, KVCache | None], Tensor],
+    row: Tensor,
+    n_given: int,
+    cache: KVCache | None,
+) -> float:
+    started = time.perf_counter()
+    for end in range(n_given, row.shape[1] + 1):
+        read(row[:, 0 if cache is None else cache.length : end], cache)
+    return time.perf_counter() - started

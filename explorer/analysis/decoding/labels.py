@@ -1,0 +1,85 @@
+"""A training batch of the reader's own sentences: shifted rows, PAD, ignored labels, loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.generation import translate
+from explorer.runs.rows import limit, source_row, target_tokens
+from models.training.data import Example, collate
+from models.training.forcing import forward
+from models.training.loss import sequence_loss
+from models.transformer import DecoderOnly
+
+MOST_LINES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledBatch:
+    """What a training step sees of some sentences, and how wrong the model is at every label.
+
+    `inputs` and `labels` are what the decoder reads and what it has to say after each token of
+    it, padded alike [sentence][pos]; `sources` is empty for a decoder-only model. `counts` is
+    True where a label counts. `losses` are -ln p(label), 0 at ignored labels. `loss` is their
+    mean over the labels that count, as `models.training.loss` has it.
+    """
+
+    sources: tuple[tuple[str, ...], ...]
+    inputs: tuple[tuple[str, ...], ...]
+    labels: tuple[tuple[str, ...], ...]
+    counts: Bool[np.ndarray, "sentence pos"]
+    losses: Float[np.ndarray, "sentence pos"]
+    loss: float
+    loss_with_padding: float
+
+
+def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
+    """Put sentences, one a line, into one padded batch and read it under teacher forcing.
+
+    A translator's line is a sentence, or a sentence, TAB, and its translation; without one the
+    model's own is taken. `loss_with_padding` is what the mean would be if PAD counted too.
+    Raises InputProblem: `no_lines`, `too_many_lines`, and as `source_row` and `target_tokens`.
+    """
+    lines = [line for line in lines if line.strip()]
+    if not lines:
+        raise InputProblem("no_lines", limit=MOST_LINES)
+    if len(lines) > MOST_LINES:
+        raise InputProblem("too_many_lines", limit=MOST_LINES, length=len(lines))
+    batch = collate([_example(loaded, line) for line in lines], loaded.config)
+    with torch.inference_mode():
+        logits = forward(loaded.model, batch)
+        log_probs = logits.double().log_softmax(-1)
+        losses = -log_probs.gather(-1, batch.labels[..., None])[..., 0]
+        total = sequence_loss(logits, batch.labels, batch.loss_mask)
+    shown = loaded.tokenizer.str_tokens
+    return LabelledBatch(
+        sources=() if batch.src is None else tuple(tuple(shown(row)) for row in batch.src.tolist()),
+        inputs=tuple(tuple(shown(row)) for row in batch.tgt.tolist()),
+        labels=tuple(tuple(shown(row)) for row in batch.labels.tolist()),
+        counts=batch.loss_mask.numpy(),
+        losses=losses.masked_fill(~batch.loss_mask, 0.0).numpy(),
+        loss=float(total) / batch.n_labels,
+        loss_with_padding=float(losses.mean()),
+    )
+
+
+def _example(loaded: LoadedModel, line: str) -> Example:
+    """One line as token ids, without start and end marks."""
+    if isinstance(loaded.model, DecoderOnly):
+        tokens = target_tokens(loaded, line)
+        if len(tokens) >= limit(loaded):
+            raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(tokens))
+        return Example((), tuple(tokens))
+    sentence, _, translation = line.partition("\t")
+    source = source_row(loaded, sentence)
+    target = target_tokens(loaded, translation)
+    if not target:
+        target, _ = translate(loaded, source)
+    if len(target) >= limit(loaded):
+        raise InputProblem("target_too_long", limit=limit(loaded) - 1, length=len(target))
+    return Example(source.tokens[:-1], tuple(target))

@@ -1,0 +1,123 @@
+"""A decoding beside one teacher-forced pass: with the causal mask the same numbers, row by row.
+
+Step by step, row t of the decoder is computed before token t + 1 exists. In one pass over the whole
+row every token stands there at once, and only the causal mask keeps it out. So with the mask both
+give the same logits, up to rounding; without it, every row but the last has seen its own answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.library import LoadedModel
+from explorer.runs.edits import Edit, MaskSwitch
+from explorer.runs.generation import Generation
+from explorer.runs.interventions import edit_functions
+from models.decoding import Greedy, decode
+from models.hooks import Record, visiting
+from models.transformer import DecoderOnly
+
+CAUSAL_OFF = MaskSwitch("causal", False)
+
+
+@dataclass(frozen=True, eq=False)
+class OnePass:
+    """The rows of a decoding, each computed twice: when its token was new, and in one pass.
+
+    `queries` are the tokens read last in each step, `tokens` what was written after them. The
+    `gaps` are the largest differences of any logit of a row, [step]: with the causal mask, and
+    with it off both times. `logprobs_…` are ln p of each written token in the one pass, [step].
+    `patterns[site]` and `masks[site]` [head, query, key] are those of the one pass, over the steps'
+    rows; `patterns_open` without the mask.
+    """
+
+    queries: tuple[str, ...]
+    keys: tuple[str, ...]
+    tokens: tuple[str, ...]
+    gaps: Float[np.ndarray, " step"]
+    gaps_open: Float[np.ndarray, " step"]
+    logprobs: Float[np.ndarray, " step"]
+    logprobs_open: Float[np.ndarray, " step"]
+    patterns: dict[str, np.ndarray]
+    masks: dict[str, np.ndarray]
+    patterns_open: dict[str, np.ndarray]
+
+    @property
+    def largest(self) -> float:
+        """The largest difference of any logit, with the causal mask."""
+        return float(self.gaps.max())
+
+    @property
+    def largest_open(self) -> float:
+        """The largest difference of any logit, without it."""
+        return float(self.gaps_open.max())
+
+
+def one_pass(loaded: LoadedModel, made: Generation) -> OnePass:
+    """Compute the rows of a Generation in one pass, and step by step without a cache.
+
+    Edits of the Generation stay in force, except what they say of the causal mask. Raises
+    ValueError for a Generation of another model, or without steps.
+    """
+    if made.model != loaded.name:
+        raise ValueError(f"the decoding is of {made.model!r}, the model is {loaded.name!r}")
+    if not made.steps:
+        raise ValueError("the decoding has no steps")
+    kept = [
+        edit for edit in made.edits if not (isinstance(edit, MaskSwitch) and edit.part == "causal")
+    ]
+    stepped, whole, patterns, masks = _both(loaded, made, kept)
+    stepped_open, whole_open, patterns_open, _ = _both(loaded, made, [*kept, CAUSAL_OFF])
+    n = len(made.steps)
+    return OnePass(
+        queries=tuple(step.input_tokens[-1] for step in made.steps),
+        keys=made.steps[-1].input_tokens,
+        tokens=tuple(step.chosen_str for step in made.steps),
+        gaps=np.abs(stepped - whole).max(1),
+        gaps_open=np.abs(stepped_open - whole_open).max(1),
+        logprobs=_log_softmax(whole)[np.arange(n), list(made.tokens)],
+        logprobs_open=_log_softmax(whole_open)[np.arange(n), list(made.tokens)],
+        patterns=patterns,
+        masks=masks,
+        patterns_open=patterns_open,
+    )
+
+
+def _both(
+    loaded: LoadedModel, made: Generation, edits: Sequence[Edit]
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Logits [step, vocab] step by step and in one pass; patterns and masks of the one pass."""
+    given = torch.tensor([made.given])
+    n = len(made.tokens)
+    functions = edit_functions(loaded.sites, edits)
+    logits = []
+    # Each step reads its row anew: with the mask off, keys and values of old tokens do change.
+    steps = decode(loaded.model, given, Greedy(), n, prefix=made.tokens, use_cache=False)
+    for _ in range(n):
+        record = Record(lambda name: name == "hook_logits", functions)
+        with visiting(record):
+            next(steps)
+        logits.append(record.activations["hook_logits"][0, -1])
+    sites = [site for site in loaded.sites if site.stack == "decoder"]
+    wanted = {site.hook(what) for site in sites for what in ("pattern", "mask")}
+    record = Record(lambda name: name == "hook_logits" or name in wanted, functions)
+    with torch.inference_mode(), visiting(record):
+        if isinstance(loaded.model, DecoderOnly):
+            loaded.model(torch.tensor([[*made.given, *made.tokens[:-1]]]))
+        else:
+            loaded.model(given, torch.tensor([[loaded.config.bos_id, *made.tokens[:-1]]]))
+    seen = record.activations
+    patterns, masks = (
+        {site.name: seen[site.hook(what)][0, :, -n:].numpy() for site in sites}
+        for what in ("pattern", "mask")
+    )
+    whole = seen["hook_logits"][0, -n:]
+    return torch.stack(logits).double().numpy(), whole.double().numpy(), patterns, masks
+
+
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits - logits.max(1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))

@@ -1,0 +1,190 @@
+"""Greedy, beam and sampling as one tree of everything that they tried to write.
+
+A node is a beginning of the output; its circle is the model's own probability of its last token
+after what stands before. A beam's hypothesis falls when none of its extensions is among the best:
+the step and the score at which that happened are kept with the node.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Literal
+
+from explorer.library import LoadedModel
+from explorer.runs.edits import Edit
+from explorer.runs.generation import Generation, decoding_of
+from explorer.runs.rows import checked_number
+from models.decoding import Beam, DecodeStep
+from models.hooks import visiting
+
+Fate = Literal["live", "finished", "fallen"]
+Line = Literal["beam", "greedy", "sample"]
+SHOWN_FALLEN = 2
+"""Of the extensions that fall in one step, the best so many are shown."""
+
+MOST_WIDTH = 8
+
+
+@dataclass(frozen=True)
+class Node:
+    """One beginning of the output: `tokens`, as `text`, of which the last is this node's own.
+
+    `parent` is an index into the tree's nodes, None for a first token. `prob` is the model's own
+    probability of the last token; `logprob` that of all of them, in nats; `score` what the beam
+    compares. `fate`: "finished" with the end mark; "live" where the limit cut it off, or where a
+    finished output goes on through it; "fallen" at step `fell_at` (from 0) with `fell_score`, the
+    best that any extension of it had. `lines` are the strategies whose answer runs through it.
+    """
+
+    tokens: tuple[int, ...]
+    shown: str
+    text: str
+    parent: int | None
+    prob: float
+    logprob: float
+    score: float
+    fate: Fate
+    fell_at: int | None = None
+    fell_score: float | None = None
+    lines: frozenset[Line] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """All nodes, parents before children; `ends[line]` is the node where a strategy's answer ends.
+
+    `answers[line]` is (text, log-probability, score by the beam's length penalty).
+    """
+
+    nodes: tuple[Node, ...]
+    ends: dict[Line, int]
+    answers: dict[Line, tuple[str, float, float]]
+
+
+def grow(
+    loaded: LoadedModel,
+    text: str,
+    beam: Beam,
+    lines: dict[Line, Generation],
+    max_new_tokens: int = 64,
+    edits: Sequence[Edit] = (),
+) -> Tree:
+    """The tree of a beam search, with the answers of other strategies laid over it.
+
+    Raises InputProblem as `generate`, and `bad_number` for a beam that is too wide to draw.
+    """
+    checked_number("width", beam.width, 1, MOST_WIDTH)
+    known: dict[tuple[int, ...], Node] = {}
+    steps: list[DecodeStep] = []
+    visitor, decoding = decoding_of(
+        loaded, text, beam, max_new_tokens, edits, n_candidates=beam.width + SHOWN_FALLEN
+    )
+    with visiting(visitor):
+        for step in decoding:
+            steps.append(step)
+    for step in steps:
+        _take(step, known, beam)
+    best = steps[-1].best[0].tokens
+    paths: dict[Line, tuple[int, ...]] = {"beam": best}
+    for line, made in lines.items():
+        _lay(made, known, beam)
+        paths[line] = made.tokens
+    return _built(loaded, known, paths, beam)
+
+
+def _take(step: DecodeStep, known: dict[tuple[int, ...], Node], beam: Beam) -> None:
+    """Add what one step of the beam made; a parent none of whose extensions survived falls."""
+    made = [(h, "live") for h in step.live[0]]
+    made += [(h, "finished") for h in step.ended[0] if len(h.tokens) == step.index + 1]
+    made += [(h, "fallen") for h in step.fallen[0][:SHOWN_FALLEN]]
+    survived = {h.tokens[:-1] for h, fate in made if fate != "fallen"}
+    for h, fate in made:
+        before = known.get(h.tokens[:-1])
+        gain = h.logprob - (before.logprob if before else 0.0)
+        fell = fate == "fallen"
+        known[h.tokens] = Node(
+            tokens=h.tokens,
+            shown="",
+            text="",
+            parent=None,
+            prob=min(1.0, exp(gain)),
+            logprob=h.logprob,
+            score=h.score,
+            fate=fate,  # type: ignore[arg-type]
+            fell_at=step.index if fell else None,
+            fell_score=h.score if fell else None,
+        )
+    for tokens, node in list(known.items()):
+        if len(tokens) == step.index and node.fate == "live" and tokens not in survived:
+            known[tokens] = replace(
+                node,
+                fate="fallen",
+                fell_at=step.index,
+                fell_score=_best_extension(step, tokens, node, beam),
+            )
+
+
+def _best_extension(step: DecodeStep, tokens: tuple[int, ...], node: Node, beam: Beam) -> float:
+    """The score of the best extension of a hypothesis that fell in this step."""
+    row = next(
+        at
+        for at, inputs in enumerate(step.input_tokens.tolist())
+        if tuple(inputs[len(inputs) - step.index :]) == tokens
+    )
+    return beam.score(node.logprob + float(step.log_probs[row].max()), step.index + 1)
+
+
+def _lay(made: Generation, known: dict[tuple[int, ...], Node], beam: Beam) -> None:
+    """Add the answer of another strategy, where the beam never came."""
+    total = 0.0
+    for step, token in zip(made.steps, made.tokens, strict=True):
+        tokens = made.tokens[: step.index + 1]
+        own = next(each.logprob for each in step.candidates if each.token == token)
+        total += own
+        ends = made.finished and step.index == len(made.tokens) - 1
+        if tokens not in known:
+            known[tokens] = Node(
+                tokens=tokens,
+                shown="",
+                text="",
+                parent=None,
+                prob=step.chosen_prob,
+                logprob=total,
+                score=beam.score(total, len(tokens)),
+                fate="finished" if ends else "live",
+            )
+
+
+def _built(
+    loaded: LoadedModel,
+    known: dict[tuple[int, ...], Node],
+    paths: dict[Line, tuple[int, ...]],
+    beam: Beam,
+) -> Tree:
+    """Nodes in order, with parents, shown tokens and the lines through them."""
+    order = {tokens: at for at, tokens in enumerate(sorted(known, key=len))}
+    through = {
+        line: {tokens[:n] for n in range(1, len(tokens) + 1)} for line, tokens in paths.items()
+    }
+    nodes = tuple(
+        replace(
+            known[tokens],
+            shown=loaded.tokenizer.str_tokens(tokens[-2:])[-1],
+            text=loaded.tokenizer.decode(tokens),
+            parent=order.get(tokens[:-1]),
+            lines=frozenset(line for line, own in through.items() if tokens in own),
+        )
+        for tokens in order
+    )
+    return Tree(
+        nodes=nodes,
+        ends={line: order[tokens] for line, tokens in paths.items()},
+        answers={
+            line: (
+                loaded.tokenizer.decode(tokens),
+                known[tokens].logprob,
+                beam.score(known[tokens].logprob, len(tokens)),
+            )
+            for line, tokens in paths.items()
+        },
+    )

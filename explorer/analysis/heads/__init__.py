@@ -1,0 +1,1 @@
+"""What heads do: measures, roles, ablation, attribution, rollout and flow."""

@@ -1,0 +1,85 @@
+"""More pictures with a head's axes: the mean of each layer's heads, rollout and attention flow."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from explorer.analysis.heads.flow import attention_flow
+from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
+from explorer.runs.rerun import Kind, sites_of
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
+
+MAX_FLOW = 24
+"""Longer rows have no flow among the extras: 24 tokens take two thirds of a second."""
+
+
+@dataclass(frozen=True, eq=False)
+class Extra:
+    """One further "head": its `name` for links, the `layer` it is the mean of (None: of all).
+
+    `mask` False = no open cell of the model leads from this query to this key.
+    """
+
+    name: str
+    layer: int | None
+    pattern: Float[np.ndarray, "query key"] = field(repr=False)
+    mask: Bool[np.ndarray, "query key"] = field(repr=False)
+
+
+def extras_of(traced: Trace, kind: Kind) -> tuple[Extra, ...]:
+    """The extras of one kind: "mean-1" … per layer, "rollout", and for self-attention "flow".
+
+    Rollout and flow go through all layers; rollout of cross-attention through the encoder too.
+    Raises ValueError for a kind that the model does not have.
+    """
+    sites = sites_of(traced, kind)
+    if not sites:
+        raise ValueError(f"{traced.model} has no attention of the kind {kind!r}")
+    means = [
+        Extra(
+            f"mean-{site.layer + 1}",
+            site.layer,
+            mean_head(traced, site.name).astype(np.float32),
+            _seen(traced, site),
+        )
+        for site in sites
+    ]
+    open_cells = _open_cells(traced, kind)
+    rolled = cross_rollout(traced).aligned[-1] if kind == "cross" else rollout(traced, kind)[-1]
+    through = [Extra("rollout", None, rolled.astype(np.float32), open_cells)]
+    if kind != "cross" and len(open_cells) <= MAX_FLOW:
+        flow = attention_flow(traced, kind)
+        through.append(Extra("flow", None, flow.astype(np.float32), open_cells))
+    return (*means, *through)
+
+
+def _seen(traced: Trace, site: AttentionSite) -> Bool[np.ndarray, "query key"]:
+    """What some head of a site may look at."""
+    return np.asarray(traced.mask(site.name).any(axis=0))
+
+
+def _open_cells(traced: Trace, kind: Kind) -> Bool[np.ndarray, "query key"]:
+    """Which keys a query can know of through all layers, by the masks that the model applied."""
+    if kind != "cross":
+        return _reach(traced, kind)[-1]
+    encoded = _reach(traced, "encoder")[-1]
+    known = np.zeros((len(traced.tgt_tokens), len(traced.src_tokens)), np.bool_)
+    for own, site in zip(
+        (_seen(traced, site) for site in sites_of(traced, "decoder")),
+        sites_of(traced, "cross"),
+        strict=True,
+    ):
+        known = known | own @ known | _seen(traced, site) @ encoded
+    return known
+
+
+def _reach(traced: Trace, kind: Kind) -> Bool[np.ndarray, "layer query key"]:
+    """The same for self-attention, up to each layer; the residual keeps the diagonal open."""
+    reach = np.eye(len(traced.query_tokens(sites_of(traced, kind)[0].name)), dtype=np.bool_)
+    layers = []
+    for site in sites_of(traced, kind):
+        reach = reach | _seen(traced, site) @ reach
+        layers.append(reach)
+    return np.stack(layers)

@@ -1,0 +1,117 @@
+"""Before and after: what an edit, another sentence or another model changed in a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.runs.trace import Trace
+
+Status = Literal["same", "new", "gone"]
+
+
+@dataclass(frozen=True, eq=False)
+class SiteDifference:
+    """after - before of one site's pattern, [head, query, key], over the rows they share.
+
+    Queries and keys are compared as far as the tokens of both runs agree from the start; `whole`
+    says that this is all of them. `max_abs` is 0 to 1.
+    """
+
+    site: str
+    difference: Float[np.ndarray, "head query key"]
+    max_abs: float
+    whole: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What differs between two Traces.
+
+    `sites` holds the sites that both have, with as many heads. `words` are the target tokens of
+    both, in reading order, what is gone before what is new in its place. `changed_predictions`
+    are the positions of the shared beginning of the target after which the most probable token
+    is another; `logits_max_abs` is the largest change of any logit there, NaN where the
+    vocabularies differ in size.
+    """
+
+    sites: dict[str, SiteDifference]
+    words: tuple[tuple[str, Status], ...]
+    same_output: bool
+    changed_predictions: tuple[int, ...]
+    logits_max_abs: float
+
+    @property
+    def max_abs(self) -> float:
+        """The largest change of any weight at any site."""
+        return max((site.max_abs for site in self.sites.values()), default=0.0)
+
+
+def compare(before: Trace, after: Trace) -> Comparison:
+    """Everything that differs between two runs."""
+    shared = {
+        "src": _n_shared(before.src_str_tokens, after.src_str_tokens),
+        "tgt": _n_shared(before.tgt_str_tokens, after.tgt_str_tokens),
+    }
+    sites = {}
+    heads_after = {site.name: site.n_heads for site in after.sites}
+    for site in before.sites:
+        if heads_after.get(site.name) != site.n_heads:
+            continue
+        n_query, n_key = shared[site.query_stream], shared[site.key_stream]
+        old, new = before.pattern(site.name), after.pattern(site.name)
+        change = new[:, :n_query, :n_key] - old[:, :n_query, :n_key]
+        sites[site.name] = SiteDifference(
+            site=site.name,
+            difference=change,
+            max_abs=float(np.abs(change).max(initial=0.0)),
+            whole=change.shape == old.shape == new.shape,
+        )
+    n_tgt = shared["tgt"]
+    words = token_diff(_written(before), _written(after))
+    return Comparison(
+        sites=sites,
+        words=words,
+        same_output=all(status == "same" for _, status in words),
+        changed_predictions=tuple(
+            position
+            for position in range(n_tgt)
+            if before.predicted_str_tokens[position] != after.predicted_str_tokens[position]
+        ),
+        logits_max_abs=(
+            float(np.abs(after.logits[:n_tgt] - before.logits[:n_tgt]).max(initial=0.0))
+            if before.logits.shape[1] == after.logits.shape[1]
+            else float("nan")
+        ),
+    )
+
+
+def token_diff(before: Sequence[str], after: Sequence[str]) -> tuple[tuple[str, Status], ...]:
+    """Two rows of tokens as one: what both have, what is gone, what is new (Ratcliff-Obershelp)."""
+    words: list[tuple[str, Status]] = []
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    for what, i, i_end, j, j_end in matcher.get_opcodes():
+        if what == "equal":
+            words.extend((token, "same") for token in before[i:i_end])
+        else:
+            words.extend((token, "gone") for token in before[i:i_end])
+            words.extend((token, "new") for token in after[j:j_end])
+    return tuple(words)
+
+
+def _written(trace: Trace) -> tuple[str, ...]:
+    """The target tokens without the start mark and padding."""
+    n_real = int(trace.tgt_valid.sum())
+    return trace.tgt_str_tokens[1:n_real]
+
+
+def _n_shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many tokens two rows share from the start."""
+    pairs = zip(one, other, strict=False)
+    return next(
+        (n for n, (a, b) in enumerate(pairs) if a != b),
+        min(len(one), len(other)),
+    )

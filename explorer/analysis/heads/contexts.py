@@ -1,0 +1,57 @@
+"""One word in two sentences: the same vector at the bottom, and what each context makes of it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.runs.trace import Trace
+from models.hooks import Stream
+
+MOST = 6
+
+
+@dataclass(frozen=True, eq=False)
+class SharedWord:
+    """A token of both sentences, at `places` (its first in each, from 0).
+
+    `cosines` [stage] compare its two vectors: in the embedding, where they are equal, then behind
+    each layer.
+    """
+
+    token: str
+    places: tuple[int, int]
+    cosines: Float[np.ndarray, " stage"]
+
+
+def shared_words(one: Trace, other: Trace, stream: Stream) -> tuple[SharedWord, ...]:
+    """The first tokens, at most `MOST`, that two sentences of one model share in a stream.
+
+    Marks and padding do not count, and where nothing else is shared the result is empty.
+    Raises ValueError for Traces of two models.
+    """
+    if (one.model, one.config) != (other.model, other.config):
+        raise ValueError(f"the traces are of {one.model!r} and {other.model!r}")
+    sites = [site for site in one.sites if site.kind == "self" and site.query_stream == stream]
+    blocks = [site.name.rpartition(".")[0] for site in sites]
+    stack = blocks[0].partition("blocks")[0]
+    hooks = [f"{stack}hook_embed", *(f"{block}.hook_resid_post" for block in blocks)]
+    config = one.config
+    marks = {config.bos_id, config.eos_id, config.pad_id}
+    ids, others = (each.src_tokens if stream == "src" else each.tgt_tokens for each in (one, other))
+    names = one.src_str_tokens if stream == "src" else one.tgt_str_tokens
+    found = []
+    for token in dict.fromkeys(ids):
+        if token in others and token not in marks:
+            places = ids.index(token), others.index(token)
+            cosines = [
+                _cosine(one.activations[hook][places[0]], other.activations[hook][places[1]])
+                for hook in hooks
+            ]
+            found.append(SharedWord(names[places[0]], places, np.array(cosines)))
+    return tuple(found[:MOST])
+
+
+def _cosine(a: np.ndarray, b: np.ndarray) -> float:
+    wide, other = a.astype(np.float64), b.astype(np.float64)
+    return float(wide @ other / (np.linalg.norm(wide) * np.linalg.norm(other)))

@@ -1,0 +1,125 @@
+"""Attention flow: how much can run from a token up to a position through all layers at once.
+
+The layers are a network of pipes: the pipe from a position to one in the layer above is as wide
+as the mean attention weight, half of it the residual connection, and the flow of a pair is the
+maximum that fits through. Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", §3.
+Where rollout multiplies weights along each path, flow is limited by the narrowest pipe only.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.analysis.heads.rollout import layer_mixes
+from explorer.problems import InputProblem
+from explorer.runs.rerun import Kind
+from explorer.runs.trace import Trace
+
+MAX_FLOW_TOKENS = 32  # padding included: a row of n tokens is n * n networks of n * layers nodes
+_LEAST = 1e-12  # less room than this in a pipe is rounding
+
+
+def attention_flow(
+    traced: Trace, kind: Kind, queries: Sequence[int] | None = None
+) -> Float[np.ndarray, "query key"]:
+    """The maximum flow from every query (None: all) in the last layer to every input token.
+
+    From 0 to 1; a row need not add up to 1, since its pairs do not share the pipes. A pair that no
+    open cells connect is exactly 0. With one layer it is `rollout`.
+    Raises ValueError as `layer_mixes`, IndexError for a query that is not there, and InputProblem
+    `too_many_tokens` for a row longer than `MAX_FLOW_TOKENS`.
+    """
+    top_first = layer_mixes(traced, kind)[::-1]
+    n_tokens = top_first.shape[1]
+    if n_tokens > MAX_FLOW_TOKENS:
+        raise InputProblem("too_many_tokens", limit=MAX_FLOW_TOKENS, length=n_tokens)
+    rows = range(n_tokens) if queries is None else queries
+    for query in rows:
+        if not 0 <= query < n_tokens:
+            raise IndexError(f"there are {n_tokens} queries, no {query}")
+    return np.array(
+        [[max_flow(top_first, query, key) for key in range(n_tokens)] for query in rows]
+    ).reshape(len(rows), n_tokens)
+
+
+def max_flow(pipes: Float[np.ndarray, "layer upper lower"], source: int, sink: int) -> float:
+    """The maximum flow from node `source` above the first layer to `sink` below the last.
+
+    `pipes[layer, i, j]` is how wide the pipe from node i to node j of the next layer is. Found by
+    blocking flows along shortest ways (Dinic 1970).
+    """
+    n_layers, n_upper, _ = pipes.shape
+    if n_layers == 1:
+        return float(pipes[0, source, sink])
+    # Node (layer, i) is layer * n_upper + i. A pipe and its way back are edges 2e and 2e + 1.
+    start, end = source, n_layers * n_upper + sink
+    heads: list[int] = []
+    room: list[float] = []
+    edges: list[list[int]] = [[] for _ in range((n_layers + 1) * n_upper)]
+    for layer, widths in enumerate(pipes):
+        wide = widths > 0
+        if layer == 0:
+            wide = wide & (np.arange(n_upper) == source)[:, None]
+        if layer == n_layers - 1:
+            wide = wide & (np.arange(widths.shape[1]) == sink)
+        for i, j in np.argwhere(wide).tolist():
+            upper, lower = layer * n_upper + i, (layer + 1) * n_upper + j
+            edges[upper].append(len(heads))
+            edges[lower].append(len(heads) + 1)
+            heads += [lower, upper]
+            room += [float(widths[i, j]), 0.0]
+    total = 0.0
+    while (levels := _levels(heads, room, edges, end))[start] >= 0:
+        untried = [list(of_node) for of_node in edges]
+        while path := _path(heads, room, untried, levels, start, end):
+            pushed = min(room[edge] for edge in path)
+            for edge in path:
+                room[edge] -= pushed
+                room[edge ^ 1] += pushed
+            total += pushed
+    return total
+
+
+def _levels(heads: list[int], room: list[float], edges: list[list[int]], end: int) -> list[int]:
+    """How many edges with room lie between each node and the end; -1 where there is no way."""
+    levels = [-1] * len(edges)
+    levels[end] = 0
+    queue = deque([end])
+    while queue:
+        node = queue.popleft()
+        for edge in edges[node]:
+            before = heads[edge]  # edge ^ 1 leads from there to this node
+            if levels[before] < 0 and room[edge ^ 1] > _LEAST:
+                levels[before] = levels[node] + 1
+                queue.append(before)
+    return levels
+
+
+def _path(
+    heads: list[int],
+    room: list[float],
+    untried: list[list[int]],
+    levels: list[int],
+    start: int,
+    end: int,
+) -> list[int]:
+    """A shortest way with room, as edges; [] when there is none. Spoils `untried` as it goes."""
+    path: list[int] = []
+    node = start
+    while node != end:
+        while untried[node]:
+            edge = untried[node][-1]
+            if room[edge] > _LEAST and levels[heads[edge]] == levels[node] - 1:
+                break
+            untried[node].pop()
+        if untried[node]:
+            path.append(edge)
+            node = heads[edge]
+        elif not path:
+            return []
+        else:  # a dead end: one step back, and never this way again
+            node = heads[path.pop() ^ 1]
+            untried[node].pop()
+    return path

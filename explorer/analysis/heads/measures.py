@@ -1,0 +1,146 @@
+"""What each head does, measured over one sentence, and which head to show first."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from explorer.analysis.heads.reading import distances, entropy
+from explorer.runs.rerun import Kind, sites_of
+from explorer.runs.trace import Trace
+
+HeadMeasure = Literal[
+    "entropy", "information", "distance", "previous", "diagonal", "first", "end_mark", "alignment"
+]
+HEAD_MEASURES: tuple[HeadMeasure, ...] = get_args(HeadMeasure)
+
+
+@dataclass(frozen=True)
+class HeadMeasures:
+    """Means over the rows of one head that stand at real tokens and may attend to something.
+
+    `entropy` and `information` are in bits, `distance` in positions, the others are shares of
+    the attention (0 to 1). `information` is the mutual information of query and key, H(mean row)
+    - mean H(row): high when every row is sharp and different rows look at different keys, so it
+    tells an alignment from a head that always looks at one place. `alignment` is the share of
+    the most information that so many rows and keys could have: 1 when each of the fewer has one
+    of the others for itself.
+    `previous`, `diagonal` and `distance` are None in cross-attention, `alignment` outside it;
+    `end_mark` is None where no end mark stands among the keys, and `previous` and `alignment`
+    where there is no second row.
+    """
+
+    site: str
+    head: int
+    entropy: float
+    information: float
+    first: float
+    end_mark: float | None
+    previous: float | None
+    diagonal: float | None
+    distance: float | None
+    alignment: float | None
+
+
+def head_measures(trace: Trace, site: str) -> tuple[HeadMeasures, ...]:
+    """The measures of every head of a site. Raises KeyError for a site that is not there."""
+    of_site = trace.site(site)
+    tokens = {"src": trace.src_tokens, "tgt": trace.tgt_tokens}
+    valid = {"src": trace.src_valid, "tgt": trace.tgt_valid}
+    is_end = np.array(tokens[of_site.key_stream]) == trace.config.eos_id
+    return tuple(
+        _measures(site, head, pattern, valid[of_site.query_stream], is_end, of_site.kind == "self")
+        for head, pattern in enumerate(trace.pattern(site).astype(np.float64))
+    )
+
+
+def _measures(
+    site: str,
+    head: int,
+    pattern: Float[np.ndarray, "query key"],
+    query_valid: Bool[np.ndarray, " query"],
+    is_end: Bool[np.ndarray, " key"],
+    is_self: bool,
+) -> HeadMeasures:
+    seeing = np.flatnonzero(query_valid & (pattern.sum(1) > 0))
+    rows = pattern[seeing]
+    if not len(rows):  # an edit may leave a head nothing at all to see
+        rows, seeing = np.zeros((1, pattern.shape[1])), np.zeros(1, dtype=np.int64)
+    mean_entropy = float(entropy(rows).mean())
+    later = seeing > 0
+    far = distances(*pattern.shape)[seeing]
+    information = max(0.0, float(entropy(rows.mean(0))) - mean_entropy)
+    return HeadMeasures(
+        site=site,
+        head=head,
+        entropy=mean_entropy,
+        information=information,
+        first=float(rows[:, 0].mean()),
+        end_mark=float(rows[:, is_end].sum(1).mean()) if is_end.any() else None,
+        previous=(
+            float(rows[later, seeing[later] - 1].mean()) if is_self and later.any() else None
+        ),
+        diagonal=float(rows[np.arange(len(rows)), seeing].mean()) if is_self else None,
+        distance=float((rows * far).sum(1).mean()) if is_self else None,
+        alignment=_alignment(information, rows) if not is_self else None,
+    )
+
+
+def _alignment(information: float, rows: Float[np.ndarray, "row key"]) -> float | None:
+    """Information as a share of its bound: log2 of the number of rows, or of keys if fewer."""
+    n_keys = int((rows.sum(0) > 0).sum())
+    if len(rows) < 2:
+        return None
+    return information / np.log2(min(len(rows), n_keys)) if n_keys > 1 else 0.0
+
+
+def measure_map(trace: Trace, kind: Kind, measure: HeadMeasure) -> Float[np.ndarray, "layer head"]:
+    """One measure of every head of a kind, NaN where a head has none.
+
+    Raises ValueError for a kind that the model does not have.
+    """
+    return _maps(trace, kind)[measure]
+
+
+def measure_maps(trace: Trace, kind: Kind) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
+    """`measure_map` of every measure that some head of the kind has. Raises as it does."""
+    return {name: found for name, found in _maps(trace, kind).items() if np.isfinite(found).any()}
+
+
+def _maps(trace: Trace, kind: Kind) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
+    sites = sites_of(trace, kind)
+    if not sites:
+        raise ValueError(f"{trace.model} has no attention of the kind {kind!r}")
+    found = [head_measures(trace, site.name) for site in sites]
+    return {  # None becomes NaN
+        name: np.array([[getattr(head, name) for head in row] for row in found], dtype=np.float64)
+        for name in HEAD_MEASURES
+    }
+
+
+def head_order(
+    values: Float[np.ndarray, "layer head"], highest_first: bool = True
+) -> tuple[tuple[int, int], ...]:
+    """The (layer, head) pairs of a map by value; equal ones in reading order, NaN at the end."""
+    flat = values.ravel()
+    order = np.argsort(-flat if highest_first else flat, kind="stable")  # NaN sorts last
+    return tuple((int(i) // values.shape[1], int(i) % values.shape[1]) for i in order)
+
+
+def most_telling_head(trace: Trace) -> tuple[str, int]:
+    """The head to show first: site name and head, the first among equals.
+
+    Of a translator the cross-attention head with the most `information`, that is the one whose
+    rows align best with the source; of a decoder-only model the head with the most of it.
+    """
+    kinds = {site.kind for site in trace.sites}
+    kind = "cross" if "cross" in kinds else "self"
+    measured = [
+        measures
+        for site in trace.sites
+        if site.kind == kind
+        for measures in head_measures(trace, site.name)
+    ]
+    telling = max(measured, key=lambda measures: measures.information)
+    return telling.site, telling.head

@@ -1,0 +1,83 @@
+"""Where one head stands among all heads of its kind, by four measures that need not agree."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.analysis.heads.ablation import Ablation
+from explorer.analysis.heads.attribution import MEASURES, Causes, Measure
+from explorer.runs.rerun import Kind, kind_of
+
+LITTLE = 0.1
+"""Nats: a head whose absence changes a whole text by less makes no difference worth a word."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One head for one output token: `values` signed, `ranks` by size, 1 = largest of `n_heads`.
+
+    `weight` is the largest of the row, at the position `key`. `agreement` is Spearman's rho of
+    each measure's order of the heads with that of "off"; NaN where a measure has no order.
+    """
+
+    values: dict[Measure, float]
+    ranks: dict[Measure, int]
+    agreement: dict[Measure, float]
+    n_heads: int
+    key: int
+
+
+def standing(causes: Causes, site: str, head: int) -> Standing:
+    """A head's place among those of its kind. Raises KeyError, IndexError as `Causes` does."""
+    place = next((each for each in causes.sites if each.name == site), None)
+    if place is None:
+        raise KeyError(f"there is no attention site {site!r}")
+    kind = kind_of(place)
+    values, ranks = {}, {}
+    for name in MEASURES:
+        of_kind = [
+            causes.over_heads(each.name)[name] for each in causes.sites if kind_of(each) == kind
+        ]
+        values[name] = float(causes.over_heads(site)[name][head])
+        ranks[name] = 1 + int((np.abs(np.concatenate(of_kind)) > abs(values[name])).sum())
+    agreement = causes.agreement(kind)[:, MEASURES.index("off")]
+    return Standing(
+        values=values,
+        ranks=ranks,
+        agreement=dict(zip(MEASURES, agreement.tolist(), strict=True)),
+        n_heads=sum(len(each) for each in of_kind),
+        key=int(causes.per_key(site, head)["weight"].argmax()),
+    )
+
+
+@dataclass(frozen=True)
+class Need:
+    """What an ablation says in short: the head that costs most, and how many hardly count.
+
+    `loss` is in nats, above 0 where the text becomes less probable without the head.
+    """
+
+    site: str
+    head: int
+    loss: float
+    little: int
+    n_heads: int
+
+
+def need(ablation: Ablation) -> Need:
+    """The most needed head, and the number of heads that change the text by less than `LITTLE`."""
+    site, head = ablation.most_needed()
+    sums = np.concatenate([deltas.sum(1) for deltas in ablation.token_deltas.values()])
+    return Need(
+        site=site,
+        head=head,
+        loss=-float(ablation.token_deltas[site][head].sum()),
+        little=int((np.abs(sums) < LITTLE).sum()),
+        n_heads=len(sums),
+    )
+
+
+def need_map(ablation: Ablation, kind: Kind) -> Float[np.ndarray, "layer head"]:
+    """What the whole text loses without each head of a kind, in nats. Raises KeyError."""
+    return -ablation.delta_logprob[kind] + 0.0  # no -0.0

@@ -1,0 +1,75 @@
+"""Which head of a model to look at first, found by measuring it over many sentences."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+import numpy as np
+
+from explorer.analysis.heads.measures import HeadMeasures, head_measures
+from explorer.runs.trace import Trace
+
+MEASURES = ("previous", "diagonal", "first", "end_mark", "alignment")
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """The head that does one thing most: a share of its attention (0 to 1), or its alignment."""
+
+    measure: str
+    site: str
+    head: int
+    value: float
+
+
+def landmarks(traces: Sequence[Trace]) -> tuple[Landmark, ...]:
+    """For each measure the head with the largest mean over `traces`, all of one model.
+
+    A measure that no head has, as alignment in a decoder-only model, is left out. Raises
+    ValueError for no trace at all.
+    """
+    if not traces:
+        raise ValueError("there is no sentence to measure heads on")
+    found = []
+    for measure in MEASURES:
+        values = _means(traces, attrgetter(measure))
+        if values:
+            (site, head), value = max(values.items(), key=lambda item: item[1])
+            found.append(Landmark(measure, site, head, value))
+    return tuple(found)
+
+
+def induction(trace: Trace) -> Landmark:
+    """The head that most looks at what came next the last time, over a text that repeats itself.
+
+    The second half of the row must repeat the first, after the start mark. From each of its
+    tokens, the measured key is the one behind the same token's first occurrence; Olsson et al.
+    2022, In-context Learning and Induction Heads. Raises ValueError when it does not repeat.
+    """
+    row = trace.tgt_tokens[1 : int(trace.tgt_valid.sum())]
+    half = len(row) // 2
+    if half < 2 or row[:half] != row[half:]:
+        raise ValueError("the text must be one text said twice, of two tokens or more")
+    queries = np.arange(half, 2 * half)[:-1] + 1  # in the second half; the start mark is 0
+    keys = queries - half + 1
+    best = max(
+        (float(pattern[queries, keys].mean()), site.name, head)
+        for site in trace.sites
+        if site.stack == "decoder" and site.kind == "self"
+        for head, pattern in enumerate(trace.pattern(site.name))
+    )
+    return Landmark("induction", best[1], best[2], best[0])
+
+
+def _means(
+    traces: Sequence[Trace], read: Callable[[HeadMeasures], float | None]
+) -> dict[tuple[str, int], float]:
+    """The mean of a measure by (site, head), over the traces in which the head has it."""
+    values: dict[tuple[str, int], list[float]] = {}
+    for trace in traces:
+        for site in trace.sites:
+            for heads in head_measures(trace, site.name):
+                value = read(heads)
+                if value is not None:
+                    values.setdefault((heads.site, heads.head), []).append(value)
+    return {address: float(np.mean(found)) for address, found in values.items()}

@@ -1,0 +1,128 @@
+"""Attention over several layers as one matrix: rollout, and simple mixtures of heads.
+
+Rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", §3) takes the mean
+over a layer's heads, gives the residual connection half of each row, and multiplies the layers.
+Its limits: heads count alike however much they write, feed-forward nets and norms are taken to
+mix no positions and change no size, and the half is an assumption, not a measurement.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.runs.rerun import Kind, heads_off, sites_of
+from explorer.runs.trace import Trace
+
+RESIDUAL = 0.5  # the share of a row that Abnar & Zuidema give to the residual connection
+
+
+@dataclass(frozen=True, eq=False)
+class CrossRollout:
+    """Where a decoder position's state comes from after each layer; a row of both adds up to 1.
+
+    `source[layer, tgt, src]` is the share of each source token, `target[layer, tgt, tgt]` that of
+    each token of the decoder's own row.
+    """
+
+    source: Float[np.ndarray, "layer tgt src"]
+    target: Float[np.ndarray, "layer tgt tgt"]
+
+    @property
+    def aligned(self) -> Float[np.ndarray, "layer tgt src"]:
+        """`source` with every row scaled to add up to 1; a row of nothing stays 0."""
+        whole = self.source.sum(-1, keepdims=True)
+        return np.divide(self.source, whole, out=np.zeros_like(self.source), where=whole > 0)
+
+
+def mean_head(traced: Trace, site: str) -> Float[np.ndarray, "query key"]:
+    """The mean over a site's heads, in float64. One that an edit switched off counts as zeros.
+
+    A blocked cell is exactly 0. Raises KeyError.
+    """
+    pattern = traced.pattern(site).astype(np.float64)
+    pattern[heads_off(traced, site)] = 0.0
+    return pattern.mean(0)
+
+
+def head_difference(
+    traced: Trace, one: tuple[str, int], other: tuple[str, int]
+) -> Float[np.ndarray, "query key"]:
+    """Pattern of `one` (site, head) - pattern of `other`, in float64; -1 to 1.
+
+    A cell that is blocked for both is exactly 0. Raises KeyError for a site, IndexError for a
+    head that is not there, ValueError for heads whose axes are different streams.
+    """
+    patterns, axes = [], set()
+    for name, head in (one, other):
+        site = traced.site(name)
+        if not 0 <= head < site.n_heads:
+            raise IndexError(f"{name} has {site.n_heads} of head, no {head}")
+        axes.add((site.query_stream, site.key_stream))
+        patterns.append(traced.pattern(name)[head].astype(np.float64))
+    if len(axes) > 1:
+        raise ValueError(f"{one[0]} and {other[0]} do not have the same axes")
+    return patterns[0] - patterns[1]
+
+
+def layer_mixes(traced: Trace, kind: Kind) -> Float[np.ndarray, "layer query key"]:
+    """Per layer of a kind of self-attention (mean head + identity) / 2, rows scaled to 1.
+
+    A row that the mask closes altogether is the residual alone. Raises ValueError for
+    cross-attention, which has no residual from its keys, and for a kind that is not there.
+    """
+    sites = sites_of(traced, kind)
+    if kind == "cross" or not sites:
+        raise ValueError(f"{traced.model} has no self-attention of the kind {kind!r}")
+    return np.stack([_with_residual(mean_head(traced, site.name)) for site in sites])
+
+
+def rollout(traced: Trace, kind: Kind) -> Float[np.ndarray, "layer query key"]:
+    """Attention rollout up to each layer: mix(l) ... mix(2) mix(1); every row adds up to 1.
+
+    A cell to which no open cells of the layers lead is exactly 0, so causality and padding hold
+    here too; the diagonal is always open, by the residual. In a decoder with cross-attention this
+    is its self-attention alone: `cross_rollout` has both. Raises ValueError as `layer_mixes`.
+    """
+    mixes = layer_mixes(traced, kind)
+    rolled = [mixes[0]]
+    for mix in mixes[1:]:
+        rolled.append(mix @ rolled[-1])
+    return np.stack(rolled)
+
+
+def cross_rollout(traced: Trace) -> CrossRollout:
+    """Rollout through a whole translator, from decoder positions to both streams' tokens.
+
+    With E the encoder's rollout, D(l) and C(l) the mean heads of decoder layer l, T(0) = I and
+    S(0) = 0, and mix as in `layer_mixes`:
+
+        after self-attention    T = mix(D(l)) T(l-1)        S = mix(D(l)) S(l-1)
+        after cross-attention   T(l) = T / 2                S(l) = S / 2 + C(l) E / 2
+
+    So S is decoder rollout · cross-attention · encoder rollout, summed over the layer at which
+    the decoder crossed over. Its limits are rollout's, and one more: the share of the source is
+    the assumed half at each layer, so only how a row is spread over the source says something
+    (`aligned`), not how much of it there is. A row that cross-attention closes keeps its residual
+    whole. Raises ValueError for a model without cross-attention.
+    """
+    crossings = sites_of(traced, "cross")
+    if not crossings:
+        raise ValueError(f"{traced.model} has no cross-attention")
+    encoded = rollout(traced, "encoder")[-1]
+    n_tgt = len(traced.tgt_tokens)
+    target, source = np.eye(n_tgt), np.zeros((n_tgt, len(traced.src_tokens)))
+    targets, sources = [], []
+    for mix, site in zip(layer_mixes(traced, "decoder"), crossings, strict=True):
+        crossed = mean_head(traced, site.name)
+        whole = RESIDUAL + (1 - RESIDUAL) * crossed.sum(1, keepdims=True)
+        target = RESIDUAL * (mix @ target) / whole
+        source = (RESIDUAL * (mix @ source) + (1 - RESIDUAL) * crossed @ encoded) / whole
+        targets.append(target)
+        sources.append(source)
+    return CrossRollout(np.stack(sources), np.stack(targets))
+
+
+def _with_residual(attention: Float[np.ndarray, "pos pos"]) -> Float[np.ndarray, "pos pos"]:
+    mixed = RESIDUAL * np.eye(len(attention)) + (1 - RESIDUAL) * attention
+    return mixed / mixed.sum(1, keepdims=True)

@@ -1,0 +1,1 @@
+"""Every part of a model, its parameters and its cost by length."""

@@ -1,0 +1,194 @@
+"""What a model costs: multiplications and bytes by the length of the text, and time measured.
+
+One multiplication and one addition count as two operations (FLOPs). Norms, softmax and biases are
+left out: they are a few per mille of the rest.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from explorer.analysis.machine.parameters import on_paper
+from explorer.library import LoadedModel
+from explorer.runs.rerun import require_same_model
+from explorer.runs.trace import Trace
+from models.cache import KVCache
+from models.config import ModelConfig
+from models.transformer import EncoderDecoder, build_model
+
+FLOAT = 4
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one pass over `length` tokens (on each side, in a translator) needs.
+
+    `linear_flops` are those of the weight matrices, `attention_flops` those of q k^T and of
+    pattern v, the only ones that grow with length squared. Bytes in float32: `pattern_bytes` of
+    one layer's patterns of one kind, `cache_bytes` of all keys and values kept while writing,
+    `weight_bytes` of the parameters.
+    """
+
+    length: int
+    linear_flops: int
+    attention_flops: int
+    pattern_bytes: int
+    cache_bytes: int
+    weight_bytes: int
+
+    @property
+    def flops(self) -> int:
+        """All of them."""
+        return self.linear_flops + self.attention_flops
+
+
+@dataclass(frozen=True)
+class Way:
+    """How one kind of layer brings `length` tokens together (Vaswani et al. 2017, table 1).
+
+    `steps` is how many computations must wait for each other, `path` over how many of them a
+    signal travels between the two tokens that lie farthest apart.
+    """
+
+    kind: str
+    steps: int
+    path: int
+
+
+def ways(length: int, kernel: int = 3) -> tuple[Way, ...]:
+    """Self-attention, a recurrent layer, and as many convolutions of width `kernel` as it takes
+    for one position to see all (each widens its view by kernel - 1). Raises ValueError.
+    """
+    if length < 1 or kernel < 2:
+        raise ValueError(f"length is {length}, kernel {kernel}: at least 1 and 2 are needed")
+    layers = max(1, math.ceil((length - 1) / (kernel - 1)))
+    return (
+        Way("attention", 1, 1),
+        Way("recurrent", length, max(1, length - 1)),
+        Way("convolution", layers, layers),
+    )
+
+
+def cost(config: ModelConfig, length: int, weight_bytes: int | None = None) -> Cost:
+    """The cost of a config at a length; `weight_bytes` None: counted. Raises ValueError."""
+    if length < 1:
+        raise ValueError(f"length is {length}: at least one token")
+    d, kv = config.d_model, config.kv_heads * config.d_head
+    attention = 2 * d * d + 2 * d * kv  # W_Q and W_O, W_K and W_V
+    nets = (3 if config.ffn == "swiglu" else 2) * d * config.d_ff
+    has_encoder = config.family == "encoder-decoder"
+    encoder = config.encoder_layers if has_encoder else 0
+    cross = config.n_layers if has_encoder else 0
+    matrices = encoder * (attention + nets) + config.n_layers * (attention + nets)
+    matrices += cross * attention + config.vocab_size * d
+    n_sites = encoder + config.n_layers + cross
+    if weight_bytes is None:
+        model = on_paper(lambda: build_model(config))
+        weight_bytes = FLOAT * sum(parameter.numel() for parameter in model.parameters())
+    return Cost(
+        length=length,
+        linear_flops=2 * length * matrices,
+        attention_flops=n_sites * 4 * length * length * d,
+        pattern_bytes=FLOAT * config.n_heads * length * length,
+        cache_bytes=FLOAT * 2 * kv * length * (config.n_layers + cross),
+        weight_bytes=weight_bytes,
+    )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One way to get the logits after every token of a row, and what it took."""
+
+    name: str
+    steps: int
+    tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Training's one pass, writing without a cache, writing with one, over the same row.
+
+    `difference` is the largest distance of any logit of the two ways of writing from training's.
+    """
+
+    passes: tuple[Pass, ...]
+    difference: float
+
+
+def measure_passes(
+    loaded: LoadedModel,
+    traced: Trace,
+    n_tokens: int,
+    progress: Callable[[float], None] | None = None,
+    clock: Clock = time.perf_counter,
+) -> Passes:
+    """Read a row of `n_tokens` (the Trace's own, repeated) all at once and token by token.
+
+    Raises ValueError for another model's Trace and for rows longer than n_ctx.
+    """
+    require_same_model(loaded, traced)
+    if not 1 <= n_tokens <= traced.config.n_ctx:
+        raise ValueError(f"{n_tokens} tokens; this model reads up to {traced.config.n_ctx}")
+    own = [token for token, real in zip(traced.tgt_tokens, traced.tgt_valid, strict=True) if real]
+    row = torch.tensor([(own * (n_tokens // len(own) + 1))[:n_tokens]])
+    model = loaded.model
+    with torch.inference_mode():
+        memory: Tensor | None = None
+        if isinstance(model, EncoderDecoder):
+            memory = model.encode(
+                torch.tensor([traced.src_tokens]), torch.tensor(traced.src_valid)[None]
+            )
+
+        def logits(new: Tensor, cache: KVCache | None = None) -> Tensor:
+            if isinstance(model, EncoderDecoder):
+                assert memory is not None
+                src_valid = torch.tensor(traced.src_valid)[None]
+                return model.decode(new, memory, src_valid, cache=cache)
+            return model(new, cache=cache)
+
+        logits(row)  # the first pass pays for what torch sets up
+        start = clock()
+        whole = logits(row)[0]
+        once = clock() - start
+        start, serial = clock(), []
+        for end in range(1, n_tokens + 1):
+            serial.append(logits(row[:, :end])[0, -1])
+            if progress is not None:
+                progress(end / n_tokens)
+        slow = clock() - start
+        start, cached, cache = clock(), [], KVCache(traced.config.n_layers)
+        for end in range(n_tokens):
+            cached.append(logits(row[:, end : end + 1], cache)[0, -1])
+        quick = clock() - start
+    apart = max(float((torch.stack(each) - whole).abs().max()) for each in (serial, cached))
+    return Passes(
+        (
+            Pass("training", 1, n_tokens, once),
+            Pass("no_cache", n_tokens, n_tokens * (n_tokens + 1) // 2, slow),
+            Pass("with_cache", n_tokens, n_tokens, quick),
+        ),
+        apart,
+    )
+
+
+def best_time(
+    function: Callable[[], object], repeats: int = 5, clock: Clock | None = None
+) -> float:
+    """Seconds that a function takes: the least of several tries, which a neighbour disturbs least.
+
+    One more try goes before them and is not counted.
+    """
+    now = time.perf_counter if clock is None else clock
+    function()
+    tries = []
+    for _ in range(repeats):
+        start = now()
+        function()
+        tries.append(now() - start)
+    return min(tries)

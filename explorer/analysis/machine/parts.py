@@ -1,0 +1,147 @@
+"""The whole machine: every part of a model, with the tensors that it made of this sentence."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from explorer.analysis.machine.parameters import numbers_of
+from explorer.library import LoadedModel
+from explorer.runs.rerun import edits_of, require_same_model, rows_of
+from explorer.runs.trace import Trace
+from models.hooks import Edits, Stream, visiting
+from models.transformer import DecoderOnly
+
+What = Literal[
+    "tokens", "embedding", "positions", "self", "cross", "norm", "ffn", "final_norm", "unembed"
+]
+Shapes = dict[str, tuple[int, ...]]
+
+
+class _Shapes:
+    """A visitor that keeps the shape of every tensor, without its batch axis."""
+
+    def __init__(self, edits: Edits) -> None:
+        self.edits = edits
+        self.shapes: Shapes = {}
+
+    def wants(self, name: str) -> bool:
+        return True
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        self.shapes[name] = tuple(tensor.shape[1:])
+        return self.edits(name, tensor) if self.edits.wants(name) else tensor
+
+
+def shapes(loaded: LoadedModel, traced: Trace) -> Shapes:
+    """The shape of every tensor of a Trace's run, feed-forward nets included, by hook name."""
+    require_same_model(loaded, traced)
+    visitor = _Shapes(edits_of(traced))
+    src, src_valid, tgt, tgt_valid = rows_of(traced)
+    with torch.inference_mode(), visiting(visitor):
+        if isinstance(loaded.model, DecoderOnly):
+            loaded.model(tgt, tgt_valid)
+        else:
+            loaded.model(src, tgt, src_valid, tgt_valid)
+    return visitor.shapes
+
+
+@dataclass(frozen=True)
+class Station:
+    """One part: what it is, the shape that leaves it, the one inside it, and its parameters.
+
+    `inside` is what is worth seeing there: the weights of attention, the hidden units of a
+    feed-forward net; () where nothing is. A tied output has no parameters of its own.
+    """
+
+    what: What
+    shape: tuple[int, ...]
+    inside: tuple[int, ...] = ()
+    parameters: int = 0
+
+
+@dataclass(frozen=True)
+class Tower:
+    """One token stream from its tokens up: before the layers, the layers, after them."""
+
+    stream: Stream
+    before: tuple[Station, ...]
+    layers: tuple[tuple[Station, ...], ...]
+    after: tuple[Station, ...]
+
+    @property
+    def parameters(self) -> int:
+        """All parameters of the tower."""
+        stations = (*self.before, *(s for layer in self.layers for s in layer), *self.after)
+        return sum(station.parameters for station in stations)
+
+
+def towers(loaded: LoadedModel, traced: Trace) -> tuple[Tower, ...]:
+    """The encoder, if there is one, and the decoder. Raises ValueError for another's Trace.
+
+    A table that both streams share is counted where it is met first, in the encoder.
+    """
+    made = shapes(loaded, traced)
+    counted: set[int] = set()
+    if isinstance(loaded.model, DecoderOnly):
+        return (_tower(loaded, made, "", "tgt", counted),)
+    return (
+        _tower(loaded, made, "encoder.", "src", counted),
+        _tower(loaded, made, "decoder.", "tgt", counted),
+    )
+
+
+def _tower(
+    loaded: LoadedModel, made: Shapes, prefix: str, stream: Stream, counted: set[int]
+) -> Tower:
+    model = loaded.model
+
+    def part(what: What, path: str, out: str, inside: str = "") -> Station:
+        new = _new_parameters(model, path, counted)
+        return Station(what, made[out], made.get(inside, ()), new)
+
+    embed = made[f"{prefix}hook_embed"]
+    before = [
+        Station("tokens", embed[:1]),
+        part("embedding", f"{prefix}embed", f"{prefix}hook_embed"),
+    ]
+    if f"{prefix}hook_pos_embed" in made:
+        before.append(part("positions", f"{prefix}positions", f"{prefix}hook_pos_embed"))
+    n_layers = sum(f"{prefix}blocks.{i}.hook_resid_post" in made for i in range(len(made)))
+    layers = []
+    for index in range(n_layers):
+        block = f"{prefix}blocks.{index}"
+        layer = [
+            part("self", f"{block}.attn", f"{block}.hook_attn_out", f"{block}.attn.hook_pattern"),
+            part("norm", f"{block}.attn_norm", f"{block}.hook_resid_mid"),
+        ]
+        if f"{block}.hook_cross_attn_out" in made:
+            pattern = f"{block}.cross_attn.hook_pattern"
+            layer += [
+                part("cross", f"{block}.cross_attn", f"{block}.hook_cross_attn_out", pattern),
+                part("norm", f"{block}.cross_attn_norm", f"{block}.hook_resid_mid_cross"),
+            ]
+        layer += [
+            part("ffn", f"{block}.ffn", f"{block}.hook_ffn_out", f"{block}.ffn.hook_post"),
+            part("norm", f"{block}.ffn_norm", f"{block}.hook_resid_post"),
+        ]
+        layers.append(tuple(layer))
+    after = []
+    if loaded.config.final_norm:
+        after.append(part("final_norm", f"{prefix}final_norm", f"{prefix}hook_resid_final"))
+    if stream == "tgt":
+        after.append(part("unembed", "unembed", "hook_logits"))
+    return Tower(stream, tuple(before), tuple(layers), tuple(after))
+
+
+def _new_parameters(model: nn.Module, path: str, counted: set[int]) -> int:
+    """The parameters of a part that no part before it has."""
+    new = [p for p in model.get_submodule(path).parameters() if id(p) not in counted]
+    counted.update(id(p) for p in new)
+    return sum(p.numel() for p in new)
+
+
+def total(loaded: LoadedModel) -> int:
+    """All parameters of the model."""
+    return numbers_of(loaded.model)

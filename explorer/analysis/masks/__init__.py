@@ -1,0 +1,1 @@
+"""Which rule blocked which cell, and what changed masks do to the same tokens."""

@@ -1,0 +1,126 @@
+"""Which mask blocked which cell: the masks that the model applied, explained by the known rules."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+
+from explorer.runs.edits import USUAL_MASKS, CellEdit, MaskPart, SizePart
+from explorer.runs.interventions import concerns, covers, mask_of, rules_in_force, sizes_in_force
+from explorer.runs.trace import Trace
+
+Cells = Bool[np.ndarray, "head query key"]
+Blocker = Literal["", "pad_key", "pad_query", "causal", "window", "block", "edit", "other"]
+BLOCKERS: tuple[Blocker, ...] = get_args(Blocker)
+"""What can block a cell; "" is an open one. "other": a mask that no rule here explains, which no
+model of ours applies."""
+RULES: tuple[Blocker, ...] = ("pad_key", "pad_query", "causal", "window", "block", "edit")
+"""The blockers that a matrix of masks tells apart by hatching."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """Why the cells of one site are blocked, Bool [head, query, key]; several may hold at once.
+
+    `opened` are the cells that an edit opened against the rules.
+    """
+
+    pad_key: Cells
+    pad_query: Cells
+    causal: Cells
+    window: Cells
+    block: Cells
+    edit: Cells
+    other: Cells
+    opened: Cells
+
+    @property
+    def blocked(self) -> Cells:
+        """Every blocked cell: just those where the model's own mask was False."""
+        rules = self.pad_key | self.pad_query | self.causal | self.window | self.block
+        return rules | self.edit | self.other
+
+
+def reasons(trace: Trace, site: str) -> Reasons:
+    """Explain the mask that a site applied; what is blocked and what is not is the model's word.
+
+    Each rule in force is asked alone, through `models.masks`, what it blocks. A cell that no rule
+    blocks was shut by an edit; one that the model left open is blocked by nothing, whatever the
+    rules would have said. Raises KeyError for a site that is not there.
+    """
+    applied = trace.mask(site)
+    of_site = trace.site(site)
+    valid = {"src": trace.src_valid, "tgt": trace.tgt_valid}
+    query_valid, key_valid = (
+        torch.tensor(valid[stream])[None] for stream in (of_site.query_stream, of_site.key_stream)
+    )
+    in_force = rules_in_force(trace.edits)
+    numbers = sizes_in_force(trace.edits)
+    none: dict[MaskPart, bool] = dict.fromkeys(USUAL_MASKS, False)
+
+    def by_rule(*parts: MaskPart, sizes: Sequence[SizePart] = ()) -> Cells:
+        rules = none | {part: in_force[part] for part in parts if concerns(part, of_site)}
+        mine = {part: numbers[part] for part in sizes if part in numbers}
+        mask = mask_of(of_site, rules, query_valid, key_valid, mine)[0]
+        return np.broadcast_to(~mask.numpy(), applied.shape) & ~applied
+
+    pad_key = by_rule("pad_keys", "cross_pad")
+    pad_query = by_rule("pad_queries")
+    causal = by_rule("causal", sizes=["prefix"])
+    window, block = by_rule(sizes=["window"]), by_rule(sizes=["block"])
+    unexplained = ~applied & ~(pad_key | pad_query | causal | window | block)
+    edited = _edited(trace, site, opened=False)
+    return Reasons(
+        pad_key=pad_key,
+        pad_query=pad_query,
+        causal=causal,
+        window=window,
+        block=block,
+        edit=unexplained & edited,
+        other=unexplained & ~edited,
+        opened=applied & _edited(trace, site, opened=True),
+    )
+
+
+def blocked_by(trace: Trace, site: str) -> np.ndarray:
+    """Per cell the name of what blocked it, one of `BLOCKERS`: str [head, query, key].
+
+    Where several rules block one cell, padding goes before causality, and that before the window
+    and the block; `reasons` has them all.
+    """
+    why = reasons(trace, site)
+    names = np.full(why.blocked.shape, "", dtype="<U9")
+    for name in ("other", "edit", "block", "window", "causal", "pad_query", "pad_key"):
+        names[getattr(why, name)] = name
+    return names
+
+
+def _edited(trace: Trace, site: str, opened: bool) -> Cells:
+    """The cells of a site whose last edit opened (shut) them."""
+    last = np.zeros(trace.mask(site).shape, dtype=np.int8)  # 0: none, 1: opened, -1: shut
+    for edit in trace.edits:
+        if isinstance(edit, CellEdit) and covers(edit, trace.site(site)):
+            heads = slice(None) if edit.head is None else edit.head
+            last[heads, edit.query, edit.key] = 1 if edit.open else -1
+    return last == (1 if opened else -1)
+
+
+def rule_numbers(trace: Trace, site: str) -> np.ndarray:
+    """Per cell 0 where it is open, else the number in `RULES`, from 1: uint8 [head, query, key].
+
+    A mask that no rule explains counts as the last one.
+    """
+    names = blocked_by(trace, site)
+    numbers = np.where(names == "", 0, len(RULES)).astype(np.uint8)
+    for number, name in enumerate(RULES, start=1):
+        numbers[names == name] = number
+    return numbers
+
+
+def empty_rows(trace: Trace, site: str) -> Bool[np.ndarray, "head query"]:
+    """Rows of real queries that may look at nothing at all: their pattern is all zeros."""
+    valid = trace.src_valid if trace.site(site).query_stream == "src" else trace.tgt_valid
+    return ~trace.mask(site).any(-1) & valid

@@ -1,0 +1,91 @@
+"""A certificate for a terminal and for programs: what was promised, what was found, and where."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from explorer.analysis.certificate.certify import Certificate, Finding
+from explorer.analysis.certificate.examiner import Place
+from explorer.text import t
+
+
+def report_lines(certificate: Certificate, model: str, sentence: str, lang: str) -> Iterator[str]:
+    """The report, line by line, in a language: findings, recovered masks, the verdict."""
+    yield t("certify.title", lang=lang, model=model)
+    yield t("certify.sentence", lang=lang, text=sentence)
+    for finding in certificate.findings:
+        yield ""
+        yield from _finding_lines(finding, lang)
+    for name, reached in certificate.reach.items():
+        yield ""
+        yield t(f"certify.reach_{name}", lang=lang)
+        yield from matrix_lines(reached)
+    yield ""
+    count = len(certificate.findings)
+    broken = sum(not finding.passed for finding in certificate.findings)
+    if broken:
+        yield t("certify.verdict_broken", lang=lang, count=count, broken=broken)
+    else:
+        yield t("certify.verdict_kept", lang=lang, count=count)
+
+
+def report_record(certificate: Certificate, model: str, sentence: str) -> dict[str, Any]:
+    """The same report for programs: strings, whole numbers, lists; no NaN, which JSON has not.
+
+    A `deviation` of None is infinite: the numbers were NaN, or the model raised an `error`.
+    Positions count from 0.
+    """
+    return {
+        "model": model,
+        "text": sentence,
+        "passed": certificate.passed,
+        "findings": [
+            {
+                "name": finding.name,
+                "passed": finding.passed,
+                "deviation": finding.deviation if math.isfinite(finding.deviation) else None,
+                "tolerance": finding.tolerance,
+                "where": None if finding.where is None else asdict(finding.where),
+                "error": finding.error,
+            }
+            for finding in certificate.findings
+        ],
+        "reach": {name: cells.astype(int).tolist() for name, cells in certificate.reach.items()},
+    }
+
+
+def matrix_lines(cells: np.ndarray) -> Iterator[str]:
+    """A Bool [query, key] matrix drawn with two marks, one line a query."""
+    for row in cells:
+        yield "  " + "".join("■" if cell else "·" for cell in row)
+
+
+def place_words(place: Place, lang: str) -> str:
+    """Where a deviation stood, in words; positions are counted from 1."""
+    words = [place.name]
+    for axis in ("head", "query", "key"):
+        index = getattr(place, axis)
+        if index is not None:
+            words.append(t(f"certify.at_{axis}", lang=lang, index=index + 1))
+    if place.left:
+        words.append(t("certify.at_left", lang=lang, left=place.left))
+    return ", ".join(words)
+
+
+def _finding_lines(finding: Finding, lang: str) -> Iterator[str]:
+    mark = t("certify.kept" if finding.passed else "certify.broken", lang=lang)
+    yield f"[{mark}] {t(finding.title_key, lang=lang)}"
+    if finding.error:
+        yield "  " + t("certify.error", lang=lang, error=finding.error)
+        return
+    number = "NaN" if math.isinf(finding.deviation) else f"{finding.deviation:.3g}"
+    limit = f"{finding.tolerance:.0e}"
+    yield "  " + t("certify.deviation", lang=lang, deviation=number, tolerance=limit)
+    if not finding.passed:
+        if finding.where is not None:
+            where = place_words(finding.where, lang)
+            yield "  " + t("certify.where", lang=lang, where=where)
+        yield "  " + t(finding.meaning_key, lang=lang)

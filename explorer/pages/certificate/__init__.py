@@ -1,0 +1,256 @@
+"""Certificate: does the mask of this model do what masks are for? Tested by its behaviour."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.certificate.certify import Certificate, Examination, Finding
+from explorer.analysis.certificate.examiner import Examiner, Place
+from explorer.analysis.certificate.probe import Probe
+from explorer.components import mask_matrix
+from explorer.exports.report import report_lines, report_record
+from explorer.runs.edits import HeadOff, format_edits
+from explorer.ui import cache_masks, controls, session
+from explorer.ui.current import latest
+from explorer.ui.escape import escape
+from explorer.ui.numbers import number
+from explorer.ui.view import View, kind_of
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("certificate.lead"))
+    st.markdown(view.t("certificate.try"))
+    _examination(view)
+
+
+@st.fragment
+def _examination(view: View) -> None:
+    view = latest(view)
+    controls.sentence_line(view)
+    _subject(view)
+    edits = tuple(edit for edit in view.trace.edits if not isinstance(edit, HeadOff))
+    examination = cache_masks.examination(
+        view.loaded.name, view.text, view.target, format_edits(edits)
+    )
+    if not view.state.tested:
+        _offer(view, examination)
+        return
+    certificate = _run(view, examination)
+    _verdict(view, certificate)
+    _findings(view, certificate)
+    _reach(view, certificate)
+    _download(view, certificate)
+    controls.small_print(
+        view,
+        "certificate",
+        formula=(
+            r"\mathrm{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
+            r"\mathrm{weights:}\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
+        ),
+        code=(Examiner.future_leak, Examiner.pad_content, Examiner.padding, Probe.weights),
+        numbers=lambda: _numbers(view, certificate),
+    )
+
+
+def _subject(view: View) -> None:
+    """What is tested is the model as the visitor changed it, if anything is changed."""
+    named = [
+        f"**{controls.name_edit(view, edit)}**"
+        for edit in view.trace.edits
+        if not isinstance(edit, HeadOff)
+    ]
+    if not named:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(view.t("certificate.edited", edits=" · ".join(named)))
+        st.button(
+            view.t("edits.reset"),
+            key="certificate.reset",
+            on_click=lambda: session.change(edits=()),
+        )
+
+
+def _offer(view: View, examination: Examination) -> None:
+    """Before the click: what is going to be tested."""
+    st.button(
+        view.t("certificate.run", count=len(examination.names)),
+        key="certificate.run",
+        type="primary",
+        icon=":material/verified:",
+        on_click=lambda: session.change(tested=True),
+    )
+    for name, column in zip(examination.names, _two_columns(examination.names), strict=True):
+        with column:
+            st.markdown(
+                f":gray[:material/radio_button_unchecked:] {view.t(f'certify.{name}.title')}"
+            )
+
+
+def _run(view: View, examination: Examination) -> Certificate:
+    if examination.complete:
+        return examination.certificate()
+    place = st.empty()
+    for done, name in enumerate(examination.names):
+        place.progress(done / len(examination.names), text=view.t(f"certify.{name}.title"))
+        examination.finding(name)
+    place.empty()
+    return examination.certificate()
+
+
+def _verdict(view: View, certificate: Certificate) -> None:
+    count, broken = len(certificate.findings), len(certificate.broken)
+    largest = number(certificate.largest)
+    if broken:
+        words = view.t("certificate.broken", count=count, broken=broken, largest=largest)
+        controls.reading("certificate", f":red[:material/cancel:] {words}")
+    else:
+        words = view.t("certificate.kept", count=count, largest=largest)
+        controls.reading("certificate", f":material/verified: {words}")
+    st.caption(view.t("certificate.honest"))
+
+
+def _findings(view: View, certificate: Certificate) -> None:
+    """What is broken in full, then what is kept, two in a row."""
+    for finding in certificate.broken:
+        with st.container(border=True):
+            _broken(view, certificate, finding)
+    kept = [finding for finding in certificate.findings if finding.passed]
+    for finding, column in zip(kept, _two_columns(kept), strict=True):
+        with column:
+            st.markdown(
+                f":material/check_circle: {view.t(finding.title_key)}  \n"
+                f":small[:gray[{_measured(view, finding)}]]",
+                help=view.t(finding.meaning_key),
+            )
+
+
+def _two_columns(items: Sequence[object]) -> list[st.delta_generator.DeltaGenerator]:
+    """For each item its column, so that one reads across, then down."""
+    left, right = st.columns(2, gap="large")
+    return [right if index % 2 else left for index in range(len(items))]
+
+
+def _broken(view: View, certificate: Certificate, finding: Finding) -> None:
+    st.markdown(f":red[:material/cancel:] **{view.t(finding.title_key)}**")
+    if finding.error:
+        st.markdown(view.t("certify.error", error=escape(finding.error)))
+        return
+    st.markdown(view.t(finding.meaning_key))
+    words = _measured(view, finding)
+    if finding.where is not None:
+        words = f"{words} · {_place(view, certificate, finding.where)}"
+    st.caption(words)
+
+
+def _measured(view: View, finding: Finding) -> str:
+    if finding.deviation == 0:
+        return view.t("certificate.exact")
+    return view.t(
+        "certify.deviation",
+        deviation=number(finding.deviation),
+        tolerance=number(finding.tolerance),
+    )
+
+
+def _place(view: View, certificate: Certificate, place: Place) -> str:
+    """Where the deviation stood: site, layer and head, and the tokens of query and key."""
+    site = next((site for site in view.trace.sites if site.name == place.name), None)
+    if site is not None:
+        words = [
+            view.t(f"kinds.{kind_of(site)}"),
+            view.t("certificate.at_layer", layer=site.layer + 1),
+        ]
+    elif place.layer is not None:
+        words = [view.t(f"certificate.behind_{place.stack}", layer=place.layer + 1)]
+    else:
+        words = [view.t("certificate.logits")]
+    if place.head is not None:
+        words.append(view.t("certify.at_head", index=place.head + 1))
+    stream = site.query_stream if site else "src" if place.stack == "encoder" else "tgt"
+    if place.query is not None:
+        token = _token(view, certificate, stream, place.query - place.left)
+        words.append(view.t("certificate.query", token=token))
+    if place.key is not None and site is not None:
+        token = _token(view, certificate, site.key_stream, place.key - place.left)
+        words.append(view.t("certificate.key", token=token))
+    elif place.key is not None:
+        words.append(view.t("certificate.changed_at", index=place.key + 1))
+    if place.left:
+        words.append(view.t("certify.at_left", left=place.left))
+    return " · ".join(words)
+
+
+def _token(view: View, certificate: Certificate, stream: str, index: int) -> str:
+    """A token of the sentence in quotation marks; what stands outside of it is padding."""
+    tokens = _tokens(view, certificate, stream)
+    if not 0 <= index < len(tokens) or tokens[index] == tokens[-1]:
+        return controls.quoted(view, tokens[-1])
+    return controls.quoted_at(view, tokens, index)
+
+
+def _tokens(view: View, certificate: Certificate, stream: str) -> list[str]:
+    ids = certificate.src_tokens if stream == "src" else certificate.tgt_tokens
+    return view.loaded.tokenizer.str_tokens(ids)
+
+
+def _reach(view: View, certificate: Certificate) -> None:
+    """How far a changed token travels: the masks, as the model's behaviour draws them."""
+    st.markdown(view.t("certificate.reach"))
+    streams = {"encoder": ("src", "src"), "decoder": ("tgt", "tgt"), "cross": ("tgt", "src")}
+    shown = [name for name in streams if name in certificate.reach]
+    for name, column in zip(shown, st.columns(max(len(shown), 1), gap="medium"), strict=False):
+        query, key = streams[name]
+        reached = certificate.reach[name]
+        with column:
+            st.caption(view.t(f"certify.reach_{name}"))
+            mask_matrix(
+                reached,
+                (~reached).astype(np.uint8),
+                rules=[view.t("certificate.never")],
+                query_tokens=_tokens(view, certificate, query),
+                key_tokens=_tokens(view, certificate, key),
+                query_title=view.t("certificate.moved", stream=view.stream(query)),
+                key_title=view.t("certificate.changed", stream=view.stream(key)),
+                query_stream="src" if query == "src" else "tgt",
+                key_stream="src" if key == "src" else "tgt",
+                words=view.words("components.reach"),
+                key=f"certificate.reach.{name}",
+            )
+
+
+def _download(view: View, certificate: Certificate) -> None:
+    name, text = view.loaded.name, view.text
+    lines = "\n".join(report_lines(certificate, name, text, view.lang)) + "\n"
+    record = json.dumps(report_record(certificate, name, text), ensure_ascii=False, indent=2)
+    with st.container(horizontal=True):
+        st.download_button(
+            view.t("certificate.as_text"),
+            lines,
+            f"certificate-{name}.txt",
+            key="certificate.text",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+        st.download_button(
+            view.t("certificate.as_json"),
+            record,
+            f"certificate-{name}.json",
+            key="certificate.json",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+
+
+def _numbers(view: View, certificate: Certificate) -> dict[str, list[object]]:
+    findings = certificate.findings
+    return {
+        view.t("certificate.promise"): [view.t(finding.title_key) for finding in findings],
+        view.t("certificate.result"): [
+            view.t("certify.kept" if finding.passed else "certify.broken") for finding in findings
+        ],
+        view.t("certificate.deviation"): [f"{finding.deviation:.3g}" for finding in findings],
+        view.t("certificate.tolerance"): [f"{finding.tolerance:.0e}" for finding in findings],
+    }

@@ -1,0 +1,256 @@
+"""Clinic: the faults that everybody makes once, run live, each beside the right lines."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.clinic import PITFALLS, Demonstration, Figure, Picture, Pitfall, Symptom
+from explorer.analysis.clinic.card import Group
+from explorer.analysis.clinic.planting import plant_pattern
+from explorer.components import mask_matrix
+from explorer.figures.clinic import suspect
+from explorer.figures.paired import paired
+from explorer.figures.positions import table as position_table
+from explorer.runs.trace import Trace
+from explorer.ui import cache, cache_masks, controls, session
+from explorer.ui.current import latest
+from explorer.ui.parts import pick_group
+from explorer.ui.problem import show_refused
+from explorer.ui.tables import table
+from explorer.ui.view import View
+
+GROUPS: tuple[Group, ...] = get_args(Group)
+BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
+
+
+def render(view: View) -> None:
+    """The page."""
+    st.markdown(view.t("clinic.lead"))
+    st.markdown(view.t("clinic.try"))
+    _clinic(view)
+
+
+@st.fragment
+def _clinic(view: View) -> None:
+    view = latest(view)
+    pitfall = _choose(view)
+    traced = cache.trace(view.loaded.name, view.text, view.target, "", view.pads)
+    shown = pitfall.demonstrate(traced)
+    st.subheader(view.t(pitfall.title_key))
+    controls.reading("clinic", view.t(pitfall.symptom_key))
+    _lines(view, pitfall)
+    _pictures(view, shown, traced)
+    _figures(view, shown)
+    symptom = _symptom(view, pitfall)
+    silent, right = st.columns(2, gap="large")
+    silent.markdown(f"**{view.t('clinic.why_silent')}** {view.t(pitfall.silent_key)}")
+    right.markdown(f"**{view.t('clinic.instead')}** {view.t(pitfall.right_key)}")
+    controls.small_print(
+        view,
+        "clinic",
+        formula=(
+            r"\mathrm{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
+            r"\qquad m_{ij}\in\{0,1\}",
+            r"\mathrm{loss} = -\frac{1}{n}\sum_t \log p(y_t \mid y_{<t})",
+        ),
+        code=(pitfall.demonstrate, plant_pattern),
+        numbers=lambda: _numbers(view, shown, symptom),
+    )
+
+
+def _choose(view: View) -> Pitfall:
+    """The group, then the case; a link's unknown case is said and left out."""
+    pitfall = BY_ID.get(view.state.case, PITFALLS[0])
+    if view.state.case not in ("", *BY_ID):
+        show_refused("case", view.state.case, view.lang)
+    pick_group(
+        view,
+        "clinic",
+        view.t("clinic.group"),
+        GROUPS,
+        pitfall.group,
+        lambda group: session.change(case=_of(group)[0].id),
+    )
+    st.session_state["clinic.case"] = pitfall.id
+    st.segmented_control(
+        view.t("clinic.case"),
+        [each.id for each in _of(pitfall.group)],
+        format_func=lambda case: view.t(BY_ID[case].title_key),
+        required=True,
+        key="clinic.case",
+        label_visibility="collapsed",
+        on_change=lambda: session.change(case=st.session_state["clinic.case"]),
+    )
+    return pitfall
+
+
+def _of(group: str) -> list[Pitfall]:
+    return [pitfall for pitfall in PITFALLS if pitfall.group == group]
+
+
+def _lines(view: View, pitfall: Pitfall) -> None:
+    """The wrong lines and the right ones: the very functions that run for this page."""
+    wrong, right = st.columns(2, gap="large")
+    with wrong:
+        st.markdown(f":red[:material/close:] **{view.t('clinic.wrong')}**")
+        st.code(pitfall.wrong_source, language="python", wrap_lines=True)
+    with right:
+        st.markdown(f":material/check: **{view.t('clinic.right')}**")
+        st.code(pitfall.right_source, language="python", wrap_lines=True)
+
+
+# What the lines do: pictures and figures.
+
+
+def _pictures(view: View, shown: Demonstration, traced: Trace) -> None:
+    """Wrong and right side by side; a single row of numbers, or none, as pairs of bars."""
+    st.caption(view.t("clinic.own" if shown.own else "clinic.fixed"))
+    picture = shown.picture
+    if picture is None:
+        _bars(view, [_label(view, each) for each in shown.figures], *_values(shown))
+    elif picture.hidden is None and picture.right.dtype != np.bool_ and len(picture.right) == 1:
+        _bars(view, shown.columns, picture.wrong[0], picture.right[0])
+    else:
+        for name, column in zip(("wrong", "right"), st.columns(2, gap="large"), strict=True):
+            with column:
+                _matrix(view, name, picture, _axes(view, shown, traced, picture))
+
+
+def _bars(view: View, labels: Sequence[str], wrong: np.ndarray, right: np.ndarray) -> None:
+    numbers = np.concatenate([wrong, right])
+    if len(labels) == 0 or not (np.abs(numbers) < 1e5).all():
+        return  # what a type can hold, or NaN: the table says it
+    names = (view.t("clinic.wrong"), view.t("clinic.right"))
+    figure = paired(labels, wrong, right, names, title=view.t("clinic.value"), dark=view.dark)
+    controls.chart(figure, "clinic.bars", alt=view.t("clinic.alt"))
+
+
+def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> dict[str, Any]:
+    """What stands on the axes: the reader's own tokens where there are any, else numbers."""
+    n_row, n_column = picture.right.shape
+    if shown.site:
+        site = traced.site(shown.site)
+        return {
+            "query_tokens": traced.query_tokens(site.name)[-n_row:],
+            "key_tokens": traced.key_tokens(site.name),
+            "query_title": controls.axis_title(view, "query", site.query_stream),
+            "key_title": controls.axis_title(view, "key", site.key_stream),
+            "query_stream": site.query_stream,
+            "key_stream": site.key_stream,
+        }
+    return {
+        "query_tokens": [str(row + 1) for row in range(n_row)],
+        "key_tokens": shown.columns or [str(column + 1) for column in range(n_column)],
+        "query_title": view.t("figures.heatmap.query"),
+        "key_title": view.t("figures.heatmap.key"),
+    }
+
+
+def _matrix(view: View, name: str, picture: Picture, axes: dict[str, Any]) -> None:
+    """One of the two matrices: a pattern, what is seen, or a table of numbers."""
+    matrix = picture.wrong if name == "wrong" else picture.right
+    key, title = f"clinic.{name}", view.t(f"clinic.{name}")
+    if picture.head is not None:
+        title = view.t("clinic.in_head", which=title, head=picture.head + 1)
+    st.markdown(f"**{title}**")
+    if picture.hidden is not None:
+        figure = suspect(
+            matrix,
+            picture.hidden,
+            hidden_word=view.t("clinic.hidden"),
+            dark=view.dark,
+            words=view.words("figures.heatmap"),
+            **axes,
+        )
+        controls.chart(figure, key, alt=title)
+    elif matrix.dtype == np.bool_:
+        mask_matrix(
+            matrix,
+            (~matrix).astype(np.uint8),
+            rules=[view.t("clinic.unseen")],
+            words=view.words("components.seen"),
+            key=key,
+            **axes,
+        )
+    else:
+        figure = position_table(matrix, dark=view.dark, words=view.words("figures.positions"))
+        controls.chart(figure, key, alt=title)
+
+
+def _label(view: View, figure: Figure) -> str:
+    return view.t(figure.label_key, of=figure.of)
+
+
+def _values(shown: Demonstration) -> tuple[np.ndarray, np.ndarray]:
+    wrong = np.array([figure.wrong for figure in shown.figures])
+    return wrong, np.array([figure.right for figure in shown.figures])
+
+
+def _figures(view: View, shown: Demonstration) -> None:
+    """The numbers, wrong and right, as a small table."""
+    rows = [
+        (_label(view, each), _number(each.wrong), _number(each.right)) for each in shown.figures
+    ]
+    table(("", view.t("clinic.wrong"), view.t("clinic.right")), rows)
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if abs(value) < 1e-6:  # rounding
+        return "0"
+    return f"{value:.3g}".replace("-", "−")
+
+
+# What the fault does to the model.
+
+
+def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
+    """The fault planted into every layer that it concerns, on the reader's sentence."""
+    st.markdown(f"**{view.t('clinic.planted')}**")
+    if pitfall.plant is None:
+        st.markdown(view.t("clinic.not_planted"))
+        return None
+    with st.spinner(view.t("clinic.working")):
+        found = cache_masks.symptom(view.loaded.name, view.text, view.target, view.pads, pitfall.id)
+    if not found.changed:
+        st.markdown(view.t("clinic.unchanged"))
+        return found
+    before, after = _number(found.loss_before), _number(found.loss_after)
+    written, read = st.columns(2, gap="large")
+    with written:
+        st.caption(view.t("clinic.writes"))
+        st.markdown(controls.marked_words(found.words) or view.t("clinic.writes_nothing"))
+        st.markdown(view.t("clinic.loss", before=before, after=after))
+    with read:
+        figure = paired(
+            found.tokens,
+            -found.logprobs_before,
+            -found.logprobs_after,
+            (view.t("clinic.healthy"), view.t("clinic.ill")),
+            title=view.t("clinic.token_loss"),
+            stream="tgt",
+            height=220,
+            dark=view.dark,
+        )
+        controls.chart(figure, "clinic.loss", alt=view.t("clinic.token_loss"))
+    return found
+
+
+def _numbers(view: View, shown: Demonstration, found: Symptom | None) -> dict[str, list[object]]:
+    if found is None:
+        return {
+            view.t("clinic.value"): [_label(view, each) for each in shown.figures],
+            view.t("clinic.wrong"): [_number(each.wrong) for each in shown.figures],
+            view.t("clinic.right"): [_number(each.right) for each in shown.figures],
+        }
+    return {
+        view.t("components.token_strip.label"): list(found.tokens),
+        view.t("clinic.healthy"): [_number(float(each)) for each in found.logprobs_before],
+        view.t("clinic.ill"): [_number(float(each)) for each in found.logprobs_after],
+    }

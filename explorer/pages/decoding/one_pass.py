@@ -1,0 +1,147 @@
+"""Why training can see all steps at once: the decoding beside one pass, and a batch of its rows."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.decoding.labels import MOST_LINES
+from explorer.analysis.decoding.one_pass import OnePass
+from explorer.components import batch_rows
+from explorer.figures.curves import lines
+from explorer.figures.heatmap import attention
+from explorer.problems import InputProblem
+from explorer.runs.generation import Generation
+from explorer.text import examples
+from explorer.ui import cache, controls, session
+from explorer.ui.numbers import number
+from explorer.ui.problem import show_problem
+from explorer.ui.view import View
+
+FLOOR = 1e-8
+"""Where a difference of exactly 0 stands on the log axis."""
+
+
+def one_pass(view: View, generation: Generation) -> None:
+    """The section."""
+    st.markdown(view.t("onepass.lead"))
+    with st.spinner(view.t("onepass.working")):
+        found = cache.one_pass(generation)
+    controls.reading(
+        "onepass",
+        view.t(
+            "onepass.reading",
+            count=len(found.tokens),
+            largest=number(found.largest),
+            open=f"{found.largest_open:.2g}",
+        ),
+    )
+    _gaps(view, found)
+    _patterns(view, found)
+    _batch(view)
+
+
+def _gaps(view: View, found: OnePass) -> None:
+    title = view.t("onepass.gaps")
+    st.caption(title)
+    figure = lines(
+        np.arange(1, len(found.tokens) + 1),
+        np.maximum(np.stack([found.gaps, found.gaps_open]), FLOOR),
+        [view.t("onepass.with"), view.t("onepass.without")],
+        x_title=view.t("onepass.step"),
+        y_title=view.t("onepass.gap"),
+        log_y=True,
+        marked_x=float(min(view.step, len(found.tokens) - 1) + 1),
+        height=260,
+        dark=view.dark,
+    )
+    figure["layout"]["yaxis"] |= {"dtick": 2, "exponentformat": "power"}
+    for trace in figure["data"]:
+        trace["mode"] = "lines+markers"
+    controls.chart(figure, "onepass.gaps", alt=title)
+
+
+def _patterns(view: View, found: OnePass) -> None:
+    """The same site's attention in the one pass, with the causal mask and without."""
+    sites = view.sites_of("decoder")
+    layer = view.state.layer
+    site = sites[len(sites) - 1 if layer is None else min(layer, len(sites) - 1)]
+    head = view.state.head if layer is not None else None
+    named = view.t("onepass.mean", layer=site.layer + 1)
+    if head is not None and head < site.n_heads:
+        named = view.t("heads.large", layer=site.layer + 1, head=head + 1)
+    for name, patterns, mask, column in zip(
+        ("with", "without"),
+        (found.patterns, found.patterns_open),
+        (found.masks[site.name], None),
+        st.columns(2, gap="large"),
+        strict=True,
+    ):
+        pattern = patterns[site.name]
+        one = head is not None and head < len(pattern)
+        with column:
+            st.caption(f"{view.t(f'onepass.{name}')} · {named}")
+            figure = attention(
+                pattern[head] if one else pattern.mean(0),
+                None if mask is None else mask[0],
+                found.queries,
+                found.keys,
+                query_title=controls.axis_title(view, "query", "tgt"),
+                key_title=controls.axis_title(view, "key", "tgt"),
+                query_stream="tgt",
+                key_stream="tgt",
+                selected=min(view.step, len(found.tokens) - 1),
+                dark=view.dark,
+                words=view.words("figures.heatmap"),
+            )
+            controls.chart(figure, f"onepass.{name}", alt=view.t(f"onepass.{name}"))
+
+
+def _batch(view: View) -> None:
+    """The rows that training makes of the reader's own sentences."""
+    st.subheader(view.t("labels.title"), anchor=False)
+    st.markdown(view.t("labels.lead"))
+    key = "labels.pair" if view.sites_of("cross") else "labels.text"
+    st.session_state["decoding.lines"] = text = _lines(view)
+    st.text_area(
+        view.t(key, limit=MOST_LINES),
+        key="decoding.lines",
+        height=110,
+        on_change=lambda: session.change(lines=st.session_state["decoding.lines"]),
+    )
+    try:
+        with st.spinner(view.t("labels.working")):
+            found = cache.labels(view.loaded.name, tuple(text.splitlines()))
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+        return
+    batch_rows(
+        found.inputs,
+        found.labels,
+        found.counts,
+        found.losses,
+        found.sources,
+        key="decoding.batch",
+        words=view.words("components.batch_rows"),
+    )
+    row, at = np.unravel_index(int(found.losses.argmax()), found.losses.shape)
+    controls.reading(
+        "batch",
+        view.t(
+            "labels.reading",
+            loss=f"{found.loss:.2f}",
+            labels=int(found.counts.sum()),
+            pads=int((~found.counts).sum()),
+            padded=f"{found.loss_with_padding:.2f}",
+            token=controls.quoted(view, found.labels[row][at]),
+            after=controls.quoted(view, found.inputs[row][at]),
+            worst=f"{found.losses[row, at]:.1f}",
+        ),
+    )
+
+
+def _lines(view: View) -> str:
+    """The visitor's lines; before there are any, the sentence itself and two examples."""
+    if view.state.lines is not None:
+        return view.state.lines
+    known = view.others or next(iter(examples(view.loaded.name).values()))
+    others = [sentence for sentence in known if sentence != view.text]
+    return "\n".join([view.text, *others[:2]])

@@ -1,0 +1,285 @@
+"""One sentence decoded token by token, with what the model really computed at every step."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from torch import Tensor
+
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.edits import Edit
+from explorer.runs.interventions import edit_functions, fits
+from explorer.runs.rows import (
+    MAX_TOKENS,
+    Row,
+    checked_number,
+    limit,
+    prompt_row,
+    source_row,
+    target_tokens,
+)
+from explorer.runs.sentences import clean_text
+from models.decoding import DecodeStep, Greedy, Strategy, best, decode
+from models.hooks import Edits, Record, visiting
+from models.transformer import DecoderOnly
+
+N_CANDIDATES = 12
+Progress = Callable[[int, int], bool]
+"""Told the steps done and the most there can be; says whether to go on."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One possible next token. `logprob` is the model's own (natural log); `prob` is after
+    temperature, top-k and top-p, and 0 when those cut it; `kept` says that they did not."""
+
+    token: int
+    str_token: str
+    logprob: float
+    prob: float
+    kept: bool
+
+
+@dataclass(frozen=True, eq=False)
+class GenerationStep:
+    """One step: the row so far, what could follow it, what did, and where the model looked.
+
+    `input_tokens` is the decoder's row so far, `<s>` included. `candidates` are the 12 most
+    probable by the model's own account, then the chosen one where it is not among them.
+    `chosen_prob` is the model's own probability of the chosen token, before any cut. `rows[site
+    name]` is this step's attention [head, key] of every decoder self- and cross-attention site;
+    its keys are `input_tokens`, or the source in cross-attention. `forced`: nothing was chosen.
+    """
+
+    index: int
+    input_tokens: tuple[str, ...]
+    candidates: tuple[Candidate, ...]
+    chosen: int
+    chosen_str: str
+    chosen_prob: float
+    rows: dict[str, np.ndarray] = field(repr=False)
+    forced: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """A finished decoding. `steps` follow the text that was chosen in the end (for a beam: the
+    best hypothesis); `logprob` is the sum over them; `finished` says that the end mark came.
+
+    `hypotheses` are (text, logprob, score), best first: the finished ones, or where none has
+    finished those still alive; one for greedy and sampling. `given` are the tokens of the source
+    with its end mark, or of the prompt with its start mark. `stopped`: somebody ended it early.
+    """
+
+    model: str
+    given: tuple[int, ...]
+    src_str_tokens: tuple[str, ...]
+    steps: tuple[GenerationStep, ...]
+    tokens: tuple[int, ...]  # the output, with forced tokens and the end mark
+    text: str
+    finished: bool
+    logprob: float
+    hypotheses: tuple[tuple[str, float, float], ...]
+    edits: tuple[Edit, ...] = ()
+    ignored_edits: tuple[Edit, ...] = ()
+    unknown: tuple[str, ...] = ()
+    stopped: bool = False
+
+
+def translate(loaded: LoadedModel, src: Row, edits: Sequence[Edit] = ()) -> tuple[list[int], bool]:
+    """The greedy translation of a source row under `edits`: its tokens, and whether it ended.
+
+    It is cut off at twice the source's length and 20 more, which no sane translation reaches.
+    """
+    tokens, valid = src.tensors()
+    longest = min(limit(loaded) - 1, 2 * int(src.valid.sum()) + 20)
+    with visiting(edit_functions(loaded.sites, edits, valid)):
+        (output,) = best(_decoding(loaded, tokens, valid, Greedy(), longest, (), edits))
+    return [token for token in output.tokens if token != loaded.config.eos_id], output.finished
+
+
+def _decoding(
+    loaded: LoadedModel,
+    tokens: Tensor,
+    valid: Tensor,
+    strategy: Strategy,
+    max_new_tokens: int,
+    forced: Sequence[int],
+    edits: Sequence[Edit],
+    n_candidates: int = N_CANDIDATES,
+) -> Iterator[DecodeStep]:
+    return decode(
+        loaded.model,
+        tokens,
+        strategy,
+        max_new_tokens,
+        src_valid=valid,
+        prefix=forced,
+        # A cache holds the keys and values of earlier positions as they were computed then. That
+        # is right only while nothing later can reach them: with the causal mask off, or one cell
+        # of the future open, every new token changes all of them. And an edited cell is found by
+        # its row, which a cached step does not have. So under edits each step reads all again.
+        use_cache=not edits,
+        n_candidates=n_candidates,
+    )
+
+
+def generate(
+    loaded: LoadedModel,
+    text: str,
+    strategy: Strategy,
+    max_new_tokens: int = 64,
+    edits: Sequence[Edit] = (),
+    forced: str | Sequence[int] = "",
+    progress: Progress | None = None,
+) -> Generation:
+    """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), keeping every step.
+
+    A decoder-only model goes on with `text`; then `text` is not part of the Generation's text.
+    `forced` is how the output must begin, as text, or as token ids where a very token is meant
+    (nothing is taken after an end mark among them). Fewer than `max_new_tokens` are made where
+    the row would pass the limit of tokens. `progress` is called after every step and may end the
+    decoding; what is written by then is the Generation.
+
+    Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long` (more forced tokens
+    than new ones), `bad_number` (max_new_tokens, a forced token id), `unknown_forced` (a forced
+    text with characters that the vocabulary lacks).
+    """
+    edits = tuple(edits)
+    given, max_new_tokens = _given(loaded, text, max_new_tokens)
+    prefix = forced_tokens(loaded, forced)
+    if len(prefix) > max_new_tokens:
+        raise InputProblem("target_too_long", limit=max_new_tokens, length=len(prefix))
+
+    tokens, valid = given.tensors()
+    visitor = _visitor(loaded, edits, given)
+    decoding = _decoding(loaded, tokens, valid, strategy, max_new_tokens, prefix, edits)
+    hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.stack == "decoder"}
+    taken: list[tuple[DecodeStep, dict[str, np.ndarray]]] = []
+    stopped = False
+    while not stopped:
+        record = Record(hooks.__contains__, visitor)
+        with visiting(record):
+            step = next(decoding, None)
+        if step is None:
+            break
+        # Only the newest query's row, copied: without a cache the rest is the whole row again.
+        rows = {
+            site: record.activations[hook][:, :, -1].numpy().copy() for hook, site in hooks.items()
+        }
+        taken.append((step, rows))
+        stopped = progress is not None and not progress(len(taken), max_new_tokens)
+
+    last = taken[-1][0]
+    output = last.best[0]
+    path = taken[: len(output.tokens)]
+    n_src, n_tgt = len(given.tokens), last.input_tokens.shape[1]
+    fitting = tuple(edit for edit in edits if fits(edit, loaded.sites, n_src, n_tgt))
+    return Generation(
+        model=loaded.name,
+        given=given.tokens,
+        src_str_tokens=() if isinstance(loaded.model, DecoderOnly) else given.str_tokens,
+        steps=tuple(_step(loaded, step, rows, output.tokens) for step, rows in path),
+        tokens=output.tokens,
+        text=loaded.tokenizer.decode(output.tokens),
+        finished=output.finished,
+        logprob=output.logprob,
+        hypotheses=tuple(
+            (loaded.tokenizer.decode(h.tokens), h.logprob, h.score)
+            for h in last.ended[0] or last.live[0]
+        ),
+        edits=fitting,
+        ignored_edits=tuple(edit for edit in edits if edit not in fitting),
+        unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
+        stopped=stopped and not last.finished[0],
+    )
+
+
+def decoding_of(
+    loaded: LoadedModel,
+    text: str,
+    strategy: Strategy,
+    max_new_tokens: int = 64,
+    edits: Sequence[Edit] = (),
+    n_candidates: int = N_CANDIDATES,
+) -> tuple[Edits, Iterator[DecodeStep]]:
+    """The bare steps that `generate` would take, and the visitor to ask for them under.
+
+    Raises InputProblem as `generate`.
+    """
+    given, max_new_tokens = _given(loaded, text, max_new_tokens)
+    steps = _decoding(loaded, *given.tensors(), strategy, max_new_tokens, (), edits, n_candidates)
+    return _visitor(loaded, edits, given), steps
+
+
+def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[Row, int]:
+    """The source or prompt, and how many new tokens there is room for. Raises InputProblem."""
+    checked_number("max_new_tokens", max_new_tokens, 1, MAX_TOKENS)
+    decoder_only = isinstance(loaded.model, DecoderOnly)
+    given = prompt_row(loaded, text) if decoder_only else source_row(loaded, text)
+    left = limit(loaded) - (len(given.tokens) if decoder_only else 1)
+    if left < 1:
+        raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(given.tokens))
+    return given, min(max_new_tokens, left)
+
+
+def _visitor(loaded: LoadedModel, edits: Sequence[Edit], given: Row) -> Edits:
+    """The edits of a decoding, in which the decoder's row grows."""
+    valid = None if isinstance(loaded.model, DecoderOnly) else given.tensors()[1]
+    return edit_functions(loaded.sites, edits, valid)
+
+
+def room(loaded: LoadedModel, text: str) -> int:
+    """How many tokens can be written after `text`. Raises InputProblem as `generate`."""
+    return _given(loaded, text, MAX_TOKENS)[1]
+
+
+def forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int, ...]:
+    """How an output must begin, as ids, up to an end mark. Raises InputProblem as `generate`."""
+    if isinstance(forced, str):
+        unknown = loaded.tokenizer.unknown(forced)
+        if unknown:
+            raise InputProblem("unknown_forced", characters=" ".join(unknown[:20]))
+        return tuple(target_tokens(loaded, forced))
+    for token in forced:
+        checked_number("forced", token, 0, loaded.config.vocab_size - 1)
+    end = loaded.config.eos_id
+    return tuple(forced[: forced.index(end) + 1] if end in forced else forced)
+
+
+def _step(
+    loaded: LoadedModel, step: DecodeStep, rows: dict[str, np.ndarray], output: tuple[int, ...]
+) -> GenerationStep:
+    """What one decoding step did for the hypothesis that became `output`."""
+    so_far = list(output[: step.index])
+    chosen = output[step.index]
+    inputs = step.input_tokens.tolist()
+    # All rows begin with the same prompt or start mark and differ in their outputs only.
+    row = next(r for r, tokens in enumerate(inputs) if tokens[len(tokens) - step.index :] == so_far)
+    log_probs, probs = step.log_probs[row], step.probs[row]
+
+    def shown_as(token: int) -> str:
+        return loaded.tokenizer.str_tokens([inputs[row][-1], token])[-1]
+
+    shown = step.candidates(row, N_CANDIDATES)
+    candidates = tuple(
+        Candidate(
+            token=token,
+            str_token=shown_as(token),
+            logprob=float(log_probs[token]),
+            prob=float(probs[token]),
+            kept=bool(probs[token] > 0),
+        )
+        for token in (*shown, *([] if chosen in shown else [chosen]))
+    )
+    return GenerationStep(
+        index=step.index,
+        input_tokens=tuple(loaded.tokenizer.str_tokens(inputs[row])),
+        candidates=candidates,
+        chosen=chosen,
+        chosen_str=shown_as(chosen),
+        chosen_prob=float(log_probs[chosen].exp()),
+        rows={site: patterns[row] for site, patterns in rows.items()},
+        forced=step.forced,
+    )

@@ -1,0 +1,173 @@
+"""A trace: one sentence, one run of the shared model, everything that pages look at. Numpy only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from explorer.library import LoadedModel
+from explorer.runs.edits import Edit
+from explorer.runs.generation import Candidate, Generation, GenerationStep, generate, translate
+from explorer.runs.interventions import edit_functions, fits
+from explorer.runs.rows import (
+    MAX_PADS,
+    MAX_TOKENS,
+    Row,
+    prompt_row,
+    source_row,
+    target_row,
+    target_tokens,
+)
+from explorer.runs.sentences import MAX_CHARS, clean_text
+from models.config import ModelConfig
+from models.hooks import AttentionSite, Record, visiting
+from models.transformer import DecoderOnly
+
+__all__ = [
+    "MAX_CHARS",
+    "MAX_PADS",
+    "MAX_TOKENS",
+    "Candidate",
+    "Generation",
+    "GenerationStep",
+    "Trace",
+    "generate",
+    "trace",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What one run of a model did with one sentence; read-only arrays without a batch axis.
+
+    `tgt_tokens` is the decoder's input row: `<s>`, then the translation (decoder-only: the text).
+    `activations[hook name]`: scores, mask, pattern [head, query, key]; q, z [head, query, d_head];
+    k, v [kv_head, key, d_head]; the residual stream and what is added to it [pos, d_model].
+    Masks are as the model applied them, edits included. `logits` is [tgt, vocab].
+    """
+
+    model: str
+    config: ModelConfig
+    text: str
+    src_tokens: tuple[int, ...]
+    src_str_tokens: tuple[str, ...]
+    tgt_tokens: tuple[int, ...]
+    tgt_str_tokens: tuple[str, ...]
+    src_valid: np.ndarray
+    tgt_valid: np.ndarray
+    sites: tuple[AttentionSite, ...]
+    activations: dict[str, np.ndarray] = field(repr=False)
+    logits: np.ndarray = field(repr=False)
+    output: str = ""  # the translation; "" for a decoder-only model
+    edits: tuple[Edit, ...] = ()  # those in force
+    ignored_edits: tuple[Edit, ...] = ()  # those that name a site, head or cell not in this run
+    unknown: tuple[str, ...] = ()  # characters of the text that the vocabulary lacks
+    finished: bool = True  # False: the translation was cut off before its end mark
+    predicted_tokens: tuple[int, ...] = ()  # the most probable token after each of tgt_tokens
+    predicted_str_tokens: tuple[str, ...] = ()
+
+    def site(self, name: str) -> AttentionSite:
+        """The site with this name. Raises KeyError."""
+        for site in self.sites:
+            if site.name == name:
+                return site
+        raise KeyError(f"{self.model} has no attention site {name!r}")
+
+    def pattern(self, site: str) -> np.ndarray:
+        """Attention weights of a site, float32 [head, query, key], as the model gave them."""
+        return self.activations[self.site(site).hook("pattern")]
+
+    def mask(self, site: str) -> np.ndarray:
+        """The mask that a site applied, bool [head, query, key], True = may attend."""
+        return self.activations[self.site(site).hook("mask")]
+
+    def query_tokens(self, site: str) -> tuple[str, ...]:
+        """What stands on the query axis of a site."""
+        return self._tokens(self.site(site).query_stream)
+
+    def key_tokens(self, site: str) -> tuple[str, ...]:
+        """What stands on the key axis of a site."""
+        return self._tokens(self.site(site).key_stream)
+
+    def _tokens(self, stream: str) -> tuple[str, ...]:
+        return self.src_str_tokens if stream == "src" else self.tgt_str_tokens
+
+
+def trace(
+    loaded: LoadedModel,
+    text: str,
+    target: str | None = None,
+    edits: Sequence[Edit] = (),
+    pads: int = 0,
+) -> Trace:
+    """Run `text` through the model once and keep everything.
+
+    A translator first translates (greedily, under the same edits) unless `target` is given; then
+    one teacher-forced pass over `<s>` and the translation is what the Trace holds. A decoder-only
+    model gets `text`, and `target` after it. A blank target counts as none.
+
+    `pads` times padding is put after the source and after the decoder's input, as in a batch with
+    longer sentences; the translation itself is made with the source's padding only. Edits that
+    name what this run has not are returned in `ignored_edits`.
+
+    Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
+    """
+    edits = tuple(edits)
+    finished = True
+    output = ""
+    if isinstance(loaded.model, DecoderOnly):
+        src = Row()
+        tgt = prompt_row(loaded, text, target or "", pads)
+    else:
+        src = source_row(loaded, text, pads)
+        tokens = target_tokens(loaded, target or "")
+        if not tokens:
+            tokens, finished = translate(loaded, src, edits)
+        tgt = target_row(loaded, tokens, pads)
+        output = loaded.tokenizer.decode(tokens)
+    activations = _run(loaded, src, tgt, edits)
+    logits = activations["hook_logits"]
+    predicted = tuple(logits.argmax(-1).tolist())
+    fitting = tuple(e for e in edits if fits(e, loaded.sites, len(src.tokens), len(tgt.tokens)))
+    return Trace(
+        model=loaded.name,
+        config=loaded.config,
+        text=clean_text(text),
+        src_tokens=src.tokens,
+        src_str_tokens=src.str_tokens,
+        tgt_tokens=tgt.tokens,
+        tgt_str_tokens=tgt.str_tokens,
+        src_valid=src.valid,
+        tgt_valid=tgt.valid,
+        sites=loaded.sites,
+        activations=activations,
+        logits=logits,
+        output=output,
+        edits=fitting,
+        ignored_edits=tuple(edit for edit in edits if edit not in fitting),
+        unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
+        finished=finished,
+        predicted_tokens=predicted,
+        predicted_str_tokens=tuple(loaded.tokenizer.str_tokens(predicted)),
+    )
+
+
+def _run(loaded: LoadedModel, src: Row, tgt: Row, edits: Sequence[Edit]) -> dict[str, np.ndarray]:
+    """One teacher-forced pass under `edits`; every tensor worth seeing, without its batch axis."""
+    src_tokens, src_valid = src.tensors()
+    tgt_tokens, tgt_valid = tgt.tensors()
+    record = Record(
+        # The hidden units of the feed-forward nets are as large as all the rest together.
+        wants=lambda name: ".ffn." not in name,
+        edits=edit_functions(loaded.sites, edits, src_valid, tgt_valid),
+    )
+    with torch.inference_mode(), visiting(record):
+        if isinstance(loaded.model, DecoderOnly):
+            loaded.model(tgt_tokens, tgt_valid)
+        else:
+            loaded.model(src_tokens, tgt_tokens, src_valid, tgt_valid)
+    activations = {name: tensor[0].numpy() for name, tensor in record.activations.items()}
+    for array in activations.values():
+        array.flags.writeable = False  # a Trace is shared between pages and sessions
+    return activations

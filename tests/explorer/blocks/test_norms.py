@@ -1,0 +1,91 @@
+"""Three norms on one batch: against torch's own, and by hand."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from explorer.analysis.blocks.norms import (
+    NORMS,
+    backward,
+    batch_of,
+    eps_curves,
+    moved_by_others,
+    normalised,
+    statistics,
+)
+from explorer.library import LoadedModel
+from explorer.runs.trace import trace
+
+SENTENCES = ("The cat ran.", "A dog ran after the cat", "I love you")
+
+
+def test_a_batch_enters_the_first_block_as_each_sentence_does(translator: LoadedModel) -> None:
+    batch = batch_of(translator, SENTENCES)
+    for at, sentence in enumerate(SENTENCES):
+        alone = trace(translator, sentence).activations["encoder.blocks.0.hook_resid_pre"]
+        np.testing.assert_allclose(batch.x[at][: len(alone)], alone, atol=1e-6)
+        assert batch.valid[at].tolist() == [place < len(alone) for place in range(batch.x.shape[1])]
+    assert batch.tokens[0][-1] == "<pad>"
+    with pytest.raises(ValueError, match="at least one"):
+        batch_of(translator, ())
+
+
+def test_a_writer_s_batch_begins_with_its_start_mark(writer: LoadedModel) -> None:
+    assert batch_of(writer, ["The cat"]).tokens[0][0] == "<s>"
+
+
+def test_norms_are_torch_s(translator: LoadedModel) -> None:
+    x = batch_of(translator, SENTENCES).x
+    d = x.shape[-1]
+    wide = torch.from_numpy(x)
+    batch_norm = nn.BatchNorm1d(d, affine=False).double().train()
+    expected = {
+        "layernorm": nn.functional.layer_norm(wide, (d,)),
+        "rmsnorm": nn.functional.rms_norm(wide, (d,), eps=1e-5),
+        "batchnorm": batch_norm(wide.transpose(1, 2)).transpose(1, 2),
+    }
+    for norm in NORMS:
+        np.testing.assert_allclose(normalised(x, norm), expected[norm].numpy(), atol=1e-9)
+    assert statistics(x, "layernorm").mean.shape == x.shape[:2]
+    assert statistics(x, "batchnorm").mean.shape == (d,)
+    np.testing.assert_allclose(statistics(x, "batchnorm").scale, x.reshape(-1, d).std(0))
+    np.testing.assert_allclose(
+        statistics(x, "rmsnorm").scale ** 2,
+        statistics(x, "layernorm").scale ** 2 + statistics(x, "layernorm").mean ** 2,
+    )
+
+
+def test_only_batch_norm_hears_the_others(translator: LoadedModel) -> None:
+    shares, largest = moved_by_others(translator, SENTENCES)
+    assert NORMS == ("layernorm", "rmsnorm", "batchnorm")
+    assert largest[:2].max() < 1e-12
+    assert shares[2].min() > 0.01
+    assert largest[2] > 0.1
+    _, by_itself = moved_by_others(translator, SENTENCES[:1])
+    assert by_itself.max() == 0.0
+
+
+def test_eps_against_the_size_of_the_input_by_hand() -> None:
+    x = np.array([1.0, -1.0, 1.0, -1.0])  # mean 0, deviation and rms 1
+    scales, epsilons = np.array([1e-4, 1e-2, 1.0]), (1e-12, 1e-8, 1e-5)
+    expected = [[s / (s * s + eps) ** 0.5 for s in scales] for eps in epsilons]
+    np.testing.assert_allclose(eps_curves(x, scales, epsilons), expected, rtol=1e-6)
+    np.testing.assert_allclose(eps_curves(x, scales, epsilons, "rmsnorm"), expected, rtol=1e-6)
+    outside = [[s / (s + eps) for s in scales] for eps in epsilons]
+    np.testing.assert_allclose(eps_curves(x, scales, epsilons, "rms_outside"), outside)
+
+
+def test_gamma_belongs_before_the_jacobian() -> None:
+    draw = np.random.default_rng(2)
+    x, upstream = draw.normal(size=6), draw.normal(size=6)
+    equal = backward(x, np.full(6, 1.7), upstream)
+    assert equal.error < 1e-12
+    assert equal.wrong_error < 1e-12  # what hides the fault while all gammas are alike
+    unequal = backward(x, np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0]), upstream)
+    assert unequal.error < 1e-12
+    assert unequal.wrong_error > 0.1
+    np.testing.assert_allclose(unequal.d_beta, upstream)
+    n = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+    np.testing.assert_allclose(unequal.d_gamma, upstream * n)
+    assert unequal.by_hand.sum() == pytest.approx(0, abs=1e-12)  # a shift of x changes nothing

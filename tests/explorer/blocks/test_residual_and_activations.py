@@ -1,0 +1,153 @@
+"""The stream block by block, and what happens inside a feed-forward net."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.blocks.activations import curves, hidden
+from explorer.analysis.blocks.residual import (
+    D_FF,
+    D_MODEL,
+    N_HEADS,
+    PLACEMENTS,
+    fresh_flow,
+    trained_flow,
+)
+from explorer.library import LoadedModel
+from explorer.runs.trace import trace
+from models.config import ModelConfig
+from models.hooks import Record, visiting
+from models.masks import causal_mask
+from models.transformer import build_model
+
+Tiny = Callable[..., LoadedModel]
+TOKENS = (5, 9, 300, 9, 41, 7, 8, 2)
+
+
+def test_the_stream_of_each_placement() -> None:
+    post, pre, branch = (fresh_flow(TOKENS, place, 12, True) for place in PLACEMENTS)
+    assert post.stream.shape == post.gradient.shape == (3, 13)
+    assert post.added.shape == (3, 12)
+    # Behind its norm, a post-norm stream has unit size; the two others grow.
+    np.testing.assert_allclose(post.stream[:, 1:], 1.0, atol=1e-3)
+    for grown in (pre, branch):
+        assert (np.diff(grown.stream.mean(0)) > 0).all()
+    # What a norm on the branch adds has unit size, and two such sums a block add up: sqrt(1 + 2n).
+    np.testing.assert_allclose(branch.added, 1.0, atol=1e-3)
+    np.testing.assert_allclose(branch.stream[:, -1], (1 + 2 * 12) ** 0.5, rtol=0.35)
+
+
+def test_the_same_seed_is_the_same_model_and_the_library_s_random_state_is_left_alone() -> None:
+    torch.manual_seed(3)
+    before = torch.rand(1)
+    torch.manual_seed(3)
+    one, two = (fresh_flow(TOKENS, "pre", 2, False, seeds=(4,)) for _ in range(2))
+    assert torch.rand(1) == before
+    np.testing.assert_array_equal(one.gradient, two.gradient)
+    assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, False, (5,)).gradient)
+    assert not np.array_equal(one.gradient, fresh_flow(TOKENS, "pre", 2, True, (4,)).gradient)
+
+
+def test_without_the_sum_a_block_hands_on_its_branches_alone() -> None:
+    flow = fresh_flow(TOKENS, "pre", 1, True, seeds=(4,), residual=False)
+    _, ids = np.unique(TOKENS, return_inverse=True)
+    with torch.random.fork_rng():
+        torch.manual_seed(4)
+        model = build_model(
+            ModelConfig(
+                family="decoder-only",
+                vocab_size=int(ids.max()) + 1,
+                d_model=D_MODEL,
+                n_layers=1,
+                n_heads=N_HEADS,
+                d_ff=D_FF,
+                n_ctx=len(TOKENS),
+                norm_placement="pre",
+                final_norm=True,
+                dropout=0.0,
+            )
+        )
+    record = Record(lambda name: name == "blocks.0.hook_resid_pre")
+    with torch.no_grad(), visiting(record):
+        model(torch.from_numpy(ids)[None])
+        (x,) = record.activations.values()
+        block = model.blocks[0]
+        attended = block.attn(block.attn_norm(x), mask=causal_mask(len(TOKENS)))
+        out = block.ffn(block.ffn_norm(attended))
+    for found, expected in ((flow.added[0, 0], attended), (flow.stream[0, 1], out)):
+        assert found == pytest.approx(float(expected.pow(2).mean().sqrt()), rel=1e-5)
+
+
+def test_without_the_sum_the_gradient_fades_with_depth() -> None:
+    cut, whole = (fresh_flow(TOKENS, "pre", 24, True, residual=on) for on in (False, True))
+    assert (cut.gradient[:, 0] < 0.5 * cut.gradient[:, -1]).all()
+    assert (whole.gradient[:, 0] > whole.gradient[:, -1]).all()
+
+
+def test_what_cannot_be_built_is_refused() -> None:
+    with pytest.raises(ValueError, match="placement is 'post'"):
+        fresh_flow(TOKENS, "post", 2, True, residual=False)
+    with pytest.raises(ValueError, match="single token"):
+        fresh_flow((3,), "pre", 2, True)
+    with pytest.raises(ValueError, match="n_layers is 49"):
+        fresh_flow(TOKENS, "pre", 49, True)
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+def test_a_trained_stream_is_the_trace_s_and_its_gradient_a_slope(family: str, tiny: Tiny) -> None:
+    loaded = tiny(family=family, n_encoder_layers=None)
+    traced = trace(loaded, "The cat sat on the mat", "爱猫你在跑我")
+    flow = trained_flow(loaded, traced)
+    prefix = "" if family == "decoder-only" else "encoder."
+    for layer in range(2):
+        stream = traced.activations[f"{prefix}blocks.{layer}.hook_resid_post"]
+        assert flow.stream[layer + 1] == pytest.approx(np.sqrt((stream**2).mean()), rel=1e-5)
+        added = traced.activations[f"{prefix}blocks.{layer}.hook_attn_out"]
+        assert flow.added[layer] == pytest.approx(np.sqrt((added**2).mean()), rel=1e-5)
+    assert (flow.gradient > 0).all()
+    assert all(parameter.grad is None for parameter in loaded.model.parameters())
+
+
+def test_activations_by_hand() -> None:
+    x = np.array([-0.7517916, 0.0, 2.7])
+    found = curves(x)
+    assert found["gelu"][0] == pytest.approx(-0.16997, abs=1e-5)  # its lowest value
+    assert found["relu"].tolist() == [0.0, 0.0, 2.7]
+    np.testing.assert_allclose(found["silu"], x / (1 + np.exp(-x)))
+    slopes = curves(x, "slope")
+    assert slopes["gelu"][0] == pytest.approx(0.0, abs=1e-6)
+    assert (slopes["gelu"][1], slopes["silu"][1]) == pytest.approx((0.5, 0.5))
+    differences = curves(np.linspace(-5, 5, 4001), "difference")
+    assert set(differences) == {"relu", "gelu_tanh", "silu"}
+    assert np.abs(differences["gelu_tanh"]).max() == pytest.approx(4.73e-4, rel=0.01)
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_hidden_units_of_relu(stack: str, translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat ran", "爱猫你")
+    found = hidden(translator, traced, stack, 1)
+    np.testing.assert_array_equal(found.post, np.maximum(found.pre, 0))
+    assert found.gate is None
+    assert found.silent == pytest.approx(float((found.pre <= 1e-6).mean()))
+    rows = traced.src_tokens if stack == "encoder" else traced.tgt_tokens
+    assert found.pre.shape == (len(rows), 20)
+    # What goes down, with w_down on it, is what the block adds.
+    down = translator.model.get_submodule(f"{stack}.blocks.1.ffn.w_down")
+    with torch.inference_mode():
+        out = down(torch.from_numpy(found.post)).numpy()
+    np.testing.assert_allclose(out, traced.activations[f"{stack}.blocks.1.hook_ffn_out"], atol=1e-5)
+    units = found.strongest(3)
+    assert sorted(units) == list(units)
+    least = np.abs(found.post[:, units]).max(0).min()
+    assert (np.abs(np.delete(found.post, units, 1)).max(0) <= least).all()
+
+
+def test_a_gate_times_what_it_lets_through(tiny: Tiny) -> None:
+    loaded = tiny("writer", family="decoder-only", ffn="swiglu")
+    found = hidden(loaded, trace(loaded, "The cat ran"), "decoder", 0)
+    assert found.gate is not None
+    np.testing.assert_allclose(found.post, found.gate * found.pre, atol=1e-6)
+    with pytest.raises(KeyError):
+        hidden(loaded, trace(loaded, "The cat ran"), "decoder", 9)

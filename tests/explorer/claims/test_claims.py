@@ -1,0 +1,237 @@
+"""The claims: each experiment runs, its numbers are those of theory or of torch, and it judges."""
+
+import itertools
+import math
+from functools import cache
+
+import pytest
+import torch
+from torch import nn
+
+from explorer import library
+from explorer.analysis.claims import CLAIMS, Claim, Finding, card
+from explorer.analysis.claims import attention as on_attention
+from explorer.analysis.claims import blocks as on_blocks
+from explorer.analysis.claims import cost as on_cost
+from explorer.analysis.claims import positions as on_positions
+from explorer.library import LoadedModel, list_models
+from explorer.problems import InputProblem
+from explorer.runs.trace import trace
+from explorer.text import LANGUAGES, words
+
+TEXT = "The cat sat on the mat."
+BY_ID = {claim.id: claim for claim in CLAIMS}
+# What the numbers say on the tiny translator; None: the clock of this machine decides.
+VERDICTS = {
+    "variance": "depends", "saturation": "true", "fills": "depends", "reference": "depends",
+    "one_head": "depends", "mha_count": "depends", "ffn_table": "true", "tying": "depends",
+    "shape_flow": "true", "layer_shapes": "true", "totals": "true", "rms_speed": None,
+    "fused_speed": None, "free_heads": "depends", "parallel": "depends", "quadratic": "true",
+    "offset_only": "true", "frequencies": "true", "extrapolation": "depends",
+    "causal_order": "true", "original": "false", "warmup": "true", "deep_pre": "false",
+    "batch_norm": "depends", "gelu_tanh": "true",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def find(translator: LoadedModel):
+    """find("variance"): the experiment on the tiny translator, run once."""
+    traced = trace(translator, TEXT)
+
+    @cache
+    def found(name: str) -> Finding:
+        told: list[float] = []
+        finding = BY_ID[name].test(translator, traced, told.append)
+        assert told == sorted(told)
+        assert BY_ID[name].slow <= bool(told)
+        assert all(0 <= done <= 1.0001 for done in told)
+        return finding
+
+    return found
+
+
+def skip_without_the_toy(name: str) -> None:
+    if name == "extrapolation" and "reverse" not in list_models():
+        pytest.skip("the toy is not shipped here")
+
+
+def test_there_are_twenty_five_claims_each_with_its_own_name() -> None:
+    assert len(BY_ID) == len(CLAIMS) == 25
+    assert set(VERDICTS) == set(BY_ID)
+    assert {claim.group for claim in CLAIMS} == set(card.GROUPS)
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
+def test_every_experiment_judges_and_all_that_it_names_has_words(claim: Claim, find) -> None:
+    skip_without_the_toy(claim.id)
+    found = find(claim.id)
+    expected = VERDICTS[claim.id]
+    assert found.verdict == expected if expected else found.verdict in card.VERDICTS
+    assert all(len(row.values) == len(found.columns) for row in found.rows)
+    assert found.bars in ("", *found.columns)
+    for lang in LANGUAGES:
+        said = words(lang)
+        assert {f"claims.rows.{row.name}" for row in found.rows} <= set(said)
+        names = set(found.columns)
+        if found.curve is not None:
+            names |= {*found.curve.names, found.curve.x_name, found.curve.y_name}
+            assert found.curve.ys.shape == (len(found.curve.names), len(found.curve.x))
+        assert {f"claims.columns.{name}" for name in names} <= set(said)
+
+
+@pytest.mark.parametrize(
+    "name", [claim.id for claim in CLAIMS if claim.own and claim.id not in ("tying", "parallel")]
+)
+def test_claims_about_the_readers_model_take_the_other_family_too(
+    name: str, writer: LoadedModel
+) -> None:
+    found = BY_ID[name].test(writer, trace(writer, TEXT), lambda done: None)
+    assert found.verdict in card.VERDICTS
+
+
+def test_variances_are_those_of_theory(find) -> None:
+    found = find("variance")
+    for width in on_attention.WIDTHS:
+        assert found.value("independent", "variance", str(width)) == pytest.approx(width, rel=0.1)
+    assert found.value("equal_vectors", "variance", "64") == pytest.approx(128, rel=0.1)
+
+
+def test_saturated_softmax_has_a_fifth_of_the_gradient(find) -> None:
+    found = find("saturation")
+    assert found.value("random_none", "top") == pytest.approx(0.96, abs=0.02)
+    assert found.value("random_none", "gradient") == pytest.approx(0.055, abs=0.01)
+    assert found.value("random_head", "gradient") == pytest.approx(0.306, abs=0.02)
+
+
+def test_fills_hide_until_scores_are_lower_than_they(find) -> None:
+    found = find("fills")
+    assert found.value("low_scores", "ten_thousand") == 1
+    assert found.value("low_scores", "billion") == 0
+    assert found.value("empty_row", "billion") == pytest.approx(1)
+    assert math.isnan(found.value("empty_row", "infinity"))
+
+
+def test_the_reference_code_agrees_but_for_three_cases(find) -> None:
+    found = find("reference")
+    fails = {row.name for row in found.rows if math.isnan(row.values[0])}
+    assert fails == {"mask_of_four_axes", "empty_row", "mask_and_causal"}
+
+
+def test_counts_are_those_of_hand_and_paper(find) -> None:
+    assert find("mha_count").value("shared_keys", "counted") == 64 * 64 * 2 + 2 * 64 * 16
+    own = find("mha_count")
+    assert own.value("own_attention", "counted") == 4 * 24 * 24 + 4 * 24
+    assert find("ffn_table").value("relu_biases", "counted") == 2 * 4096 * 11008 + 11008 + 4096
+    assert find("tying").value("llama_untied", "counted") == 6_738_415_616
+    assert find("tying").value("llama_saved", "counted") == 32_000 * 4096
+    assert find("layer_shapes").value("encoder_layer", "counted") == sum(
+        p.numel() for p in nn.TransformerEncoderLayer(768, 12, 3072).parameters()
+    )
+    assert find("layer_shapes").value("decoder_layer", "counted") == sum(
+        p.numel() for p in nn.TransformerDecoderLayer(768, 12, 3072).parameters()
+    )
+    assert find("totals").value("six_layers", "counted") == 44_394_696
+
+
+def test_memory_grows_by_heads_and_by_the_square(find) -> None:
+    heads = find("free_heads")
+    assert heads.value("heads", "mebibytes", "1") == 1  # 512 x 512 x 4 bytes
+    assert heads.value("heads", "mebibytes", "8") == 8
+    lengths = find("quadratic")
+    assert lengths.value("tokens", "mebibytes", "1024") == 32
+
+
+def test_times_are_what_the_clock_says(
+    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With clocks that are made to tell, the verdicts follow the times and not the machine."""
+    traced = trace(translator, TEXT)
+
+    def taking(times: list[float]):
+        left = itertools.cycle(times)
+        return lambda function, repeats=5, clock=None: next(left)
+
+    quiet = lambda done: None  # noqa: E731
+    for times, verdict in (
+        ([1.15, 1.12, 1.0, 1.0], "true"),
+        ([3.0, 0.5, 1.0, 2.0], "depends"),
+        ([0.9, 0.5, 1.0, 2.0], "false"),
+    ):
+        monkeypatch.setattr(on_cost, "best_time", taking(times))
+        found = on_cost.rms_speed(translator, traced, quiet)
+        assert found.verdict == verdict
+        assert found.value("layer_norm_written", "milliseconds") == 1000 * times[0]
+    for times, verdict in (
+        ([3.0, 1.0, 1.0], "true"),
+        ([3.0, 1.0, 4.0], "depends"),
+        ([1.0, 1.0, 1.0], "false"),
+    ):
+        monkeypatch.setattr(on_cost, "best_time", taking(times))
+        assert on_cost.fused_speed(translator, traced, quiet).verdict == verdict
+
+
+def test_only_the_post_norm_block_is_that_of_the_paper(find) -> None:
+    found = find("original")
+    assert found.value("post", "difference") < 1e-5
+    assert min(found.value("pre", "difference"), found.value("sublayer", "difference")) > 0.5
+
+
+def test_the_norm_on_the_branch_is_what_explodes(find) -> None:
+    found = find("deep_pre")
+    assert found.value("deep_pre", "first_gradient", "192") < 100
+    assert found.value("deep_sublayer", "first_gradient", "192") > 1e4
+
+
+def test_the_table_goes_on_and_the_model_does_not(find) -> None:
+    skip_without_the_toy("extrapolation")
+    found = find("extrapolation")
+    assert found.value("letters", "right", "10") > 0.9
+    assert found.value("letters", "right", "16") == 0
+
+
+def test_without_the_toy_its_claim_says_so(translator, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(on_positions, "open_model", lambda name: library.open_model(name, tmp_path))
+    with pytest.raises(InputProblem, match="unknown_model"):
+        BY_ID["extrapolation"].test(translator, trace(translator, TEXT), lambda done: None)
+
+
+def test_order_is_told_by_the_causal_mask_alone(find) -> None:
+    found = find("causal_order")
+    assert found.value("all_seen", "difference") < 1e-5
+    assert found.value("causal_seen", "difference") > 0.1
+    assert found.value("with_positions", "difference") > 0.1
+
+
+def test_batch_norm_moves_with_its_neighbours_and_layer_norm_does_not(find) -> None:
+    found = find("batch_norm")
+    assert found.value("another_sentence", "batch_norm") > 0.1
+    assert found.value("another_sentence", "layer_norm") < 1e-6
+    assert math.isnan(found.value("one_token", "batch_norm"))
+
+
+def test_the_two_gelus_differ_where_they_are_said_to(find) -> None:
+    found = find("gelu_tanh")
+    assert found.value("largest_difference", "value") == pytest.approx(4.7e-4, abs=1e-5)
+    assert found.value("at_x", "value") == pytest.approx(2.70, abs=0.01)
+    assert found.value("gelu_minimum_at", "value") == pytest.approx(-0.752, abs=0.001)
+
+
+def test_experiments_leave_the_random_numbers_of_others_alone() -> None:
+    torch.manual_seed(7)
+    expected = torch.randn(3)
+    torch.manual_seed(7)
+    on_blocks._at_start("post", 2)
+    assert torch.equal(torch.randn(3), expected)
+
+
+def test_a_verdict_follows_its_two_conditions() -> None:
+    assert card.judged(True) == "true"
+    assert card.judged(False) == "depends"
+    assert card.judged(True, false=True) == "false"
+
+
+def test_a_missing_row_is_an_error() -> None:
+    found = Finding("true", ("a",), (card.Row("one", (1.0,)),))
+    assert found.value("one", "a") == 1
+    with pytest.raises(KeyError, match="no row 'two'"):
+        found.value("two", "a")

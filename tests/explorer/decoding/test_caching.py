@@ -1,0 +1,148 @@
+"""The cache of a decoding: equal logits, exact bytes, counted multiply-adds."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from explorer.analysis.decoding.caching import (
+    cache_bytes,
+    cached_and_not,
+    decoding_multiply_adds,
+    multiply_adds,
+    timings,
+)
+from explorer.components.cache_view import pack_cache_view
+from explorer.components.payload import unpack
+from explorer.library import LoadedModel
+from explorer.runs.trace import generate
+from models.cache import KVCache
+from models.decoding import Beam, Greedy
+from models.transformer import EncoderDecoder
+
+TEXT = "The cat ran."
+Tiny = Callable[..., LoadedModel]
+
+
+@pytest.fixture(params=["encoder-decoder", "decoder-only"])
+def loaded(request: pytest.FixtureRequest, tiny: Tiny) -> LoadedModel:
+    return tiny("grouped", family=request.param, n_kv_heads=2)
+
+
+@pytest.mark.parametrize("strategy", [Greedy(), Beam(2)])
+def test_cached_and_uncached_logits_are_equal(loaded: LoadedModel, strategy: Greedy | Beam) -> None:
+    made = generate(loaded, TEXT, strategy, 7)
+    found = cached_and_not(loaded, made)
+    assert len(found.gaps) == len(made.steps)
+    assert found.largest < 1e-4
+    assert found.keys.shape == (2, 2, found.first + len(made.steps))
+    assert (found.keys > 0).all()
+    assert (found.cross_keys is None) == (loaded.config.family == "decoder-only")
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+def test_the_bytes_are_those_of_a_real_cache_of_such_heads(
+    tiny: Tiny, family: str, kv_heads: int
+) -> None:
+    model = tiny("grouped", family=family, n_kv_heads=kv_heads)
+    made = generate(model, TEXT, Greedy(), 5)
+    found = cached_and_not(model, made)
+    own = [
+        cache_bytes(model.config, len(made.src_str_tokens), found.first + 1 + step, kv_heads)
+        for step in range(len(made.steps))
+    ]
+    assert list(found.n_bytes) == own
+
+
+@pytest.mark.parametrize("ffn", ["relu", "swiglu"])
+@pytest.mark.parametrize("kv_heads", [1, 4])
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+def test_multiply_adds_are_those_that_torch_counts(
+    tiny: Tiny, family: str, kv_heads: int, ffn: str
+) -> None:
+    loaded = tiny("counted", family=family, n_kv_heads=kv_heads, ffn=ffn)
+    model, config = loaded.model, loaded.config
+    n_src, past, new = 7, 5, 3
+    memory = None
+    if isinstance(model, EncoderDecoder):
+        memory = model.encode(torch.randint(4, 40, (1, n_src)))
+
+    def read(n: int, cache: KVCache) -> int:
+        tokens = torch.randint(4, 40, (1, n))
+        counter = FlopCounterMode(display=False)
+        with torch.no_grad(), counter:
+            if isinstance(model, EncoderDecoder):
+                assert memory is not None
+                model.decode(tokens, memory, cache=cache)
+            else:
+                model(tokens, None, cache)
+        return counter.get_total_flops() // 2
+
+    cache = KVCache(config.n_layers)
+    # Torch has no count for its fused attention on a CPU; both products are new x keys x d_model.
+    first, second = read(past, cache), read(new, cache)
+    for counted, before, n in ((first, 0, past), (second, past, new)):
+        fused = 2 * n * (before + n) * config.d_model
+        if memory is not None:
+            fused += 2 * n * n_src * config.d_model
+        fused *= config.n_layers
+        assert multiply_adds(config, n_src, before, n) in (counted, counted + fused)
+
+
+def test_a_whole_decoding_adds_its_passes_up(loaded: LoadedModel) -> None:
+    config = loaded.config
+    one = decoding_multiply_adds(config, 7, 3, 1)
+    assert one[0] == one[1] == multiply_adds(config, 7, 0, 3)
+    cached, uncached = decoding_multiply_adds(config, 7, 3, 4)
+    assert cached == one[0] + sum(multiply_adds(config, 7, past, 1) for past in (3, 4, 5))
+    assert uncached == sum(multiply_adds(config, 7, 0, n) for n in (3, 4, 5, 6))
+
+
+def test_timings_are_told_may_be_stopped_and_leave_out_what_does_not_fit(
+    tiny: Tiny, loaded: LoadedModel
+) -> None:
+    given = generate(loaded, TEXT, Greedy(), 1).given
+    told: list[tuple[int, int]] = []
+    found = timings(loaded, given, (2, 3, 9), lambda *at: (told.append(at), len(told) < 2)[1])
+    assert [each.length for each in found] == [2, 3]
+    assert told == [(1, 3), (2, 3)]
+    assert all(each.cached_ms > 0 and each.uncached_adds > each.cached_adds for each in found)
+    learned = tiny("learned", positions="learned", n_ctx=20)
+    assert [each.length for each in timings(learned, given, (4, 20, 21))] == [4, 20]
+
+
+def test_a_decoding_of_another_model_is_refused(
+    translator: LoadedModel, writer: LoadedModel
+) -> None:
+    with pytest.raises(ValueError, match="'tiny', the model is 'writer'"):
+        cached_and_not(writer, generate(translator, TEXT, Greedy(), 2))
+
+
+def test_the_picture_sends_every_vector_as_a_share_of_the_longest() -> None:
+    keys = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    packed = pack_cache_view(
+        keys,
+        keys / 2,
+        ("<s>", "<b>", "c"),
+        (8, 16),
+        first=1,
+        cross_keys=keys[..., :1],
+        cross_values=keys[..., :1],
+        source=("</s>",),
+        kept_heads=1,
+        step=1,
+    )
+    head, arrays = unpack(packed)
+    assert arrays["keys"].max() == arrays["values"].max() == 255
+    assert arrays["keys"][0, 1, 0] == round(255 * 3 / 11)
+    assert (head["first"], head["kept"], head["step"]) == (1, 1, 1)
+    assert head["row"]["tokens"] == ["<s>", "<b>", "c"]
+    with pytest.raises(ValueError, match="n_bytes has 3 entries, but there are 2 steps"):
+        pack_cache_view(keys, keys, ("a", "b", "c"), (1, 2, 3), first=1)
+    with pytest.raises(ValueError, match=r"cross_keys has shape \(2, 2, 3\), expected \(2, 2, 1\)"):
+        pack_cache_view(
+            keys, keys, ("a", "b", "c"), (1, 2, 3), cross_keys=keys, cross_values=keys, source="x"
+        )

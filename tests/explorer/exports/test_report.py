@@ -1,0 +1,219 @@
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from explorer.__main__ import main
+from explorer.figures.static import page_html, site_svg
+from explorer.figures.theme import LIGHT
+from explorer.library import LoadedModel
+from explorer.runs.edits import parse_edits
+from explorer.runs.trace import trace
+from explorer.text import LANGUAGES, t
+from models.checkpoint import save_checkpoint
+
+TEXT, TARGET = '<script>猫</script> & "cat"', "猫</dd>跑"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def folder(translator: LoadedModel, tmp_path: Path) -> Path:
+    save_checkpoint(tmp_path / "tiny", translator.model, translator.tokenizer)
+    return tmp_path / "tiny"
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_export_is_the_trace(
+    lang: str,
+    folder: Path,
+    tmp_path: Path,
+    translator: LoadedModel,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "new" / "out"
+    edits = "causal-off~head-nowhere-1"
+    arguments = ["export", "--model", str(folder), "--text", TEXT, "--out", str(out)]
+    arguments += ["--target", TARGET] if lang == "en" else []
+    assert main([*arguments, "--edits", edits, "--pads", "1", "--lang", lang]) == 0
+    target = TARGET if lang == "en" else None
+    traced = trace(translator, TEXT, target, parse_edits(edits), pads=1)
+    assert traced.output in capsys.readouterr().out
+    with np.load(out / "patterns.npz") as stored:
+        assert set(stored) == {site.name for site in traced.sites}
+        for site in traced.sites:
+            assert stored[site.name].dtype == np.float32
+            np.testing.assert_array_equal(stored[site.name], traced.pattern(site.name))
+    tokens = json.loads((out / "tokens.json").read_text(encoding="utf-8"))
+    assert tokens["text"] == traced.text
+    assert tokens["src"]["tokens"] == list(traced.src_str_tokens)
+    assert tokens["tgt"]["valid"] == traced.tgt_valid.tolist()
+    assert (tokens["edits"], tokens["ignored_edits"]) == ("causal-off", "head-nowhere-1")
+    for site in traced.sites:
+        ElementTree.fromstring((out / f"{site.name}.svg").read_text(encoding="utf-8"))
+    page = (out / "heads.html").read_text(encoding="utf-8")
+    assert page.count("<svg ") == len(traced.sites)
+    tags = set()
+    parser = HTMLParser()
+    parser.handle_starttag = lambda tag, attributes: tags.add(tag)  # type: ignore[method-assign]
+    parser.feed(page)
+    assert not tags & {"script", "link", "img", "iframe"}
+    assert not re.search(r"(src|href)=|url\((?!#)|@import", page)
+    assert "&lt;script&gt;猫" in page
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_export_of_one_text_has_no_target(
+    lang: str, writer: LoadedModel, tmp_path: Path
+) -> None:
+    save_checkpoint(tmp_path / "writer", writer.model, writer.tokenizer)
+    arguments = ["export", "--model", str(tmp_path / "writer"), "--text", TEXT, "--lang", lang]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "heads.html").read_text(encoding="utf-8")
+    for role in ("query", "key"):
+        assert f"{t(f'export.{role}', lang=lang)} ({t('streams.text', lang=lang)})" in page
+
+
+def cells(svg: str, head: int) -> dict[str, set[tuple[int, int]]]:
+    """Fill -> the (query, key) cells painted so, read back from one head's paths."""
+    root = ElementTree.fromstring(svg)
+    group = [g for g in root.findall(f"{SVG}g") if g.find(f"{SVG}g/{SVG}path") is not None][head]
+    painted: dict[str, set[tuple[int, int]]] = {}
+    for path in group.iter(f"{SVG}path"):
+        for key, query, n in re.findall(r"M(\d+) (\d+)h(\d+)v1", path.get("d", "")):
+            run = {(int(query), k) for k in range(int(key), int(key) + int(n))}
+            painted.setdefault(path.get("fill", ""), set()).update(run)
+    return painted
+
+
+def test_heads_are_named_or_counted() -> None:
+    def texts(**more: object) -> list[str]:
+        svg = site_svg(
+            np.zeros((2, 1, 1)),
+            np.ones((2, 1, 1), bool),
+            ["a"],
+            ["b"],
+            title="T",
+            query_stream="src",
+            key_stream="src",
+            **more,  # type: ignore[arg-type]
+        )
+        return ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+    assert {"head 1", "head 2"} <= set(texts())
+    assert {"L2·H5", "<b>"} <= set(texts(names=["L2·H5", "<b>"]))
+    with pytest.raises(ValueError, match="names has 1 entries, but there are 2 heads"):
+        texts(names=["one"])
+
+
+def test_cells_of_a_picture() -> None:
+    patterns = np.array([[[1, 0, 0], [0.5, 0.5, 0]], [[0, 0, 1], [0, 1, 0]]], dtype=np.float32)
+    mask = np.array([[[1, 0, 0], [1, 1, 0]], [[1, 1, 1], [1, 1, 1]]], dtype=bool)
+    svg = site_svg(
+        patterns,
+        mask,
+        ["a<b", "</s>"],
+        ["x&y", "猫", "</s>"],
+        title="T<1>",
+        query_stream="tgt",
+        key_stream="src",
+        words={"query": "Q&A"},
+    )
+    first, second = cells(svg, 0), cells(svg, 1)
+    assert first["url(#h)"] == {(0, 1), (0, 2), (1, 2)}
+    assert first[LIGHT.attention[-1]] == {(0, 0)}
+    (half,) = set(first) - {"url(#h)", LIGHT.attention[-1]}
+    assert first[half] == {(1, 0), (1, 1)}
+    assert second == {LIGHT.attention[-1]: {(0, 2), (1, 1)}}
+    texts = ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    for label in ("T<1>", "a<b", "x&y", "猫", "Q&A (target)", "key (source)", "head 2"):
+        assert label in texts
+    with pytest.raises(ValueError, match="mask"):
+        site_svg(
+            patterns,
+            mask[:1],
+            ["a", "b"],
+            ["x", "y", "z"],
+            title="",
+            query_stream="tgt",
+            key_stream="src",
+        )
+    with pytest.raises(ValueError, match="unknown words"):
+        site_svg(
+            patterns,
+            mask,
+            ["a", "b"],
+            ["x", "y", "z"],
+            title="",
+            query_stream="tgt",
+            key_stream="src",
+            words={"qeury": "x"},
+        )
+
+
+def test_a_page_escapes_what_it_is_given() -> None:
+    page = page_html([], title="<b>", facts=[("<i>", "</dl>\"'")], lang='"><p>')
+    assert not re.search(r"<b>|<i>|<p>|</dl>\"", page)
+
+
+def test_a_long_sentence_stays_small() -> None:
+    rng = np.random.default_rng(0)
+    patterns = rng.dirichlet(np.full(128, 0.1), size=(8, 128)).astype(np.float32)
+    mask = np.tril(np.ones((128, 128), dtype=bool))
+    svg = site_svg(
+        patterns,
+        np.broadcast_to(mask, patterns.shape),
+        ["token"] * 128,
+        ["token"] * 128,
+        title="t",
+        query_stream="src",
+        key_stream="src",
+    )
+    assert len(svg) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"--text": "  "}, "blank"),
+        ({"--model": "no-such"}, "no-such"),
+        ({"--edits": "casual-off"}, "casual-off"),
+        ({"--pads": "17"}, "16"),
+        ({"--text": "a" * 1001}, "1001"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_line(
+    changes: dict[str, str],
+    said: str,
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = {"--model": str(folder), "--text": "I", "--out": str(tmp_path / "out")} | changes
+    assert main(["export", *(word for pair in given.items() for word in pair)]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    out = str(tmp_path / "file" / "out")
+    assert main(["export", "--model", str(folder), "--text", "I", "--out", out]) == 2
+    assert "file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", [[], ["import"], ["export", "--model", "en-zh"]])
+def test_an_unfinished_command_has_status_2(
+    wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(wrong)
+    assert stopped.value.code == 2
+    assert "usage: python -m explorer" in capsys.readouterr().err

@@ -1,0 +1,207 @@
+"""What a user takes away: code that gives the same numbers, and the Trace as one file."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from explorer.analysis.heads.ablation import ablate
+from explorer.analysis.heads.attribution import causes
+from explorer.analysis.heads.flow import attention_flow
+from explorer.analysis.heads.reading import reading
+from explorer.analysis.heads.rollout import cross_rollout, rollout
+from explorer.exports.archive import META, from_npz, to_csv, to_npz
+from explorer.exports.snippet import VIEWS, snippet
+from explorer.library import LoadedModel, open_model
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.trace import Trace, trace
+from models.checkpoint import save_checkpoint
+
+ENCODER, SELF, CROSS = (
+    "encoder.blocks.1.attn",
+    "decoder.blocks.0.attn",
+    "decoder.blocks.1.cross_attn",
+)
+NASTY = """I'm "cat" \\ ''' \"\"\" {text} %s \\n'); raise SystemExit(1) # 猫\u2028\u200d🏳️‍🌈"""
+EDITS = (MaskSwitch("causal", False), HeadOff(SELF, 1), CellEdit(CROSS, None, 1, 0, False))
+
+
+@pytest.fixture
+def folder(translator: LoadedModel, tmp_path: Path) -> Path:
+    """The tiny translator, in a folder with a name that is not easy either."""
+    path = tmp_path / 'it\'s a "model" \\'
+    save_checkpoint(path, translator.model, translator.tokenizer)
+    return path
+
+
+def ran(code: str) -> Any:
+    """What `result` is after the code has run."""
+    names: dict[str, Any] = {}
+    exec(compile(code, "view.py", "exec"), names)
+    return names["result"]
+
+
+@pytest.mark.parametrize(
+    ("site", "text", "target", "edits", "pads"),
+    [
+        (ENCODER, "The cat ran", None, (), 0),
+        (SELF, "The cat ran", "我爱你猫", EDITS, 2),
+        (CROSS, "it's 猫", None, EDITS[1:2], 1),
+        (CROSS, NASTY, NASTY, (), 0),
+        (ENCODER, NASTY, "我", EDITS, 1),
+    ],
+    ids=["translated", "edited", "translated-edited", "nasty", "nasty-edited"],
+)
+def test_the_code_of_a_view_gives_its_numbers(
+    site: str,
+    text: str,
+    target: str | None,
+    edits: tuple[Edit, ...],
+    pads: int,
+    folder: Path,
+) -> None:
+    loaded = open_model(folder)
+    traced = trace(loaded, text, target, edits, pads)
+    pattern = ran(snippet(traced, site, 2, target=target, model=folder))
+    np.testing.assert_array_equal(pattern, traced.pattern(site)[2])
+    scores = ran(snippet(traced, site, 1, view="scores", target=target, model=folder))
+    np.testing.assert_array_equal(scores, traced.activations[f"{site}.hook_scores"][1])
+    code = snippet(traced, site, 1, 1, view="reading", target=target, model=folder)
+    assert ran(code) == reading(traced, site, 1, 1)
+    rolled = ran(snippet(traced, site, 1, view="rollout", target=target, model=folder))
+    if site == CROSS:
+        np.testing.assert_array_equal(rolled, cross_rollout(traced).aligned[1])
+    else:
+        kind, layer = ("encoder", 1) if site == ENCODER else ("decoder", 0)
+        np.testing.assert_array_equal(rolled, rollout(traced, kind)[layer])
+
+
+def test_the_code_of_what_runs_the_model_again(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded = open_model(folder)
+    traced = trace(loaded, "The cat ran", "我爱你猫")
+    given: dict[str, Any] = {"target": "我爱你猫", "model": folder}
+    ablation = ablate(loaded, traced)
+    ran(snippet(traced, CROSS, 3, view="ablation", **given))
+    assert float(capsys.readouterr().out) == ablation.token_deltas[CROSS][3].sum()
+    usual = causes(loaded, traced, 1)
+    found = ran(snippet(traced, CROSS, 3, 1, view="causes", **given))
+    assert (found.token, found.logprob) == (usual.token, usual.logprob)
+    np.testing.assert_array_equal(found.gradient[CROSS], usual.gradient[CROSS])
+    np.testing.assert_array_equal(found.off[CROSS], usual.off[CROSS])
+    assert ran(snippet(traced, CROSS, 3, 1, view="causes", token=9, **given)).token == 9
+    flow = ran(snippet(traced, ENCODER, 0, view="flow", **given))
+    np.testing.assert_array_equal(flow, attention_flow(traced, "encoder"))
+
+
+def test_the_code_of_a_shipped_model(translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat ran")
+    assert snippet(traced, CROSS, 0).splitlines() == [
+        "from explorer.library import open_model",
+        "from explorer.runs.trace import trace",
+        "",
+        "loaded = open_model('tiny')",
+        "traced = trace(loaded, 'The cat ran')",
+        f"result = traced.pattern('{CROSS}')[0]  # [query, key], layer 2, head 1",
+    ]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_that_are_not_there(view: str, translator: LoadedModel, writer: LoadedModel) -> None:
+    traced = trace(translator, "The cat ran", "猫")
+    for site, head, problem in ((ENCODER, 4, IndexError), ("nowhere", 0, KeyError)):
+        with pytest.raises(problem):
+            snippet(traced, site, head, view=view)  # type: ignore[arg-type]
+    if view == "flow":
+        with pytest.raises(ValueError, match="self-attention"):
+            snippet(traced, CROSS, 0, view=view)
+    code = snippet(trace(writer, "cat"), "blocks.0.attn", 0, view=view)  # type: ignore[arg-type]
+    compile(code, "view.py", "exec")
+
+
+def same(one: Trace, other: Trace) -> None:
+    for name, value in vars(one).items():
+        again = getattr(other, name)
+        if isinstance(value, np.ndarray):
+            assert value.dtype == again.dtype
+            np.testing.assert_array_equal(value, again)
+        elif name == "activations":
+            assert set(value) == set(again)
+            for hook, array in value.items():
+                assert array.dtype == again[hook].dtype
+                np.testing.assert_array_equal(array, again[hook], err_msg=hook)
+        else:
+            assert value == again, name
+
+
+def test_an_archive_is_the_trace(translator: LoadedModel, writer: LoadedModel) -> None:
+    edits = (*EDITS, HeadOff("nowhere", 1))
+    for traced in (
+        trace(translator, NASTY, NASTY, edits, pads=2),
+        trace(translator, "The cat ran", "我爱你猫"),
+        trace(writer, "The cat ran"),
+    ):
+        again = from_npz(to_npz(traced))
+        same(traced, again)
+        assert again.activations["hook_logits"] is again.logits
+        with pytest.raises(ValueError, match="read-only"):
+            again.logits[0, 0] = 1
+
+
+def test_an_archive_is_read_without_us(translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat ran", "我爱你猫", EDITS)
+    data = to_npz(traced)
+    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+        hook = f"{CROSS}.hook_pattern"
+        np.testing.assert_array_equal(stored[hook], traced.activations[hook])
+        meta = json.loads(str(stored[META]))
+        assert meta["src_str_tokens"] == ["The", "cat", "ran", "</s>"]
+        assert meta["sites"][-1]["name"] == CROSS
+        assert "hook_logits" not in stored.files  # they are under `logits`
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda data: b"",
+        lambda data: b"no zip at all",
+        lambda data: data[: len(data) // 2],
+        lambda data: _npz(nothing=np.zeros(1)),
+        lambda data: _npz(**{META: np.array("[]")}),
+        lambda data: _npz(**{META: np.array("{")}),
+    ],
+)
+def test_what_is_no_archive_is_refused(
+    broken: Callable[[bytes], bytes], translator: LoadedModel
+) -> None:
+    data = to_npz(trace(translator, "The cat ran", "猫"))
+    with pytest.raises(ValueError, match="not the archive"):
+        from_npz(broken(data))
+
+
+def _npz(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def test_a_table_has_keys_across_queries_down_and_gaps_where_blocked() -> None:
+    pattern = np.array([[0.25, 0.75], [1.0, 0.0]])
+    mask = np.array([[True, True], [True, False]])
+    text = to_csv(pattern, mask, ("a", 'say "b"'), ("x,y", "=1+1"))
+    rows = list(csv.reader(io.StringIO(text)))
+    assert rows == [["", "x,y", "'=1+1"], ["a", "0.25", "0.75"], ['say "b"', "1", ""]]
+
+
+def test_no_token_becomes_a_formula() -> None:
+    tokens = ("+1", "-1", "@x", "\t=1", "=", "a=b")
+    rows = list(
+        csv.reader(io.StringIO(to_csv(np.zeros((6, 0)), np.ones((6, 0), bool), tokens, ())))
+    )
+    assert [row[0] for row in rows[1:]] == ["'+1", "'-1", "'@x", "'\t=1", "'=", "a=b"]

@@ -1,0 +1,173 @@
+"""All heads in a few passes against one head at a time through `trace`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.heads import ablation
+from explorer.analysis.heads.ablation import Ablation, ablate, ablating
+from explorer.library import LoadedModel
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.rerun import kind_of, sites_of, token_logprobs, written_tokens
+from explorer.runs.trace import Trace, trace
+from models.hooks import HookPoint, hook_names
+
+TEXT, TARGET = "The cat sat on the mat.", "猫坐在垫子上。"
+EDITS: tuple[Edit, ...] = (
+    MaskSwitch("causal", False),
+    HeadOff("decoder.blocks.1.attn", 2),
+    CellEdit("decoder.blocks.0.cross_attn", None, 1, 0, False),
+    HeadOff("blocks.1.attn", 2),
+)
+
+
+def one_by_one(
+    loaded: LoadedModel, traced: Trace, target: str | None, edits: tuple[Edit, ...], pads: int
+) -> dict[str, np.ndarray]:
+    """log p(head off) - log p of every written token, a whole trace for every head."""
+    tokens = written_tokens(traced)
+    before = token_logprobs(traced.logits, tokens)
+    return {
+        site.name: np.stack(
+            [
+                token_logprobs(
+                    trace(loaded, TEXT, target, (*edits, HeadOff(site.name, head)), pads).logits,
+                    tokens,
+                )
+                - before
+                for head in range(site.n_heads)
+            ]
+        )
+        for site in traced.sites
+    }
+
+
+@pytest.mark.parametrize("family", ["translator", "writer"])
+@pytest.mark.parametrize(("edits", "pads"), [((), 0), (EDITS, 2)])
+def test_the_same_as_one_head_at_a_time(
+    family: str, edits: tuple[Edit, ...], pads: int, request: pytest.FixtureRequest
+) -> None:
+    loaded: LoadedModel = request.getfixturevalue(family)
+    traced = trace(loaded, TEXT, TARGET, edits, pads)
+    found = ablate(loaded, traced)
+    expected = one_by_one(loaded, traced, TARGET, edits, pads)
+    assert set(found.token_deltas) == set(expected)
+    assert max(np.abs(deltas).max() for deltas in expected.values()) > 0.1
+    for name, deltas in expected.items():
+        np.testing.assert_allclose(found.token_deltas[name], deltas, atol=1e-5, err_msg=name)
+    for kind, heads in found.delta_logprob.items():
+        sites = sites_of(traced, kind)
+        np.testing.assert_allclose(heads, [expected[site.name].sum(1) for site in sites], atol=1e-4)
+    assert found.logprob == pytest.approx(found.logprobs.sum())
+    assert found.logprobs.max() < 0
+
+
+def test_every_kind_has_its_map(translator: LoadedModel, writer: LoadedModel) -> None:
+    maps = ablate(translator, trace(translator, TEXT, TARGET)).delta_logprob
+    shapes = {kind: heads.shape for kind, heads in maps.items()}
+    assert shapes == {"encoder": (3, 4), "decoder": (2, 4), "cross": (2, 4)}
+    (kind,) = ablate(writer, trace(writer, TEXT)).delta_logprob
+    assert kind == "decoder"
+    assert [kind_of(site) for site in translator.sites] == (
+        ["encoder"] * 3 + ["decoder"] * 2 + ["cross"] * 2
+    )
+
+
+def test_what_is_scored(translator: LoadedModel, writer: LoadedModel) -> None:
+    end = translator.config.eos_id
+    traced = trace(translator, TEXT, TARGET, pads=2)
+    assert written_tokens(traced) == (*traced.tgt_tokens[1:-2], end)
+    assert written_tokens(replace(traced, finished=False)) == traced.tgt_tokens[1:-2]
+    text = trace(writer, TEXT, pads=2)
+    assert written_tokens(text) == text.tgt_tokens[1:-2]
+    log_softmax = torch.tensor(traced.logits).double().log_softmax(-1)
+    tokens = written_tokens(traced)
+    expected = log_softmax[range(len(tokens)), list(tokens)]
+    np.testing.assert_allclose(token_logprobs(traced.logits, tokens), expected, rtol=1e-12)
+
+
+def test_other_tokens_can_be_scored(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT, TARGET)
+    written = written_tokens(traced)
+    other = (*written[:2], 7)
+    found, usual = ablate(translator, traced, other), ablate(translator, traced)
+    assert found.tokens == other
+    for name, deltas in found.token_deltas.items():
+        np.testing.assert_allclose(deltas[:, :2], usual.token_deltas[name][:, :2], atol=1e-6)
+        assert np.abs(deltas[:, 2] - usual.token_deltas[name][:, 2]).max() > 1e-3
+    for tokens in ((), (*written, 7)):
+        with pytest.raises(ValueError, match="do not stand"):
+            ablate(translator, traced, tokens)
+
+
+def test_a_head_that_is_off_changes_nothing(translator: LoadedModel) -> None:
+    name = "decoder.blocks.0.cross_attn"
+    traced = trace(translator, TEXT, TARGET, [HeadOff(name, 1)])
+    deltas = ablate(translator, traced).token_deltas[name]
+    assert np.abs(deltas[1]).max() < 1e-5
+    assert np.abs(deltas[0]).max() > 1e-3
+
+
+def test_progress_and_nothing_in_force_between_passes(
+    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ablation, "MAX_ROWS", 5)
+    traced = trace(translator, TEXT, TARGET)
+    steps = ablating(translator, traced)
+    point = HookPoint()
+    point.name = "encoder.blocks.0.attn.hook_z"
+    seen = []
+    while True:
+        try:
+            seen.append(next(steps))
+        except StopIteration as stop:
+            found: Ablation = stop.value
+            break
+        assert not point.wanted
+        assert torch.is_grad_enabled()
+        assert not torch.is_inference_mode_enabled()
+    assert seen == [(5, 28), (10, 28), (12, 28), (17, 28), (22, 28), (27, 28), (28, 28)]
+    called: list[tuple[int, int]] = []
+    again = ablate(translator, traced, progress=lambda *step: called.append(step))
+    assert called == seen
+    np.testing.assert_array_equal(again.delta_logprob["cross"], found.delta_logprob["cross"])
+
+
+def test_long_rows_take_smaller_batches(
+    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = trace(translator, TEXT, TARGET)
+    usual = ablate(translator, traced)
+    monkeypatch.setattr(ablation, "MAX_LOGITS", 1)
+    assert [done for done, _ in ablating(translator, traced)] == list(range(1, 29))
+    alone = ablate(translator, traced)
+    for name, deltas in usual.token_deltas.items():
+        np.testing.assert_allclose(alone.token_deltas[name], deltas, atol=1e-5)
+
+
+def test_the_model_is_left_alone(translator: LoadedModel) -> None:
+    before = {name: tensor.clone() for name, tensor in translator.model.state_dict().items()}
+    ablate(translator, trace(translator, TEXT, TARGET))
+    for name, tensor in translator.model.state_dict().items():
+        assert torch.equal(tensor, before[name])
+    for module in translator.model.modules():
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
+    assert len(hook_names(translator.model)) > 0
+
+
+def test_the_head_that_is_needed_most(translator: LoadedModel) -> None:
+    found = ablate(translator, trace(translator, TEXT, TARGET))
+    name, head = found.most_needed()
+    lowest = min(deltas.sum(1).min() for deltas in found.token_deltas.values())
+    assert found.token_deltas[name][head].sum() == lowest
+
+
+def test_the_trace_of_another_model_is_refused(
+    tiny: Callable[..., LoadedModel], translator: LoadedModel
+) -> None:
+    with pytest.raises(ValueError, match="'tiny'"):
+        ablate(tiny("other"), trace(translator, TEXT, TARGET))

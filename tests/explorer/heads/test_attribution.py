@@ -1,0 +1,275 @@
+"""Four measures of a head: against finite differences, whole runs, and numbers worked by hand."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from explorer.analysis.heads.ablation import ablate
+from explorer.analysis.heads.attribution import MEASURES, Causes, causes, rank_agreement
+from explorer.library import LoadedModel
+from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
+from explorer.runs.rerun import edits_of, rows_of, token_logprobs, written_tokens
+from explorer.runs.trace import Trace, trace
+from models.hooks import visiting
+
+TEXT, TARGET = "The cat ran", "我爱你猫"
+CROSS, SELF, ENCODER = (
+    "decoder.blocks.1.cross_attn",
+    "decoder.blocks.0.attn",
+    "encoder.blocks.1.attn",
+)
+
+
+def in_float64(loaded: LoadedModel) -> LoadedModel:
+    return replace(loaded, model=deepcopy(loaded.model).double())
+
+
+def logprob_with(
+    loaded: LoadedModel,
+    traced: Trace,
+    position: int,
+    token: int,
+    hook: str,
+    change: Callable[[Tensor], Tensor],
+) -> float:
+    """log p(token) after `position` with one more change in force, made by the model itself."""
+    visitor = edits_of(traced)
+    before = visitor.functions.get(hook, lambda tensor: tensor)
+    visitor.functions[hook] = lambda tensor: change(before(tensor))
+    src, src_valid, tgt, tgt_valid = rows_of(traced)
+    with torch.inference_mode(), visiting(visitor):
+        if loaded.config.family == "decoder-only":
+            logits = loaded.model(tgt, tgt_valid)
+        else:
+            logits = loaded.model(src, tgt, src_valid, tgt_valid)
+    return float(logits[0, position].log_softmax(-1)[token])
+
+
+def slope(logprob: Callable[[float], float], step: float = 1e-5) -> float:
+    """The derivative at 0 of a function of one number, by differences."""
+    return (logprob(step) - logprob(-step)) / (2 * step)
+
+
+@pytest.mark.parametrize("family", ["translator", "writer"])
+@pytest.mark.parametrize("edited", [False, True])
+def test_gradients_are_slopes(family: str, edited: bool, request: pytest.FixtureRequest) -> None:
+    loaded = in_float64(request.getfixturevalue(family))
+    edits = (MaskSwitch("causal", False), CellEdit(ENCODER, None, 1, 0, False)) if edited else ()
+    traced = trace(loaded, TEXT, TARGET, edits, pads=int(edited))
+    position, token = 2, 7
+    found = causes(loaded, traced, position, token)
+    assert found.logprob == pytest.approx(
+        logprob_with(loaded, traced, position, token, traced.sites[0].hook("z"), lambda z: z)
+    )
+    for site in traced.sites:
+        pattern = traced.pattern(site.name)
+        for head, query, key in ((0, 2, 1), (3, 1, 1), (1, 2, 2)):
+
+            def with_more(
+                step: float,
+                hook: str = site.hook("pattern"),
+                cell: tuple[int, ...] = (0, head, query, key),
+            ) -> float:
+                def change(tensor: Tensor) -> Tensor:
+                    tensor = tensor.clone()
+                    tensor[cell] += step
+                    return tensor
+
+                return logprob_with(loaded, traced, position, token, hook, change)
+
+            assert found.gradient[site.name][head, query, key] == pytest.approx(
+                slope(with_more) * pattern[head, query, key], abs=1e-8
+            )
+    assert max(np.abs(gradient).max() for gradient in found.gradient.values()) > 0.01
+
+
+def test_gradients_add_up_to_the_slope_of_the_whole_head(translator: LoadedModel) -> None:
+    loaded = in_float64(translator)
+    traced = trace(loaded, TEXT, TARGET)
+    found = causes(loaded, traced, 1)
+    for site in traced.sites:
+        for head in range(site.n_heads):
+
+            def scaled(step: float, hook: str = site.hook("z"), head: int = head) -> float:
+                def change(z: Tensor) -> Tensor:
+                    z = z.clone()
+                    z[:, head] *= 1 + step
+                    return z
+
+                return logprob_with(loaded, traced, 1, found.token, hook, change)
+
+            assert found.gradient[site.name][head].sum() == pytest.approx(slope(scaled), abs=1e-8)
+
+
+def test_contributions_by_hand(translator: LoadedModel) -> None:
+    loaded = replace(translator, model=deepcopy(translator.model))
+    w_o = loaded.model.get_submodule(CROSS).get_parameter("w_o.weight")
+    w_o.copy_(2 * torch.eye(24))  # head 1 writes to features 6 to 11, twice its values
+    traced = trace(loaded, TEXT, TARGET)
+    v = np.zeros((4, 4, 6), dtype=np.float32)
+    v[1, 0, :2] = 3, 4
+    v[1, 3, 5] = -1
+    pattern = np.zeros((4, 3, 4), dtype=np.float32)
+    pattern[1, 0] = 0.5, 0.25, 0, 0.25
+    made = {f"{CROSS}.hook_v": v, f"{CROSS}.hook_pattern": pattern, f"{CROSS}.hook_z": pattern @ v}
+    found = causes(loaded, replace(traced, activations=traced.activations | made), 0)
+    assert found.contribution[CROSS][1, 0].tolist() == [5, 0, 0, 0.5]
+    # The head writes 2 * (1.5, 2, 0, 0, 0, -0.25).
+    assert found.written[CROSS][1, 0] == pytest.approx(np.sqrt(9 + 16 + 0.25))
+    assert found.contribution[CROSS][0].sum() == 0
+    row = found.per_key(CROSS, 1)
+    assert row["weight"].tolist() == [0.5, 0.25, 0, 0.25]
+    assert row["contribution"].tolist() == [5, 0, 0, 0.5]
+    whole, of_key = found.over_heads(CROSS), found.over_heads(CROSS, key=3)
+    assert whole["weight"].tolist() == [0, 0.5, 0, 0]
+    assert whole["contribution"][1] == found.written[CROSS][1, 0]
+    assert of_key["weight"].tolist() == [0, 0.25, 0, 0]
+    assert of_key["contribution"].tolist() == [0, 0.5, 0, 0]
+
+
+@pytest.mark.parametrize("n_kv_heads", [4, 2])
+def test_heads_that_share_values(tiny: Callable[..., LoadedModel], n_kv_heads: int) -> None:
+    loaded = tiny(n_kv_heads=n_kv_heads)
+    traced = trace(loaded, TEXT, TARGET)
+    found = causes(loaded, traced, 1)
+    w_o = loaded.model.get_submodule(SELF).get_parameter("w_o.weight").numpy()
+    v = traced.activations[f"{SELF}.hook_v"]
+    assert len(v) == n_kv_heads
+    for head in range(4):
+        of_head = w_o[:, 6 * head : 6 * head + 6]
+        for key in range(2):
+            out = of_head @ (traced.pattern(SELF)[head, 1, key] * v[head * n_kv_heads // 4, key])
+            assert found.contribution[SELF][head, 1, key] == pytest.approx(
+                np.linalg.norm(out), rel=1e-5
+            )
+
+
+def test_what_one_head_writes_is_the_whole_output(tiny: Callable[..., LoadedModel]) -> None:
+    loaded = tiny(n_heads=1)
+    traced = trace(loaded, TEXT, TARGET)
+    found = causes(loaded, traced, 1)
+    bias = loaded.model.get_submodule(SELF).get_parameter("w_o.bias").numpy()
+    written = traced.activations["decoder.blocks.0.hook_attn_out"] - bias
+    np.testing.assert_allclose(found.written[SELF][0], np.linalg.norm(written, axis=1), rtol=1e-5)
+    assert (found.written[SELF] <= found.contribution[SELF].sum(-1) * 1.00001).all()
+
+
+def test_off_is_what_silencing_does(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT, TARGET)
+    found = causes(translator, traced, 1, token=9)
+    for site in traced.sites:
+        for head in range(site.n_heads):
+            logits = trace(translator, TEXT, TARGET, [HeadOff(site.name, head)]).logits
+            expected = token_logprobs(logits[1:2], [9])[0] - found.logprob
+            assert found.off[site.name][head] == pytest.approx(expected, abs=1e-5)
+
+
+def test_which_token(translator: LoadedModel, writer: LoadedModel) -> None:
+    traced = trace(translator, TEXT, TARGET, pads=1)
+    usual = causes(translator, traced, 0)
+    assert (usual.token, usual.str_token) == (traced.tgt_tokens[1], traced.tgt_str_tokens[1])
+    end = causes(translator, traced, 2)
+    assert (end.token, end.str_token) == (translator.config.eos_id, "</s>")
+    text = trace(writer, TEXT)
+    last = len(text.tgt_tokens) - 1
+    assert causes(writer, text, last).token == text.predicted_tokens[last]
+    known = ablate(translator, traced)
+    again = causes(translator, traced, 0, ablation=known)
+    np.testing.assert_array_equal(again.off[CROSS], known.token_deltas[CROSS][:, 0])
+    other = causes(translator, traced, 0, token=9, ablation=known)
+    np.testing.assert_allclose(
+        other.off[CROSS], causes(translator, traced, 0, token=9).off[CROSS], atol=1e-6
+    )
+    assert np.abs(other.off[CROSS] - again.off[CROSS]).max() > 1e-3
+    for position, token in ((3, None), (-1, None), (0, translator.config.vocab_size), (0, -1)):
+        with pytest.raises(IndexError):
+            causes(translator, traced, position, token)
+    with pytest.raises(ValueError, match="'writer'"):
+        causes(translator, text, 0)
+
+
+def test_blocked_cells_and_heads_that_are_off(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT, TARGET, [HeadOff(CROSS, 2)], pads=2)
+    found = causes(translator, traced, 1)
+    for site in traced.sites:
+        blocked = ~traced.mask(site.name)
+        for cells in (found.weight, found.contribution, found.gradient):
+            assert (cells[site.name][blocked] == 0).all()
+            assert np.isfinite(cells[site.name]).all()
+    assert found.weight[CROSS][2].sum() > 1
+    for cells in (found.contribution, found.gradient, found.written):
+        assert (cells[CROSS][2] == 0).all()
+    assert found.off[CROSS][2] == pytest.approx(0, abs=1e-5)
+    # Nothing that comes after the position can speak for its token.
+    assert (found.gradient[SELF][:, 2:] == 0).all()
+
+
+def test_the_encoder_has_no_row_of_the_token(translator: LoadedModel) -> None:
+    found = causes(translator, trace(translator, TEXT, TARGET, pads=1), 1)
+    row = found.per_key(ENCODER, 1)
+    np.testing.assert_allclose(row["weight"], found.weight[ENCODER][1, :4].mean(0), rtol=1e-6)
+    np.testing.assert_allclose(row["gradient"], found.gradient[ENCODER][1, :4].sum(0), atol=1e-7)
+    chosen = found.per_key(ENCODER, 1, query=2)
+    np.testing.assert_array_equal(chosen["contribution"], found.contribution[ENCODER][1, 2])
+    whole = found.over_heads(ENCODER)
+    np.testing.assert_allclose(
+        whole["contribution"], found.written[ENCODER][:, :4].mean(1), rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        whole["gradient"], found.gradient[ENCODER][:, :4].sum((1, 2)), atol=1e-7
+    )
+    with pytest.raises(KeyError):
+        found.over_heads("nowhere")
+    with pytest.raises(IndexError):
+        found.per_key(ENCODER, 4)
+
+
+def test_rank_agreement_by_hand() -> None:
+    rows = np.array([[1, 2, 3, 4], [40, 30, 20, 10], [1, 2, 2, 3], [5, 5, 5, 5]], dtype=float)
+    rho = rank_agreement(rows)
+    # Ranks of the third row: 1, 2.5, 2.5, 4; with 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
+    tied = 4.5 / np.sqrt(22.5)
+    np.testing.assert_allclose(rho[:3, :3], [[1, -1, tied], [-1, 1, -tied], [tied, -tied, 1]])
+    assert np.isnan(rho[3]).all()
+    assert np.isnan(rho[:, 3]).all()
+    far = rank_agreement(np.array([[1, 2, 3], [1, 2, 1e9]]))
+    assert far[0, 1] == pytest.approx(1)
+
+
+def test_agreement_is_over_all_heads_of_a_kind(
+    translator: LoadedModel, writer: LoadedModel
+) -> None:
+    found: Causes = causes(translator, trace(translator, TEXT, TARGET), 1)
+    sites = ["decoder.blocks.0.cross_attn", CROSS]
+    of_sites = [found.over_heads(site, key=2) for site in sites]
+    rows = [np.abs(np.concatenate([m[name] for m in of_sites])) for name in MEASURES]
+    rho = found.agreement("cross", key=2)
+    assert rho.shape == (4, 4)
+    np.testing.assert_allclose(np.diagonal(rho), 1)
+    ranks = [row.argsort().argsort() for row in rows]
+    np.testing.assert_allclose(rho, np.corrcoef(ranks), atol=1e-12)
+    assert len(rows[0]) == 8
+    with pytest.raises(ValueError, match="'cross'"):
+        causes(writer, trace(writer, TEXT), 1).agreement("cross")
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_under_any_mode_and_the_model_is_left_alone(
+    mode: Callable[[], torch.no_grad], translator: LoadedModel
+) -> None:
+    before = {name: tensor.clone() for name, tensor in translator.model.state_dict().items()}
+    traced = trace(translator, TEXT, TARGET)
+    usual = causes(translator, traced, 1)
+    with mode():
+        again = causes(translator, traced, 1)
+    np.testing.assert_array_equal(again.gradient[CROSS], usual.gradient[CROSS])
+    for name, parameter in translator.model.named_parameters():
+        assert torch.equal(parameter, before[name])
+        assert parameter.grad is None
+        assert not parameter.requires_grad
+    assert written_tokens(traced)[1] == usual.token

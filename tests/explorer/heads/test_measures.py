@@ -1,0 +1,90 @@
+"""Maps of measures over layers and heads, and the order that they give."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explorer.analysis.heads.measures import (
+    HEAD_MEASURES,
+    head_measures,
+    head_order,
+    measure_map,
+    measure_maps,
+)
+from explorer.library import LoadedModel
+from explorer.runs.rerun import sites_of
+from explorer.runs.trace import Trace, trace
+
+CROSS = "decoder.blocks.1.cross_attn"
+
+
+@pytest.fixture
+def traced(translator: LoadedModel) -> Trace:
+    """Source: 3 tokens and the end mark; decoder's row: start and 2 tokens."""
+    return trace(translator, "The cat ran", "我爱你猫")
+
+
+def alignment_of(traced: Trace, rows: list[list[float]]) -> float | None:
+    name = f"{CROSS}.hook_pattern"
+    pattern = traced.activations[name].copy()
+    pattern[2] = rows
+    made = replace(traced, activations=traced.activations | {name: pattern})
+    return head_measures(made, CROSS)[2].alignment
+
+
+def test_alignment_by_hand(traced: Trace) -> None:
+    assert alignment_of(traced, [[1, 0, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0]]) == pytest.approx(1)
+    assert alignment_of(traced, [[0, 0, 0, 1]] * 3) == 0  # all on the end mark
+    assert alignment_of(traced, [[0.5, 0.5, 0, 0]] * 3) == 0  # no row differs from another
+    # Two keys for three rows: H(1/3, 2/3) of the 1 bit that two keys can tell.
+    shared = 1 / 3 * np.log2(3) + 2 / 3 * np.log2(3 / 2)
+    assert alignment_of(traced, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]]) == pytest.approx(shared)
+
+
+def test_alignment_is_of_cross_attention_with_several_rows(
+    translator: LoadedModel, traced: Trace
+) -> None:
+    assert head_measures(traced, "encoder.blocks.0.attn")[0].alignment is None
+    padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
+    for one, other in zip(head_measures(traced, CROSS), head_measures(padded, CROSS), strict=True):
+        assert one.alignment == pytest.approx(other.alignment, abs=1e-5)
+    assert alignment_of(traced, [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]) is None
+
+
+@pytest.mark.parametrize("measure", HEAD_MEASURES)
+def test_a_map_holds_every_head(measure: str, traced: Trace) -> None:
+    for kind, shape in (("encoder", (3, 4)), ("decoder", (2, 4)), ("cross", (2, 4))):
+        values = measure_map(traced, kind, measure)  # type: ignore[arg-type]
+        assert values.shape == shape
+        site = sites_of(traced, kind)[1].name  # type: ignore[arg-type]
+        found = getattr(head_measures(traced, site)[2], measure)
+        assert np.isnan(values[1, 2]) if found is None else values[1, 2] == found
+
+
+def test_a_kind_that_is_not_there(writer: LoadedModel) -> None:
+    with pytest.raises(ValueError, match="'encoder'"):
+        measure_map(trace(writer, "The cat ran"), "encoder", "entropy")
+
+
+def test_order_of_heads() -> None:
+    values = np.array([[0.5, np.nan, 0.1], [0.9, 0.5, np.nan]])
+    assert head_order(values) == ((1, 0), (0, 0), (1, 1), (0, 2), (0, 1), (1, 2))
+    assert head_order(values, highest_first=False) == (
+        (0, 2),
+        (0, 0),
+        (1, 1),
+        (1, 0),
+        (0, 1),
+        (1, 2),
+    )
+
+
+def test_only_measures_that_a_kind_has_are_mapped(traced: Trace) -> None:
+    assert set(HEAD_MEASURES) - set(measure_maps(traced, "encoder")) == {"alignment"}
+    assert set(HEAD_MEASURES) - set(measure_maps(traced, "cross")) == {
+        "previous", "diagonal", "distance",
+    }  # fmt: skip
+    np.testing.assert_array_equal(
+        measure_maps(traced, "decoder")["first"], measure_map(traced, "decoder", "first")
+    )

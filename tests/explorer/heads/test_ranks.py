@@ -1,0 +1,80 @@
+"""Where a head stands among the others, worked by hand, and in agreement with what it sums up."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explorer.analysis.heads.ablation import Ablation, ablate
+from explorer.analysis.heads.attribution import MEASURES, Causes, causes
+from explorer.analysis.heads.ranks import need, need_map, standing
+from explorer.library import LoadedModel
+from explorer.runs.rerun import kind_of
+from explorer.runs.trace import trace
+
+CROSS = "decoder.blocks.1.cross_attn"
+
+
+@pytest.fixture(scope="module")
+def ablated(translator: LoadedModel) -> tuple[Causes, Ablation]:
+    traced = trace(translator, "The cat ran", "我爱你猫")
+    ablation = ablate(translator, traced)
+    return causes(translator, traced, 1, ablation=ablation), ablation
+
+
+def test_values_and_ranks_are_those_of_all_heads_of_the_kind(
+    ablated: tuple[Causes, Ablation],
+) -> None:
+    found, _ = ablated
+    place = standing(found, CROSS, 2)
+    sites = [site.name for site in found.sites if kind_of(site) == "cross"]
+    assert place.n_heads == 8
+    for name in MEASURES:
+        sizes = np.abs(np.concatenate([found.over_heads(site)[name] for site in sites]))
+        own = found.over_heads(CROSS)[name][2]
+        assert place.values[name] == pytest.approx(float(own))
+        assert place.ranks[name] == 1 + sum(size > abs(own) for size in sizes)
+    assert place.key == int(found.weight[CROSS][2, 1].argmax())
+
+
+def test_agreement_is_with_switching_off(ablated: tuple[Causes, Ablation]) -> None:
+    found, _ = ablated
+    place = standing(found, CROSS, 0)
+    assert place.agreement["off"] == pytest.approx(1)
+    assert place.agreement["weight"] == pytest.approx(found.agreement("cross")[0, 3])
+
+
+def test_the_largest_by_size_is_number_one_whatever_its_sign(
+    ablated: tuple[Causes, Ablation],
+) -> None:
+    found, _ = ablated
+    off = {**found.off, CROSS: np.array([0.1, -5.0, 0.2, 0.0])}
+    made = replace(found, off=off)
+    assert standing(made, CROSS, 1).ranks["off"] == 1
+    assert standing(made, CROSS, 1).values["off"] == -5
+
+
+def test_a_site_or_head_that_is_not_there_is_refused(ablated: tuple[Causes, Ablation]) -> None:
+    found, _ = ablated
+    with pytest.raises(KeyError, match="nowhere"):
+        standing(found, "nowhere", 0)
+    with pytest.raises(IndexError):
+        standing(found, CROSS, 9)
+
+
+def test_need_names_the_costliest_head_and_counts_those_that_hardly_count(
+    ablated: tuple[Causes, Ablation],
+) -> None:
+    _, ablation = ablated
+    deltas = {name: np.zeros_like(each) for name, each in ablation.token_deltas.items()}
+    deltas[CROSS][3] = [-1.0, -2.0, 0.5, -0.5][: deltas[CROSS].shape[1]]
+    deltas[CROSS][1, 0] = 4.0
+    deltas["encoder.blocks.0.attn"][0, 0] = 0.05
+    made = replace(ablation, token_deltas=deltas)
+    said = need(made)
+    assert (said.site, said.head) == (CROSS, 3)
+    assert said.loss == pytest.approx(-deltas[CROSS][3].sum())
+    assert said.n_heads == sum(len(each) for each in deltas.values())
+    assert said.little == said.n_heads - 2
+    np.testing.assert_allclose(need_map(made, "cross")[1], -deltas[CROSS].sum(1))
+    assert not np.signbit(need_map(made, "decoder")).any()

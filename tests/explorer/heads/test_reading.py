@@ -1,0 +1,166 @@
+"""Numbers worked by hand: patterns are written into a Trace, and the answers onto paper first."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explorer.analysis.heads.compare import compare, token_diff
+from explorer.analysis.heads.measures import head_measures, most_telling_head
+from explorer.analysis.heads.reading import KeyWeight, entropy, reading
+from explorer.library import LoadedModel
+from explorer.runs.edits import HeadOff, MaskSwitch
+from explorer.runs.trace import Trace, trace
+
+CROSS, SELF, ENCODER = (
+    "decoder.blocks.1.cross_attn",
+    "decoder.blocks.0.attn",
+    "encoder.blocks.1.attn",
+)
+
+
+@pytest.fixture
+def traced(translator: LoadedModel) -> Trace:
+    """Source: 3 tokens and the end mark; decoder's row: start and 2 tokens."""
+    return trace(translator, "The cat ran", "我爱你猫")
+
+
+def with_pattern(traced: Trace, site: str, head: int, rows: list[list[float]]) -> Trace:
+    """The trace with one head's pattern replaced."""
+    name = f"{site}.hook_pattern"
+    pattern = traced.activations[name].copy()
+    pattern[head] = rows
+    return replace(traced, activations=traced.activations | {name: pattern})
+
+
+def test_the_rows_are_as_the_hand_calculations_take_them(traced: Trace) -> None:
+    assert traced.src_str_tokens == ("The", "cat", "ran", "</s>")
+    assert traced.tgt_str_tokens == ("<s>", "我爱你", "猫")
+
+
+def test_entropy_in_bits() -> None:
+    rows = np.array([[1, 0, 0, 0], [0.25, 0.25, 0.25, 0.25], [0.5, 0.25, 0.25, 0], [0, 0, 0, 0]])
+    assert entropy(rows).tolist() == [0, 2, 1.5, 0]
+    assert str(entropy(np.array([1.0, 0.0]))) == "0.0"
+
+
+def test_reading_a_row(traced: Trace) -> None:
+    rows = [[0.125, 0.5, 0.375, 0], [0.25] * 4, [0, 0, 0, 0], [0, 0.5, 0.5, 0]]
+    made = with_pattern(traced, ENCODER, 1, rows)
+    read = reading(made, ENCODER, 1, 0, n=2)
+    assert (read.query, read.token) == (0, "The")
+    assert read.top == (KeyWeight(1, "cat", 0.5), KeyWeight(2, "ran", 0.375))
+    assert read.share == 0.875
+    assert read.entropy == pytest.approx(0.125 * 3 + 0.5 + 0.375 * np.log2(8 / 3))
+    assert read.mean_distance == 0.5 * 1 + 0.375 * 2
+    assert read.n_allowed == 4
+    assert [key.key for key in reading(made, ENCODER, 1, 1).top] == [0, 1, 2]  # ties in order
+    assert reading(made, ENCODER, 1, 1).mean_distance == 0.25 * (1 + 0 + 1 + 2)
+    nothing = reading(made, ENCODER, 1, 2)
+    assert (nothing.top, nothing.share, nothing.entropy) == ((), 0, 0)
+    assert [key.key for key in reading(made, ENCODER, 1, 3, n=9).top] == [1, 2]
+    assert reading(made, CROSS, 0, 0).mean_distance is None
+    assert reading(made, SELF, 0, 1).n_allowed == 2
+    for head, query in ((4, 0), (0, 4), (-1, 0)):
+        with pytest.raises(IndexError):
+            reading(made, ENCODER, head, query)
+
+
+def test_measures_of_a_head(traced: Trace) -> None:
+    previous = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5]]
+    measures = head_measures(with_pattern(traced, ENCODER, 3, previous), ENCODER)[3]
+    assert (measures.site, measures.head) == (ENCODER, 3)
+    assert measures.entropy == 0.5  # (0 + 0 + 1 + 1) / 4
+    assert measures.first == 0.5
+    assert measures.end_mark == 0.125
+    assert measures.previous == pytest.approx(2 / 3)  # (1 + 0.5 + 0.5) / 3
+    assert measures.diagonal == 0.5  # (1 + 0 + 0.5 + 0.5) / 4
+    assert measures.distance == 0.5  # (0 + 1 + 0.5 + 0.5) / 4
+    # The mean row is (4, 1, 2, 1) / 8: 1.75 bits, less the 0.5 of the rows.
+    assert measures.information == pytest.approx(1.25)
+
+
+def test_measures_leave_out_padding_and_empty_rows(translator: LoadedModel) -> None:
+    text, target = "The cat ran", "我爱你猫"
+    alone, padded = trace(translator, text, target), trace(translator, text, target, pads=3)
+    for site in alone.sites:
+        for one, other in zip(
+            head_measures(alone, site.name), head_measures(padded, site.name), strict=True
+        ):
+            for field in ("entropy", "information", "first", "end_mark", "previous", "distance"):
+                assert getattr(one, field) == pytest.approx(getattr(other, field), abs=1e-5)
+    cross = head_measures(alone, CROSS)[0]
+    assert (cross.previous, cross.diagonal, cross.distance) == (None, None, None)
+    assert head_measures(alone, SELF)[0].end_mark is None
+    dark = with_pattern(alone, CROSS, 0, [[0.0] * 4] * 3)
+    assert head_measures(dark, CROSS)[0].information == 0
+
+
+def test_the_most_telling_head_aligns(traced: Trace, writer: LoadedModel) -> None:
+    # Sharp but always on the end mark: 0 bits. An alignment of three rows: log2(3) bits.
+    stuck = with_pattern(traced, "decoder.blocks.0.cross_attn", 0, [[0, 0, 0, 1]] * 3)
+    aligned = with_pattern(stuck, CROSS, 2, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
+    assert most_telling_head(aligned) == (CROSS, 2)
+    assert head_measures(aligned, CROSS)[2].information == pytest.approx(np.log2(3))
+    assert head_measures(aligned, "decoder.blocks.0.cross_attn")[0].information == 0
+    site, head = most_telling_head(trace(writer, "The cat ran"))
+    assert site.endswith("attn")
+    assert 0 <= head < 4
+
+
+def test_token_diff() -> None:
+    assert token_diff(["a", "b", "c", "d"], ["a", "x", "c", "d", "e"]) == (
+        ("a", "same"),
+        ("b", "gone"),
+        ("x", "new"),
+        ("c", "same"),
+        ("d", "same"),
+        ("e", "new"),
+    )
+    assert token_diff([], []) == ()
+
+
+def test_comparing_a_run_with_itself(traced: Trace) -> None:
+    same = compare(traced, traced)
+    assert same.max_abs == same.logits_max_abs == 0
+    assert same.same_output
+    assert same.changed_predictions == ()
+    assert same.words == (("我爱你", "same"), ("猫", "same"))
+    assert all(site.whole for site in same.sites.values())
+    assert set(same.sites) == {site.name for site in traced.sites}
+
+
+def test_comparing_two_runs(translator: LoadedModel, traced: Trace) -> None:
+    edit = HeadOff(SELF, 0)
+    edited = trace(translator, "The cat ran", "我爱你狗坐", [edit])
+    n = 2  # the start mark and 我爱你
+    both = compare(traced, edited)
+    assert both.words[:2] == (("我爱你", "same"), ("猫", "gone"))
+    assert {status for _, status in both.words[2:]} == {"new"}
+    assert not both.same_output
+    assert both.sites[ENCODER].whole
+    assert both.sites[ENCODER].max_abs == 0
+    cross = both.sites[CROSS]
+    assert cross.difference.shape == (4, n, 4)
+    assert not cross.whole
+    expected = edited.pattern(CROSS)[:, :n] - traced.pattern(CROSS)[:, :n]
+    np.testing.assert_array_equal(cross.difference, expected)
+    assert both.max_abs >= cross.max_abs == np.abs(expected).max() > 0
+    assert both.logits_max_abs == np.abs(edited.logits[:n] - traced.logits[:n]).max()
+    changed = [p for p in range(n) if edited.predicted_tokens[p] != traced.predicted_tokens[p]]
+    assert list(both.changed_predictions) == changed
+
+
+def test_padding_is_no_word_of_the_output(translator: LoadedModel, traced: Trace) -> None:
+    padded = trace(translator, "The cat ran", "我爱你猫", [MaskSwitch("causal", False)], pads=2)
+    assert compare(traced, padded).words == (("我爱你", "same"), ("猫", "same"))
+
+
+def test_comparing_two_models(tiny: Callable[..., LoadedModel], traced: Trace) -> None:
+    other = tiny("other", seed=7, n_layers=1, n_encoder_layers=3)
+    both = compare(traced, trace(other, "The cat ran", "我爱你猫"))
+    assert "decoder.blocks.1.attn" not in both.sites
+    assert both.max_abs > 0
+    fewer_heads = tiny("fewer", n_heads=2)
+    assert compare(traced, trace(fewer_heads, "The cat ran", "我爱你猫")).sites == {}

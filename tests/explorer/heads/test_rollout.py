@@ -1,0 +1,224 @@
+"""Rollout and flow, worked by hand: every head of every layer looks one token back."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from explorer.analysis.heads.flow import MAX_FLOW_TOKENS, attention_flow, max_flow
+from explorer.analysis.heads.rollout import (
+    cross_rollout,
+    head_difference,
+    layer_mixes,
+    mean_head,
+    rollout,
+)
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.edits import CellEdit, HeadOff
+from explorer.runs.rerun import sites_of
+from explorer.runs.trace import Trace, trace
+
+CROSS, SELF = "decoder.blocks.1.cross_attn", "decoder.blocks.0.attn"
+BACK = [[1, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]  # the row of query 3: key 2
+
+
+@pytest.fixture
+def traced(translator: LoadedModel) -> Trace:
+    """Source: 3 tokens and the end mark; decoder's row: start and 2 tokens."""
+    return trace(translator, "The cat ran", "我爱你猫")
+
+
+def with_patterns(traced: Trace, patterns: dict[str, np.ndarray | list[list[int]]]) -> Trace:
+    """The trace with these patterns [query, key] in every head of a site."""
+    changed = {}
+    for site, rows in patterns.items():
+        name = f"{site}.hook_pattern"
+        changed[name] = np.broadcast_to(
+            np.array(rows, dtype=np.float32), traced.activations[name].shape
+        )
+    return replace(traced, activations=traced.activations | changed)
+
+
+@pytest.fixture
+def back(traced: Trace) -> Trace:
+    return with_patterns(traced, {f"encoder.blocks.{layer}.attn": BACK for layer in range(3)})
+
+
+def test_rollout_of_one_token_back(back: Trace) -> None:
+    rolled = rollout(back, "encoder")
+    # Half stays, half goes one back: after 3 layers the steps back are 1 3 3 1, the wall gathers.
+    assert rolled[2].tolist() == [
+        [1, 0, 0, 0],
+        [7 / 8, 1 / 8, 0, 0],
+        [4 / 8, 3 / 8, 1 / 8, 0],
+        [1 / 8, 3 / 8, 3 / 8, 1 / 8],
+    ]
+    assert rolled[0].tolist() == ((np.array(BACK) + np.eye(4)) / 2).tolist()
+    assert rolled[1][3].tolist() == [0, 1 / 4, 2 / 4, 1 / 4]
+
+
+def test_flow_of_one_token_back(back: Trace) -> None:
+    # Every pipe is 1/2 wide. From 3 to 0 leads one way, and so from each token to itself; else
+    # two ways without a common pipe, which is all that leaves the upper end.
+    flow = [[1, 0, 0, 0], [1, 0.5, 0, 0], [1, 1, 0.5, 0], [0.5, 1, 1, 0.5]]
+    assert attention_flow(back, "encoder").tolist() == flow
+    assert attention_flow(back, "encoder", [3, 1]).tolist() == [flow[3], flow[1]]
+    with pytest.raises(IndexError):
+        attention_flow(back, "encoder", [4])
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [1, 0, 2]])
+def test_flow_gives_a_pipe_back(order: list[int]) -> None:
+    # Node 0 may take the only pipe of node 1; whichever is tried first, both ways fit.
+    pipes = np.zeros((3, 3, 3))
+    pipes[0, 2, :2] = 1
+    pipes[1, 0, :2] = 1
+    pipes[1, 1, 0] = 1
+    pipes[2, :2, 2] = 1
+    pipes = pipes[:, order][:, :, order]
+    assert max_flow(pipes, 2, 2) == 2
+    assert max_flow(pipes[:1], 2, 1) == 1
+    assert max_flow(pipes, 0, 2) == 0
+
+
+def test_flow_is_the_least_cut() -> None:
+    rng = np.random.default_rng(3)
+    n_layers, n = 3, 4
+    for _ in range(12):
+        pipes = rng.random((n_layers, n, n)) * (rng.random((n_layers, n, n)) < 0.7)
+        cuts = []
+        for sides in product((False, True), repeat=n * (n_layers - 1)):
+            inner = np.array(sides).reshape(n_layers - 1, n)
+            upper = np.vstack([np.arange(n) == 1, inner])  # True: on the source's side
+            lower = np.vstack([inner, np.arange(n) != 2])
+            cuts.append((pipes * upper[:, :, None] * ~lower[:, None, :]).sum())
+        # The last layer's other nodes are on the source's side: their pipes lead nowhere.
+        assert max_flow(pipes, 1, 2) == pytest.approx(min(cuts), abs=1e-9)
+
+
+def test_flow_is_for_small_graphs(translator: LoadedModel, traced: Trace) -> None:
+    text = " ".join(["cat"] * MAX_FLOW_TOKENS)
+    with pytest.raises(InputProblem) as caught:
+        attention_flow(trace(translator, text, "猫"), "encoder")
+    assert caught.value.key == "too_many_tokens"
+    assert caught.value.values == {"limit": MAX_FLOW_TOKENS, "length": MAX_FLOW_TOKENS + 1}
+    for analysis in (attention_flow, rollout):
+        with pytest.raises(ValueError, match="cross"):
+            analysis(traced, "cross")
+
+
+def test_blocked_cells_stay_zero(translator: LoadedModel, writer: LoadedModel) -> None:
+    traced = trace(translator, "The cat ran", "我爱你猫", pads=2)
+    future = np.triu(np.ones((5, 5), dtype=bool), 1)
+    for result in (rollout(traced, "decoder")[-1], attention_flow(traced, "decoder")):
+        assert (result[future] == 0).all()
+        assert (result[:3, :3][~future[:3, :3]] > 0).all()
+    n_src, n_tgt = 4, 3
+    for result in (rollout(traced, "encoder")[-1], attention_flow(traced, "encoder")):
+        assert (result[:n_src, n_src:] == 0).all()
+        assert (result[:n_src, :n_src] > 0).all()
+    crossed = cross_rollout(traced)
+    assert (crossed.source[:, :, n_src:] == 0).all()
+    assert (crossed.source[:, :n_tgt, :n_src] > 0).all()
+    assert (crossed.target[:, future] == 0).all()
+    text = trace(writer, "The cat ran")
+    n = len(text.tgt_tokens)
+    assert (rollout(text, "decoder")[:, np.triu(np.ones((n, n), dtype=bool), 1)] == 0).all()
+    with pytest.raises(ValueError, match="'encoder'"):
+        rollout(text, "encoder")
+    with pytest.raises(ValueError, match="no cross"):
+        cross_rollout(text)
+
+
+def test_rows_add_up_to_one(traced: Trace) -> None:
+    for kind in ("encoder", "decoder"):
+        np.testing.assert_allclose(rollout(traced, kind).sum(-1), 1, atol=1e-6)
+    crossed = cross_rollout(traced)
+    np.testing.assert_allclose(crossed.source.sum(-1) + crossed.target.sum(-1), 1, atol=1e-6)
+    np.testing.assert_allclose(crossed.aligned.sum(-1), 1)
+
+
+def test_a_closed_row_is_its_residual(translator: LoadedModel) -> None:
+    closed = [CellEdit("encoder.blocks.1.attn", None, 1, key, False) for key in range(4)]
+    closed += [CellEdit(CROSS, None, 2, key, False) for key in range(4)]
+    traced = trace(translator, "The cat ran", "我爱你猫", closed)
+    assert layer_mixes(traced, "encoder")[1][1].tolist() == [0, 1, 0, 0]
+    crossed = cross_rollout(traced)
+    mix = layer_mixes(traced, "decoder")[1]
+    np.testing.assert_allclose(crossed.source[1][2], (mix @ crossed.source[0])[2], rtol=1e-12)
+    np.testing.assert_allclose(crossed.source[1].sum(1) + crossed.target[1].sum(1), 1, atol=1e-6)
+    closed = [
+        CellEdit(site.name, None, 0, key, False)
+        for site in sites_of(traced, "cross")
+        for key in range(4)
+    ]
+    nothing = cross_rollout(trace(translator, "The cat ran", "我爱你猫", closed))
+    assert nothing.source[1][0].tolist() == nothing.aligned[1][0].tolist() == [0, 0, 0, 0]
+
+
+def test_rollout_through_the_whole_translator(back: Trace) -> None:
+    own = np.eye(3)
+    crossed = cross_rollout(
+        with_patterns(
+            back,
+            {
+                SELF: own,
+                "decoder.blocks.1.attn": own,
+                "decoder.blocks.0.cross_attn": [[1, 0, 0, 0]] * 3,
+                CROSS: [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
+            },
+        )
+    )
+    assert crossed.target[1].tolist() == (np.eye(3) / 4).tolist()
+    assert crossed.source[0].tolist() == [[1 / 2, 0, 0, 0]] * 3
+    # A quarter from layer 1, all on token 0; half from layer 2, through the encoder's rollout.
+    assert crossed.source[1].tolist() == [
+        [1 / 4 + 7 / 16, 1 / 16, 0, 0],
+        [1 / 4 + 4 / 16, 3 / 16, 1 / 16, 0],
+        [1 / 4 + 1 / 16, 3 / 16, 3 / 16, 1 / 16],
+    ]
+    assert crossed.aligned[1][2].tolist() == [5 / 12, 3 / 12, 3 / 12, 1 / 12]
+
+
+def test_self_attention_carries_what_crossed_over_before(back: Trace) -> None:
+    first = [[1, 0, 0]] * 3  # every target token looks at the start mark
+    crossed = cross_rollout(
+        with_patterns(
+            back,
+            {
+                SELF: np.eye(3),
+                "decoder.blocks.1.attn": first,
+                "decoder.blocks.0.cross_attn": [[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]],
+                CROSS: [[1, 0, 0, 0]] * 3,
+            },
+        )
+    )
+    # Before: rows [1/2 ...] and [7/16, 1/16 ...]; half of each, then half for the crossing.
+    assert crossed.source[1][1].tolist() == [
+        (1 / 2 + 7 / 16) / 4 + 1 / 2,
+        (0 + 1 / 16) / 4,
+        0,
+        0,
+    ]
+    assert crossed.target[1][1].tolist() == [1 / 8, 1 / 8, 0]
+
+
+def test_mean_and_difference(traced: Trace, translator: LoadedModel) -> None:
+    pattern = traced.pattern(SELF).astype(np.float64)
+    np.testing.assert_allclose(mean_head(traced, SELF), pattern.sum(0) / 4)
+    change = head_difference(traced, (SELF, 0), ("decoder.blocks.1.attn", 3))
+    np.testing.assert_array_equal(
+        change, pattern[0] - traced.pattern("decoder.blocks.1.attn")[3].astype(np.float64)
+    )
+    assert (change[~traced.mask(SELF)[0]] == 0).all()
+    assert (mean_head(traced, SELF)[~traced.mask(SELF)[0]] == 0).all()
+    off = trace(translator, "The cat ran", "我爱你猫", [HeadOff(SELF, 1)])
+    np.testing.assert_allclose(mean_head(off, SELF), pattern[[0, 2, 3]].sum(0) / 4)
+    with pytest.raises(ValueError, match="axes"):
+        head_difference(traced, (SELF, 0), (CROSS, 0))
+    with pytest.raises(IndexError):
+        head_difference(traced, (SELF, 0), (SELF, 4))
+    with pytest.raises(KeyError):
+        head_difference(traced, (SELF, 0), ("nowhere", 0))

@@ -1,0 +1,136 @@
+"""The whole machine: shapes of a real run, parameters by part, models that nobody could load."""
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.machine.parameters import (
+    KINDS,
+    count,
+    count_config,
+    count_loaded,
+    llama,
+    numbers_of,
+    on_paper,
+)
+from explorer.analysis.machine.parts import shapes, total, towers
+from explorer.figures.measured import measured
+from explorer.library import LoadedModel
+from explorer.runs.edits import MaskSwitch
+from explorer.runs.trace import trace
+from explorer.ui.sizes import PRESETS, Sizes, parse_sizes
+from models.config import ModelConfig
+from models.hooks import hook_names
+from models.transformer import build_model
+
+TEXT = "The cat sat on the mat."
+
+
+def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT, edits=(MaskSwitch("causal", False),))
+    found = shapes(translator, traced)
+    assert set(found) == set(hook_names(translator.model))
+    for name, array in traced.activations.items():
+        assert found[name] == array.shape
+    assert found["encoder.blocks.0.ffn.hook_post"] == (len(traced.src_tokens), 20)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tie_embeddings": True, "positions": "learned"},
+        {"family": "decoder-only", "final_norm": True, "n_kv_heads": 1, "ffn": "swiglu"},
+    ],
+)
+def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes: dict[str, object]) -> None:
+    loaded = tiny("towers", **changes)
+    traced = trace(loaded, TEXT)
+    made = towers(loaded, traced)
+    assert sum(tower.parameters for tower in made) == total(loaded) == numbers_of(loaded.model)
+    decoder = made[-1]
+    assert decoder.stream == "tgt"
+    assert len(decoder.layers) == 2
+    kinds = [station.what for station in decoder.layers[0]]
+    assert kinds.count("cross") == len(made) - 1
+    attention = decoder.layers[0][0]
+    n = len(traced.tgt_tokens)
+    assert attention.inside == (4, n, n)
+    assert attention.shape == (n, 24)
+    output = decoder.after[-1]
+    assert output.shape == (n, loaded.config.vocab_size)
+    assert (output.parameters == 0) == loaded.config.tie_embeddings
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_counts_by_kind_are_those_of_hand(tied: bool) -> None:
+    config = ModelConfig(
+        vocab_size=50, d_model=24, n_layers=2, n_encoder_layers=3, n_heads=4, n_kv_heads=2,
+        d_ff=20, tie_embeddings=tied, positions="learned", n_ctx=16,
+    )  # fmt: skip
+    found = count_config(config)
+    attention = 2 * (24 * 24 + 24) + 2 * (24 * 12 + 12)
+    assert found.by_kind["attention"] == 5 * attention
+    assert found.by_kind["cross_attention"] == 2 * attention
+    assert found.by_kind["ffn"] == 5 * (24 * 20 + 20 + 20 * 24 + 24)
+    assert found.by_kind["norms"] == (3 * 2 + 2 * 3) * 2 * 24
+    assert found.by_kind["positions"] == 2 * 16 * 24
+    assert found.by_kind["embedding"] == (1 if tied else 2) * 50 * 24
+    assert found.by_kind["unembed"] == (0 if tied else 50 * 24)
+    assert sum(found.by_kind.values()) == found.total
+    assert found.total == numbers_of(build_model(config))
+    assert tuple(found.by_kind) == KINDS
+
+
+def test_counting_stores_nothing_and_changes_nothing(translator: LoadedModel) -> None:
+    model = on_paper(lambda: build_model(llama(tied=True)))
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+    assert count(model).total == 6_607_343_616
+    assert torch.zeros(1).device.type == "cpu"
+    assert count_loaded(translator).total == numbers_of(translator.model)
+
+
+@pytest.mark.parametrize(
+    ("name", "total_of"),
+    [
+        ("base", 63_082_496),  # 6 + 6 layers and one table of 37,000 words
+        ("block4096", 202_383_360 + 2 * 32_000 * 4096 + 4096),
+        ("llama", 6_738_415_616),
+        ("llama_tied", 6_738_415_616 - 131_072_000),
+    ],
+)
+def test_presets_have_their_published_counts(name: str, total_of: int) -> None:
+    assert count_config(PRESETS[name].config()).total == total_of
+
+
+def test_sizes_are_written_and_read(translator: LoadedModel) -> None:
+    own = translator.config
+    for sizes in (*PRESETS.values(), Sizes.of(own)):
+        assert parse_sizes(sizes.text(), own) == sizes
+    assert parse_sizes("", own) == parse_sizes("own", own) == Sizes.of(own)
+    for bad in ("x", "7-2-2-1-1-9-0000", "512-8-3-6-2048-100-0000", "512-8-8-999-2-9-0000", "１-1"):
+        assert parse_sizes(bad, own) is None
+
+
+def test_heads_that_no_longer_divide_give_way() -> None:
+    sizes = PRESETS["base"]
+    assert sizes.with_size("n_heads", 4).kv_heads == 4
+    assert sizes.with_size("d_model", 768).n_heads == 8
+    narrow = PRESETS["layers768"].with_size("d_model", 64)
+    assert (narrow.n_heads, narrow.kv_heads) == (8, 8)
+    shared = sizes.with_size("kv_heads", 2)
+    assert shared.with_size("n_heads", 16).kv_heads == 2
+    assert shared.with_size("n_heads", 1).kv_heads == 1
+
+
+def test_measured_bars_are_labelled_in_lines() -> None:
+    figure = measured(
+        ["a very long name of a row that needs lines", "短"], np.array([1500.0, np.nan]), title="t"
+    )
+    assert figure["layout"]["xaxis"].get("type") is None
+    wide = measured(["a", "b"], np.array([0.5, 3e7]), title="t")
+    assert wide["layout"]["xaxis"]["type"] == "log"
+    assert "<br>" in figure["layout"]["yaxis"]["ticktext"][0]
+    assert figure["data"][0]["text"] == ["1,500", "–"]
+    with pytest.raises(ValueError, match="values"):
+        measured(["a"], np.array([1.0, 2.0]), title="t")

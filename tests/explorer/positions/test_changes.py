@@ -1,0 +1,197 @@
+"""Changed positions: told to the tokens, read by the heads, seen in what is written."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.positions.changes import (
+    CHANGE_KINDS,
+    REMOVE,
+    Change,
+    format_change,
+    parse_change,
+    position_functions,
+    told_positions,
+)
+from explorer.analysis.positions.order import four_texts, moved, shuffled_order
+from explorer.analysis.positions.reread import by_offset, reread, weight_moved, write_under
+from explorer.library import LoadedModel
+from explorer.runs.trace import trace
+
+Tiny = Callable[..., LoadedModel]
+TEXT, TARGET = "The cat sat on the mat", "爱猫你在跑我"
+WRITER: dict[str, Any] = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
+
+
+@pytest.mark.parametrize("text", ["remove", "reverse", "shift-20", "swap-1-3"])
+def test_a_change_comes_back_from_its_text(text: str) -> None:
+    assert format_change(parse_change(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "shift", "shift-513", "swap-1", "remove-1", "<b>", "shift--1"]
+)
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no change|longest"):
+        parse_change(text)
+
+
+def test_what_tokens_are_told() -> None:
+    assert told_positions(REMOVE, 4) is None
+    for change, told in (
+        (Change("shift", 7), [7, 8, 9, 10]),
+        (Change("swap", 0, 2), [2, 1, 0, 3]),
+        (Change("swap", 0, 9), [0, 1, 2, 3]),
+        (Change("reverse"), [3, 2, 1, 0]),
+    ):
+        found = told_positions(change, 4)
+        assert found is not None
+        assert found.tolist() == told
+    assert len(CHANGE_KINDS) == 4
+
+
+def _told(
+    valid: object, tokens: torch.Tensor, past: int, *, told: torch.Tensor, wanted: list[int]
+) -> torch.Tensor:
+    """In place of `positions_of`: what a change would tell the wanted row."""
+    return (told if tokens[0].tolist() == wanted else torch.arange(tokens.shape[1]))[None]
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("stream", ["src", "tgt"])
+def test_a_change_is_the_model_itself_at_other_positions(
+    positions: str, stream: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oracle: the model's own `positions_of`, made to say the told positions."""
+    loaded = tiny(positions=positions)
+    traced = trace(loaded, TEXT, TARGET)
+    wanted = {"src": traced.src_tokens, "tgt": traced.tgt_tokens}[stream]
+    for change in (Change("shift", 5), Change("swap", 1, 3), Change("reverse")):
+        got = reread(loaded, traced, stream, change)
+        told = told_positions(change, len(wanted))
+        assert told is not None
+
+        oracle = partial(_told, told=told, wanted=list(wanted))
+        with monkeypatch.context() as patch:
+            patch.setattr("models.transformer.positions_of", oracle)
+            expected = reread(loaded, traced, stream, None)
+        for site in traced.sites:
+            np.testing.assert_allclose(
+                got.scores[site.name], expected.scores[site.name], atol=2e-5, rtol=1e-4
+            )
+        np.testing.assert_allclose(got.losses, expected.losses, atol=1e-4)
+        assert not np.allclose(
+            got.losses, reread(loaded, traced, stream, None).losses, atol=1e-4
+        ) or (positions == "rotary" and change.kind == "shift")
+
+
+def test_a_rotary_model_does_not_notice_a_shift(tiny: Tiny) -> None:
+    loaded = tiny("writer", positions="rotary", **WRITER)
+    traced = trace(loaded, TEXT)
+    before, after = (reread(loaded, traced, "tgt", c) for c in (None, Change("shift", 300)))
+    np.testing.assert_allclose(after.losses, before.losses, atol=1e-4)
+    assert not np.allclose(reread(loaded, traced, "tgt", REMOVE).losses, before.losses, atol=1e-3)
+
+
+def test_without_positions_a_rotary_model_scores_as_one_that_has_none(tiny: Tiny) -> None:
+    rotary, none = (tiny("writer", positions=kind, **WRITER) for kind in ("rotary", "none"))
+    without = reread(rotary, trace(rotary, TEXT), "tgt", REMOVE)
+    bare = reread(none, trace(none, TEXT), "tgt", None)
+    for site in without.scores:
+        np.testing.assert_allclose(without.scores[site], bare.scores[site], atol=1e-4)
+
+
+def test_nothing_to_change_where_there_are_no_positions(tiny: Tiny, writer: LoadedModel) -> None:
+    assert position_functions(tiny(positions="none"), "src", REMOVE) == {}
+    assert position_functions(writer, "src", REMOVE) == {}
+
+
+def test_words_are_shuffled_whole_and_marks_stay() -> None:
+    tokens = ("The", "ele", "·phant", "ran", "</s>", "<pad>")
+    for seed in range(30):
+        order = shuffled_order(tokens, 5, "src", seed)
+        assert sorted(order) == list(range(6))
+        assert order[4:] == (4, 5)
+        assert order[:4] != (0, 1, 2, 3)
+        assert order.index(2) == order.index(1) + 1
+    assert shuffled_order(tokens, 5, "src", 3) == shuffled_order(tokens, 5, "src", 3)
+    assert shuffled_order(("<s>", "a", "b"), 3, "tgt", 0) == (0, 2, 1)
+    assert shuffled_order(("a", "</s>"), 2, "src", 0) == (0, 1)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+def test_only_without_positions_do_the_outputs_move_along(positions: str, tiny: Tiny) -> None:
+    loaded = tiny(positions=positions)
+    traced = trace(loaded, TEXT, TARGET)
+    order = shuffled_order(traced.src_str_tokens, len(traced.src_tokens), "src", 1)
+    as_is, without = moved(loaded, traced, "src", order)
+    assert (as_is.setting, without.setting) == ("as_is", "without")
+    assert as_is.mean > 0.02
+    assert without.distances.max() < 1e-5
+    assert without.largest < 1e-5
+    assert as_is.distances.shape == (4, len(order))
+    if positions != "rotary":
+        # Before the first block it is the difference of two positions and nothing else.
+        states = traced.activations["encoder.blocks.0.hook_resid_pre"]
+        added = traced.activations["encoder.hook_pos_embed"]
+        change = added - added[list(order)]
+        expected = np.linalg.norm(change, axis=1) / np.linalg.norm(states[list(order)], axis=1)
+        np.testing.assert_allclose(as_is.distances[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+def test_a_causal_mask_tells_the_order_by_itself(family: str, tiny: Tiny) -> None:
+    changes: dict[str, Any] = WRITER if family == "decoder-only" else {}
+    loaded = tiny(**changes)
+    traced = trace(loaded, TEXT, TARGET)
+    order = shuffled_order(traced.tgt_str_tokens, len(traced.tgt_tokens), "tgt", 2)
+    as_is, without, unmasked = moved(loaded, traced, "tgt", order)
+    assert as_is.mean > 0.02
+    assert without.mean > 0.02
+    assert unmasked.largest < 1e-5
+    none = tiny(positions="none", **changes)
+    found = moved(none, trace(none, TEXT, TARGET), "tgt", order)
+    assert [each.setting for each in found] == ["without", "unmasked"]
+
+
+def test_orders_that_are_none_are_refused(translator: LoadedModel, writer: LoadedModel) -> None:
+    with pytest.raises(ValueError, match="no order"):
+        moved(translator, trace(translator, TEXT), "src", (0, 0))
+    traced = trace(writer, TEXT)
+    with pytest.raises(ValueError, match="no order"):
+        moved(writer, traced, "src", ())
+    with pytest.raises(ValueError, match="trace is of"):
+        moved(translator, traced, "tgt", range(len(traced.tgt_tokens)))
+
+
+def test_without_positions_shuffled_words_are_the_same_sentence(tiny: Tiny) -> None:
+    loaded = tiny()
+    found = four_texts(loaded, TEXT, seed=4)
+    assert found.in_order == trace(loaded, TEXT).output
+    assert found.in_order_without == found.shuffled_without
+    assert found.shuffled != found.in_order
+    assert found.in_order_without == write_under(loaded, TEXT, "src", REMOVE)
+    assert write_under(loaded, TEXT, "src", Change("shift", 0)) == found.in_order
+
+
+def test_a_story_goes_on_for_some_tokens(tiny: Tiny) -> None:
+    writer = tiny("writer", n_ctx=12, **WRITER)
+    assert four_texts(writer, "The cat ran", seed=1).in_order != ""
+
+
+def test_how_much_weight_moved() -> None:
+    before = np.array([[1.0, 0.0], [0.5, 0.5]])
+    after = np.array([[0.25, 0.75], [1.0, 0.0]])
+    assert weight_moved(before, after, np.array([True, False])) == pytest.approx(0.75)
+    assert weight_moved(before, after, np.array([True, True])) == pytest.approx((0.75 + 0.5) / 2)
+
+
+def test_means_by_offset_leave_out_what_is_blocked() -> None:
+    values = np.array([[1.0, 9.0], [3.0, 5.0]])
+    offsets, means = by_offset(values, np.tril(np.ones((2, 2), bool)))
+    assert offsets.tolist() == [-1, 0]
+    assert means.tolist() == [3.0, 3.0]

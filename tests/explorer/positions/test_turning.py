@@ -1,0 +1,76 @@
+"""Rotations up close: against the model's own scores, and both layouts of pairs."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.positions.turning import (
+    bare,
+    layout_difference,
+    pairs_of,
+    rotate_as,
+    score_by_offset,
+    turned,
+)
+from explorer.library import LoadedModel
+from explorer.runs.trace import trace
+
+Tiny = Callable[..., LoadedModel]
+
+
+def test_the_half_split_layout_by_hand() -> None:
+    # d = 4: features (0, 2) turn by 1, features (1, 3) by 1/100 a position.
+    x = torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]], dtype=torch.float64)
+    found = rotate_as(x, torch.tensor([2]), 10000.0, "half")[0, 0, 0]
+    c, s, c2, s2 = np.cos(2), np.sin(2), np.cos(0.02), np.sin(0.02)
+    expected = [c - 3 * s, 2 * c2 - 4 * s2, s + 3 * c, 2 * s2 + 4 * c2]
+    np.testing.assert_allclose(found.numpy(), expected)
+    assert pairs_of(6, "half").tolist() == [[0, 3], [1, 4], [2, 5]]
+    with pytest.raises(ValueError, match="odd"):
+        rotate_as(torch.zeros(1, 1, 1, 3), torch.tensor([0]), 10.0, "half")
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_pairs_add_up_to_the_model_s_own_score(kv_heads: int, tiny: Tiny) -> None:
+    loaded = tiny("writer", family="decoder-only", positions="rotary", n_kv_heads=kv_heads)
+    traced = trace(loaded, "The cat sat on the mat")
+    site = traced.sites[1].name
+    scores = traced.activations[f"{site}.hook_scores"]
+    for head, query, key in ((0, 4, 1), (3, 2, 2), (1, 1, 5)):
+        found = turned(loaded, traced, site, head, query, key)
+        assert found.own
+        assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
+        q, k = bare(loaded, traced, site, head, "q"), bare(loaded, traced, site, head, "k")
+        curve = score_by_offset(q[query], k[key], np.arange(-5, 6), loaded.config.rope_base)
+        assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
+        assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
+        lengths = np.linalg.norm(found.q, axis=1)
+        np.testing.assert_allclose(np.linalg.norm(found.q_turned, axis=1), lengths)
+
+
+def test_a_model_that_does_not_turn_is_shown_as_if(translator: LoadedModel) -> None:
+    traced = trace(translator, "The cat ran", "猫跑开了")
+    site = "encoder.blocks.1.attn"
+    found = turned(translator, traced, site, 1, 0, 0)
+    assert not found.own
+    scores = traced.activations[f"{site}.hook_scores"]
+    q = bare(translator, traced, site, 1, "q")
+    np.testing.assert_array_equal(q, traced.activations[f"{site}.hook_q"][1].astype(np.float64))
+    assert found.score == pytest.approx(float(scores[1, 0, 0]), abs=1e-5)  # offset 0: no turn
+
+
+def test_the_layouts_differ_by_a_permutation_only() -> None:
+    draw = np.random.default_rng(3)
+    q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
+    wrong, left = layout_difference(q, k, 10000.0)
+    assert wrong > 0.5
+    assert left < 1e-12
+
+
+def test_the_score_of_equal_arrows_is_a_sum_of_cosines() -> None:
+    q = np.array([1.0, 0.0, 1.0, 0.0])
+    offsets = np.arange(-3, 4)
+    expected = (np.cos(offsets) + np.cos(offsets / 100)) / 2
+    np.testing.assert_allclose(score_by_offset(q, q, offsets, 10000.0), expected)

@@ -1,0 +1,203 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.rows import MAX_TOKENS
+from explorer.runs.trace import generate, trace
+from models.decoding import Beam, Greedy, Sample, Strategy
+
+TEXT = "The cat ran."
+STRATEGIES: list[Strategy] = [Greedy(), Beam(3), Sample(temperature=2.0, top_k=6, seed=5)]
+EDITS: list[tuple[Edit, ...]] = [
+    (),
+    (HeadOff("decoder.blocks.0.cross_attn", 1), HeadOff("blocks.0.attn", 1)),
+]
+
+
+@pytest.fixture(params=["translator", "writer"])
+def loaded(request: pytest.FixtureRequest) -> LoadedModel:
+    model: LoadedModel = request.getfixturevalue(request.param)
+    return model
+
+
+@pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
+def test_a_generation_is_consistent(
+    loaded: LoadedModel, strategy: Strategy, edits: tuple[Edit, ...]
+) -> None:
+    made = generate(loaded, TEXT, strategy, 8, edits)
+    assert len(made.steps) == len(made.tokens) == 8 or made.finished
+    assert made.text == loaded.tokenizer.decode(made.tokens)
+    assert [step.chosen for step in made.steps] == list(made.tokens)
+    assert sum(np.log(step.chosen_prob) for step in made.steps) == pytest.approx(made.logprob)
+    assert made.hypotheses[0][:2] == (made.text, made.logprob)
+    scores = [score for _, _, score in made.hypotheses]
+    assert scores == sorted(scores, reverse=True)
+    for before, step in zip(made.steps, made.steps[1:], strict=False):
+        assert step.input_tokens == (*before.input_tokens, before.chosen_str)
+    for index, step in enumerate(made.steps):
+        assert step.index == index
+        logprobs = [candidate.logprob for candidate in step.candidates[:12]]
+        assert logprobs == sorted(logprobs, reverse=True)
+        (chosen,) = (c for c in step.candidates if c.token == step.chosen)
+        assert chosen.kept
+        assert np.exp(chosen.logprob) == pytest.approx(step.chosen_prob)
+        for site, row in step.rows.items():
+            n_key = len(made.src_str_tokens if "cross" in site else step.input_tokens)
+            assert row.shape == (4, n_key)
+            np.testing.assert_allclose(row.sum(-1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("edits", EDITS, ids=["plain", "edited"])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: type(s).__name__)
+def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(
+    translator: LoadedModel, strategy: Strategy, edits: tuple[Edit, ...]
+) -> None:
+    """Which is what the causal mask is for; and for a beam, that each step took its own row."""
+    made = generate(translator, TEXT, strategy, 8, edits)
+    end = translator.config.eos_id
+    given = [token for token in made.tokens if token != end]
+    forced = generate(translator, TEXT, Greedy(), len(given), edits, forced=given)
+    text = translator.tokenizer.decode(given)
+    if translator.tokenizer.encode(text) == given:
+        traced = trace(translator, TEXT, text, edits)
+        for step in made.steps:
+            for site, row in step.rows.items():
+                whole = traced.pattern(site)[:, step.index, : row.shape[1]]
+                np.testing.assert_allclose(row, whole, atol=1e-5)
+    for step, again in zip(made.steps, forced.steps, strict=False):
+        assert again.forced
+        assert step.chosen_prob == pytest.approx(again.chosen_prob, rel=1e-4)
+        for site, row in step.rows.items():
+            np.testing.assert_allclose(row, again.rows[site], atol=1e-5)
+
+
+def test_greedy_writes_what_the_trace_has(translator: LoadedModel) -> None:
+    for edits in (*EDITS, (MaskSwitch("causal", False),)):
+        traced = trace(translator, TEXT, edits=edits)
+        made = generate(translator, TEXT, Greedy(), len(traced.tgt_tokens) - 1, edits)
+        assert made.tokens == traced.tgt_tokens[1:]
+
+
+def test_what_sampling_cuts_has_probability_0(translator: LoadedModel) -> None:
+    made = generate(translator, TEXT, Sample(temperature=1.5, top_k=3, seed=1), 4)
+    for step in made.steps:
+        kept = [candidate.kept for candidate in step.candidates]
+        assert kept[:3] == [True] * 3
+        assert not any(kept[3:])
+        assert sum(c.prob for c in step.candidates) == pytest.approx(1)
+        assert all(c.prob == 0 for c in step.candidates[3:])
+        # Temperature 1.5, then made to sum to 1 again over three.
+        weights = np.exp([c.logprob / 1.5 for c in step.candidates[:3]])
+        expected = list(weights / weights.sum())
+        assert [c.prob for c in step.candidates[:3]] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_rare_choice_stands_among_the_candidates(translator: LoadedModel) -> None:
+    least = generate(translator, TEXT, Sample(temperature=1e6, seed=3), 6)
+    assert any(len(step.candidates) == 13 for step in least.steps)
+    for step in least.steps:
+        assert step.chosen in {candidate.token for candidate in step.candidates}
+
+
+def test_forced_beginnings(loaded: LoadedModel) -> None:
+    as_text = generate(loaded, TEXT, Beam(2), 6, forced="猫跑")
+    tokens = loaded.tokenizer.encode("猫跑")
+    assert as_text.tokens[: len(tokens)] == tuple(tokens)
+    assert [step.forced for step in as_text.steps[:3]] == [True] * len(tokens) + [False] * (
+        3 - len(tokens)
+    )
+    assert generate(loaded, TEXT, Beam(2), 6, forced=tokens).tokens == as_text.tokens
+    end = loaded.config.eos_id
+    ended = generate(loaded, TEXT, Greedy(), 6, forced=[*tokens, end, 7, 8])
+    assert ended.tokens == (*tokens, end)
+    assert ended.finished
+    assert ended.text == loaded.tokenizer.decode(tokens)
+
+
+def test_edits_and_unknown_characters_are_reported(translator: LoadedModel) -> None:
+    unfit = CellEdit("decoder.blocks.0.attn", None, 50, 0, False)
+    fitting = CellEdit("decoder.blocks.0.attn", None, 3, 0, False)
+    made = generate(translator, "I 鸭.", Greedy(), 5, [unfit, fitting])
+    assert (made.edits, made.ignored_edits, made.unknown) == ((fitting,), (unfit,), ("鸭",))
+    assert [step.rows["decoder.blocks.0.attn"][0, 0] == 0 for step in made.steps] == [
+        index == 3 for index in range(5)
+    ]
+
+
+def test_limits(translator: LoadedModel, writer: LoadedModel) -> None:
+    def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
+        with pytest.raises(InputProblem) as caught:
+            generate(*args, **kwargs)  # type: ignore[arg-type]
+        assert caught.value.key == key
+        return caught.value
+
+    for n in (0, MAX_TOKENS + 1):
+        assert refused("bad_number", translator, TEXT, Greedy(), n).values["value"] == n
+    refused("empty", translator, "", Greedy())
+    refused("bad_number", translator, TEXT, Greedy(), forced=[translator.config.vocab_size])
+    assert refused("target_too_long", translator, TEXT, Greedy(), 2, forced="，，，").values == {
+        "limit": 2,
+        "length": 3,
+    }
+    full = "，" * (MAX_TOKENS - 1)
+    assert refused("too_many_tokens", writer, full, Greedy()).values["limit"] == MAX_TOKENS - 1
+    assert len(generate(writer, full[:-2], Greedy(), 9).tokens) == 2
+
+
+def test_threads_generate_side_by_side(translator: LoadedModel) -> None:
+    jobs = [(strategy, edits) for strategy in STRATEGIES for edits in EDITS]
+    alone = [generate(translator, TEXT, s, 5, e) for s, e in jobs]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(pool.map(lambda job: generate(translator, TEXT, job[0], 5, job[1]), jobs))
+    for one, other in zip(alone, together, strict=True):
+        assert (one.tokens, one.logprob, one.hypotheses) == (
+            other.tokens,
+            other.logprob,
+            other.hypotheses,
+        )
+        for a, b in zip(one.steps, other.steps, strict=True):
+            assert all((a.rows[site] == b.rows[site]).all() for site in a.rows)
+
+
+def test_the_shipped_model_writes_the_same_in_steps(shipped: LoadedModel) -> None:
+    made = generate(shipped, "I love you.", Greedy())
+    assert made.finished
+    assert made.text == trace(shipped, "I love you.").output
+    beam = generate(shipped, "I love you.", Beam(4))
+    assert beam.finished
+    assert beam.hypotheses[0][0] == beam.text
+
+
+def test_progress_is_told_and_may_stop_a_decoding(loaded: LoadedModel) -> None:
+    told: list[tuple[int, int]] = []
+
+    def until_three(done: int, most: int) -> bool:
+        told.append((done, most))
+        return done < 3
+
+    whole = generate(loaded, TEXT, Beam(2), 8)
+    made = generate(loaded, TEXT, Beam(2), 8, progress=until_three)
+    assert told == [(1, 8), (2, 8), (3, 8)]
+    assert made.stopped
+    assert not whole.stopped
+    assert len(made.tokens) == 3
+    assert made.text == loaded.tokenizer.decode(made.tokens)
+
+
+def test_a_forced_text_that_the_vocabulary_lacks_is_refused(loaded: LoadedModel) -> None:
+    with pytest.raises(InputProblem) as caught:
+        generate(loaded, TEXT, Greedy(), 8, forced="鸭☃")
+    assert caught.value.key == "unknown_forced"
+    assert caught.value.values == {"characters": "鸭 ☃"}
+
+
+def test_temperature_and_top_p_of_0_are_greedy(loaded: LoadedModel) -> None:
+    greedy = generate(loaded, TEXT, Greedy(), 6)
+    for strategy in (Sample(temperature=0.0), Sample(top_p=0.0), Sample(top_k=1)):
+        assert generate(loaded, TEXT, strategy, 6).tokens == greedy.tokens
+    assert generate(loaded, TEXT, Beam(10_000), 3).steps

@@ -1,0 +1,340 @@
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.library import LoadedModel, at_moment, list_models, moments, open_model
+from explorer.problems import InputProblem
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.trace import MAX_PADS, MAX_TOKENS, Trace, trace
+from models.checkpoint import moment_name, save_checkpoint, save_tensors
+from models.hooks import Edits, visiting
+
+TEXT, TARGET = "The cat ran.", "猫跑开了。"
+SELF, CROSS, ENCODER = (
+    "decoder.blocks.1.attn",
+    "decoder.blocks.0.cross_attn",
+    "encoder.blocks.2.attn",
+)
+
+
+def logits_of(loaded: LoadedModel, traced: Trace) -> np.ndarray:
+    """The plain model, called by hand, without any hook."""
+    with torch.inference_mode():
+        return loaded.model(
+            torch.tensor([traced.src_tokens]),
+            torch.tensor([traced.tgt_tokens]),
+            torch.tensor(traced.src_valid)[None],
+            torch.tensor(traced.tgt_valid)[None],
+        )[0].numpy()
+
+
+def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
+    with pytest.raises(InputProblem) as caught:
+        trace(*args, **kwargs)  # type: ignore[arg-type]
+    assert caught.value.key == key
+    return caught.value
+
+
+def test_a_trace_is_what_the_model_computes(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT, TARGET)
+    config = translator.config
+    assert traced.src_tokens == (*translator.tokenizer.encode(TEXT), config.eos_id)
+    assert traced.tgt_tokens == (config.bos_id, *translator.tokenizer.encode(TARGET))
+    assert traced.src_str_tokens[-1] == "</s>"
+    assert traced.tgt_str_tokens[0] == "<s>"
+    assert traced.output == TARGET
+    np.testing.assert_allclose(traced.logits, logits_of(translator, traced), rtol=1e-5, atol=1e-5)
+    assert traced.predicted_tokens == tuple(traced.logits.argmax(1))
+    for site in traced.sites:
+        pattern, mask = traced.pattern(site.name), traced.mask(site.name)
+        assert pattern.dtype == np.float32
+        assert mask.dtype == np.bool_
+        n_query, n_key = len(traced.query_tokens(site.name)), len(traced.key_tokens(site.name))
+        assert pattern.shape == mask.shape == (site.n_heads, n_query, n_key)
+        np.testing.assert_allclose(pattern.sum(-1), 1, atol=1e-5)
+        assert (pattern[~mask] == 0).all()
+        scores, z = (traced.activations[site.hook(what)] for what in ("scores", "z"))
+        q, k, v = (traced.activations[site.hook(what)] for what in ("q", "k", "v"))
+        np.testing.assert_allclose(
+            scores, q @ k.transpose(0, 2, 1) / np.sqrt(config.d_head), atol=1e-4
+        )
+        np.testing.assert_allclose(z, pattern @ v, atol=1e-5)
+    assert traced.query_tokens(CROSS) == traced.tgt_str_tokens
+    assert traced.key_tokens(CROSS) == traced.src_str_tokens
+
+
+def test_without_a_target_the_model_writes_it(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT)
+    written = [*traced.tgt_tokens[1:], translator.config.eos_id]
+    n = len(traced.tgt_tokens) - 1
+    assert traced.predicted_tokens[:n] == tuple(written[:n])  # greedy, step by step
+    if traced.finished:
+        assert traced.predicted_tokens[n] == translator.config.eos_id
+    assert traced.output == translator.tokenizer.decode(written)
+    assert trace(translator, TEXT, "  ").tgt_tokens == traced.tgt_tokens
+
+
+def test_a_trace_is_frozen_and_travels(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),))
+    with pytest.raises(ValueError, match="read-only"):
+        traced.pattern(SELF)[0, 0, 0] = 1
+    with pytest.raises(AttributeError):
+        traced.text = "other"  # type: ignore[misc]
+    again = pickle.loads(pickle.dumps(traced))
+    assert again.edits == traced.edits
+    assert all((again.activations[n] == a).all() for n, a in traced.activations.items())
+    assert not any(isinstance(a, torch.Tensor) for a in vars(traced).values())
+    with pytest.raises(KeyError, match="nowhere"):
+        traced.pattern("nowhere")
+
+
+def test_a_decoder_only_model_has_one_stream(writer: LoadedModel) -> None:
+    traced = trace(writer, TEXT, pads=2)
+    assert traced.src_tokens == ()
+    assert traced.output == ""
+    pads = (writer.config.pad_id,) * 2
+    assert traced.tgt_tokens == (1, *writer.tokenizer.encode(TEXT), *pads)
+    both = trace(writer, TEXT, TARGET)
+    assert both.tgt_tokens[1:] == (
+        *writer.tokenizer.encode(TEXT),
+        *writer.tokenizer.encode(TARGET),
+    )
+    assert {site.key_stream for site in traced.sites} == {"tgt"}
+
+
+@pytest.mark.parametrize("family", ["translator", "writer"])
+def test_with_right_masks_padding_changes_nothing(
+    family: str, request: pytest.FixtureRequest
+) -> None:
+    loaded: LoadedModel = request.getfixturevalue(family)
+    alone = trace(loaded, TEXT)
+    padded = trace(loaded, TEXT, pads=3)
+    assert padded.output == alone.output
+    assert padded.tgt_tokens[:-3] == alone.tgt_tokens
+    n_src, n_tgt = len(alone.src_tokens), len(alone.tgt_tokens)
+    np.testing.assert_allclose(padded.logits[:n_tgt], alone.logits, atol=1e-5)
+    for name, tensor in alone.activations.items():
+        inside = tuple(map(slice, tensor.shape))
+        np.testing.assert_allclose(
+            padded.activations[name][inside], tensor, rtol=1e-5, atol=1e-5, err_msg=name
+        )
+    for site in alone.sites:
+        n_key = n_src if site.key_stream == "src" else n_tgt
+        assert (padded.pattern(site.name)[..., n_key:] == 0).all()
+
+
+@pytest.mark.parametrize("part", ["pad_keys", "cross_pad"])
+def test_with_a_padding_mask_off_padding_is_seen(part: str, translator: LoadedModel) -> None:
+    off = (MaskSwitch(part, False),)  # type: ignore[arg-type]
+    right = trace(translator, TEXT, TARGET, pads=3)
+    wrong = trace(translator, TEXT, TARGET, off, pads=3)
+    seen = {"pad_keys": ENCODER, "cross_pad": CROSS}[part]
+    hidden = {"pad_keys": CROSS, "cross_pad": ENCODER}[part]
+    assert (wrong.pattern(seen)[:, :, -3:] > 0).all()
+    assert (wrong.pattern(hidden)[:, :, -3:] == 0).all()
+    assert np.abs(wrong.logits - right.logits)[:-3].max() > 1e-3
+    unpadded = trace(translator, TEXT, TARGET, off)
+    np.testing.assert_allclose(unpadded.logits, right.logits[:-3], atol=1e-5)
+
+
+def test_the_translation_is_made_under_the_edits(translator: LoadedModel) -> None:
+    usual = trace(translator, TEXT)
+    traced = trace(translator, TEXT, edits=[HeadOff(CROSS, head) for head in range(4)])
+    assert traced.output != usual.output
+    n = len(traced.tgt_tokens) - 1
+    assert traced.predicted_tokens[:n] == traced.tgt_tokens[1:]
+
+
+def test_with_the_causal_mask_off_every_query_sees_every_key(translator: LoadedModel) -> None:
+    off = trace(translator, TEXT, TARGET, (MaskSwitch("causal", False),), pads=1)
+    assert off.mask(SELF)[:, :, :-1].all()
+    assert not off.mask(SELF)[:, :, -1].any()  # padding stays hidden
+    assert (off.pattern(SELF)[:, 0, 1:-1] > 0).all()
+    # The future now reaches the past: another last token changes the first row's logits.
+    other = trace(translator, TEXT, TARGET + "狗", (MaskSwitch("causal", False),), pads=1)
+    assert np.abs(other.logits[0] - off.logits[0]).max() > 1e-3
+
+
+def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(
+    translator: LoadedModel,
+) -> None:
+    traced = trace(translator, TEXT, edits=[MaskSwitch("causal", False)])
+    assert traced.tgt_tokens != trace(translator, TEXT).tgt_tokens
+    sites = [site for site in translator.sites if site.stack == "decoder" and site.kind == "self"]
+    wide = Edits({site.hook("mask"): torch.ones_like for site in sites})
+    row = [translator.config.bos_id]
+    for token in traced.tgt_tokens[1:]:
+        with torch.inference_mode(), visiting(wide):
+            logits = translator.model(torch.tensor([traced.src_tokens]), torch.tensor([row]))
+        assert int(logits[0, -1].argmax()) == token
+        row.append(token)
+
+
+def test_padding_queries_can_be_masked_too(translator: LoadedModel) -> None:
+    on = trace(translator, TEXT, TARGET, (MaskSwitch("pad_queries", True),), pads=2)
+    for site in on.sites:
+        assert not on.pattern(site.name)[:, -2:].any()
+        assert np.isfinite(on.logits).all()
+        assert on.mask(site.name)[:, :-2].any(-1).all()
+
+
+def test_a_later_switch_wins(translator: LoadedModel) -> None:
+    both = (MaskSwitch("causal", False), MaskSwitch("causal", True))
+    np.testing.assert_array_equal(
+        trace(translator, TEXT, TARGET, both).mask(SELF), trace(translator, TEXT, TARGET).mask(SELF)
+    )
+
+
+def test_a_silenced_head_adds_nothing(translator: LoadedModel) -> None:
+    usual = trace(translator, TEXT, TARGET)
+    silent = trace(translator, TEXT, TARGET, (HeadOff(CROSS, 2),))
+    z = silent.activations[f"{CROSS}.hook_z"]
+    assert not z[2].any()
+    assert z[[0, 1, 3]].all()
+    assert np.abs(silent.logits - usual.logits).max() > 1e-3
+
+
+def test_cells_open_and_close(translator: LoadedModel) -> None:
+    edits = (CellEdit(SELF, 1, 0, 2, True), CellEdit(CROSS, None, 1, 0, False))
+    usual, edited = trace(translator, TEXT, TARGET), trace(translator, TEXT, TARGET, edits)
+    flipped = usual.mask(SELF) != edited.mask(SELF)
+    assert np.argwhere(flipped).tolist() == [[1, 0, 2]]
+    assert edited.pattern(SELF)[1, 0, 2] > 0
+    flipped = usual.mask(CROSS) != edited.mask(CROSS)
+    assert np.argwhere(flipped).tolist() == [[head, 1, 0] for head in range(4)]
+    assert not edited.pattern(CROSS)[:, 1, 0].any()
+    np.testing.assert_allclose(edited.pattern(CROSS).sum(-1), 1, atol=1e-5)
+
+
+def test_edits_that_do_not_fit_are_handed_back(
+    translator: LoadedModel, writer: LoadedModel
+) -> None:
+    fitting: list[Edit] = [HeadOff(CROSS, 3), CellEdit(ENCODER, None, 0, 0, False)]
+    unfit: list[Edit] = [
+        HeadOff("encoder.blocks.9.attn", 0),
+        HeadOff(CROSS, 4),
+        CellEdit(CROSS, 4, 0, 0, False),
+        CellEdit(CROSS, None, 99, 0, False),
+        CellEdit(CROSS, None, 0, 99, False),
+        CellEdit(SELF, None, -1, 0, False),
+    ]
+    traced = trace(translator, TEXT, edits=[*unfit, *fitting])
+    assert list(traced.edits) == fitting
+    assert list(traced.ignored_edits) == unfit
+    cross = MaskSwitch("cross_pad", False)
+    assert trace(writer, TEXT, edits=[cross]).ignored_edits == (cross,)
+
+
+def test_nothing_is_left_behind_in_the_shared_model(translator: LoadedModel) -> None:
+    before = trace(translator, TEXT)
+    weights = {name: p.clone() for name, p in translator.model.named_parameters()}
+    for edit in (
+        MaskSwitch("causal", False),
+        HeadOff(SELF, 0),
+        CellEdit(CROSS, None, 0, 0, False),
+    ):
+        trace(translator, TEXT, edits=[edit], pads=2)
+    after = trace(translator, TEXT)
+    assert before.tgt_tokens == after.tgt_tokens
+    np.testing.assert_array_equal(before.logits, after.logits)
+    assert all(torch.equal(p, weights[name]) for name, p in translator.model.named_parameters())
+    assert not any(m._forward_hooks for m in translator.model.modules())
+
+
+def test_threads_with_different_edits_do_not_meet(translator: LoadedModel) -> None:
+    jobs: list[tuple[Edit, ...]] = [
+        (),
+        (MaskSwitch("causal", False),),
+        (HeadOff(SELF, 1), HeadOff(CROSS, 0)),
+        (CellEdit(CROSS, None, 0, 1, False),),
+    ]
+    alone = [trace(translator, TEXT, edits=edits, pads=1) for edits in jobs]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda e: trace(translator, TEXT, edits=e, pads=1), jobs * 2))
+    for job, traced in enumerate(together):
+        assert traced.output == alone[job % 4].output
+        for name, tensor in alone[job % 4].activations.items():
+            np.testing.assert_array_equal(traced.activations[name], tensor, err_msg=name)
+
+
+def test_refusals_say_the_limit(translator: LoadedModel, tiny: Callable[..., LoadedModel]) -> None:
+    refused("empty", translator, "")
+    refused("nothing_left", translator, "\x00")
+    longest = "，" * (MAX_TOKENS - 1)
+    assert len(trace(translator, longest, "猫").src_tokens) == MAX_TOKENS
+    assert refused("too_many_tokens", translator, longest + "，").values == {
+        "limit": MAX_TOKENS,
+        "length": MAX_TOKENS + 1,
+    }
+    assert len(trace(translator, "a", longest).tgt_tokens) == MAX_TOKENS
+    assert refused("target_too_long", translator, "a", longest + "，").values["limit"] == MAX_TOKENS
+    short = tiny("short", n_ctx=5, positions="learned")
+    assert refused("too_many_tokens", short, "，，，，，，").values == {"limit": 5, "length": 7}
+    assert len(trace(short, "，，，，", pads=3).src_tokens) == 8  # padding takes no position
+    for pads in (-1, MAX_PADS + 1):
+        problem = refused("bad_number", translator, TEXT, pads=pads)
+        assert problem.values == {"name": "pads", "value": pads, "low": 0, "high": MAX_PADS}
+
+
+def test_unknown_characters_are_read_and_reported(translator: LoadedModel) -> None:
+    traced = trace(translator, "I love 鸭 😀 鸭.", TARGET)
+    assert traced.unknown == ("鸭", "😀")
+    assert translator.tokenizer.unk_id in traced.src_tokens
+
+
+def test_the_library(translator: LoadedModel, tmp_path: Path) -> None:
+    shelf = tmp_path / "shelf"
+    assert list_models(shelf) == ()
+    save_checkpoint(shelf / "b", translator.model, translator.tokenizer, "about b")
+    save_checkpoint(shelf / "a", translator.model, translator.tokenizer)
+    assert list_models(shelf) == ("a", "b")
+    opened = open_model("b", shelf)
+    assert (opened.name, opened.card) == ("b", "about b")
+    assert opened.sites == translator.sites
+    np.testing.assert_array_equal(trace(opened, TEXT).logits, trace(translator, TEXT).logits)
+    assert open_model(shelf / "b").name == "b"
+    for name in ("c", "../shelf/a", "", str(shelf / "a")):
+        with pytest.raises(InputProblem) as caught:
+            open_model(name, shelf)
+        assert caught.value.key == "unknown_model"
+        assert caught.value.values["available"] == "a, b"
+    (shelf / "a" / "model.safetensors").write_bytes(b"not a tensor")
+    with pytest.raises(InputProblem) as caught:
+        open_model("a", shelf)
+    assert caught.value.key == "broken_model"
+    with pytest.raises(KeyError):
+        opened.site("nowhere")
+
+
+def test_the_shipped_model_with_and_without_padding(shipped: LoadedModel) -> None:
+    alone, padded = trace(shipped, "I love you."), trace(shipped, "I love you.", pads=3)
+    assert alone.finished
+    assert alone.output == padded.output != ""
+    np.testing.assert_allclose(padded.logits[: len(alone.logits)], alone.logits, atol=1e-4)
+
+
+def test_a_moment_of_the_training_opens_by_its_step(
+    translator: LoadedModel, tiny: Callable[..., LoadedModel], tmp_path: Path
+) -> None:
+    earlier = tiny("earlier", seed=3)
+    save_checkpoint(tmp_path / "film", translator.model, translator.tokenizer)
+    save_checkpoint(tmp_path / "plain", translator.model, translator.tokenizer)
+    (tmp_path / "film" / "moments").mkdir()
+    weights = dict(earlier.model.named_parameters())
+    save_tensors(tmp_path / "film" / "moments" / moment_name(40), weights)
+    assert moments("film", tmp_path) == moments("film@40", tmp_path) == (40,)
+    assert moments("plain", tmp_path) == moments("nothing", tmp_path) == ()
+    then = open_model("film@40", tmp_path)
+    assert then.name == "film@40"
+    np.testing.assert_array_equal(trace(then, TEXT).logits, trace(earlier, TEXT).logits)
+    assert at_moment(then.name, None) == "film"
+    assert at_moment("film@40", 7) == "film@7"
+    for name in ("film@41", "plain@40", "film@", "film@-1", "film@4٠"):
+        with pytest.raises(InputProblem) as caught:
+            open_model(name, tmp_path)
+        assert caught.value.key == "unknown_model"
