@@ -8,12 +8,13 @@ from explorer.problems import InputProblem
 from models.checkpoint import CheckpointError, load_checkpoint
 from models.checkpoint import moments as kept_moments
 from models.config import ModelConfig
+from models.home import asset
 from models.hooks import AttentionSite
 from models.layout import lay_out_for_decoding
 from models.tokenizer import Tokenizer
 from models.transformer import Model
 
-CHECKPOINTS = Path(__file__).resolve().parent.parent / "assets" / "checkpoints"
+CHECKPOINTS = asset("checkpoints")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,24 +1,24 @@
 """The frame round every page: sidebar, menu, the view, and what to say when there is none."""
 
 from functools import partial
-from pathlib import Path
 
 import streamlit as st
 
 from explorer.pages import PAGES, Page
 from explorer.problems import InputProblem
-from explorer.text import ASSETS, t
+from explorer.text import t
 from explorer.ui import session
 from explorer.ui.current import first_view
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import sidebar
+from models.home import asset, data
 
-_STYLE = Path(__file__).parent / "ui" / "page.css"
+_STYLE = data("explorer.ui", "page.css")
 
 
 def run() -> None:
     """The app: called once per run by app.py."""
-    st.set_page_config(page_title="Headlight", page_icon=str(ASSETS / "icon.svg"), layout="wide")
+    st.set_page_config(page_title="Headlight", page_icon=str(asset("icon.svg")), layout="wide")
     session.start()
     lang = session.state().lang
     pages = {

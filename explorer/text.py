@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from models.home import asset
+
 LANGUAGES: tuple[str, ...] = ("en", "zh")
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -28,7 +29,7 @@ def words(lang: str) -> dict[str, str]:
     """All words of one language, by key. Raises KeyError for a language that is not there."""
     if lang not in LANGUAGES:
         raise KeyError(f"no language {lang!r}; there are {', '.join(LANGUAGES)}")
-    with (ASSETS / "text" / f"{lang}.toml").open("rb") as file:
+    with asset("text", f"{lang}.toml").open("rb") as file:
         return _flatten(tomllib.load(file))
 
 
@@ -55,7 +56,7 @@ def long_story() -> str:
 
     English, in the few words that the shipped writer knows.
     """
-    return " ".join((ASSETS / "long" / "story.txt").read_text(encoding="utf-8").split())
+    return " ".join(asset("long", "story.txt").read_text(encoding="utf-8").split())
 
 
 @cache
@@ -69,8 +70,8 @@ def examples(model: str) -> dict[str, tuple[str, ...]]:
     """
     name = model.partition("@")[0]
     for stem in (name, name.split("-")[0], "en"):
-        path = ASSETS / "sentences" / f"{Path(stem).name}.toml"
+        path = asset("sentences", f"{Path(stem).name}.toml")
         if path.is_file():
             with path.open("rb") as file:
                 return {name: tuple(group) for name, group in tomllib.load(file).items()}
-    raise FileNotFoundError(f"no example sentences in {ASSETS / 'sentences'}")
+    raise FileNotFoundError(f"no example sentences in {asset('sentences')}")

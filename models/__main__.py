@@ -23,6 +23,7 @@ from models.checkpoint import (
     save_checkpoint,
 )
 from models.decoding import Beam, Sample, Strategy, best, decode
+from models.home import asset
 from models.tokenizer import Tokenizer
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.corpus import DataConfig, Row, make_rows, more_rows, read_rows
@@ -43,7 +44,7 @@ from models.training.preference import preferences_of, read_judged
 from models.training.recipe import Recipe, read_recipe, recipe_names
 from models.transformer import EncoderDecoder, Model, build_model
 
-SHIPPED = Path(__file__).parents[1] / "assets" / "checkpoints"
+SHIPPED = asset("checkpoints")
 
 
 def train(args: argparse.Namespace) -> None:

@@ -7,14 +7,14 @@ them: whatever a user typed travels as data and is drawn with textContent or fil
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 import streamlit as st
 
 from explorer.figures.theme import css
 
-FOLDER = Path(__file__).parent
+FOLDER = files("explorer.components")
 
 PARTS: dict[str, tuple[str, ...]] = {
     "mask_matrix": ("axes", "edges"),

@@ -19,13 +19,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from models.home import data
 from models.tokenizer import Tokenizer
 from models.training.data import Batch, pad
 from models.training.forcing import forward
 from models.training.loss import preference_loss
 from models.transformer import DecoderOnly
 
-JUDGED = Path(__file__).parent / "judged"
+JUDGED = data("models.training", "judged")
 LEAD = 8  # tokens: by so many the better one keeps sense longer
 LIKELIHOOD = 0.2  # what a nat per token of the better one counts beside the preference
 PAIRS = 16  # of one step, over all processes

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from models.config import ModelConfig
+from models.home import data
 from models.training.corpus import DataConfig
 from models.training.settings import TrainingConfig
 
-RECIPES = Path(__file__).parent / "recipes"
+RECIPES = data("models.training", "recipes")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from playwright.sync_api import Browser, expect
 from explorer.library import open_model
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
-from explorer.text import ASSETS, t
+from explorer.text import t
+from models.home import asset
 from tests.browser.conftest import PATIENCE, Visitor
 
 pytestmark = pytest.mark.browser
@@ -29,7 +30,7 @@ def translation(visitor: Visitor) -> str:
 def telling() -> str:
     """An example sentence that the shipped model translates otherwise without causal mask."""
     model = open_model("en-zh")
-    examples = tomllib.loads((ASSETS / "sentences" / "en.toml").read_text(encoding="utf-8"))
+    examples = tomllib.loads(asset("sentences", "en.toml").read_text(encoding="utf-8"))
     for sentence in (s for group in examples.values() for s in group):
         usual = trace(model, sentence).output
         if trace(model, sentence, edits=(MaskSwitch("causal", False),)).output != usual:
