@@ -28,6 +28,7 @@ lint: .venv/development
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/oxlint --deny-warnings explorer/components
 
 .venv/runtime: requirements.txt
 	$(PYTHON) -m venv .venv

@@ -1,12 +1,14 @@
 // A matrix with tokens on both axes: where its cells lie and what stands beside them.
 
+import { clipped, scratch } from "./canvas.js";
+
 const LEVEL = 17; // px between the lines on which narrow columns put their labels in turn
 
 /**
  * Labels always stand upright. Where they do not fit side by side they stand on up to three lines
  * in turn, where that is not enough only every other column has one, and at last they are clipped.
  */
-function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0, tallest = 640 }) {
+export function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0, tallest = 640 }) {
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
   scratch.font = `13px ${theme.font}`;
   const widest = (row) => Math.max(...row.tokens.map((token) => scratch.measureText(token).width), 20);
@@ -26,7 +28,7 @@ function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0,
 }
 
 /** Labels and titles of both axes; `lit` [query, key] stand out. */
-function drawAxes(context, box, queries, keys, theme, lit = [null, null]) {
+export function drawAxes(context, box, queries, keys, theme, lit = [null, null]) {
   context.font = `13px ${theme.font}`;
   context.textBaseline = "middle";
   const ink = (row, index, on) => theme.get(on ? "accent" : row.special[index] ? "muted" : "ink");
@@ -52,20 +54,20 @@ function drawAxes(context, box, queries, keys, theme, lit = [null, null]) {
   context.restore();
 }
 
-function queryLabel(context, box, queries, index) {
+export function queryLabel(context, box, queries, index) {
   context.textAlign = "right";
   const text = clipped(context, queries.tokens[index], box.left - 30);
   context.fillText(text, box.left - 8, box.above + (index + 0.5) * box.tall);
 }
 
 /** How many lines above the lowest a column's label stands. */
-const levelOf = (box, index) => Math.floor(index / box.every) % box.levels;
+export const levelOf = (box, index) => Math.floor(index / box.every) % box.levels;
 
 /** Where the middle of a column's label is. */
-const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - levelOf(box, index) * LEVEL];
+export const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - levelOf(box, index) * LEVEL];
 
 /** A column's label, cut to its share of the line. */
-const keyText = (context, box, keys, index) => (
+export const keyText = (context, box, keys, index) => (
   clipped(context, keys.tokens[index], Math.max(box.wide * box.levels * box.every - 6, 12)));
 
 function keyLabel(context, box, keys, index) {
@@ -90,21 +92,21 @@ function leader(context, box, index, theme) {
 }
 
 /** The [query, key] under the pointer, or null beside the cells. */
-function cellUnder(event, box) {
+export function cellUnder(event, box) {
   const key = Math.floor((event.offsetX - box.left) / box.wide);
   const query = Math.floor((event.offsetY - box.above) / box.tall);
   return key >= 0 && key < box.nKey && query >= 0 && query < box.nQuery ? [query, key] : null;
 }
 
 /** Where an arrow key leads from a cell; undefined for every other key. */
-function cellBeside(name, [query, key], box) {
+export function cellBeside(name, [query, key], box) {
   const by = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[name];
   if (!by) return undefined;
   const clamp = (value, size) => Math.min(size - 1, Math.max(0, value));
   return [clamp(query + by[0], box.nQuery), clamp(key + by[1], box.nKey)];
 }
 
-function outlineCell(context, box, at, colour, width) {
+export function outlineCell(context, box, at, colour, width) {
   if (!at) return;
   context.strokeStyle = colour;
   context.lineWidth = width;

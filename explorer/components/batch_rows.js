@@ -1,3 +1,8 @@
+import { chip, el, rebuild, redraws } from "./dom.js";
+import { withEdges } from "./edges.js";
+import { followTheme } from "./palette.js";
+import { unpack } from "./payload.js";
+
 /** A training batch: under every token that is read, the label that must be said and its loss. */
 export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".hl");

@@ -1,3 +1,9 @@
+import { clipped, fit, hatching } from "./canvas.js";
+import { el, rebuild, redraws } from "./dom.js";
+import { withEdges } from "./edges.js";
+import { css, followTheme, rgb } from "./palette.js";
+import { unpack } from "./payload.js";
+
 /** The cache after a step: what is there is filled, the newest column outlined, the rest empty. */
 export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".hl");

@@ -1,14 +1,17 @@
 // Matrices of weights as pictures: what thumbnails and the large heatmap share.
 
+import { scratch } from "./canvas.js";
+import { BLOCKED } from "./payload.js";
+
 /** One 32-bit pixel for each byte; the last, blocked, stays transparent over the hatching. */
-function pixelsOf(colours) {
+export function pixelsOf(colours) {
   const pixels = new Uint32Array(256);
   new Uint8Array(pixels.buffer).set(colours.flatMap((colour) => [...colour, 255]));
   return pixels;
 }
 
 /** Hatching below, then the open cells as one small image blown up to width x height. */
-function paintCells(context, codes, [rows, columns], [x, y, width, height], pixels, ground) {
+export function paintCells(context, codes, [rows, columns], [x, y, width, height], pixels, ground) {
   context.fillStyle = ground;
   context.fillRect(x, y, width, height);
   const image = new ImageData(columns, rows);
@@ -27,7 +30,7 @@ const LOG_FLOOR = 1e-4; // smaller weights share the palest colour of the log sc
  * Weights as bytes 0 to 254 of colour, 255 where blocked. "linear" runs from 0 to `top`, "log"
  * from 0.01 % to `top`, "rank" by the order among a row's open cells.
  */
-function levels(weights, isBlocked, columns, scale, top) {
+export function levels(weights, isBlocked, columns, scale, top) {
   const out = new Uint8Array(weights.length);
   const depth = Math.log(Math.max(top, 2 * LOG_FLOOR) / LOG_FLOOR);
   for (let cell = 0; cell < out.length; cell += 1) {

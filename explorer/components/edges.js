@@ -1,7 +1,9 @@
 // What is wider than its place scrolls, and shows at which edges it goes on.
 
+import { el } from "./dom.js";
+
 /** `scroller`, already filled, in a frame that marks the edges beyond which there is more. */
-function withEdges(scroller) {
+export function withEdges(scroller) {
   const frame = el("div", "edges");
   frame.append(scroller);
   const mark = () => {
@@ -18,7 +20,7 @@ function withEdges(scroller) {
 const EDGE = 32; // px that fade out at an edge
 
 /** Scrolls to what begins at `left` and is `width` wide, unless it is in sight already. */
-function scrollInto(scroller, left, width) {
+export function scrollInto(scroller, left, width) {
   const [start, end] = [scroller.scrollLeft, scroller.scrollLeft + scroller.clientWidth];
   const fades = [start > 1 ? EDGE : 0, end < scroller.scrollWidth - 1 ? EDGE : 0];
   if (left < start + fades[0] || left + width > end - fades[1]) {
@@ -27,7 +29,7 @@ function scrollInto(scroller, left, width) {
 }
 
 /** Where new data draw a view anew it stays scrolled as it was: call what this returns once it is drawn. */
-function keepScrolled(root, scroller) {
+export function keepScrolled(root, scroller) {
   const place = root.scrolled;
   scroller.addEventListener("scroll", () => { root.scrolled = scroller.scrollLeft; });
   return () => { if (place) scroller.scrollLeft = place; };

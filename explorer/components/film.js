@@ -1,3 +1,8 @@
+import { el, rebuild, redraws } from "./dom.js";
+import { filmBars, filmMaps, filmPlayer, filmStage } from "./film_parts.js";
+import { followTheme } from "./palette.js";
+import { unpack } from "./payload.js";
+
 /**
  * A decoding as a film. All steps are in the payload, so playing, stepping and scrubbing happen
  * here; Python hears only where the film has come to rest, and which candidate was taken instead.
@@ -22,7 +27,6 @@ export default function ({ parentElement, data, setTriggerValue }) {
 }
 
 const REST = 450; // ms without a move after which the film is at rest
-const SPEEDS = [0.5, 1, 2, 4];
 
 function filmView(root, head, arrays, theme, turn) {
   const { words, frames, row, source } = head;

@@ -1,7 +1,17 @@
 // What a film is put together from: player, the two rows with their lines, bars, growing matrices.
 
+import { axisBox, cellUnder, drawAxes } from "./axes.js";
+import { fit } from "./canvas.js";
+import { chip, el } from "./dom.js";
+import { withEdges } from "./edges.js";
+import { chipColours, tint } from "./links.js";
+import { percent } from "./numbers.js";
+import { css, rgb, shades } from "./palette.js";
+
+const SPEEDS = [0.5, 1, 2, 4];
+
 /** Buttons, scrubber and menus; `does` is called with what the visitor wants. */
-function filmPlayer(words, head, does) {
+export function filmPlayer(words, head, does) {
   const node = el("div", "player");
   node.setAttribute("role", "group");
   node.setAttribute("aria-label", `${words.label}. ${words.hint}`);
@@ -66,7 +76,7 @@ function filmPlayer(words, head, does) {
 }
 
 /** Source above, the growing row below, and lines from its newest token to what it looks at. */
-function filmStage(head, theme, before) {
+export function filmStage(head, theme, before) {
   const { source, row, words } = head;
   const node = el("div", "stage");
   const lines = el("canvas", "lines");
@@ -120,7 +130,7 @@ function filmStage(head, theme, before) {
 }
 
 /** The candidates of a step: the model's own probability, and what the cuts left of it. */
-function filmBars(words, take) {
+export function filmBars(words, take) {
   const node = el("div", "candidates");
   const bars = el("div", "bars");
   const key = el("div", "key");
@@ -165,7 +175,7 @@ function filmBars(words, take) {
 }
 
 /** Cross- and self-attention with one row more at every step; a click on a row goes there. */
-function filmMaps(head, theme, before, go) {
+export function filmMaps(head, theme, before, go) {
   const { source, row, words } = head;
   const node = el("div", "pictures");
   const nSteps = head.frames.length;

@@ -1,7 +1,15 @@
 // One head as text: queries above, keys below, a line for each weight.
 
+import { fit, hatching } from "./canvas.js";
+import { chip, el, roving } from "./dom.js";
+import { scrollInto, withEdges } from "./edges.js";
+import { drawLinks } from "./links.js";
+import { css, ramp, rgb } from "./palette.js";
+import { BLOCKED } from "./payload.js";
+import { scrollTogether } from "./scrolling.js";
+
 /** { node, draw(), light(lit), reveal(query) } of a panel's head. */
-function headLines(view, panel) {
+export function headLines(view, panel) {
   const [HEIGHT, FOOT] = [124, 9];
   const { queries, keys, least } = view.head;
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
@@ -79,11 +87,11 @@ function headLines(view, panel) {
   }
 
   /** A strip at each chip in the colour of its weight, hatched where blocked. */
-  function feet({ middles, widths }, top, levelOf) {
+  function feet({ middles, widths }, edge, codeOf) {
     middles.forEach((middle, index) => {
-      const value = levelOf(index);
+      const value = codeOf(index);
       context.fillStyle = value === BLOCKED ? ground : css(colours[value]);
-      context.fillRect(middle - widths[index] / 2, top, widths[index], FOOT);
+      context.fillRect(middle - widths[index] / 2, edge, widths[index], FOOT);
     });
   }
 

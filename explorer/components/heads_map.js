@@ -1,10 +1,19 @@
 // One head as a heatmap: cells painted once, and a sheet over them for what is lit.
 
+import { axisBox, cellBeside, cellUnder, drawAxes, keyText, labelAt, levelOf, outlineCell, queryLabel } from "./axes.js";
+import { clipped, fit, hatching } from "./canvas.js";
+import { levels, paintCells, pixelsOf } from "./cells.js";
+import { el } from "./dom.js";
+import { scrollInto, withEdges } from "./edges.js";
+import { percent } from "./numbers.js";
+import { css, shades } from "./palette.js";
+import { scrollTogether } from "./scrolling.js";
+
 const SUM_ROOM = 52; // px for the row sums
 const LABEL = 16; // px that a line of a label needs
 
 /** { node, canvas, legend, draw(width), light(lit), reveal(key) } of a panel's head; `panel.cells` are its numbers. */
-function headMap(view, panel) {
+export function headMap(view, panel) {
   const { queries, keys, words } = view.head;
   const scroller = el("div", "scroller");
   scrollTogether(scroller, "map");

@@ -1,7 +1,14 @@
 // One opened or pinned head: its heatmap, its lines and what they say in words.
 
+import { el } from "./dom.js";
+import { headLines } from "./heads_lines.js";
+import { headMap } from "./heads_map.js";
+import { pinButton } from "./heads_thumbs.js";
+import { keepPicture } from "./keep.js";
+import { percent } from "./numbers.js";
+
 /** { node, index, exact, draw(), light(lit), reveal(query, key), mark() } */
-function headPanel(view, index) {
+export function headPanel(view, index) {
   const { head } = view;
   const { queries, keys, words, measure } = head;
   const nKey = keys.tokens.length;
@@ -81,12 +88,12 @@ function headPanel(view, index) {
       return;
     }
     const [own, other, at] = query !== null ? [queries, keys, query] : [keys, queries, key];
-    const beside = (index) => (query !== null ? [query, index] : [index, key]);
-    const strongest = other.tokens.map((_, index) => index)
-      .filter((index) => !cells.blocked[cell(...beside(index))])
+    const beside = (place) => (query !== null ? [query, place] : [place, key]);
+    const strongest = other.tokens.map((_, place) => place)
+      .filter((place) => !cells.blocked[cell(...beside(place))])
       .sort((a, b) => cells.weights[cell(...beside(b))] - cells.weights[cell(...beside(a))]).slice(0, 4);
-    const parts = strongest.flatMap((index, place) => [
-      place ? ", " : "", el("b", "", other.tokens[index]), " ", el("span", "number", value(...beside(index)))]);
+    const parts = strongest.flatMap((place, rank) => [
+      rank ? ", " : "", el("b", "", other.tokens[place]), " ", el("span", "number", value(...beside(place)))]);
     panel.readout.replaceChildren(
       `${words[query !== null ? "query" : "key"]} `, el("b", "", own.tokens[at]), query !== null ? " → " : " ← ",
       ...(parts.length ? parts : [reason(cells.blocked[cell(...beside(0))])]));
@@ -101,8 +108,8 @@ function headPanel(view, index) {
     if (query === null || key !== null) return query === null ? null : [query, key];
     const [start, end] = [query * nKey, (query + 1) * nKey];
     let best = null;
-    for (let cell = start; cell < end; cell += 1) {
-      if (!cells.blocked[cell] && (best === null || cells.weights[cell] > cells.weights[best])) best = cell;
+    for (let at = start; at < end; at += 1) {
+      if (!cells.blocked[at] && (best === null || cells.weights[at] > cells.weights[best])) best = at;
     }
     return best === null ? null : [query, best - start];
   }

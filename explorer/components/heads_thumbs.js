@@ -1,6 +1,12 @@
 // The grid of all heads. It is painted once; what is lit is drawn on one veil over all of them.
 
-function pinButton(view, index) {
+import { fit, hatching, scratch } from "./canvas.js";
+import { levels, paintCells, pixelsOf } from "./cells.js";
+import { el } from "./dom.js";
+import { shades } from "./palette.js";
+import { BLOCKED, weightOf } from "./payload.js";
+
+export function pinButton(view, index) {
   const button = el("button", "pin");
   button.type = "button";
   button.setAttribute("aria-label", `${view.head.words.pin} ${view.head.labels[index]}`);
@@ -10,7 +16,7 @@ function pinButton(view, index) {
 }
 
 /** All heads as thumbnails: { node, draw(width, most side), repaint(), arrange(), mark(), light(lit) }. */
-function headThumbs(view) {
+export function headThumbs(view) {
   const { head, arrays } = view;
   const { queries, keys, labels, step, measure, words } = head;
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];

@@ -1,3 +1,10 @@
+import { el, rebuild, redraws } from "./dom.js";
+import { headPanel } from "./heads_panel.js";
+import { headThumbs } from "./heads_thumbs.js";
+import { percent } from "./numbers.js";
+import { followTheme } from "./palette.js";
+import { BLOCKED, unpack, weightOf } from "./payload.js";
+
 /**
  * All heads, the opened ones and their text, linked: what is lit in one place is lit in all.
  * Streamlit runs this again for every payload. The view outlives that, as long as the thumbnails
@@ -131,12 +138,12 @@ function headsView(root, head, arrays, theme, likeness, old) {
   };
 
   /** A payload's choices, unless the browser has meanwhile made newer ones. */
-  view.receive = (chosen, arrays) => {
+  view.receive = (chosen, sent) => {
     const size = head.queries.tokens.length * head.keys.tokens.length;
     chosen.shown.forEach((index, place) => {
-      const bytes = arrays.exact.slice(place * size * 4, (place + 1) * size * 4);
+      const bytes = sent.exact.slice(place * size * 4, (place + 1) * size * 4);
       exact.set(index, {
-        weights: new Float32Array(bytes.buffer), blocked: arrays.blocked.slice(place * size, (place + 1) * size),
+        weights: new Float32Array(bytes.buffer), blocked: sent.blocked.slice(place * size, (place + 1) * size),
         reasons: chosen.reasons, summary: chosen.summaries[place], exact: true,
       });
     });

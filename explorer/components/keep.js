@@ -1,7 +1,10 @@
 // A picture to keep: what a canvas shows, on paper and with a title, as a PNG made in the browser.
 
+import { clipped, fit, sharpness } from "./canvas.js";
+import { el } from "./dom.js";
+
 /** Draws sharply by `draw`, then hands `canvas` with `title` above it to the visitor as a file. */
-function keepPicture(canvas, draw, title, theme, name) {
+export function keepPicture(canvas, draw, title, theme, name) {
   sharpness.fixed = 3;
   draw();
   const [margin, head] = [16, 30];

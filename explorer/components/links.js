@@ -1,7 +1,10 @@
 // Two rows of token chips and the lines between them.
 
+import { css, inkOn, ramp } from "./palette.js";
+import { BLOCKED } from "./payload.js";
+
 /** Lines [strength, from x, to x] over a height, the strongest on top. */
-function drawLinks(context, links, height, ink, alone) {
+export function drawLinks(context, links, height, ink, alone) {
   links.sort((a, b) => a[0] - b[0]);
   for (const [strength, from, to] of links) {
     context.strokeStyle = css(ink, alone ? 0.15 + 0.85 * strength : strength);
@@ -14,10 +17,10 @@ function drawLinks(context, links, height, ink, alone) {
 }
 
 /** A weight byte's colour as a chip wears it. */
-const chipColours = (theme) => ramp(theme).map((colour) => ({ paper: css(colour), ink: inkOn(colour) }));
+export const chipColours = (theme) => ramp(theme).map((colour) => ({ paper: css(colour), ink: inkOn(colour) }));
 
 /** Chips in `chipColours` by their weight's byte; blocked ones hatched, undefined ones plain. */
-function tint(chips, codeOf, colours) {
+export function tint(chips, codeOf, colours) {
   chips.forEach((node, index) => {
     const value = codeOf?.(index);
     if (node.tinted === value) return;

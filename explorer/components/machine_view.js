@@ -1,3 +1,7 @@
+import { el, rebuild } from "./dom.js";
+import { followTheme } from "./palette.js";
+import { unpack } from "./payload.js";
+
 /** Columns of boxes; a click on one that leads somewhere is handed to Python by its number. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");

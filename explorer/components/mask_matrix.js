@@ -1,3 +1,10 @@
+import { axisBox, cellBeside, cellUnder, drawAxes, outlineCell } from "./axes.js";
+import { fit, hatching } from "./canvas.js";
+import { el, rebuild, redraws } from "./dom.js";
+import { keepScrolled, scrollInto, withEdges } from "./edges.js";
+import { followTheme } from "./palette.js";
+import { unpack } from "./payload.js";
+
 /**
  * One mask: open cells are paper, each rule has its own hatching; a click or Enter picks a cell.
  * With a brush, a click or a drag paints: all cells of a stroke become the opposite of the first.

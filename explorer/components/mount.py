@@ -1,8 +1,8 @@
 """Registers each view once and reads what was clicked.
 
-A view's JS is shared.js, the parts it names in `PARTS` and its own file, one after the other as
-one module; its CSS the palette, shared.css and its own file. Only files of this folder go into
-them: whatever a user typed travels as data and is drawn with textContent or fillText.
+A view's JS is its own file and the modules that this imports, linked into one; its CSS the palette,
+shared.css and its own file. Only files of this folder go into them: whatever a user typed travels
+as data and is drawn with textContent or fillText.
 """
 
 from collections.abc import Callable
@@ -12,30 +12,10 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.components.modules import link
 from explorer.figures.theme import css
 
 FOLDER = files("explorer.components")
-
-PARTS: dict[str, tuple[str, ...]] = {
-    "mask_matrix": ("axes", "edges"),
-    "tree_view": ("edges",),
-    "cache_view": ("edges",),
-    "batch_rows": ("edges",),
-    "film": ("axes", "edges", "links", "film_parts"),
-    "heads_view": (
-        "cells",
-        "axes",
-        "links",
-        "keep",
-        "edges",
-        "scrolling",
-        "heads_thumbs",
-        "heads_map",
-        "heads_lines",
-        "heads_panel",
-    ),
-}
-"""Drawing that several views share, or that makes one view too long for one file."""
 
 
 @cache
@@ -52,7 +32,7 @@ def view(name: str) -> Callable[..., Any]:
         f"headlight_{name}",
         html='<div class="hl"></div>',
         css="\n".join((css(), read("shared.css"), read(f"{name}.css"))),
-        js="\n".join(read(f"{part}.js") for part in ("shared", *PARTS.get(name, ()), name)),
+        js=link(FOLDER, f"{name}.js"),
     )
 
 

@@ -38,7 +38,7 @@ def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Bytes]]:
-    """The inverse of `pack`, as shared.js does it: head and named matrices."""
+    """The inverse of `pack`, as payload.js does it: head and named matrices."""
     length = int.from_bytes(data[:4], "little")
     head = json.loads(data[4 : 4 + length])
     body = np.frombuffer(data, np.uint8, offset=4 + length)

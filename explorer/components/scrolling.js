@@ -3,7 +3,7 @@
 const SCROLLED = "headlight-scrolled";
 
 /** `node` follows every other node of this `part`, and they follow it, as shares of their widths. */
-function scrollTogether(node, part) {
+export function scrollTogether(node, part) {
   let following = false;
   const room = () => node.scrollWidth - node.clientWidth;
   node.addEventListener("scroll", () => {

@@ -1,3 +1,8 @@
+import { chip, el, rebuild, redraws, roving } from "./dom.js";
+import { percent } from "./numbers.js";
+import { css, followTheme, inkOn, ramp } from "./palette.js";
+import { BLOCKED, unpack, weightOf } from "./payload.js";
+
 /** One row of token chips that wraps; a click or Enter picks a position. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");

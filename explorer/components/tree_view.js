@@ -1,3 +1,10 @@
+import { clipped, fit, hatching } from "./canvas.js";
+import { el, rebuild, redraws } from "./dom.js";
+import { keepScrolled, scrollInto, withEdges } from "./edges.js";
+import { percent, signed } from "./numbers.js";
+import { followTheme } from "./palette.js";
+import { unpack } from "./payload.js";
+
 /** A tree of beginnings: walked by arrow keys or pointer, a node taken by Enter or the button. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
@@ -21,7 +28,6 @@ export default function ({ parentElement, data, setTriggerValue }) {
   take.type = "button";
   take.dataset.at = "take";
   line.append(readout, take);
-  const signed = (value) => value.toFixed(2).replace("-", "−");
 
   let theme;
   let cursor = Math.min(root.cursor ?? 0, nodes.length - 1);

@@ -7,7 +7,6 @@ from streamlit.testing.v1 import AppTest
 from explorer.components import HeadsSelection, Measure
 from explorer.components.heads_payload import Heads, measure_head, read_selection, reasons, summary
 from explorer.components.heads_view import pack_heads_view
-from explorer.components.mount import FOLDER, PARTS
 from explorer.components.payload import BLOCKED, encode_weights, unpack
 
 QUERIES = ("<s>", "<script>alert(1)</script>")
@@ -234,15 +233,3 @@ def test_streamlit_shows_it_and_user_text_is_only_data() -> None:
     code = shown.proto.js_content + shown.proto.html_content + shown.proto.css_content
     assert "<script>" not in code
     assert unpack(shown.proto.bytes)[0]["keys"]["tokens"] == ["a", "<script>"]
-
-
-def test_every_part_of_a_view_exists_and_no_name_is_declared_twice() -> None:
-    for name, parts in PARTS.items():
-        texts = [(FOLDER / f"{part}.js").read_text("utf-8") for part in ("shared", *parts, name)]
-        lines = "\n".join(texts).splitlines()
-        declared = [
-            line.split("=")[0].split("(")[0].split()[1]
-            for line in lines
-            if line.startswith(("function ", "const "))
-        ]
-        assert len(declared) == len(set(declared)), name

@@ -1,0 +1,51 @@
+// The colours of theme.py, as the page's theme has them.
+
+import { scratch } from "./canvas.js";
+import { weightOf } from "./payload.js";
+
+/** Any CSS colour as [r, g, b]. */
+export function rgb(colour) {
+  scratch.canvas.width = scratch.canvas.height = 1;
+  scratch.fillStyle = colour.trim();
+  scratch.fillRect(0, 0, 1, 1);
+  return scratch.getImageData(0, 0, 1, 1).data.slice(0, 3);
+}
+
+/** Takes over the light or dark palette; Streamlit tells only its background colour. */
+export function followTheme(root) {
+  const [r, g, b] = rgb(getComputedStyle(root).getPropertyValue("--st-background-color") || "#fff");
+  root.toggleAttribute("data-dark", 0.3 * r + 0.59 * g + 0.11 * b < 128);
+  const style = getComputedStyle(root);
+  const known = {}; // asking the style again would make the browser settle all pending layout
+  const get = (name) => (known[name] ??= style.getPropertyValue("--hl-" + name).trim());
+  return {
+    font: style.fontFamily,
+    get,
+    stream: (stream) => get(stream === "src" ? "source" : stream === "tgt" ? "target" : "muted"),
+  };
+}
+
+/** 255 colours through the attention scale, palest first. */
+export function shades(theme) {
+  const stops = [0, 1, 2, 3, 4].map((index) => rgb(theme.get("attention-" + index)));
+  return Array.from({ length: 255 }, (_, level) => {
+    const at = level / 254 * 4;
+    const low = Math.min(Math.floor(at), 3);
+    return [0, 1, 2].map((c) => Math.round(stops[low][c] + (stops[low + 1][c] - stops[low][c]) * (at - low)));
+  });
+}
+
+/** 255 colours, one per weight byte; darkest at `top`. */
+export function ramp(theme, top = 1) {
+  const colours = shades(theme);
+  return colours.map((_, code) => colours[Math.round(Math.min(weightOf(code) / top, 1) * 254)]);
+}
+
+export const css = ([r, g, b], alpha = 1) => `rgba(${r},${g},${b},${alpha})`;
+
+/** Black or white, whichever stands out more on a colour: always 4.5 to 1 or better. */
+export function inkOn(colour) {
+  const [r, g, b] = [...colour].map((part) => (
+    part <= 10 ? part / 3295 : ((part / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}

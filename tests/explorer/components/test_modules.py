@@ -1,0 +1,143 @@
+"""The linker of JavaScript modules: what it makes of a graph of files, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from explorer.components.modules import LinkError, link, read
+from explorer.components.mount import FOLDER
+
+VIEWS = sorted(css.stem for css in FOLDER.glob("*.css") if css.stem != "shared")
+
+
+def written(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (folder / f"{name}.js").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_modules_stay_apart_and_come_in_order(tmp_path: Path) -> None:
+    folder = written(
+        tmp_path,
+        view='import { twice } from "./two.js";\nimport { one as first } from "./one.js";\n\n'
+        "export default function () { return twice(first); }\n",
+        two='import { one } from "./one.js";\nconst own = 2 * one;\n'
+        "export function twice(n) { return own * n; }\n",
+        one="export const one = 1;\n",
+    )
+    assert link(folder, "view.js") == (
+        "const $modules = {};\n"
+        '$modules["one.js"] = (() => {\nconst one = 1;\n\nreturn { one };\n})();\n'
+        '$modules["two.js"] = (() => {\n'
+        'const { one } = $modules["one.js"];\nconst own = 2 * one;\n'
+        "function twice(n) { return own * n; }\n\nreturn { twice };\n})();\n"
+        'const { twice } = $modules["two.js"];\nconst { one: first } = $modules["one.js"];\n\n'
+        "export default function () { return twice(first); }\n"
+    )
+
+
+def test_a_view_alone_stays_as_it_is(tmp_path: Path) -> None:
+    text = "export default function () {}\nconst later = 1;\n"
+    assert link(written(tmp_path, view=text), "view.js") == text
+
+
+def test_every_form_of_export_is_known(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        all="export const a = 1;\nexport function b() {}\nexport async function c() {}\n"
+        "export function* d() {}\nexport class E {}\n  export const indented = 1;\n",
+    )
+    module = read(tmp_path, "all.js")
+    assert module.exports == ("a", "b", "c", "d", "E")
+    assert not module.default
+
+
+def test_an_import_may_take_several_lines(tmp_path: Path) -> None:
+    written(tmp_path, view='import {\n  one,\n  two as three,\n} from "./other.js";\n')
+    (imported,) = read(tmp_path, "view.js").imports
+    assert imported == ("other.js", (("one", "one"), ("two", "three")))
+
+
+DEFAULT = "export default function () {}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "view.js: there is no such file"),
+        (
+            {"view": f'import {{ a }} from "./lost.js";\n{DEFAULT}'},
+            "lost.js: there is no such file",
+        ),
+        (
+            {
+                "view": f'import {{ gone }} from "./other.js";\n{DEFAULT}',
+                "other": "export const a = 1;",
+            },
+            "view.js: other.js does not export gone",
+        ),
+        (
+            {
+                "view": f'import {{ a }} from "./one.js";\n{DEFAULT}',
+                "one": 'import { b } from "./two.js";\nexport const a = 1;',
+                "two": 'import { a } from "./one.js";\nexport const b = 1;',
+            },
+            "in a circle: one.js → two.js → one.js",
+        ),
+        (
+            {
+                "view": 'import { a } from "./one.js";\nimport { a } from "./two.js";\n' + DEFAULT,
+                "one": "export const a = 1;",
+                "two": "export const a = 1;",
+            },
+            "view.js: a is imported twice",
+        ),
+        ({"view": f"export const a = 1;\nexport const a = 2;\n{DEFAULT}"}, "a is exported twice"),
+        (
+            {"view": f"const a = 1;\nexport {{ a }};\n{DEFAULT}"},
+            "view.js:2: not understood: export",
+        ),
+        ({"view": f"export let a = 1;\n{DEFAULT}"}, "view.js:1: not understood: export let a"),
+        ({"view": f'import a from "./a.js";\n{DEFAULT}'}, "view.js:1: not understood: import a"),
+        ({"view": f'import {{ a }} from "a";\n{DEFAULT}'}, "view.js:1: not understood"),
+        ({"view": f'import {{ a }} from "../a.js";\n{DEFAULT}'}, "view.js:1: not understood"),
+        ({"view": f'import {{ a b }} from "./a.js";\n{DEFAULT}'}, "in an import: a b"),
+        ({"view": "const a = 1;\n"}, "view.js: the view itself needs `export default function`"),
+        ({"view": DEFAULT + DEFAULT}, "view.js: there are 2 default exports"),
+        (
+            {
+                "view": f'import {{ a }} from "./other.js";\n{DEFAULT}',
+                "other": f"export const a = 1;\n{DEFAULT}",
+            },
+            "other.js: only view.js, the view itself, has a default export",
+        ),
+        ({"view": f"const $modules = 1;\n{DEFAULT}"}, "\\$modules is the linker's own name"),
+    ],
+)
+def test_what_cannot_be_linked_is_refused(
+    tmp_path: Path, files: dict[str, str], message: str
+) -> None:
+    with pytest.raises(LinkError, match=message):
+        link(written(tmp_path, **files), "view.js")
+
+
+def test_there_are_views() -> None:
+    assert "heads_view" in VIEWS
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_view_links_with_each_of_its_files_once(name: str) -> None:
+    text = link(FOLDER, f"{name}.js")
+    assert text.count("export default function") == 1
+    assert text.count("\n$modules[") == text.count("$modules[") - text.count("= $modules[")
+    assert 'from "./' not in text
+
+
+def test_every_file_and_every_export_is_used() -> None:
+    modules = [read(FOLDER, path.name) for path in FOLDER.glob("*.js")]
+    imported = {
+        (file, name) for module in modules for file, names in module.imports for name, _ in names
+    }
+    exported = {(module.file, name) for module in modules for name in module.exports}
+    assert imported == exported
+    assert {module.file for module in modules if module.default} == {f"{n}.js" for n in VIEWS}
