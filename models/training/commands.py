@@ -1,0 +1,194 @@
+"""The commands that train and evaluate models; `models.__main__` has those that use them."""
+
+import argparse
+import json
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import get_args
+
+import torch
+import torch.distributed as dist
+
+from models.checkpoint import MOMENTS, TOKENIZER, WEIGHTS, load_weights, save_checkpoint
+from models.tokenizer import Tokenizer
+from models.training.averaging import average_snapshots, best_epochs
+from models.training.corpus import DataConfig, Row, make_rows, more_rows, read_rows
+from models.training.data import encode_rows, read_texts
+from models.training.evaluate import (
+    bleu_score,
+    evaluate_language_model,
+    evaluate_translation,
+    numbers_kept,
+)
+from models.training.faults import Masks
+from models.training.growing import grow
+from models.training.joining import joined_pairs
+from models.training.loop import SNAPSHOTS, Trainer
+from models.training.numbering import numbered_rows
+from models.training.options import (
+    Commands,
+    add_command,
+    add_strategy,
+    open_checkpoint,
+    strategy_of,
+)
+from models.training.preference import preferences_of, read_judged
+from models.training.recipe import Recipe, read_recipe, recipe_names
+from models.transformer import EncoderDecoder, Model, build_model
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train a recipe on sentence pairs (.tsv), plain text or its task; resume what is there."""
+    recipe = read_recipe(args.recipe, args.set)
+    out: Path = args.out
+    torch.set_num_threads(args.threads)
+    if "RANK" in os.environ:  # started by torchrun
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    rows, valid = _rows(recipe, args.data), _rows(recipe, args.valid, held_apart=True)
+    out.mkdir(parents=True, exist_ok=True)
+    start = open_checkpoint(recipe.data.start) if recipe.data.start else None
+    if not (out / TOKENIZER).is_file() and int(os.environ.get("RANK", 0)) == 0:
+        texts = [text for row in rows for text in (row if isinstance(row, tuple) else (row,))]
+        made = start.tokenizer if start else Tokenizer.train(texts, recipe.model.vocab_size)
+        made.save(out / TOKENIZER)
+    if dist.is_initialized():
+        dist.barrier()  # one process made the tokenizer, all read it
+    tokenizer = Tokenizer.load(out / TOKENIZER)
+    if tokenizer.vocab_size != recipe.model.vocab_size:
+        raise ValueError(
+            f"model.vocab_size is {recipe.model.vocab_size}, but this text gives a vocabulary of "
+            f"{tokenizer.vocab_size}: set model.vocab_size={tokenizer.vocab_size}"
+        )
+    pairs = [row for row in valid if isinstance(row, tuple)]
+
+    def score(model: Model) -> dict[str, float]:
+        if isinstance(model, EncoderDecoder) and pairs:
+            return bleu_score(model, tokenizer, pairs)
+        return {}
+
+    torch.manual_seed(recipe.training.seed)
+    model = build_model(recipe.model)
+    if start is not None:
+        if start.config.n_layers == recipe.model.n_layers:
+            load_weights(model, start.folder / WEIGHTS)
+        else:
+            grow(start.model, model)
+    preferences = []
+    if recipe.data.judged:
+        texts = [row for row in rows if isinstance(row, str)]
+        preferences = preferences_of(read_judged(recipe.data.judged), texts, tokenizer)
+    trainer = Trainer(
+        model,
+        encode_rows(rows, tokenizer, recipe.model.n_ctx),
+        encode_rows(valid, tokenizer, recipe.model.n_ctx),
+        recipe.training,
+        out,
+        score=score,
+        preferences=preferences,
+    )
+    progress = trainer.run()
+    if trainer.rank == 0:
+        best = best_epochs(progress.curve, recipe.training.average)
+        average_snapshots(
+            trainer.model, [out / SNAPSHOTS / f"epoch-{e:03d}.safetensors" for e in best]
+        )
+        checkpoint = out / "checkpoint"
+        save_checkpoint(checkpoint, trainer.model, tokenizer, dtype=torch.float16)
+        if recipe.training.moments:
+            shutil.copytree(out / MOMENTS, checkpoint / MOMENTS, dirs_exist_ok=True)
+        print(f"{checkpoint}: the mean of epochs {', '.join(map(str, best))}")
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[Row]:
+    """What to train on, or to choose by; nothing to choose by where no file was given."""
+    paired = recipe.model.family == "encoder-decoder"
+    if recipe.data.task is not None:
+        return make_rows(recipe.data, paired, recipe.training.seed)[held_apart]
+    if path is None:
+        if held_apart:
+            return []
+        raise ValueError("this recipe has no task: give a file to train on with --data")
+    rows = read_rows(path, recipe.data, paired)
+    return rows if held_apart else rows + more_rows(rows, recipe.data, recipe.training.seed)
+
+
+def evaluate_model(args: argparse.Namespace) -> None:
+    """Score a model: BLEU and chrF on pairs, perplexity on plain text; JSON in the last line."""
+    checkpoint = open_checkpoint(args.model)
+    if args.recipe:
+        rows = _rows(read_recipe(args.recipe, []), args.pairs, held_apart=True)
+    elif args.pairs:
+        paired = isinstance(checkpoint.model, EncoderDecoder)
+        rows = read_rows(args.pairs, DataConfig(), paired)
+    else:
+        rows = []
+    if not rows:
+        raise ValueError("nothing to score on: give --pairs, or a --recipe with a task")
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    figures: dict[str, float]
+    if isinstance(model, EncoderDecoder):
+        pairs = [row for row in rows if isinstance(row, tuple)]
+        if args.joined:
+            pairs = joined_pairs(pairs, args.joined, seed=1)
+        strategy = strategy_of(args)
+        if args.numbered:
+            others = numbered_rows(pairs, args.numbered, seed=1)
+            figures = numbers_kept(model, tokenizer, others, strategy, args.masks)
+        else:
+            figures = asdict(evaluate_translation(model, tokenizer, pairs, strategy, args.masks))
+    else:
+        texts = [row for row in rows if isinstance(row, str)]
+        counted = read_texts(args.trigram) if args.trigram else ()
+        figures = evaluate_language_model(model, tokenizer, texts, counted)
+    print(json.dumps({"model": checkpoint.folder.name, **figures}))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 0 or more")
+    return int(text)
+
+
+def add_commands(commands: Commands) -> None:
+    """Add `train` and `evaluate` to what `ArgumentParser.add_subparsers()` returned."""
+    command = add_command(commands, "train", train)
+    recipes = ", ".join(recipe_names())
+    command.add_argument("--recipe", required=True, help=f"one of {recipes}, or a file")
+    command.add_argument("--data", type=Path, help="source TAB target, or text; none for a task")
+    command.add_argument("--valid", type=Path, help="the same, held apart")
+    command.add_argument("--out", type=Path, required=True, help="the run's folder")
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="TABLE.FIELD=VALUE",
+        help="change the recipe, for example model.dropout=0.2",
+    )
+    command.add_argument("--threads", type=int, default=1, help="threads of each process")
+
+    command = add_command(commands, "evaluate", evaluate_model)
+    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
+    command.add_argument("--pairs", type=Path, help="source TAB target, or text")
+    command.add_argument(
+        "--trigram", type=Path, help="text to count, for a trigram to compare with"
+    )
+    command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
+    command.add_argument(
+        "--joined",
+        type=_count,
+        default=0,
+        help="score on so many longer rows, each of several pairs",
+    )
+    command.add_argument(
+        "--numbered",
+        type=_count,
+        default=0,
+        help="instead, how often the number comes out, of so many rows with other numbers",
+    )
+    masks = get_args(Masks)
+    command.add_argument("--masks", choices=masks, default=masks[0], help="as a twin was trained")
+    add_strategy(command)

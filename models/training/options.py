@@ -1,0 +1,55 @@
+"""What several commands of the shell share: a model by its name, and options of decoding."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+from models.checkpoint import Checkpoint, load_checkpoint
+from models.decoding import Beam, Sample, Strategy
+from models.home import asset
+
+SHIPPED = asset("checkpoints")
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `ArgumentParser.add_subparsers()` returns: the place to add commands to."""
+
+
+def add_command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], None]
+) -> argparse.ArgumentParser:
+    """A new command: its help is `run`'s docstring, and `args.run(args)` runs it."""
+    command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+    command.set_defaults(run=run)
+    return command
+
+
+def open_checkpoint(name: str) -> Checkpoint:
+    """A checkpoint by its folder, or by its name among the shipped ones; ValueError for neither."""
+    for folder in (Path(name), SHIPPED / name):
+        if folder.is_dir():
+            return load_checkpoint(folder)
+    shipped = ", ".join(sorted(path.name for path in SHIPPED.iterdir()))
+    raise ValueError(f"no model {name!r}: it must be a folder, or one of {shipped}")
+
+
+def add_strategy(command: argparse.ArgumentParser) -> None:
+    """The options that `strategy_of` reads."""
+    command.add_argument("--beam", type=int, default=4, help="beam width; 1 is greedy")
+    command.add_argument("--length-penalty", type=float, default=1.0)
+    command.add_argument(
+        "--sample", action="store_true", help="sample instead of searching, as any of these does:"
+    )
+    command.add_argument("--temperature", type=float, help="1 unless given")
+    command.add_argument("--top-k", type=int, help="0, which is the default: all")
+    command.add_argument("--top-p", type=float, help="1 unless given")
+    command.add_argument("--seed", type=int, help="0 unless given")
+
+
+def strategy_of(args: argparse.Namespace) -> Strategy:
+    """Sampling when it is asked for, or any of its settings; else a beam."""
+    usual = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "seed": 0}
+    given = {name: value for name in usual if (value := getattr(args, name)) is not None}
+    if args.sample or given:
+        return Sample(**{**usual, **given})
+    return Beam(width=args.beam, length_penalty=args.length_penalty)
