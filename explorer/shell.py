@@ -9,17 +9,21 @@ from explorer.problems import InputProblem
 from explorer.text import t
 from explorer.ui import session
 from explorer.ui.current import first_view
+from explorer.ui.parts import PartChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import sidebar
+from explorer.ui.url import Links
 from models.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")
+LINKS = Links(PartChoices, *(page.choices for page in PAGES))
+"""How the links of this app are written: a name that two pages use stops it here."""
 
 
 def run() -> None:
     """The app: called once per run by app.py."""
     st.set_page_config(page_title="Headlight", page_icon=str(asset("icon.svg")), layout="wide")
-    session.start()
+    session.start(LINKS)
     lang = session.state().lang
     pages = {
         page.name: st.Page(

@@ -15,6 +15,16 @@ from explorer.pages import (
     masks,
     positions,
 )
+from explorer.pages.blocks.choices import BlocksChoices
+from explorer.pages.cell.choices import CellChoices
+from explorer.pages.certificate.choices import CertificateChoices
+from explorer.pages.claims.choices import ClaimsChoices
+from explorer.pages.clinic.choices import ClinicChoices
+from explorer.pages.decoding.choices import DecodingChoices
+from explorer.pages.heads.choices import HeadsChoices
+from explorer.pages.machine.choices import MachineChoices
+from explorer.pages.masks.choices import MasksChoices
+from explorer.pages.positions.choices import PositionsChoices
 from explorer.ui.view import View
 
 
@@ -22,24 +32,26 @@ from explorer.ui.view import View
 class Page:
     """`name` is also its address and the table of its words.
 
-    `usual_pads` is how many PADs it adds to the sentence until the visitor chooses a number.
+    `choices` is the frozen dataclass of what a visitor chooses only there. `usual_pads` is how many
+    PADs it adds to the sentence until the visitor chooses a number.
     """
 
     name: str
     icon: str
     render: Callable[[View], None]
+    choices: type
     usual_pads: int = 0
 
 
 PAGES: tuple[Page, ...] = (
-    Page("heads", ":material/grid_view:", heads.render),
-    Page("cell", ":material/center_focus_strong:", cell.render),
-    Page("masks", ":material/grid_off:", masks.render, usual_pads=3),
-    Page("certificate", ":material/verified:", certificate.render),
-    Page("clinic", ":material/stethoscope:", clinic.render, usual_pads=2),
-    Page("positions", ":material/waves:", positions.render),
-    Page("blocks", ":material/layers:", blocks.render),
-    Page("decoding", ":material/format_list_numbered:", decoding.render),
-    Page("machine", ":material/account_tree:", machine.render),
-    Page("claims", ":material/quiz:", claims.render),
+    Page("heads", ":material/grid_view:", heads.render, HeadsChoices),
+    Page("cell", ":material/center_focus_strong:", cell.render, CellChoices),
+    Page("masks", ":material/grid_off:", masks.render, MasksChoices, usual_pads=3),
+    Page("certificate", ":material/verified:", certificate.render, CertificateChoices),
+    Page("clinic", ":material/stethoscope:", clinic.render, ClinicChoices, usual_pads=2),
+    Page("positions", ":material/waves:", positions.render, PositionsChoices),
+    Page("blocks", ":material/layers:", blocks.render, BlocksChoices),
+    Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices),
+    Page("machine", ":material/account_tree:", machine.render, MachineChoices),
+    Page("claims", ":material/quiz:", claims.render, ClaimsChoices),
 )

@@ -27,8 +27,7 @@ from explorer.runs.edits import format_edits, parse_edits
 from explorer.runs.generation import Generation
 from explorer.runs.rerun import Kind
 from explorer.ui.kept import Kept
-from explorer.ui.url import format_strategy, parse_strategy
-from models.decoding import Beam
+from models.decoding import Beam, Greedy, Sample, Strategy
 
 MOST_ABLATIONS = 32
 MOST_GENERATIONS = 32
@@ -141,13 +140,13 @@ def _generations() -> Kept[Generation]:
 def generate(
     name: str,
     text: str,
-    strategy: str,
+    strategy: Strategy,
     edits: str,
     limit: int = 64,
     forced: tuple[int, ...] = (),
     progress: generation.Progress | None = None,
 ) -> generation.Generation:
-    """One sentence decoded, `strategy` and `edits` as in a link. Raises InputProblem.
+    """One sentence decoded, `edits` as in a link. Raises InputProblem.
 
     What was stopped by `progress` is not kept.
     """
@@ -157,7 +156,7 @@ def generate(
         return generation.generate(
             model(name, folder),
             text,
-            parse_strategy(strategy),
+            strategy,
             limit,
             parse_edits(edits),
             forced,
@@ -191,20 +190,18 @@ def timings(
 
 @st.cache_data(max_entries=32, show_spinner=False)
 def _tree(
-    name: str, folder: str, text: str, beam: str, sample: str, edits: str, limit: int
+    name: str, folder: str, text: str, beam: Beam, sample: Sample, edits: str, limit: int
 ) -> Tree:
-    search, draw = parse_strategy(beam), parse_strategy(sample)
-    assert isinstance(search, Beam)
     loaded, changed = model(name, folder), parse_edits(edits)
     others: dict[Line, Generation] = {
-        "greedy": generate(name, text, "greedy", edits, limit),
-        "sample": generate(name, text, format_strategy(draw), edits, limit),
+        "greedy": generate(name, text, Greedy(), edits, limit),
+        "sample": generate(name, text, sample, edits, limit),
     }
-    return grow(loaded, text, search, others, limit, changed)
+    return grow(loaded, text, beam, others, limit, changed)
 
 
-def tree(name: str, text: str, beam: str, sample: str, edits: str, limit: int) -> Tree:
-    """Greedy, a beam and sampling in one tree, each as in a link. Raises InputProblem."""
+def tree(name: str, text: str, beam: Beam, sample: Sample, edits: str, limit: int) -> Tree:
+    """Greedy, a beam and sampling in one tree. Raises InputProblem."""
     return _tree(name, str(library.CHECKPOINTS), text, beam, sample, edits, limit)
 
 

@@ -115,9 +115,7 @@ def pick_kind(view: View, key: str) -> None:
         format_func=lambda kind: view.t(f"kinds.{kind}"),
         required=True,
         key=key,
-        on_change=lambda: session.change(
-            site=st.session_state[key], layer=None, head=None, row=None, instead="", pins=()
-        ),
+        on_change=lambda: session.change_site(site=st.session_state[key]),
     )
 
 

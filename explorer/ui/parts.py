@@ -1,16 +1,30 @@
 """Choices that stand in the link: the part of a page, what it shows, which token stream."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import streamlit as st
 
 from explorer.ui import session
-from explorer.ui.places import PARTS
+from explorer.ui.choices import Offered, choice, one_of
 from explorer.ui.view import View
 from models.hooks import Stream
 
 Choice = TypeVar("Choice", bound=str)
+
+
+@dataclass(frozen=True)
+class PartChoices:
+    """What several pages offer, each in words of its own.
+
+    `part` is one of the `parts` of a page's choices, `picture` (what its picture shows) one of
+    their `pictures`, `stream` a token stream.
+    """
+
+    part: str = choice("", Offered("parts"))
+    picture: str = choice("", Offered("pictures"))
+    stream: str = choice("", one_of(("src", "tgt")))
 
 
 def pick_one(
@@ -26,7 +40,7 @@ def pick_one(
 
     The first where the state names none of them: several pages share a field.
     """
-    kept = getattr(view.state, field)
+    kept = session.links().chosen(view.state, field)
     now = next((option for option in options if option == kept), options[0])
     st.session_state[key] = now
     st.segmented_control(
@@ -41,13 +55,13 @@ def pick_one(
     return now
 
 
-def pick_part(view: View, page: str) -> str:
+def pick_part(view: View, page: str, parts: Sequence[str]) -> str:
     """Which part of a page that has several; the first where the state names none of its own."""
     return pick_one(
         view,
         "part",
         view.t(f"{page}.part"),
-        PARTS[page],
+        parts,
         f"{page}.part",
         lambda name: view.t(f"{page}.parts.{name}"),
         label_visibility="collapsed",
@@ -82,7 +96,7 @@ def pick_stream(view: View, key: str, streams: tuple[Stream, ...] | None = None)
     """
     own: tuple[Stream, ...] = ("src", "tgt") if view.trace.src_tokens else ("tgt",)
     choices = own if streams is None else streams
-    now: Stream = "tgt" if view.state.stream == "tgt" or len(choices) == 1 else "src"
+    now: Stream = "tgt" if view.choices(PartChoices).stream == "tgt" or len(choices) == 1 else "src"
     if len(choices) > 1:
         st.session_state[key] = now
         st.segmented_control(

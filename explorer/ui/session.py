@@ -12,11 +12,10 @@ from urllib.parse import parse_qsl
 import streamlit as st
 
 from explorer.text import LANGUAGES
-from explorer.ui import url
-from explorer.ui.url import State
+from explorer.ui.url import Links, State
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
-_PAGES = "shell.pages"
+_LINKS, _PAGES = "shell.links", "shell.pages"
 
 
 def state() -> State:
@@ -25,13 +24,22 @@ def state() -> State:
     return found
 
 
-def start() -> None:
+def links() -> Links:
+    """The grammar of this app's links."""
+    found: Links = st.session_state[_LINKS]
+    return found
+
+
+def start(links: Links) -> None:
     """Read the link, once when the session begins and again after the browser's back button.
+
+    `links` is the grammar that this and all links of the session are read and written in.
 
     An address without parameters is a change of page (the menu drops them), not a wish. And while
     a visitor clicks fast, a run may still carry the address before the last change: a run that a
     widget caused is therefore never taken for the back button.
     """
+    st.session_state[_LINKS] = links
     params = st.query_params.to_dict()
     moved = st.session_state.pop(_CHANGED, False)
     if _STATE not in st.session_state:
@@ -41,7 +49,7 @@ def start() -> None:
 
 
 def _load(params: Mapping[str, str], lang: str) -> None:
-    chosen, refused = url.read({"lang": lang, **params})
+    chosen, refused = links().read({"lang": lang, **params})
     st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)
     st.session_state[_REFUSED] = refused
 
@@ -53,15 +61,24 @@ def refused() -> tuple[tuple[str, str], ...]:
 
 
 def change(**fields: Any) -> None:
-    """Choose something; the address follows once a picture of it could be drawn."""
-    st.session_state[_STATE] = replace(state(), **fields)
+    """Choose something, by its name; the address follows once a picture of it could be drawn."""
+    _choose(links().change(state(), **fields))
+
+
+def change_site(**fields: Any) -> None:
+    """Choose another model or kind of attention, and forget what pointed into the one before."""
+    _choose(links().change(links().elsewhere(state()), **fields))
+
+
+def _choose(chosen: State) -> None:
+    st.session_state[_STATE] = chosen
     st.session_state[_CHANGED] = True
     st.session_state[_REFUSED] = ()
 
 
 def write_link() -> None:
     """Make the address a link to what is chosen."""
-    params = url.write(state())
+    params = links().write(state())
     if st.query_params.to_dict() != params:
         st.query_params.from_dict(params)
     st.session_state[_WRITTEN] = params
@@ -80,7 +97,7 @@ def page_names() -> tuple[str, ...]:
 
 def visit(name: str) -> None:
     """Go to another page with what is chosen; the run ends here."""
-    params = url.write(state())
+    params = links().write(state())
     # Given to the switch: an address written after it is one more step for the back button.
     st.session_state[_WRITTEN] = params
     st.switch_page(st.session_state[_PAGES][name], query_params=params)

@@ -215,15 +215,10 @@ def _model() -> None:
         names,
         format_func=partial(text.model_name, lang=session.state().lang),
         key="sidebar.model",
-        on_change=lambda: session.change(
+        on_change=lambda: session.change_site(
             **_other_words(current, st.session_state["sidebar.model"]),
             model=st.session_state["sidebar.model"],
-            layer=None,
-            head=None,
-            row=None,
             step=None,
-            instead="",
-            pins=(),
             edits=(),
         ),
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeVar
 
 from explorer import text
 from explorer.analysis.heads.measures import head_measures
@@ -10,9 +11,10 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import Edit, format_edits
 from explorer.runs.trace import Trace
 from explorer.ui import cache
-from explorer.ui.url import FREE, KINDS, State, Strategy
+from explorer.ui.url import FREE, KINDS, State
 from models.hooks import AttentionSite
 
+Choices = TypeVar("Choices")
 MOST_OTHERS = 7
 """Further sentences in one batch; more would not fit the page."""
 
@@ -72,10 +74,9 @@ class View:
         """The edits asked for; `trace.edits` are those that fit."""
         return self.state.edits
 
-    @property
-    def strategy(self) -> Strategy:
-        """How the Decoding page decodes."""
-        return self.state.strategy
+    def choices(self, kind: type[Choices]) -> Choices:
+        """The choices of one page, by their class."""
+        return self.state.of(kind)
 
     @property
     def run(self) -> tuple[str, str, str | None, str, int]:

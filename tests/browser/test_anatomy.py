@@ -4,8 +4,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from explorer.pages.cell.choices import STAGES
 from explorer.text import t
-from explorer.ui.url import STAGES
 from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser

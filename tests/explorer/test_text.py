@@ -30,13 +30,14 @@ from explorer.figures import positions as position_figures
 from explorer.figures.theme import DARK, LIGHT
 from explorer.library import CHECKPOINTS, list_models
 from explorer.pages import PAGES
+from explorer.pages.cell.choices import ASIDES, STAGES
+from explorer.pages.heads.choices import MEASURES
+from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, t, words
-from explorer.ui.places import PARTS as PAGE_PARTS
-from explorer.ui.sizes import OWN, PRESETS
-from explorer.ui.url import ASIDES, KINDS, MEASURES, STAGES
+from explorer.ui.url import KINDS
 from models.feedforward import ACTIVATIONS, FeedForwardKind
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,7 +117,11 @@ MADE = {
     "components.tree_view": words_of("tree_view"),
     "figures.turning": set(turning.WORDS),
     "figures.residual": set(residual.WORDS),
-    **{f"{page}.parts": set(parts) for page, parts in PAGE_PARTS.items()},
+    **{
+        f"{page.name}.parts": set(page.choices.parts)
+        for page in PAGES
+        if hasattr(page.choices, "parts")
+    },
     "components.heads_view": words_of("heads_view"),
     "components.mask_matrix": words_of("mask_matrix"),
     "components.seen": words_of("mask_matrix"),

@@ -80,10 +80,10 @@ def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _page(name: str) -> None:
     from explorer.pages import PAGES
-    from explorer.shell import show
+    from explorer.shell import LINKS, show
     from explorer.ui import session
 
-    session.start()
+    session.start(LINKS)
     show(next(page for page in PAGES if page.name == name))
 
 

@@ -7,8 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
+from explorer.pages.blocks.choices import BlocksChoices
 from explorer.text import LANGUAGES, t
-from explorer.ui.places import PARTS
 from tests.pages.test_pages import everything, figure, link, reading
 
 Open = Callable[..., AppTest]
@@ -38,7 +38,7 @@ def _use_wide_shelf(_use_shelf: None, wide_shelf: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("part", PARTS["blocks"])
+@pytest.mark.parametrize("part", BlocksChoices.parts)
 @pytest.mark.parametrize("model", ["en-zh", "modern"])
 def test_every_part_in_each_language(open_page: Open, model: str, part: str, lang: str) -> None:
     at = open_page("blocks", part=part, lang=lang, model=model, depth="2")

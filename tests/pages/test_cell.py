@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.text import LANGUAGES, t
-from explorer.ui.url import ASIDES, STAGES
 from tests.pages.test_pages import everything, figure, reading
 
 Open = Callable[..., AppTest]

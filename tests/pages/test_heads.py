@@ -289,18 +289,19 @@ def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
 def _files() -> None:
     import streamlit as st
 
+    from explorer.pages.heads.opened import Opened
     from explorer.pages.heads.takeaway import _page, _svg
+    from explorer.shell import LINKS
     from explorer.ui import session
-    from explorer.ui.choice import Choice
     from explorer.ui.url import State
     from explorer.ui.view import build
 
-    session.start()
-    state = State(layer=0, head=0, pins=((1, 1),), text="I like <you>.")
-    choice = Choice(build(state, dark=False))
+    session.start(LINKS)
+    state = LINKS.change(State(), layer=0, head=0, pins=((1, 1),), text="I like <you>.")
+    choice = Opened(build(state, dark=False))
     st.text(_svg(choice))
     st.text(_page(choice))
-    st.text(_svg(Choice(build(State(model="writer", text="I like you."), dark=False))))
+    st.text(_svg(Opened(build(State(model="writer", text="I like you."), dark=False))))
 
 
 def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open) -> None:

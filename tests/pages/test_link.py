@@ -1,6 +1,8 @@
 """State <-> link: whatever can be chosen comes back from its own link, and nothing else does."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,19 +14,16 @@ from explorer.analysis.cell.initial import INITS
 from explorer.analysis.positions.changes import Change
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import MAX_PINNED, SCALES
+from explorer.pages import PAGES
+from explorer.pages.decoding.choices import MOST_NEW
+from explorer.pages.heads.choices import MEASURES
+from explorer.pages.positions.choices import MOST_DIMS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
+from explorer.shell import LINKS
+from explorer.ui.choices import choice, form_of
 from explorer.ui.escape import escape
-from explorer.ui.url import (
-    FREE,
-    KINDS,
-    MEASURES,
-    MOST_DIMS,
-    MOST_NEW,
-    MOST_PADS,
-    State,
-    read,
-    write,
-)
+from explorer.ui.parts import PartChoices
+from explorer.ui.url import FREE, KINDS, MOST_PADS, Links, State
 from models.decoding import Beam, Greedy, Sample
 
 Open = Callable[..., AppTest]
@@ -59,8 +58,9 @@ sample = st.builds(
     seed=st.integers(0, 9999),
 )
 strategy = st.one_of(st.just(Greedy()), beam, sample)
+read, write = LINKS.read, LINKS.write
 states = st.builds(
-    State,
+    partial(LINKS.change, State()),
     lang=st.sampled_from(["en", "zh"]),
     model=st.sampled_from(["", "en-zh"]),
     text=st.none() | st.text(max_size=30),
@@ -132,6 +132,48 @@ def test_any_text_in_a_link_is_read_or_reported(params: dict[str, str]) -> None:
 
 def test_the_usual_state_is_a_short_link() -> None:
     assert write(State()) == {"lang": "en"}
+
+
+def test_no_two_pages_may_use_one_name_in_links() -> None:
+    @dataclass(frozen=True)
+    class OneChoices:
+        depth: int = choice(1, int)
+
+    @dataclass(frozen=True)
+    class OtherChoices:
+        depth: int = choice(2, int)
+
+    @dataclass(frozen=True)
+    class SharedName:
+        layer: int = choice(0, int)
+
+    assert Links(OneChoices).read({"depth": "7"})[0].of(OneChoices) == OneChoices(7)
+    with pytest.raises(ValueError, match=r"OneChoices and OtherChoices .* 'depth'"):
+        Links(OneChoices, OtherChoices)
+    with pytest.raises(ValueError, match=r"State and SharedName .* 'layer'"):
+        Links(SharedName)
+
+
+def test_every_field_of_every_page_can_stand_in_a_link() -> None:
+    """A control that a page keeps but no link carries would be lost on reload."""
+    for kind in (State, PartChoices, *(page.choices for page in PAGES)):
+        missing = {each.name for each in fields(kind) if form_of(each) is None}
+        assert missing <= {"owned"}, kind
+
+
+@given(states)
+def test_another_kind_of_attention_forgets_what_pointed_into_this_one(state: State) -> None:
+    left = LINKS.elsewhere(state)
+    for name in ("layer", "head", "row", "instead", "pins"):
+        assert LINKS.chosen(left, name) == LINKS.chosen(State(), name)
+    kept = {name: words for name, words in write(state).items() if name in write(left)}
+    assert write(left) == kept
+    assert write(state).keys() - kept.keys() <= {"layer", "head", "row", "instead", "pins"}
+
+
+def test_a_choice_that_nobody_owns_is_an_error() -> None:
+    with pytest.raises(KeyError, match="no_such_choice"):
+        LINKS.change(State(), no_such_choice=1)
 
 
 def test_a_link_counts_layers_heads_and_steps_from_one() -> None:

@@ -8,8 +8,8 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
+from explorer.pages.positions.choices import PositionsChoices
 from explorer.text import LANGUAGES, t
-from explorer.ui.places import PARTS
 from models.checkpoint import save_checkpoint
 from models.config import ModelConfig
 from models.tokenizer import Tokenizer
@@ -52,7 +52,7 @@ def _use_wide_shelf(_use_shelf: None, wide_shelf: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("part", PARTS["positions"])
+@pytest.mark.parametrize("part", PositionsChoices.parts)
 @pytest.mark.parametrize("model", ["en-zh", "writer", "turner"])
 def test_every_part_in_each_language_for_each_kind(
     open_page: Open, model: str, part: str, lang: str

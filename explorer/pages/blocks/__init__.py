@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer.pages.blocks.activations import curves_of
+from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.blocks.hidden import hidden_units
 from explorer.pages.blocks.norms import norms
 from explorer.pages.blocks.residual import placements
@@ -29,7 +30,7 @@ def render(view: View) -> None:
 @st.fragment
 def _part(view: View) -> None:
     view = latest(view)
-    part = pick_part(view, "blocks")
+    part = pick_part(view, "blocks", BlocksChoices.parts)
     config = view.loaded.config
     st.caption(
         view.t(

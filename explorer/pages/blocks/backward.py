@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from explorer.analysis.blocks.norms import Backward, backward
 from explorer.figures.norms import gradients
 from explorer.figures.paired import paired
+from explorer.pages.blocks.choices import GAMMAS, BlocksChoices
 from explorer.ui import controls, session
 from explorer.ui.numbers import number, signed
-from explorer.ui.url import GAMMAS
 from explorer.ui.view import View
 
 UPSTREAM = np.array([0.6, -1.0, 0.3, 0.9, -0.4, 0.2])
@@ -23,7 +23,7 @@ def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
     st.markdown(f"**{view.t('blocks.backward')}**")
     st.caption(view.t("blocks.backward_note", count=len(GAMMAS)))
     _sliders(view)
-    gamma = np.array(view.state.gamma) / 100
+    gamma = np.array(view.choices(BlocksChoices).gamma) / 100
     found = backward(token[: len(gamma)], gamma, UPSTREAM)
     left, right = st.columns(2, gap="large")
     with left:
@@ -44,7 +44,7 @@ def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
             beta=", ".join(signed(value) for value in found.d_beta),
         )
     )
-    alike = len(set(view.state.gamma)) == 1
+    alike = len(set(view.choices(BlocksChoices).gamma)) == 1
     controls.reading(
         "backward",
         view.t(
@@ -73,7 +73,7 @@ def _forward(view: View, x: NDArray[np.float64], found: Backward) -> None:
 def _sliders(view: View) -> None:
     for at, column in enumerate(st.columns(len(GAMMAS))):
         key = f"blocks.gamma.{at}"
-        st.session_state[key] = view.state.gamma[at] / 100
+        st.session_state[key] = view.choices(BlocksChoices).gamma[at] / 100
         with column:
             st.slider(
                 f"γ{at + 1}".translate(controls.SUBSCRIPTS),
@@ -86,6 +86,6 @@ def _sliders(view: View) -> None:
 
 
 def _choose(at: int, key: str) -> None:
-    gamma = list(session.state().gamma)
+    gamma = list(session.state().of(BlocksChoices).gamma)
     gamma[at] = round(100 * st.session_state[key])
     session.change(gamma=tuple(gamma))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from explorer.analysis.blocks.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
 from explorer.figures.curves import lines
 from explorer.figures.residual import Numbers, by_block, wiring
+from explorer.pages.blocks.choices import BlocksChoices
 from explorer.problems import InputProblem
 from explorer.ui import cache, cache_blocks, controls, session
 from explorer.ui.numbers import number
@@ -65,7 +66,8 @@ def placements(view: View) -> None:
 
 
 def _controls(view: View) -> tuple[int, bool]:
-    depth = min(DEPTH if view.state.depth is None else view.state.depth, MOST_LAYERS)
+    made = view.choices(BlocksChoices)
+    depth = min(DEPTH if made.depth is None else made.depth, MOST_LAYERS)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="large"):
         st.session_state["blocks.depth"] = depth
         st.slider(
@@ -76,13 +78,13 @@ def _controls(view: View) -> tuple[int, bool]:
             width=320,
             on_change=lambda: session.change(depth=st.session_state["blocks.depth"]),
         )
-        st.session_state["blocks.final"] = view.state.final
+        st.session_state["blocks.final"] = made.final
         st.toggle(
             view.t("blocks.final"),
             key="blocks.final",
             on_change=lambda: session.change(final=st.session_state["blocks.final"]),
         )
-    return depth, view.state.final
+    return depth, made.final
 
 
 def _measure(

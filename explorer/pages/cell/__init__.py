@@ -4,10 +4,10 @@ import streamlit as st
 
 from explorer.analysis.cell.steps import Cell, Effect, cell_of, effect
 from explorer.pages.cell.asides import aside
+from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.pages.cell.steps import chain, step
 from explorer.ui import controls, experiments, session
 from explorer.ui.current import latest
-from explorer.ui.url import STAGES
 from explorer.ui.view import View
 from models.attention import attend
 
@@ -57,7 +57,7 @@ def _effect(view: View, cell: Cell) -> Effect:
     n_real = int(view.trace.tgt_valid.sum())
     place = view.step if cell.site.stack == "encoder" else cell.query
     position = min(place, n_real - 1)
-    goal = view.state.goal
+    goal = view.choices(CellChoices).goal
     if goal is not None and goal >= view.loaded.config.vocab_size:
         goal = None
     return experiments.cell_effect(*view.run, cell, position, goal)
@@ -100,7 +100,7 @@ def _pick(view: View, name: str, tokens: tuple[str, ...], value: int, field: str
 
 
 def _stepper(view: View) -> None:
-    stage = view.state.stage
+    stage = view.choices(CellChoices).stage
     st.session_state["cell.stage"] = STAGES[stage]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.segmented_control(

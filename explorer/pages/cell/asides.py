@@ -11,19 +11,19 @@ from explorer.analysis.cell.scaling import SCALINGS, scaled
 from explorer.analysis.cell.steps import Cell
 from explorer.figures import cell as figures
 from explorer.figures.paired import paired
+from explorer.pages.cell.choices import ASIDES, CellChoices
 from explorer.pages.cell.initial import initial
 from explorer.pages.cell.steps import number
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
-from explorer.ui.url import ASIDES
 from explorer.ui.view import View
 
 
 def aside(view: View, cell: Cell) -> None:
     """The choice of what else to look at, and it."""
     st.subheader(view.t("cell.further"), anchor=False)
-    st.session_state["cell.aside"] = view.state.aside or None
+    st.session_state["cell.aside"] = view.choices(CellChoices).aside or None
     st.pills(
         view.t("cell.further"),
         ASIDES,
@@ -41,8 +41,8 @@ def aside(view: View, cell: Cell) -> None:
         "groups": _groups,
         "dropout": _dropout,
     }
-    if view.state.aside:
-        drawn[view.state.aside](view, cell)
+    if view.choices(CellChoices).aside:
+        drawn[view.choices(CellChoices).aside](view, cell)
 
 
 def _scaling(view: View, cell: Cell) -> None:
@@ -222,7 +222,7 @@ def _groups(view: View, cell: Cell) -> None:
 
 def _dropout(view: View, cell: Cell) -> None:
     st.markdown(view.t("cell.dropout_lead", p=view.loaded.config.dropout))
-    st.session_state["cell.drop"] = view.state.drop
+    st.session_state["cell.drop"] = view.choices(CellChoices).drop
     st.slider(
         view.t("cell.drop"),
         0,
@@ -233,7 +233,7 @@ def _dropout(view: View, cell: Cell) -> None:
         width=320,
         on_change=lambda: session.change(drop=st.session_state["cell.drop"]),
     )
-    share = view.state.drop / 100
+    share = view.choices(CellChoices).drop / 100
     found = cell_layouts.dropped(view.trace, cell.site, cell.head, cell.query, share)
     figure = paired(
         view.trace.key_tokens(cell.site.name),

@@ -7,6 +7,7 @@ import streamlit as st
 from explorer.analysis.cell.initial import INITS, SEEDS, Fresh
 from explorer.analysis.cell.steps import Cell
 from explorer.figures.histograms import histograms
+from explorer.pages.cell.choices import CellChoices
 from explorer.pages.cell.steps import number
 from explorer.ui import controls, experiments, session
 from explorer.ui.tables import table
@@ -19,7 +20,8 @@ EVEN, DECIDED = 0.99, 0.5
 def initial(view: View, cell: Cell) -> None:
     """The choice, the histogram of the three layouts, their table, and what follows."""
     st.markdown(view.t("cell.initial_lead"))
-    st.session_state["cell.init"] = view.state.init
+    init = view.choices(CellChoices).init
+    st.session_state["cell.init"] = init
     st.segmented_control(
         view.t("cell.asides.initial"),
         INITS,
@@ -29,13 +31,13 @@ def initial(view: View, cell: Cell) -> None:
         label_visibility="collapsed",
         on_change=lambda: session.change(init=st.session_state["cell.init"]),
     )
-    st.caption(view.t(f"cell.init_notes.{view.state.init}"))
+    st.caption(view.t(f"cell.init_notes.{init}"))
     bar = st.empty()
 
     def tell(done: float) -> None:
         bar.progress(done, view.t("cell.initial_working"))
 
-    found = experiments.fresh_scores(*view.run, cell.site.name, view.state.init, tell)
+    found = experiments.fresh_scores(*view.run, cell.site.name, init, tell)
     bar.empty()
     names = [view.t(f"cell.layout.{each.storage}") for each in found]
     figure = histograms(

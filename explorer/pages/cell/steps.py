@@ -9,9 +9,9 @@ import streamlit as st
 from explorer.analysis.cell.steps import Cell, Effect, lengths
 from explorer.figures import bars
 from explorer.figures import cell as figures
+from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.ui import controls, session
 from explorer.ui.escape import escape
-from explorer.ui.url import STAGES
 from explorer.ui.view import View
 
 
@@ -50,7 +50,7 @@ def step(view: View, cell: Cell, goal: Effect) -> None:
         "softmax": _softmax,
         "values": _values,
     }
-    drawn[STAGES[view.state.stage]](view, cell, goal)
+    drawn[STAGES[view.choices(CellChoices).stage]](view, cell, goal)
 
 
 def _tokens(view: View, cell: Cell) -> dict[str, str]:

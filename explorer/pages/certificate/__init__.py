@@ -11,6 +11,7 @@ from explorer.analysis.certificate.examiner import Examiner, Place
 from explorer.analysis.certificate.probe import Probe
 from explorer.components import mask_matrix
 from explorer.exports.report import report_lines, report_record
+from explorer.pages.certificate.choices import CertificateChoices
 from explorer.runs.edits import HeadOff, format_edits
 from explorer.ui import cache_masks, controls, session
 from explorer.ui.current import latest
@@ -35,7 +36,7 @@ def _examination(view: View) -> None:
     examination = cache_masks.examination(
         view.loaded.name, view.text, view.target, format_edits(edits)
     )
-    if not view.state.tested:
+    if not view.choices(CertificateChoices).tested:
         _offer(view, examination)
         return
     certificate = _run(view, examination)

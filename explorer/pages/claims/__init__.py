@@ -6,6 +6,7 @@ import streamlit as st
 from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, Verdict
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
+from explorer.pages.claims.choices import ClaimsChoices
 from explorer.problems import InputProblem
 from explorer.ui import controls, experiments, session
 from explorer.ui.current import latest
@@ -81,9 +82,9 @@ def _claims(view: View) -> None:
 
 def _choose(view: View) -> Claim:
     """The group, then the claim; a link's unknown claim is said and left out."""
-    claim = BY_ID.get(view.state.claim, CLAIMS[0])
-    if view.state.claim not in ("", *BY_ID):
-        show_refused("claim", view.state.claim, view.lang)
+    claim = BY_ID.get(view.choices(ClaimsChoices).claim, CLAIMS[0])
+    if view.choices(ClaimsChoices).claim not in ("", *BY_ID):
+        show_refused("claim", view.choices(ClaimsChoices).claim, view.lang)
     pick_group(
         view,
         "claims",
@@ -111,7 +112,7 @@ def _of(group: str) -> list[Claim]:
 
 def _guess(view: View) -> Verdict | None:
     """What the visitor thinks, None until they say."""
-    given = view.state.guess
+    given = view.choices(ClaimsChoices).guess
     guess: Verdict | None = next((each for each in VERDICTS if each == given), None)
     st.session_state["claims.guess"] = guess
     st.segmented_control(

@@ -14,6 +14,7 @@ from explorer.components import mask_matrix
 from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
 from explorer.figures.positions import table as position_table
+from explorer.pages.clinic.choices import ClinicChoices
 from explorer.runs.trace import Trace
 from explorer.ui import cache, cache_masks, controls, session
 from explorer.ui.current import latest
@@ -63,9 +64,9 @@ def _clinic(view: View) -> None:
 
 def _choose(view: View) -> Pitfall:
     """The group, then the case; a link's unknown case is said and left out."""
-    pitfall = BY_ID.get(view.state.case, PITFALLS[0])
-    if view.state.case not in ("", *BY_ID):
-        show_refused("case", view.state.case, view.lang)
+    pitfall = BY_ID.get(view.choices(ClinicChoices).case, PITFALLS[0])
+    if view.choices(ClinicChoices).case not in ("", *BY_ID):
+        show_refused("case", view.choices(ClinicChoices).case, view.lang)
     pick_group(
         view,
         "clinic",

@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer.pages.decoding.branches import branches, take_branch
 from explorer.pages.decoding.caching import caching
+from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.decoding.lines import line
 from explorer.pages.decoding.one_pass import one_pass
 from explorer.pages.decoding.picture import show_film, take_moves
@@ -39,20 +40,21 @@ def _picture(view: View) -> None:
     view = latest(view)
     controls.edits_bar(view, "decoding.reset")
     pick_strategy(view)
+    fork = view.choices(DecodingChoices).fork
     try:
         first = line(view)
-        second = line(view, view.state.fork) if first and view.state.fork else None
+        second = line(view, fork) if first and fork else None
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return
-    if first is None or (view.state.fork and second is None):
+    if first is None or (fork and second is None):
         return
     shown = second or first
     if not shown.steps:
         st.info(view.t("decoding.nothing"), icon=":material/lightbulb:")
         return
     moved = take_moves(view, shown)
-    if moved.state.fork != view.state.fork:
+    if moved.choices(DecodingChoices).fork != fork:
         st.rerun(scope="fragment")
     view = moved
     _result(view, shown)
@@ -82,7 +84,7 @@ def _result(view: View, generation: Generation) -> None:
 
 def _parts(view: View, first: Generation, second: Generation | None) -> None:
     """What stands under the film, one thing at a time: each of them computes more."""
-    part = pick_part(view, "decoding")
+    part = pick_part(view, "decoding", DecodingChoices.parts)
     if part == "pass":
         one_pass(view, second or first)
     elif part == "branches":
@@ -101,7 +103,7 @@ def _small_print(view: View, generation: Generation) -> None:
             r"p_T(y_t) = \mathrm{softmax}(\ell_t / T)",
             r"\mathrm{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
         ),
-        code=(CODE[name_of(view.strategy)],),
+        code=(CODE[name_of(view.choices(DecodingChoices).strategy)],),
         numbers=lambda: {
             view.t("decoding.token"): [each.str_token for each in step.candidates],
             view.t("decoding.own"): [f"{np.exp(c.logprob):.4f}" for c in step.candidates],

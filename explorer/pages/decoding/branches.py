@@ -9,6 +9,7 @@ import streamlit as st
 from explorer.components import TreeNode, sent_node, token_strip, tree_view
 from explorer.figures.heatmap import attention
 from explorer.figures.heatmap import difference as heat_difference
+from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.decoding.picture import stacked
 from explorer.pages.decoding.strategy import beam_of, beam_settings, sample_of, sample_settings
 from explorer.problems import InputProblem
@@ -16,9 +17,7 @@ from explorer.runs.edits import format_edits
 from explorer.runs.generation import Generation
 from explorer.ui import cache, controls, session
 from explorer.ui.parts import pick_one
-from explorer.ui.places import PICTURES
 from explorer.ui.problem import show_problem
-from explorer.ui.url import format_strategy
 from explorer.ui.view import View
 from models.hooks import AttentionSite
 
@@ -55,7 +54,7 @@ def _type(view: View, shown: Generation) -> None:
             on_change=_typed,
             args=(view, shown.tokens[:step]),
         )
-        if view.state.fork:
+        if view.choices(DecodingChoices).fork:
             st.button(
                 view.t("branches.close"),
                 key="branches.close",
@@ -74,7 +73,7 @@ def _typed(view: View, before: tuple[int, ...]) -> None:
         return
     try:
         tokens = cache.tokens_of(view.loaded.name, typed)
-        most = min(view.state.limit, cache.most_new(view.loaded.name, view.text))
+        most = min(view.choices(DecodingChoices).limit, cache.most_new(view.loaded.name, view.text))
         if len(before) + len(tokens) > most:
             raise InputProblem("target_too_long", limit=most, length=len(before) + len(tokens))
     except InputProblem as problem:
@@ -129,7 +128,7 @@ def _compare(view: View, first: Generation, second: Generation) -> None:
         view,
         "picture",
         view.t("branches.picture"),
-        PICTURES["branches"],
+        DecodingChoices.pictures,
         "branches.picture",
         lambda name: view.t(f"branches.{name}"),
     )
@@ -215,10 +214,10 @@ def _tree(view: View) -> None:
             tree = cache.tree(
                 view.loaded.name,
                 view.text,
-                format_strategy(beam_of(view)),
-                format_strategy(sample_of(view)),
+                beam_of(view),
+                sample_of(view),
                 format_edits(view.trace.edits),
-                view.state.limit,
+                view.choices(DecodingChoices).limit,
             )
     except InputProblem as problem:
         show_problem(problem, view.lang)

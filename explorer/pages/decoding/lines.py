@@ -1,9 +1,9 @@
 """The lines that are decoded: the first one, and a second that begins as the visitor wants."""
 
+from explorer.pages.decoding.choices import DecodingChoices
 from explorer.runs.edits import format_edits
 from explorer.runs.generation import Generation
 from explorer.ui import cache, running
-from explorer.ui.url import format_strategy
 from explorer.ui.view import View
 
 
@@ -16,9 +16,9 @@ def line(view: View, forced: tuple[int, ...] = ()) -> Generation | None:
     key = (
         view.loaded.name,
         view.text,
-        format_strategy(view.strategy),
+        view.choices(DecodingChoices).strategy,
         format_edits(view.trace.edits),
-        view.state.limit,
+        view.choices(DecodingChoices).limit,
         forced,
     )
     job = running.job(name, key, lambda tell: cache.generate(*key, progress=tell))

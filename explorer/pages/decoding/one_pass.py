@@ -8,6 +8,7 @@ from explorer.analysis.decoding.one_pass import OnePass
 from explorer.components import batch_rows
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
+from explorer.pages.decoding.choices import DecodingChoices
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation
 from explorer.text import examples
@@ -140,8 +141,9 @@ def _batch(view: View) -> None:
 
 def _lines(view: View) -> str:
     """The visitor's lines; before there are any, the sentence itself and two examples."""
-    if view.state.lines is not None:
-        return view.state.lines
+    lines = view.choices(DecodingChoices).lines
+    if lines is not None:
+        return lines
     known = view.others or next(iter(examples(view.loaded.name).values()))
     others = [sentence for sentence in known if sentence != view.text]
     return "\n".join([view.text, *others[:2]])

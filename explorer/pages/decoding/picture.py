@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.components import Frame, Scene, film, sent_choice, sent_scene
+from explorer.pages.decoding.choices import DecodingChoices, Strategy
 from explorer.pages.decoding.strategy import name_of
 from explorer.runs.generation import Generation, GenerationStep
 from explorer.ui import controls, session
 from explorer.ui.current import latest
-from explorer.ui.url import Strategy
 from explorer.ui.view import View
 from models.hooks import AttentionSite
 
@@ -73,7 +73,7 @@ def stacked(generation: Generation, sites: Sequence[AttentionSite]) -> np.ndarra
 
 def frames_of(view: View, generation: Generation) -> list[Frame]:
     """What each step shows beside its attention."""
-    return [_frame(view, step, view.strategy) for step in generation.steps]
+    return [_frame(view, step, view.choices(DecodingChoices).strategy) for step in generation.steps]
 
 
 def _frame(view: View, step: GenerationStep, strategy: Strategy) -> Frame:

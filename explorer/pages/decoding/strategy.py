@@ -4,8 +4,8 @@ import random
 
 import streamlit as st
 
+from explorer.pages.decoding.choices import MOST_NEW, DecodingChoices, Strategy
 from explorer.ui import session
-from explorer.ui.url import MOST_NEW, Strategy
 from explorer.ui.view import View
 from models.decoding import Beam, Greedy, Sample
 
@@ -20,21 +20,24 @@ def name_of(strategy: Strategy) -> str:
 
 def beam_of(view: View) -> Beam:
     """The beam in force: the film's own, else the one kept beside it."""
-    return view.strategy if isinstance(view.strategy, Beam) else view.state.beam
+    made = view.choices(DecodingChoices)
+    return made.strategy if isinstance(made.strategy, Beam) else made.beam
 
 
 def sample_of(view: View) -> Sample:
     """The sampling in force: the film's own, else the one kept beside it."""
-    return view.strategy if isinstance(view.strategy, Sample) else view.state.sample
+    made = view.choices(DecodingChoices)
+    return made.strategy if isinstance(made.strategy, Sample) else made.sample
 
 
 def pick_strategy(view: View) -> None:
     """Which strategy, its settings beside it, and the limit."""
-    st.session_state["decoding.strategy"] = name_of(view.strategy)
+    made = view.choices(DecodingChoices)
+    st.session_state["decoding.strategy"] = name_of(made.strategy)
     kinds: dict[str, Strategy] = {
         "greedy": Greedy(),
-        "beam": view.state.beam,
-        "sample": view.state.sample,
+        "beam": made.beam,
+        "sample": made.sample,
     }
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         st.segmented_control(
@@ -47,12 +50,12 @@ def pick_strategy(view: View) -> None:
                 strategy=kinds[st.session_state["decoding.strategy"]], step=None
             ),
         )
-        match view.strategy:
+        match made.strategy:
             case Beam():
                 beam_settings(view, "decoding")
             case Sample():
                 sample_settings(view, "decoding")
-        st.session_state["decoding.limit"] = view.state.limit
+        st.session_state["decoding.limit"] = made.limit
         st.number_input(
             view.t("decoding.limit"),
             0,
@@ -62,7 +65,7 @@ def pick_strategy(view: View) -> None:
             width=130,
             on_change=lambda: session.change(limit=st.session_state["decoding.limit"]),
         )
-    st.caption(view.t(f"decoding.{name_of(view.strategy)}_note"))
+    st.caption(view.t(f"decoding.{name_of(made.strategy)}_note"))
 
 
 def beam_settings(view: View, page: str) -> None:
@@ -137,7 +140,7 @@ def _set(page: str, strategy: Strategy, field: str) -> None:
 def _replace(before: Strategy, after: Strategy) -> None:
     """Put new settings in force; the film follows where it decodes with this strategy."""
     name = name_of(after)
-    if name_of(session.state().strategy) == name:
+    if name_of(session.state().of(DecodingChoices).strategy) == name:
         session.change(strategy=after, step=None, **{name: after})
     else:
         session.change(**{name: after})

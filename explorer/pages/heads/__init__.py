@@ -5,11 +5,11 @@ import streamlit as st
 from explorer.pages.heads.causes import four_numbers
 from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
+from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.picture import BESIDE, go_down, linked_heads, take_clicks
 from explorer.pages.heads.reading import difference, read_row, switch_off
 from explorer.pages.heads.takeaway import take_away
 from explorer.ui import controls, session
-from explorer.ui.choice import Choice
 from explorer.ui.current import beside, latest
 from explorer.ui.view import View
 from models.attention import attend
@@ -25,12 +25,12 @@ def render(view: View) -> None:
 @st.fragment
 def _linked(view: View) -> None:
     view, other = _taken(latest(view))
-    choice = Choice(view)
+    choice = Opened(view)
     if other is None:
         controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
     _controls(choice)
-    linked_heads(choice, None if other is None else Choice(other))
+    linked_heads(choice, None if other is None else Opened(other))
     controls.reading("heads", read_row(choice))
     switch_off(choice)
     difference(choice)
@@ -64,7 +64,7 @@ def _taken(view: View) -> tuple[View, View | None]:
     return view, other
 
 
-def _controls(choice: Choice) -> None:
+def _controls(choice: Opened) -> None:
     view = choice.view
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.pick_kind(view, "heads.kind")
@@ -81,7 +81,7 @@ def _controls(choice: Choice) -> None:
         take_away(choice)
 
 
-def _numbers(choice: Choice) -> dict[str, list[object]]:
+def _numbers(choice: Opened) -> dict[str, list[object]]:
     view = choice.view
     shown = choice.current or choice.at((view.layer, view.head))
     columns: dict[str, list[object]] = {

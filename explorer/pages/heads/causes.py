@@ -7,15 +7,15 @@ import streamlit as st
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.attribution import MEASURES, Causes, Measure
 from explorer.analysis.heads.ranks import Standing, standing
+from explorer.pages.heads.opened import Opened
 from explorer.ui import cache, controls, session
-from explorer.ui.choice import Choice
 from explorer.ui.view import View
 
 STRONG, WEAK = 0.6, 0.3
 """Rank correlations from which two orders are called alike, and from which a hint."""
 
 
-def four_numbers(choice: Choice, ablation: Ablation) -> None:
+def four_numbers(choice: Opened, ablation: Ablation) -> None:
     """The four numbers of the head that is read out, for the token written at the row."""
     view, shown = choice.view, choice.current
     st.subheader(view.t("causes.title"), anchor=False)

@@ -7,10 +7,10 @@ import streamlit as st
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.ranks import LITTLE, need
 from explorer.figures.head_map import head_map
+from explorer.pages.heads.opened import Opened
 from explorer.runs.edits import HeadOff
 from explorer.runs.rerun import KINDS, kind_of, written_tokens
 from explorer.ui import cache, controls, session
-from explorer.ui.choice import Choice
 from explorer.ui.view import View
 
 AT_ONCE = 40
@@ -45,7 +45,7 @@ def with_progress(view: View) -> Ablation:
         place.empty()
 
 
-def heads_that_matter(choice: Choice, ablation: Ablation) -> None:
+def heads_that_matter(choice: Opened, ablation: Ablation) -> None:
     """The map of all heads with what it says."""
     view = choice.view
     st.subheader(view.t("matter.title"), anchor=False)
@@ -78,10 +78,10 @@ def heads_that_matter(choice: Choice, ablation: Ablation) -> None:
 
 
 def _open(kind: str, layer: int, head: int) -> None:
-    session.change(site=kind, layer=layer, head=head, row=None, instead="", pins=())
+    session.change_site(site=kind, layer=layer, head=head)
 
 
-def _map(choice: Choice, ablation: Ablation) -> None:
+def _map(choice: Opened, ablation: Ablation) -> None:
     view = choice.view
     kinds = [kind for kind in KINDS if kind in ablation.delta_logprob]
     addresses = {

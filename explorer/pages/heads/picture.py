@@ -7,9 +7,9 @@ from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.masks.reasons import blocked_by
 from explorer.components import Measure, heads_view, sent_cell, sent_selection
 from explorer.pages.heads.matter import with_progress
+from explorer.pages.heads.opened import Opened
 from explorer.runs.rerun import written_tokens
 from explorer.ui import controls, session
-from explorer.ui.choice import Choice
 from explorer.ui.view import View
 
 KEY, BESIDE = "heads.view", "heads.beside"
@@ -18,7 +18,7 @@ SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 
 def take_clicks(view: View, key: str = KEY) -> bool:
     """Put what was just chosen in a picture into the state; whether anything was."""
-    choice = Choice(view)
+    choice = Opened(view)
     chosen = sent_selection(key, _shape(choice), len(choice.extras))
     if chosen is None:
         return False
@@ -32,7 +32,7 @@ def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
     `left` is the view that this one stands beside: the two sentences then change places, since
     the other pages are about the first.
     """
-    place = sent_cell(key, _shape(Choice(view)))
+    place = sent_cell(key, _shape(Opened(view)))
     if place is None:
         return
     if left is not None:
@@ -43,13 +43,13 @@ def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
     session.visit("cell")
 
 
-def _shape(choice: Choice) -> tuple[int, int, int, int]:
+def _shape(choice: Opened) -> tuple[int, int, int, int]:
     """[layer, head, query, key] of all heads of the view's kind."""
     n_query, n_key = choice.view.trace.mask(choice.view.site.name).shape[-2:]
     return len(choice.sites), choice.view.site.n_heads, n_query, n_key
 
 
-def linked_heads(choice: Choice, other: Choice | None) -> None:
+def linked_heads(choice: Opened, other: Opened | None) -> None:
     """The heads on this sentence and, where there is one, on the sentence beside it."""
     if other is None:
         _heads(choice, KEY)
@@ -62,7 +62,7 @@ def linked_heads(choice: Choice, other: Choice | None) -> None:
             _heads(each, key)
 
 
-def _heads(choice: Choice, key: str) -> None:
+def _heads(choice: Opened, key: str) -> None:
     """All heads, the shown ones large, as heatmap and as text."""
     view, trace = choice.view, choice.view.trace
     extras = choice.extras
@@ -86,7 +86,7 @@ def _heads(choice: Choice, key: str) -> None:
     )
 
 
-def _measure(choice: Choice) -> Measure | None:
+def _measure(choice: Opened) -> Measure | None:
     view, name = choice.view, choice.measure
     if name is None:
         return None

@@ -6,13 +6,13 @@ import streamlit as st
 
 from explorer.analysis.heads.reading import KeyWeight, top_keys
 from explorer.figures import heatmap
+from explorer.pages.heads.opened import Opened, Shown
 from explorer.runs.edits import HeadOff
 from explorer.ui import controls, session
-from explorer.ui.choice import Choice, Shown
 from explorer.ui.view import View
 
 
-def read_row(choice: Choice) -> str:
+def read_row(choice: Opened) -> str:
     """The row looked at in one sentence with its numbers, as Markdown."""
     view, shown = choice.view, choice.current
     if shown is None:
@@ -54,7 +54,7 @@ def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object]) -
     return view.t("heads.reading", **values)
 
 
-def switch_off(choice: Choice) -> None:
+def switch_off(choice: Opened) -> None:
     """The switch that silences the head which is read out."""
     view, shown = choice.view, choice.current
     if shown is None or shown.site is None or shown.head is None:
@@ -76,7 +76,7 @@ def switch_off(choice: Choice) -> None:
     )
 
 
-def difference(choice: Choice) -> None:
+def difference(choice: Opened) -> None:
     """Where two heads that stand side by side disagree; nothing for one or three."""
     view, shown = choice.view, choice.shown
     if len(shown) != 2:

@@ -8,12 +8,12 @@ import streamlit as st
 from explorer.exports.archive import to_csv, to_npz
 from explorer.exports.snippet import snippet
 from explorer.figures import static
-from explorer.ui import url
-from explorer.ui.choice import Choice, Shown
+from explorer.pages.heads.opened import Opened, Shown
+from explorer.ui import session
 from explorer.ui.view import View
 
 
-def take_away(choice: Choice) -> None:
+def take_away(choice: Opened) -> None:
     """A popover with everything that can be kept of this view."""
     view = choice.view
     with st.popover(view.t("take.title"), icon=":material/download:"):
@@ -32,10 +32,10 @@ def take_away(choice: Choice) -> None:
 
 
 def _link(view: View) -> str:
-    return f"{st.context.url or ''}?{urlencode(url.write(view.state))}"
+    return f"{st.context.url or ''}?{urlencode(session.links().write(view.state))}"
 
 
-def _pictures(choice: Choice) -> None:
+def _pictures(choice: Opened) -> None:
     view = choice.view
     current = choice.current or choice.shown[-1]
     site = view.site.name
@@ -65,7 +65,7 @@ def _download(
     st.download_button(label, make, name, mime, key=f"heads.take.{kind}", on_click="ignore")
 
 
-def _svg(choice: Choice) -> str:
+def _svg(choice: Opened) -> str:
     view, shown, site = choice.view, choice.shown, choice.view.site
     said = {name: view.words("export")[name] for name in static.WORDS}
     said["tgt"] = view.stream("tgt")
@@ -82,7 +82,7 @@ def _svg(choice: Choice) -> str:
     )
 
 
-def _page(choice: Choice) -> str:
+def _page(choice: Opened) -> str:
     view = choice.view
     facts = [(view.t("export.sentence"), view.trace.text)]
     if view.trace.output:
@@ -91,7 +91,7 @@ def _page(choice: Choice) -> str:
     return static.page_html([_svg(choice)], title=title, facts=facts, lang=view.lang)
 
 
-def _code(choice: Choice) -> str | None:
+def _code(choice: Opened) -> str | None:
     """The lines that give the numbers of what is open; None where no one function does."""
     shown: Shown | None = choice.current
     view = choice.view

@@ -1,11 +1,10 @@
 """The parts of the loaded model as boxes: words, shapes, and links into the other pages."""
 
-from dataclasses import replace
 from urllib.parse import urlencode
 
 from explorer.analysis.machine.parts import Station, Tower
 from explorer.components import Box, Column
-from explorer.ui import session, url
+from explorer.ui import session
 from explorer.ui.view import View
 
 OPENS = {
@@ -65,15 +64,15 @@ def _href(view: View, tower: Tower, station: Station, layer: int | None) -> str:
     page = OPENS.get(station.what, "")
     if page not in session.page_names():
         return ""
-    state = view.state
+    links, state = session.links(), view.state
     if station.what in ("self", "cross", "embedding"):
         kind = "cross" if station.what == "cross" else _tower_kind(tower)
-        state = replace(state, site=kind, layer=layer or 0, head=0, row=None, instead="", pins=())
+        state = links.change(links.elsewhere(state), site=kind, layer=layer or 0, head=0)
     if station.what == "embedding":
-        state = replace(state, aside="split", key=None)
+        state = links.change(state, aside="split", key=None)
     # The first page of the menu stands at the root: under its own name it does not exist.
     path = "./" if page == session.page_names()[0] else page
-    return f"{path}?{urlencode(url.write(state))}"
+    return f"{path}?{urlencode(links.write(state))}"
 
 
 def _tower_kind(tower: Tower) -> str:

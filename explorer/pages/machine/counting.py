@@ -9,10 +9,11 @@ from explorer.analysis.machine.cost import Cost, cost
 from explorer.analysis.machine.parameters import KINDS
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
+from explorer.pages.machine.choices import MachineChoices
+from explorer.pages.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
 from explorer.ui import controls, experiments, session
 from explorer.ui.findings import finding_table
 from explorer.ui.problem import show_refused
-from explorer.ui.sizes import OWN, PRESETS, Sizes, parse_sizes
 from explorer.ui.view import View
 from models.config import ModelConfig
 
@@ -53,9 +54,9 @@ def calculator(view: View) -> None:
 def _config(view: View) -> ModelConfig:
     """The sizes of the link; the loaded model's own where it names none."""
     own = view.loaded.config
-    chosen = parse_sizes(view.state.sizes, own)
+    chosen = parse_sizes(view.choices(MachineChoices).sizes, own)
     if chosen is None:
-        show_refused("sizes", view.state.sizes, view.lang)
+        show_refused("sizes", view.choices(MachineChoices).sizes, view.lang)
         chosen = Sizes.of(own)
     preset = next((name for name, each in PRESETS.items() if each == chosen), "")
     if chosen == Sizes.of(own):

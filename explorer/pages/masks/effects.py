@@ -9,6 +9,7 @@ from explorer.analysis.masks.reasons import blocked_by
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
+from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.sharing import shared_batch
 from explorer.problems import InputProblem
 from explorer.runs.edits import format_edits
@@ -17,7 +18,6 @@ from explorer.runs.trace import Trace
 from explorer.ui import cache_masks, controls
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_one
-from explorer.ui.places import PICTURES
 from explorer.ui.tables import table
 from explorer.ui.view import View, kind_of
 
@@ -65,7 +65,7 @@ def _patterns(view: View, comparison: Comparison) -> None:
             view,
             "picture",
             view.t("masks.picture"),
-            PICTURES["masks"],
+            MasksChoices.pictures,
             "masks.picture",
             lambda name: view.t(f"masks.{name}"),
         )

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.head import this_head
 from explorer.pages.positions.learned import learned_vectors
 from explorer.pages.positions.length import longer
@@ -33,7 +34,7 @@ def render(view: View) -> None:
 @st.fragment
 def _part(view: View) -> None:
     view = latest(view)
-    part = pick_part(view, "positions")
+    part = pick_part(view, "positions", PositionsChoices.parts)
     config = view.loaded.config
     own = {"width": config.d_model, "limit": config.n_ctx}
     st.caption(view.t(f"positions.model_{config.positions}", **own))

@@ -18,11 +18,11 @@ from explorer.analysis.positions.reread import Reread, by_offset, reread, weight
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
+from explorer.pages.positions.choices import PositionsChoices
 from explorer.runs.edits import format_edits
 from explorer.ui import cache_blocks, controls, session
 from explorer.ui.numbers import share
 from explorer.ui.parts import pick_one, pick_stream
-from explorer.ui.places import PICTURES
 from explorer.ui.view import View
 from models.hooks import Stream
 from models.positions import apply_rotation, sinusoidal_table
@@ -40,7 +40,7 @@ def this_head(view: View) -> None:
             view,
             "picture",
             view.t("positions.show"),
-            PICTURES["positions"],
+            PositionsChoices.pictures,
             "positions.show",
             lambda name: view.t(f"positions.show_{name}"),
         )
@@ -67,7 +67,7 @@ def this_head(view: View) -> None:
 
 def _choose(view: View) -> tuple[Stream, Change]:
     """Which stream, and what is done to its positions."""
-    change = view.state.change
+    change = view.choices(PositionsChoices).change
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         stream = pick_stream(view, "positions.stream.head")
         tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens

@@ -10,6 +10,7 @@ from explorer.analysis.positions.beyond import (
 )
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
+from explorer.pages.positions.choices import PositionsChoices
 from explorer.problems import InputProblem
 from explorer.text import long_story
 from explorer.ui import cache, cache_blocks, controls, session
@@ -30,7 +31,8 @@ def natural(view: View) -> Beyond | None:
         st.markdown(f"**{view.t('positions.natural')}**")
     if reader is None:
         return None
-    st.session_state["positions.story"] = view.state.story or long_story()
+    story = view.choices(PositionsChoices).story or long_story()
+    st.session_state["positions.story"] = story
     st.text_area(
         view.t("positions.natural_text", name=reader.name, limit=f"{MAX_CHARS:,}"),
         key="positions.story",
@@ -39,7 +41,7 @@ def natural(view: View) -> Beyond | None:
     )
     try:
         with st.spinner(view.t("positions.natural_working")):
-            found = cache_blocks.beyond(reader.name, view.state.story or long_story())
+            found = cache_blocks.beyond(reader.name, story)
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return None

@@ -6,6 +6,7 @@ import streamlit as st
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.components import token_strip
 from explorer.figures import order as figures
+from explorer.pages.positions.choices import PositionsChoices
 from explorer.runs.edits import format_edits
 from explorer.ui import cache, cache_blocks, controls, session
 from explorer.ui.escape import escape
@@ -20,7 +21,8 @@ TWIN = "twin-no-positions"
 
 def shuffled(view: View) -> None:
     """The words in another order, how far each vector moved, and what is written then."""
-    seed = 1 if view.state.shuffle is None else view.state.shuffle
+    chosen = view.choices(PositionsChoices).shuffle
+    seed = 1 if chosen is None else chosen
     with st.container(horizontal=True, vertical_alignment="bottom"):
         stream = pick_stream(view, "positions.stream.order")
         st.button(

@@ -9,8 +9,8 @@ from explorer.analysis.positions import encoding as numbers
 from explorer.analysis.positions.order import reading_stream
 from explorer.figures import positions as figures
 from explorer.figures.paired import paired
+from explorer.pages.positions.choices import MOST_DIMS, PositionsChoices
 from explorer.ui import controls, session
-from explorer.ui.url import MOST_DIMS
 from explorer.ui.view import View
 from models.positions import frequencies, sinusoidal_table
 
@@ -144,11 +144,12 @@ def _projected(view: View, length: int) -> None:
 
 
 def _controls(view: View) -> tuple[int, int, int]:
-    state, config = session.state(), view.loaded.config
-    base = BASE if state.base is None else state.base
+    # Not the view's: no sentence has to be read again for another table.
+    made, config = session.state().of(PositionsChoices), view.loaded.config
+    base = BASE if made.base is None else made.base
     # A sine and its cosine share a frequency, so an odd width from a link loses its last one.
-    width = WIDTH if state.width is None else max(2, state.width // 2 * 2)
-    length = LENGTH if state.length is None else state.length
+    width = WIDTH if made.width is None else max(2, made.width // 2 * 2)
+    length = LENGTH if made.length is None else made.length
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         _slider(view.t("positions.base"), BASES, base, "base")
         _slider(view.t("positions.width"), WIDTHS, width, "width")
@@ -181,7 +182,8 @@ def _slider(label: str, choices: Sequence[int], value: int, field: str) -> None:
 def _dimensions(view: View, width: int) -> list[int]:
     """The dimensions whose waves are drawn; four are proposed for every width."""
     proposed = tuple(sorted({int(share * width) // 2 * 2 for share in (0, 0.125, 0.25, 0.5)}))
-    chosen = proposed if view.state.dims is None else view.state.dims
+    dims = view.choices(PositionsChoices).dims
+    chosen = proposed if dims is None else dims
     key = f"positions.dims.{width}"
     st.session_state[key] = [dim for dim in chosen if dim < width]
     return st.multiselect(

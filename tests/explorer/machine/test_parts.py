@@ -16,9 +16,9 @@ from explorer.analysis.machine.parameters import (
 from explorer.analysis.machine.parts import shapes, total, towers
 from explorer.figures.measured import measured
 from explorer.library import LoadedModel
+from explorer.pages.machine.sizes import PRESETS, Sizes, parse_sizes
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
-from explorer.ui.sizes import PRESETS, Sizes, parse_sizes
 from models.config import ModelConfig
 from models.hooks import hook_names
 from models.transformer import build_model

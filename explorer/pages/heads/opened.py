@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from explorer.analysis.heads.aggregates import Extra
 from explorer.analysis.heads.measures import measure_maps
 from explorer.components import HeadsSelection
+from explorer.pages.heads.choices import MEASURES, NOTHING, HeadsChoices, Place
 from explorer.runs.rerun import Kind, kind_of
 from explorer.ui import cache, session
-from explorer.ui.places import Place
-from explorer.ui.url import FREE, MEASURES
+from explorer.ui.url import FREE
 from explorer.ui.view import View
 from models.hooks import AttentionSite
-
-NOTHING = "none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +35,7 @@ class Shown:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Opened:
     """The heads of the view's kind, the extras behind them, and which of all are shown."""
 
     view: View
@@ -65,7 +63,8 @@ class Choice:
     @property
     def measure(self) -> str | None:
         """The measure that was chosen, None where there is none or this kind does not have it."""
-        return self.view.state.measure if self.view.state.measure in self.measure_names else None
+        chosen = self.view.choices(HeadsChoices).measure
+        return chosen if chosen in self.measure_names else None
 
     @cached_property
     def extras(self) -> tuple[Extra, ...]:
@@ -75,17 +74,17 @@ class Choice:
     @property
     def selection(self) -> HeadsSelection:
         """What is shown, as the linked view takes it; what this model does not have is left out."""
-        state = self.view.state
-        opened: Place = state.instead or (self.view.layer, self.view.head)
-        pinned = (self.address(place) for place in state.pins)
+        state, made = self.view.state, self.view.choices(HeadsChoices)
+        opened: Place = made.instead or (self.view.layer, self.view.head)
+        pinned = (self.address(place) for place in made.pins)
         return HeadsSelection(
             self.address(opened) if opened != NOTHING else None,
             tuple(address for address in pinned if address is not None),
             None if state.row == FREE else self.view.row,
             self._column,
-            state.scale,
-            not state.own_range,
-            state.by_measure,
+            made.scale,
+            not made.own_range,
+            made.by_measure,
         )
 
     @property

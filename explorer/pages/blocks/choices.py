@@ -1,0 +1,32 @@
+"""What a visitor chooses on the Blocks page."""
+
+from dataclasses import dataclass
+from typing import ClassVar, get_args
+
+from explorer.analysis.blocks.activations import What
+from explorer.analysis.blocks.norms import NORMS
+from explorer.ui.choices import RefusedError, as_digit, choice, one_of, switch, whole
+
+GAMMAS = (100, 250, 40, 100, 160, 100)
+"""The gammas of the gradient at first, in percent; unlike each other."""
+
+
+def _gamma(text: str) -> tuple[int, ...]:
+    parts = text.split("-")
+    if len(parts) != len(GAMMAS):
+        raise RefusedError(text)
+    return tuple(whole(0, 300)(part) for part in parts)
+
+
+@dataclass(frozen=True)
+class BlocksChoices:
+    """`norm` is the norm looked at, `depth` the layers of the fresh models, `final` whether a norm
+    stands behind the last, `gamma` the gains of the gradient in percent.
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ("norms", "residual", "activations", "hidden")
+    pictures: ClassVar[tuple[str, ...]] = get_args(What)
+    norm: str = choice("", one_of(NORMS))
+    depth: int | None = choice(None, whole(1, 48))
+    final: bool = choice(True, switch, as_digit)
+    gamma: tuple[int, ...] = choice(GAMMAS, _gamma, lambda gamma: "-".join(map(str, gamma)))

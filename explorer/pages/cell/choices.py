@@ -1,0 +1,26 @@
+"""What a visitor chooses on the Cell page."""
+
+from dataclasses import dataclass
+
+from explorer.analysis.cell.initial import INITS, Init
+from explorer.analysis.cell.scaling import SCALINGS, Scaling
+from explorer.ui.choices import choice, from_one, one_of, plus_one, whole
+
+STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
+"""The five steps of a cell."""
+ASIDES: tuple[str, ...] = ("scaling", "initial", "split", "raw", "layouts", "groups", "dropout")
+"""What can be shown beside the steps; "" is none of it."""
+
+
+@dataclass(frozen=True)
+class CellChoices:
+    """`stage` is the step of STAGES, `goal` the id of the token whose logit counts, `aside` what
+    stands below, with its `scaling`, `init` and `drop` (percent of dropout).
+    """
+
+    stage: int = choice(0, from_one(len(STAGES)), plus_one)
+    goal: int | None = choice(None, whole(0, 999_999))
+    aside: str = choice("", one_of(ASIDES))
+    scaling: Scaling = choice("head", one_of(SCALINGS))
+    init: Init = choice("ours", one_of(INITS))
+    drop: int = choice(50, whole(0, 90))

@@ -1,0 +1,12 @@
+"""What a visitor chooses on the Certificate page."""
+
+from dataclasses import dataclass
+
+from explorer.ui.choices import as_digit, choice, switch
+
+
+@dataclass(frozen=True)
+class CertificateChoices:
+    """`tested`: the masks have been put to the test."""
+
+    tested: bool = choice(False, switch, as_digit)

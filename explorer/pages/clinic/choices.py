@@ -1,0 +1,12 @@
+"""What a visitor chooses in the Clinic."""
+
+from dataclasses import dataclass
+
+from explorer.ui.choices import choice
+
+
+@dataclass(frozen=True)
+class ClinicChoices:
+    """`case` is the id of a pitfall; "" is the first one."""
+
+    case: str = choice("", str)

@@ -1,0 +1,71 @@
+"""What a visitor chooses on the Decoding page, and how links write a strategy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from explorer.ui.choices import RefusedError, choice, dotted, tokens, whole
+from models.decoding import Beam, Greedy, Sample
+
+Strategy = Greedy | Beam | Sample
+GREEDY: Strategy = Greedy()
+MOST_NEW = 128
+
+
+def format_strategy(strategy: Strategy) -> str:
+    """`greedy`, `beam-4-0.6` or `sample-0.8-40-0.95-1` (temperature, top-k, top-p, seed)."""
+    match strategy:
+        case Beam(width=width, length_penalty=penalty):
+            return f"beam-{width}-{penalty:g}"
+        case Sample(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed):
+            return f"sample-{temperature:g}-{top_k or 0}-{1.0 if top_p is None else top_p:g}-{seed}"
+    return "greedy"
+
+
+def parse_strategy(text: str) -> Strategy:
+    """Read what `format_strategy` wrote. Raises ValueError for anything else."""
+    match text.split("-"):
+        case ["greedy"]:
+            return Greedy()
+        case ["beam", width, penalty] if 1 <= int(width) <= 8 and 0 <= float(penalty) <= 2:
+            return Beam(width=int(width), length_penalty=float(penalty))
+        case ["sample", temperature, top_k, top_p, seed] if (
+            0 <= float(temperature) <= 3
+            and 0 <= int(top_k) <= 100
+            and 0 <= float(top_p) <= 1
+            and 0 <= int(seed) <= 9999
+        ):
+            return Sample(
+                temperature=float(temperature),
+                top_k=int(top_k),
+                top_p=float(top_p),
+                seed=int(seed),
+            )
+    raise ValueError(f"no decoding strategy {text!r}")
+
+
+def _only(kind: type[Beam] | type[Sample]) -> Callable[[str], Any]:
+    def read(text: str) -> Strategy:
+        found = parse_strategy(text)
+        if not isinstance(found, kind):
+            raise RefusedError(text)
+        return found
+
+    return read
+
+
+@dataclass(frozen=True)
+class DecodingChoices:
+    """`strategy` decodes the film, `fork` is how a second line must begin (token ids), `limit` the
+    most new tokens, `beam` and `sample` what the tree draws beside the strategy, `lines` a
+    training batch.
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ("pass", "branches", "cache")
+    pictures: ClassVar[tuple[str, ...]] = ("sides", "difference")
+    strategy: Strategy = choice(GREEDY, parse_strategy, format_strategy)
+    fork: tuple[int, ...] = choice((), tokens, dotted)
+    limit: int = choice(64, whole(0, MOST_NEW))
+    beam: Beam = choice(Beam(), _only(Beam), format_strategy)
+    sample: Sample = choice(Sample(seed=1), _only(Sample), format_strategy)
+    lines: str | None = choice(None, str)

@@ -1,0 +1,37 @@
+"""What a visitor chooses on the Positions page."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from explorer.analysis.positions.changes import REMOVE, Change, format_change, parse_change
+from explorer.analysis.positions.turning import LAYOUTS
+from explorer.ui.choices import RefusedError, choice, dotted, one_of, whole
+
+MOST_DIMS = 6
+"""Dimensions of the table whose waves are drawn at once."""
+
+
+def _dims(text: str) -> tuple[int, ...]:
+    dims = () if text == "none" else tuple(whole(0, 1023)(each) for each in text.split("."))
+    if len(dims) > MOST_DIMS or len(set(dims)) < len(dims):
+        raise RefusedError(text)
+    return dims
+
+
+@dataclass(frozen=True)
+class PositionsChoices:
+    """`base`, `width`, `length` and `dims` (the waves drawn) are of the table, `change` is done to
+    the positions of a stream, `shuffle` is a seed, `layout` that of the turned pairs, `story` a
+    long text.
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ("order", "head", "table", "learned", "rotary", "length")
+    pictures: ClassVar[tuple[str, ...]] = ("weights", "scores", "difference")
+    base: int | None = choice(None, whole(2, 1_000_000))
+    width: int | None = choice(None, whole(2, 1024))
+    length: int | None = choice(None, whole(16, 256))
+    dims: tuple[int, ...] | None = choice(None, _dims, lambda dims: dotted(dims) or "none")
+    layout: str = choice("", one_of(LAYOUTS))
+    change: Change = choice(REMOVE, parse_change, format_change)
+    shuffle: int | None = choice(None, whole(0, 9999))
+    story: str | None = choice(None, str)
