@@ -14,8 +14,8 @@ import torch
 from benchmarks.peers import NoPeerError, Peer, environment
 from models.config import ModelConfig
 from models.decoding import Beam, Greedy, Strategy, decode
+from models.fast import lay_out_for_decoding
 from models.hooks import Edits, Record, visiting
-from models.layout import lay_out_for_decoding
 from models.transformer import Model, build_model
 
 REQUIREMENT = "transformers>=5,<6"

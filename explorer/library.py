@@ -8,9 +8,9 @@ from explorer.problems import InputProblem
 from models.checkpoint import CheckpointError, load_checkpoint
 from models.checkpoint import moments as kept_moments
 from models.config import ModelConfig
+from models.fast import lay_out_for_decoding
 from models.home import asset
 from models.hooks import AttentionSite
-from models.layout import lay_out_for_decoding
 from models.tokenizer import Tokenizer
 from models.transformer import Model
 

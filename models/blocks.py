@@ -43,16 +43,12 @@ class Block(nn.Module):
         `hook_out` sees what is added to the stream, `hook_resid` what the next sublayer receives.
         """
         if self.norm_placement == "post":
-            x = norm(x + hook_out(self._dropped(sublayer(x))))
+            x = norm(x + hook_out(self.dropout(sublayer(x))))
         elif self.norm_placement == "pre":
-            x = x + hook_out(self._dropped(sublayer(norm(x))))
+            x = x + hook_out(self.dropout(sublayer(norm(x))))
         else:
-            x = x + hook_out(self._dropped(norm(sublayer(x))))
+            x = x + hook_out(self.dropout(norm(sublayer(x))))
         return hook_resid(x)
-
-    def _dropped(self, x: Tensor) -> Tensor:
-        # A dropout that does nothing still costs as much as a small step's addition.
-        return self.dropout(x) if self.training else x
 
 
 def _attention(config: ModelConfig) -> Attention:

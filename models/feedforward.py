@@ -13,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.hooks import HookPoint
-from models.linear import Linear
 
 FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
 
@@ -38,8 +37,8 @@ class FeedForward(nn.Module):
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation is {activation!r}: it must be one of {[*ACTIVATIONS]}")
         self.activation = ACTIVATIONS[activation]
-        self.w_up = Linear(d_model, d_ff, bias=bias)
-        self.w_down = Linear(d_ff, d_model, bias=bias)
+        self.w_up = nn.Linear(d_model, d_ff, bias=bias)
+        self.w_down = nn.Linear(d_ff, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
         self.hook_pre = HookPoint()  # [batch, pos, d_ff]
         self.hook_post = HookPoint()  # [batch, pos, d_ff]
@@ -47,7 +46,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         pre = self.hook_pre(self.w_up(x))
         post = self.hook_post(self.activation(pre))
-        return self.w_down(self.dropout(post) if self.training else post)
+        return self.w_down(self.dropout(post))
 
 
 class SwiGLU(nn.Module):
@@ -55,9 +54,9 @@ class SwiGLU(nn.Module):
 
     def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, bias: bool = False) -> None:
         super().__init__()
-        self.w_gate = Linear(d_model, d_ff, bias=bias)
-        self.w_up = Linear(d_model, d_ff, bias=bias)
-        self.w_down = Linear(d_ff, d_model, bias=bias)
+        self.w_gate = nn.Linear(d_model, d_ff, bias=bias)
+        self.w_up = nn.Linear(d_model, d_ff, bias=bias)
+        self.w_down = nn.Linear(d_ff, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
         self.hook_pre = HookPoint()  # [batch, pos, d_ff], w_up's side
         self.hook_gate = HookPoint()  # [batch, pos, d_ff], after silu
@@ -67,7 +66,7 @@ class SwiGLU(nn.Module):
         pre = self.hook_pre(self.w_up(x))
         gate = self.hook_gate(ACTIVATIONS["silu"](self.w_gate(x)))
         post: Tensor = self.hook_post(torch.mul(gate, pre))
-        return self.w_down(self.dropout(post) if self.training else post)
+        return self.w_down(self.dropout(post))
 
 
 FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward | SwiGLU]] = {

@@ -59,14 +59,6 @@ class HookPoint(nn.Module):
         visitor = _visitor.get()
         return visitor is not None and visitor.wants(self.name)
 
-    def __call__(self, tensor: Tensor) -> Tensor:
-        # nn.Module's own call costs ten times what there is to do here while nobody looks, and a
-        # step of decoding passes more than a hundred hook points.
-        if self._forward_hooks:
-            seen: Tensor = super().__call__(tensor)
-            return seen
-        return self.forward(tensor)
-
     def forward(self, tensor: Tensor) -> Tensor:
         """Hand `tensor` (any shape) to the visitor; return it, or its replacement.
 

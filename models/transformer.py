@@ -14,7 +14,6 @@ from models.blocks import DecoderBlock, EncoderBlock
 from models.cache import KVCache
 from models.config import Family, ModelConfig
 from models.hooks import AttentionSite, HookPoint, Stream, name_hook_points
-from models.linear import Linear
 from models.masks import causal_mask, padding_mask
 from models.norms import NORMS
 from models.positions import POSITIONS, Learned, Rotation, positions_of
@@ -59,7 +58,7 @@ class Stack(nn.Module):
         added = self.positions.added(positions)
         if added is not None:
             x = x + self.hook_pos_embed(added)
-        return self.dropout(x) if self.training else x, self.positions.rotation(positions)
+        return self.dropout(x), self.positions.rotation(positions)
 
     def finish(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         """After the last block: the final norm, where there is one."""
@@ -234,8 +233,8 @@ class DecoderOnly(Stack):
         return tuple(_sites("", self, query="tgt", key="tgt"))
 
 
-def _unembed(config: ModelConfig, embed: nn.Embedding) -> Linear:
-    unembed = Linear(config.d_model, config.vocab_size, bias=False)
+def _unembed(config: ModelConfig, embed: nn.Embedding) -> nn.Linear:
+    unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
     if config.tie_embeddings:
         unembed.weight = embed.weight
     return unembed

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from models.checkpoint import MOMENTS, moment_name, save_tensors
+from models.fast import speed_up
 from models.training.averaging import best_epochs
 from models.training.data import Batch, Example, batches, plan_batches
 from models.training.faults import masked_as
@@ -123,6 +124,7 @@ class Trainer:
             )
         self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = model.to(self.device)
+        speed_up(self.model)
         self.examples, self.valid = examples, valid
         self.preferences = preferences
         self._before = copy.deepcopy(self.model).eval() if preferences else None

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from models.checkpoint import Checkpoint, load_checkpoint
 from models.decoding import Beam, Sample, Strategy
+from models.fast import speed_up
 from models.home import asset
 
 SHIPPED = asset("checkpoints")
@@ -28,7 +29,9 @@ def open_checkpoint(name: str) -> Checkpoint:
     """A checkpoint by its folder, or by its name among the shipped ones; ValueError for neither."""
     for folder in (Path(name), SHIPPED / name):
         if folder.is_dir():
-            return load_checkpoint(folder)
+            checkpoint = load_checkpoint(folder)
+            speed_up(checkpoint.model)
+            return checkpoint
     shipped = ", ".join(sorted(path.name for path in SHIPPED.iterdir()))
     raise ValueError(f"no model {name!r}: it must be a folder, or one of {shipped}")
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.config import ModelConfig
+from models.fast import speed_up
 from models.feedforward import FEEDFORWARDS
 from models.hooks import Record, visiting
 from models.norms import NORMS
@@ -26,8 +27,15 @@ ATOL = 1e-10
 
 
 def looking(path):
-    """The explicit path at every site, or the fused one at all of them."""
+    """Somebody looks at every site, or nobody at any."""
     return visiting(Record(lambda name: "pattern" in name)) if path == "explicit" else nullcontext()
+
+
+def taking(path, model):
+    """The plain model, or the fast one, which takes the fused kernel where nobody looks."""
+    if path == "fused":
+        speed_up(model)
+    return model
 
 
 @pytest.fixture(params=["explicit", "fused"])
@@ -46,9 +54,10 @@ def positions(request):
 
 
 @pytest.fixture(params=PLACEMENTS)
-def model(request, family, positions, tiny_model):
-    return tiny_model(
-        family=family, norm_placement=request.param, positions=positions, n_kv_heads=2
+def model(request, family, positions, path, tiny_model):
+    return taking(
+        path,
+        tiny_model(family=family, norm_placement=request.param, positions=positions, n_kv_heads=2),
     )
 
 
@@ -141,7 +150,7 @@ def test_order_matters_unless_nothing_tells_it(positions, tiny_model, random_tok
 @pytest.mark.parametrize("path", ["explicit", "fused"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_empty_sentence_in_a_batch_is_finite(family, path, tiny_model, run_model, random_tokens):
-    model = tiny_model(family=family).train()
+    model = taking(path, tiny_model(family=family).train())
     src, tgt = random_tokens(B, S), random_tokens(B, T)
     src_valid, tgt_valid = torch.ones(B, S) == 1, torch.ones(B, T) == 1
     src_valid[1], tgt_valid[2] = False, False
@@ -217,6 +226,7 @@ def test_any_config_builds_runs_and_keeps_the_rules(choice, data, scatter, run_m
     # Causality, and that looking changes nothing: this pass takes the fused path.
     edited = tgt.clone()
     edited[:, at] = (edited[:, at] - 4 + 1) % (V - 4) + 4
+    speed_up(model)
     with torch.no_grad():
         after = run_model(model, src, edited, src_valid=src_valid, tgt_valid=tgt_valid)
     close(after[:, :at], logits[:, :at])

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from models import fast
 from models.attention import attend
 from models.masks import (
     block_mask,
@@ -112,11 +113,11 @@ def test_cross_mask_has_target_queries_and_source_keys():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
-@pytest.mark.parametrize("fused", [False, True])
-def test_a_mask_that_is_not_bool_is_refused(dtype, fused):
+@pytest.mark.parametrize("attend", [attend, fast.attend])
+def test_a_mask_that_is_not_bool_is_refused(dtype, attend):
     q = torch.randn(1, 2, 3, 4)
     with pytest.raises(TypeError):
-        attend(q, q, q, causal_mask(3).to(dtype), fused=fused)
+        attend(q, q, q, causal_mask(3).to(dtype))
 
 
 def test_the_refusal_says_why():
@@ -136,11 +137,11 @@ def test_masks_that_broadcast_are_accepted(shape):
     [(7, 5), (3, 5, 7), (3, 7), (6, 1, 5, 7), (3, 2, 5, 7), (1, 1, 1, 5, 7)],
     ids=["transposed", "no head axis", "valid", "batch", "kv heads", "5-D"],
 )
-@pytest.mark.parametrize("fused", [False, True])
-def test_masks_that_do_not_fit_are_refused(shape, fused):
+@pytest.mark.parametrize("attend", [attend, fast.attend])
+def test_masks_that_do_not_fit_are_refused(shape, attend):
     q, k = torch.randn(3, 4, 5, 6), torch.randn(3, 4, 7, 6)
     with pytest.raises(ValueError, match="does not broadcast to"):
-        attend(q, k, k, torch.ones(shape, dtype=torch.bool), fused=fused)
+        attend(q, k, k, torch.ones(shape, dtype=torch.bool))
 
 
 def test_a_mask_may_not_enlarge_the_batch():

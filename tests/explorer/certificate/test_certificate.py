@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import models.attention
 import models.transformer
 from explorer.__main__ import main
 from explorer.analysis.certificate.certify import (
@@ -32,6 +31,7 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch
 from explorer.text import LANGUAGES, t
 from models.checkpoint import save_checkpoint
+from models.fast import speed_up
 from models.hooks import Edits, visiting
 from models.masks import causal_mask
 from models.norms import NORMS
@@ -238,15 +238,14 @@ def test_a_fault_in_the_fused_path_only_fails(
     tiny_model: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody looks at runs through torch's kernel: the certificate runs that too."""
-    right = models.attention.attend
+    right = nn.functional.scaled_dot_product_attention
 
-    def fused_is_causal(q: Tensor, k: Tensor, v: Tensor, mask: Any = None, **rest: Any) -> Any:
-        if rest.get("fused") and q.shape[2] == 1:
-            return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), None
-        return right(q, k, v, mask, **rest)
+    def fused_is_causal(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
+        return right(q, k, v, is_causal=True) if q.shape[2] == 1 else right(q, k, v, **rest)
 
     model = tiny_model(family="decoder-only")
-    monkeypatch.setattr(models.attention, "attend", fused_is_causal)
+    speed_up(model)
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", fused_is_causal)
     assert broken(certify(model, model.config, SRC, TGT)) == {"cache"}
 
 
