@@ -30,13 +30,13 @@ lint: .venv/development
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --deny-warnings explorer/components
 
-.venv/runtime: requirements.txt
+.venv/runtime: requirements.txt constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) -r requirements.txt
+	$(PIP) -r requirements.txt -c constraints.txt
 	touch $@
 
 .venv/development: .venv/runtime requirements-dev.txt
-	$(PIP) -r requirements-dev.txt
+	$(PIP) -r requirements-dev.txt -c constraints.txt
 	touch $@
 
 # The browser tests drive a real Chromium: one that is there, Debian's, or Playwright's own.

@@ -19,6 +19,7 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import format_edits, parse_edits
 from explorer.runs.trace import Trace, trace
 from models.hooks import AttentionSite
+from models.training.options import Commands
 
 
 def export(args: argparse.Namespace) -> int:
@@ -136,7 +137,7 @@ def _tokens(traced: Trace) -> dict[str, object]:
 
 
 def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    commands: Commands,
     name: str,
     run: Callable[[argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
@@ -149,9 +150,12 @@ def _command(
     return command
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m explorer", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="command")
+def add_commands(commands: Commands) -> None:
+    """Add every command to what `ArgumentParser.add_subparsers()` returned.
+
+    `args.run(args)` then runs the one that was chosen and returns its exit status; `refusal` puts
+    what it raises into words.
+    """
     command = _command(commands, "export", export)
     command.add_argument("--text", required=True, help="the sentence")
     command.add_argument("--out", required=True, type=Path, help="folder to write into")
@@ -161,21 +165,25 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--text", help="the sentence; an example where none is given")
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
     _command(commands, "landmarks", show_landmarks)
-    return parser
+
+
+def refusal(error: ValueError | OSError, lang: str) -> str:
+    """What is wrong with the input, or could not be written, for the user."""
+    if isinstance(error, InputProblem):
+        return text.t(f"problems.{error.key}", lang=lang, **error.values)
+    return str(error)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit status, or 2 after saying what cannot be used."""
-    args = _parser().parse_args(argv)
+    parser = argparse.ArgumentParser(prog="python -m explorer", description=__doc__)
+    add_commands(parser.add_subparsers(required=True, metavar="command"))
+    args = parser.parse_args(argv)
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         return run(args)
-    except InputProblem as problem:
-        said = text.t(f"problems.{problem.key}", lang=args.lang, **problem.values)
-        print(f"python -m explorer: {said}", file=sys.stderr)
-        return 2
-    except OSError as error:  # what could not be written, and why
-        print(f"python -m explorer: {error}", file=sys.stderr)
+    except (InputProblem, OSError) as error:
+        print(f"python -m explorer: {refusal(error, args.lang)}", file=sys.stderr)
         return 2
 
 

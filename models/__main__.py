@@ -23,7 +23,7 @@ def translate_text(args: argparse.Namespace) -> None:
     checkpoint = open_checkpoint(args.model)
     if not isinstance(checkpoint.model, EncoderDecoder):
         raise ValueError(f"{args.model} is a decoder-only model: use generate")
-    sentences = args.text or [line.strip() for line in sys.stdin if line.strip()]
+    sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
     for line in translate(checkpoint.model, checkpoint.tokenizer, sentences, strategy_of(args)):
         print(line)
 
@@ -60,10 +60,11 @@ def add_commands(commands: Commands) -> None:
     `args.run(args)` then runs the one that was chosen; it raises ValueError or OSError, whose
     message is meant for the user.
     """
-    training.add_commands(commands)
-
     command = add_command(commands, "translate", translate_text)
-    command.add_argument("text", nargs="*")
+    command.add_argument("text", nargs="*", help="the sentences")
+    command.add_argument(
+        "--text", dest="more", action="append", default=[], help="another way to give a sentence"
+    )
     command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
     add_strategy(command)
 
@@ -75,6 +76,8 @@ def add_commands(commands: Commands) -> None:
 
     command = add_command(commands, "info", info)
     command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
+
+    training.add_commands(commands)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -1,0 +1,80 @@
+"""The command `headlight`: the app, and every command of the explorer and of the library."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import explorer.__main__
+import models.__main__
+from explorer import __version__
+from models.home import home
+
+DESCRIPTION = "Watch a really trained Transformer read your sentence."
+EXAMPLES = """\
+examples:
+  headlight app
+  headlight translate "I love you."
+  headlight generate --model stories "Once upon a time"
+  headlight export --model en-zh --text "I love you." --out pictures
+  headlight certify --model en-zh
+
+`headlight COMMAND --help` describes the options of one command. The exit status is 0 when a
+command worked, 1 when a certificate fails, and 2 when the input cannot be used.
+"""
+
+
+def app(args: argparse.Namespace) -> int:
+    """Open the app in a browser."""
+    from streamlit.web import cli  # half a second that no other command needs
+
+    port = [] if args.port is None else ["--server.port", str(args.port)]
+    # Streamlit reads the configuration in the script's own folder from wherever it is started.
+    # It ends the process itself, with status 2 for an option that it does not know.
+    cli.main(["run", str(home() / "app.py"), *port, *args.options], prog_name="streamlit")
+    return 0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns its exit status, or 2 after saying what cannot be used."""
+    parser = _parser()
+    args, args.options = parser.parse_known_args(argv)
+    if args.options and args.run is not app:
+        parser.error(f"unrecognized arguments: {' '.join(args.options)}")
+    try:
+        return args.run(args) or 0  # the library's commands return nothing
+    except (ValueError, OSError) as error:  # InputProblem is a ValueError
+        said = explorer.__main__.refusal(error, getattr(args, "lang", "en"))
+        print(f"headlight: {said}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:  # a training that is stopped goes on another time
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="headlight",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(required=True, title="commands", metavar="COMMAND")
+    command = commands.add_parser(
+        "app",
+        help=app.__doc__,
+        description=app.__doc__,
+        epilog="All further options are passed on to `streamlit run`, such as --server.headless "
+        "true; `streamlit run --help` lists them.",
+        allow_abbrev=False,  # --serv… is Streamlit's business
+    )
+    command.set_defaults(run=app)
+    command.add_argument("--port", type=_port, help="the port to listen on, usually 8501")
+    models.__main__.add_commands(commands)
+    explorer.__main__.add_commands(commands)
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 1 to 65535")
+    return int(text)
