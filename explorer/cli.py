@@ -30,16 +30,17 @@ def app(args: argparse.Namespace) -> int:
     port = [] if args.port is None else ["--server.port", str(args.port)]
     # Streamlit reads the configuration in the script's own folder from wherever it is started.
     # It ends the process itself, with status 2 for an option that it does not know.
-    cli.main(["run", str(home() / "app.py"), *port, *args.options], prog_name="streamlit")
+    cli.main(["run", str(home() / "app.py"), *port, *args.further], prog_name="streamlit")
     return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Returns its exit status, or 2 after saying what cannot be used."""
     parser = _parser()
-    args, args.options = parser.parse_known_args(argv)
-    if args.options and args.run is not app:
-        parser.error(f"unrecognized arguments: {' '.join(args.options)}")
+    args, further = parser.parse_known_args(argv)
+    if further and args.run is not app:
+        parser.error(f"unrecognized arguments: {' '.join(further)}")
+    args.further = further
     try:
         return args.run(args) or 0  # the library's commands return nothing
     except (ValueError, OSError) as error:  # InputProblem is a ValueError

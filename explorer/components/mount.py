@@ -8,6 +8,7 @@ as data and is drawn with textContent or fillText.
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -15,7 +16,7 @@ import streamlit as st
 from explorer.components.modules import link
 from explorer.figures.theme import css
 
-FOLDER = files("explorer.components")
+FOLDER = Path(str(files("explorer.components")))
 
 
 @cache
