@@ -1,0 +1,281 @@
+"""The wheel: what is inside, and that it works from any directory without the checkout."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import tomllib
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from types import ModuleType
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.NewSession_pb2 import NewSession
+from websockets.sync.client import connect
+
+import explorer.__main__
+import models.__main__
+from explorer import __version__, cli
+from explorer.figures.theme import DARK, LIGHT
+
+ROOT = Path(__file__).parents[1]
+HEADLIGHT = "import sys; from explorer.cli import main; sys.exit(main())"  # as pip's script does
+METADATA = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built as `pip install .` builds it, but from what is installed here."""
+    out = tmp_path_factory.mktemp("wheel")
+    offline = ["--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "--quiet", *offline, "-w", str(out), str(ROOT)],
+        check=True,
+    )
+    (built,) = out.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the unpacked wheel and nothing else, as site-packages would."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture
+def environment(installed: Path, tmp_path: Path) -> dict[str, str]:
+    """An environment in which the unpacked wheel is all that Python finds of this project."""
+    home = {"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMLIT")}
+    return kept | home | {"PYTHONPATH": str(installed)}
+
+
+def test_the_wheel_holds_all_that_is_not_python_and_no_test(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "app.py", ".streamlit", "assets", "explorer", "models"],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    if listed.returncode:  # a folder without its history
+        pytest.skip("needs git to know which files belong to the project")
+    tracked = [name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+    packages = ("explorer/", "models/")
+    expected = {name if name.startswith(packages) else f"models/_home/{name}" for name in tracked}
+    assert expected - names == set()
+    assert not [name for name in names if "test" in name or not name.startswith(packages)]
+    endings = {name.rpartition(".")[2] for name in names}
+    assert endings >= {"css", "js", "json", "md", "py", "safetensors", "svg", "toml", "txt"}
+
+
+def test_from_elsewhere_the_commands_work(
+    environment: dict[str, str], installed: Path, tmp_path: Path
+) -> None:
+    program = """
+import models.home
+from explorer.cli import main
+print(main(["translate", "I love you."]))
+print(main(["certify", "--model", "copy", "--text", "b a", "--lang", "zh"]))
+print(main(["info", "--model", "copy"]))
+print(models.home.__file__)
+"""
+    done = subprocess.run(  # one process, since most of its time goes into importing torch
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    translated, certified, described, file = re.split("^0$", done.stdout, flags=re.MULTILINE)
+    assert translated == "我爱你。\n"
+    assert "copy" in certified
+    assert "cross_attn" in described
+    assert file.strip() == str(installed / "models" / "home.py")
+
+
+@pytest.fixture
+def app(environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
+    """`headlight app` in a folder whose own settings of Streamlit must not win; host and port."""
+    (tmp_path / ".streamlit").mkdir()
+    (tmp_path / ".streamlit" / "config.toml").write_text(
+        '[browser]\ngatherUsageStats = true\n[theme.light]\nprimaryColor = "#ff0000"\n'
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    options = ["--port", port, "--server.address", "127.0.0.1", "--server.headless", "true"]
+    server = subprocess.Popen(
+        [sys.executable, "-c", HEADLIGHT, "app", *options],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        end = monotonic() + 60
+        while not answers(f"http://127.0.0.1:{port}/_stcore/health"):
+            assert server.poll() is None, f"it ended with status {server.returncode}"
+            assert monotonic() < end, "it does not answer"
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+def first_message(address: str) -> NewSession:
+    """What the app tells a browser first: its theme and settings, before the script has run."""
+    request = BackMsg()
+    request.rerun_script.query_string = ""
+    with connect(f"ws://{address}/_stcore/stream", subprotocols=["streamlit"]) as socket:
+        socket.send(request.SerializeToString())
+        while True:
+            message = ForwardMsg.FromString(socket.recv(timeout=30))
+            if message.HasField("new_session"):
+                return message.new_session
+
+
+def test_from_elsewhere_the_app_has_its_theme_and_no_telemetry(app: str, installed: Path) -> None:
+    session = first_message(app)
+    assert Path(session.main_script_path) == installed / "models" / "_home" / "app.py"
+    assert not session.config.gather_usage_stats
+    assert "Noto Sans SC" in session.custom_theme.body_font
+    for served, palette in (
+        (session.custom_theme.light, LIGHT),
+        (session.custom_theme.dark, DARK),
+    ):
+        assert (served.primary_color, served.text_color) == (palette.accent, palette.ink)
+        assert (served.background_color, served.border_color) == (palette.paper, palette.line)
+
+
+@pytest.mark.parametrize(
+    ("module", "command"), [(models.__main__, "translate"), (explorer.__main__, "certify")]
+)
+def test_the_modules_have_their_own_commands(
+    module: ModuleType, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        module.main(["--help"])
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: python -m {module.__package__} ")
+    assert command in shown
+    assert "  app" not in shown
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([], "required: COMMAND"),
+        (["translate", "I", "--beem", "2"], "unrecognized arguments: --beem"),
+        (["app", "--port", "0"], "'0' must be a number from 1 to 65535"),
+        (["app", "--no-such-option", "1"], "No such option"),
+    ],
+)
+def test_bad_usage_is_told_with_status_2(
+    wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(wrong)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["translate", "--model", "nobody", "I"], "no model 'nobody'"),
+        (["translate", "--model", "copy", "--beam", "0", "I"], "width is 0"),
+        (["certify", "--model", "nobody"], "There is no model “nobody”"),
+        (["certify", "--model", "nobody", "--lang", "zh"], "没有"),
+    ],
+)
+def test_input_that_cannot_be_used_is_told_with_status_2(
+    wrong: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(wrong) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("headlight: ")
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_stopped_command_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("models.__main__.translate", stop)
+    assert cli.main(["translate", "--model", "copy", "a b"]) == 130
+
+
+def test_one_or_several_texts_in_either_way(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("models.__main__.translate", lambda model, tokenizer, texts, how: texts)
+    assert cli.main(["translate", "--model", "copy", "a", "--text", "b"]) == 0
+    assert capsys.readouterr().out == "a\nb\n"
+
+
+def test_help_lists_every_command_and_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["--help"])
+    shown = capsys.readouterr().out
+    names = re.findall(r"^    ([a-z]+) ", shown, flags=re.MULTILINE)
+    assert sorted(names) == sorted(
+        [
+            "app",
+            "translate",
+            "generate",
+            "info",
+            "train",
+            "evaluate",
+            "export",
+            "certify",
+            "landmarks",
+        ]
+    )
+    with pytest.raises(SystemExit):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"headlight {__version__}\n"
+
+
+def requirements(name: str) -> list[Requirement]:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return [Requirement(line) for line in lines if line and line[0] not in "#-"]
+
+
+def test_requirements_are_those_of_the_package() -> None:
+    declared = [Requirement(line) for line in METADATA["project"]["dependencies"]]
+    assert requirements("requirements.txt") == declared
+
+
+def test_every_requirement_is_pinned_within_its_range() -> None:
+    pins = {pin.name.lower(): pin.specifier for pin in requirements("constraints.txt")}
+    for wanted in requirements("requirements.txt") + requirements("requirements-dev.txt"):
+        (pin,) = pins[wanted.name.lower()]
+        assert pin.operator == "=="
+        assert Version(pin.version) in wanted.specifier, wanted.name
