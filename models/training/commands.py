@@ -14,19 +14,16 @@ import torch.distributed as dist
 from models.checkpoint import MOMENTS, TOKENIZER, WEIGHTS, load_weights, save_checkpoint
 from models.tokenizer import Tokenizer
 from models.training.averaging import average_snapshots, best_epochs
-from models.training.corpus import DataConfig, Row, make_rows, more_rows, read_rows
-from models.training.data import encode_rows, read_texts
+from models.training.corpus import DataConfig, Row, make_rows, read_rows
+from models.training.data import Material, encode_rows, read_texts
 from models.training.evaluate import (
     bleu_score,
     evaluate_language_model,
     evaluate_translation,
-    numbers_kept,
 )
 from models.training.faults import Masks
-from models.training.growing import grow
-from models.training.joining import joined_pairs
 from models.training.loop import SNAPSHOTS, Trainer
-from models.training.numbering import numbered_rows
+from models.training.objectives.preference import DirectPreference
 from models.training.options import (
     Commands,
     add_command,
@@ -34,8 +31,11 @@ from models.training.options import (
     open_checkpoint,
     strategy_of,
 )
-from models.training.preference import preferences_of, read_judged
 from models.training.recipe import Recipe, read_recipe, recipe_names
+from models.training.recipes import more_rows, preferences
+from models.training.recipes.growing import grow
+from models.training.recipes.joining import joined_pairs
+from models.training.recipes.numbering import numbered_rows, numbers_kept
 from models.transformer import EncoderDecoder, Model, build_model
 
 
@@ -75,19 +75,18 @@ def train(args: argparse.Namespace) -> None:
             load_weights(model, start.folder / WEIGHTS)
         else:
             grow(start.model, model)
-    preferences = []
-    if recipe.data.judged:
-        texts = [row for row in rows if isinstance(row, str)]
-        preferences = preferences_of(read_judged(recipe.data.judged), texts, tokenizer)
-    trainer = Trainer(
-        model,
+    pairs_to_prefer = preferences(rows, recipe.steps, tokenizer)
+    if pairs_to_prefer and not any(x.name == DirectPreference.name for x in recipe.objectives):
+        raise ValueError(
+            f"preference is 0.0, with {len(pairs_to_prefer)} pairs to prefer in: it must be above "
+            "0 where there are judged continuations (data.judged), else 0"
+        )
+    material = Material(
         encode_rows(rows, tokenizer, recipe.model.n_ctx),
         encode_rows(valid, tokenizer, recipe.model.n_ctx),
-        recipe.training,
-        out,
-        score=score,
-        preferences=preferences,
+        pairs_to_prefer,
     )
+    trainer = Trainer(model, material, recipe.training, out, recipe.objectives, score=score)
     progress = trainer.run()
     if trainer.rank == 0:
         best = best_epochs(progress.curve, recipe.training.average)
@@ -96,7 +95,7 @@ def train(args: argparse.Namespace) -> None:
         )
         checkpoint = out / "checkpoint"
         save_checkpoint(checkpoint, trainer.model, tokenizer, dtype=torch.float16)
-        if recipe.training.moments:
+        if recipe.training.snapshots:
             shutil.copytree(out / MOMENTS, checkpoint / MOMENTS, dirs_exist_ok=True)
         print(f"{checkpoint}: the mean of epochs {', '.join(map(str, best))}")
     if dist.is_initialized():
@@ -113,7 +112,7 @@ def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[R
             return []
         raise ValueError("this recipe has no task: give a file to train on with --data")
     rows = read_rows(path, recipe.data, paired)
-    return rows if held_apart else rows + more_rows(rows, recipe.data, recipe.training.seed)
+    return rows if held_apart else rows + more_rows(rows, recipe.steps, recipe.training.seed)
 
 
 def evaluate_model(args: argparse.Namespace) -> None:

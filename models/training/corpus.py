@@ -5,10 +5,6 @@ from pathlib import Path
 from typing import get_args, no_type_check
 
 from models.training.data import read_pairs, read_texts
-from models.training.joining import joined_pairs
-from models.training.numbering import numbered_rows
-from models.training.renaming import renamed_texts
-from models.training.shortening import short_rows
 from models.training.tasks import MOST_SYMBOLS, Task, task_pairs
 
 Row = tuple[str, str] | str
@@ -30,13 +26,8 @@ class DataConfig:
     symbols: int = 20
     reverse: bool = False  # the second column of the file is the source
     longest: int | None = None  # characters: pairs with a longer side are left out
-    joined: int = 0  # so many rows more, each of several pairs in a row (`joining.py`)
-    numbered: int = 0  # and so many of which each is a pair with another number (`numbering.py`)
-    short: int = 0  # and so many of a word or two (`shortening.py`)
-    renamed: int = 0  # so many texts more, each a text with other names in it (`renaming.py`)
-    judged: str = ""  # continuations that a reader judged: a file in `judged/` (`preference.py`)
     start: str = ""  # a checkpoint (folder, or shipped one) whose weights and vocabulary begin it;
-    # with fewer layers than the recipe's model, it is grown (`growing.py`)
+    # with fewer layers than the recipe's model, it is grown (`recipes/growing.py`)
 
     def __post_init__(self) -> None:
         if self.task is not None and self.task not in get_args(Task):
@@ -47,12 +38,6 @@ class DataConfig:
             raise ValueError(f"symbols is {self.symbols}: it must be 2 to {MOST_SYMBOLS}")
         if not 1 <= self.lengths[0] <= self.lengths[1]:
             raise ValueError(f"lengths is {self.lengths}: they must be at least 1, rising")
-        for name in ("joined", "numbered", "short", "renamed"):
-            value = getattr(self, name)
-            if value < 0 or (value and self.task is not None):
-                raise ValueError(
-                    f"{name} is {value}: it must be at least 0, and 0 for the rows of a task"
-                )
         for name in ("examples", "valid_examples", "longest"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -74,25 +59,6 @@ def read_rows(path: Path, config: DataConfig, paired: bool) -> list[Row]:
     if not rows:
         raise ValueError(f"{path} holds no text that this recipe uses")
     return rows
-
-
-def more_rows(rows: list[Row], config: DataConfig, seed: int) -> list[Row]:
-    """The rows that a recipe has made out of the pairs or texts of `rows`, drawn by `seed`.
-
-    Raises ValueError when there are too few of them for what the recipe wants.
-    """
-    pairs = [row for row in rows if isinstance(row, tuple)]
-    made: list[Row] = []
-    if config.joined:
-        made += joined_pairs(pairs, config.joined, seed)
-    if config.numbered:
-        made += [row[:2] for row in numbered_rows(pairs, config.numbered, seed)]
-    if config.short:
-        made += short_rows(pairs, config.short, seed)
-    if config.renamed:
-        texts = [row for row in rows if isinstance(row, str)]
-        made += renamed_texts(texts, config.renamed, seed)
-    return made
 
 
 def make_rows(config: DataConfig, paired: bool, seed: int) -> tuple[list[Row], list[Row]]:

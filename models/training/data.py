@@ -30,6 +30,23 @@ class Example(NamedTuple):
     tgt: tuple[int, ...]
 
 
+class Preference(NamedTuple):
+    """Two continuations of one beginning, in token ids without the start mark."""
+
+    given: tuple[int, ...]
+    better: tuple[int, ...]
+    worse: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Material:
+    """All that a training learns from and is measured on."""
+
+    examples: Sequence[Example]
+    valid: Sequence[Example] = ()  # held apart: nothing of it is learnt
+    preferences: Sequence[Preference] = ()
+
+
 @dataclass(frozen=True)
 class Batch:
     """One padded batch; `src` and `src_valid` are None for a decoder-only model."""

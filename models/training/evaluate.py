@@ -14,7 +14,6 @@ from models.training.data import encode_pairs, encode_texts, pad
 from models.training.faults import Masks, masked_as
 from models.training.forcing import teacher_forced
 from models.training.ngram import Trigram
-from models.training.numbering import numbers
 from models.training.repetition import repetition_of
 from models.transformer import DecoderOnly, EncoderDecoder
 
@@ -129,24 +128,6 @@ def evaluate_translation(
         sentences=len(hypotheses),
         seconds=round(seconds, 1),
     )
-
-
-def numbers_kept(
-    model: EncoderDecoder,
-    tokenizer: Tokenizer,
-    rows: Sequence[tuple[str, str, int]],
-    strategy: Strategy | None = None,
-    masks: Masks = "right",
-) -> dict[str, float]:
-    """How many rows (source, target, number), as `numbered_rows` makes them, keep their number.
-
-    In percent: those whose translations name it, in digits or in words. Under `masks`: those that
-    a twin was trained under, or the right ones.
-    """
-    with masked_as(masks, model):
-        written = translate(model, tokenizer, [row[0] for row in rows], strategy or Beam(width=4))
-    kept = sum(row[2] in numbers(text) for row, text in zip(rows, written, strict=True))
-    return {"numbers": round(100 * kept / len(rows), 1), "sentences": len(rows)}
 
 
 def bleu_score(

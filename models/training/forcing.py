@@ -1,5 +1,6 @@
 """Teacher forcing: one pass over rows whose right continuation is given."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,7 +29,7 @@ class Forced:
 
 @torch.no_grad()
 def teacher_forced(
-    model: Model, examples: list[Example], max_tokens: int, masks: Masks = "right"
+    model: Model, examples: Sequence[Example], max_tokens: int, masks: Masks = "right"
 ) -> Forced:
     """Loss without smoothing, and accuracy, over all real labels; the model in eval mode."""
     was_training = model.training

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -33,30 +33,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return grad.mul_((weights * grad_out)[:, None]), None, None, None
 
 
-def disagreement(
-    one: Float[Tensor, "batch tgt vocab"],
-    other: Float[Tensor, "batch tgt vocab"],
-    loss_mask: Bool[Tensor, "batch tgt"],
-) -> Float[Tensor, ""]:
-    """(KL(p||q) + KL(q||p)) / 2 of two passes' predictions, summed where `loss_mask` is True.
-
-    The term of R-Drop (Liang et al. 2021, eq. 2): under dropout the same model should say the same
-    twice. Both directions together are sum (p - q) (log p - log q).
-    """
-    log_p, log_q = one[loss_mask].log_softmax(-1), other[loss_mask].log_softmax(-1)
-    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum() / 2
-
-
-def preference_loss(
-    better: Float[Tensor, " pair"], worse: Float[Tensor, " pair"], beta: float = 0.1
-) -> Float[Tensor, ""]:
-    """Sum of -log sigmoid(beta (better - worse)), where each is log p(text) - log p_before(text).
-
-    Rafailov et al. 2023, Direct Preference Optimization, eq. 7.
-    """
-    return -nn.functional.logsigmoid(beta * (better - worse)).sum()
-
-
 def sequence_loss(
     logits: Float[Tensor, "batch tgt vocab"],
     labels: Int[Tensor, "batch tgt"],
@@ -77,17 +53,3 @@ def sequence_loss(
         label_smoothing,
     )
     return loss
-
-
-def unlikelihood(
-    logits: Float[Tensor, "batch tgt vocab"],
-    labels: Int[Tensor, "batch tgt"],
-    loss_mask: Bool[Tensor, "batch tgt"],
-) -> Float[Tensor, ""]:
-    """Sum of -log(1 - p(label)) where `loss_mask` is True: against these labels.
-
-    Welleck et al. 2020, Neural Text Generation with Unlikelihood Training, eq. 4. A probability of
-    1 would cost infinitely much; it is taken as 1 - 1e-4.
-    """
-    log_p = logits[loss_mask].log_softmax(-1).gather(-1, labels[loss_mask][:, None])
-    return -torch.log1p(-log_p.exp().clamp(max=1 - 1e-4)).sum()

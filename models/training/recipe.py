@@ -1,25 +1,33 @@
-"""A recipe: settings of model, training and data as a TOML file, in the tables of those names."""
+"""A recipe: settings of model, training, objectives and data as a TOML file of these tables."""
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from models.config import ModelConfig
-from models.home import data
 from models.training.corpus import DataConfig
+from models.training.objectives import Objective
+from models.training.objectives.registry import make_objectives, without_shorthands
+from models.training.recipes import JUDGED, RECIPES, STEPS, check_steps
 from models.training.settings import TrainingConfig
 
-RECIPES = data("models.training", "recipes")
+TABLES = ("model", "training", "objectives", "data")
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to build, how to train it, and on what."""
+    """What to build, how to train it, by what objectives, and on what.
+
+    `steps` are those of the project's curriculum that [data] names (`recipes.STEPS`).
+    """
 
     model: ModelConfig
     training: TrainingConfig
+    objectives: tuple[Objective, ...]
     data: DataConfig
+    steps: Mapping[str, Any]
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -41,22 +49,46 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
         tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
         for change in changes:
             table, _, assignment = change.partition(".")
-            for key, value in tomllib.loads(assignment).items():
-                tables.setdefault(table, {})[key] = value
+            _merge(tables, {table: tomllib.loads(assignment)})
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path.name} or a change to it is not TOML: {error}") from error
-    classes = {"model": ModelConfig, "training": TrainingConfig, "data": DataConfig}
-    if set(tables) - set(classes):
-        raise ValueError(f"{path.name}: unknown tables {sorted(set(tables) - set(classes))}")
-    made: dict[str, Any] = {}
-    for table, cls in classes.items():
-        values = tables.get(table, {})
-        unknown = sorted(set(values) - {f.name for f in fields(cls)})
-        if unknown:
-            raise ValueError(f"{path.name}: [{table}] has unknown fields {', '.join(unknown)}")
-        values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        try:
-            made[table] = cls(**values)
-        except TypeError as error:
-            raise ValueError(f"{path.name}: [{table}]: {error}") from error
-    return Recipe(**made)
+    if set(tables) - set(TABLES):
+        raise ValueError(f"{path.name}: unknown tables {sorted(set(tables) - set(TABLES))}")
+    data = tables.get("data", {})
+    steps = {key: data.pop(key) for key in (*STEPS, JUDGED) if key in data}
+    try:
+        training, objectives = without_shorthands(
+            tables.get("training", {}), tables.get("objectives", {})
+        )
+        named = make_objectives(objectives)
+        check_steps(steps, made="task" in data)
+    except (TypeError, AttributeError) as error:  # a value of another kind than it must be
+        raise ValueError(f"{path.name}: {error}") from error
+    return Recipe(
+        _made(ModelConfig, path, "model", tables.get("model", {})),
+        _made(TrainingConfig, path, "training", training),
+        named,
+        _made(DataConfig, path, "data", data),
+        steps,
+    )
+
+
+def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
+    """Set the values of `changes` in `into`, table by table."""
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _made(cls: type[Any], path: Path, table: str, values: dict[str, Any]) -> Any:
+    """The dataclass of one table. Raises ValueError, naming file and table, for a wrong field."""
+    unknown = sorted(set(values) - {f.name for f in fields(cls)})
+    if unknown:
+        raise ValueError(f"{path.name}: [{table}] has unknown fields {', '.join(unknown)}")
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+    try:
+        return cls(**values)
+    except TypeError as error:
+        raise ValueError(f"{path.name}: [{table}]: {error}") from error

@@ -1,18 +1,13 @@
-"""What a language model writes on its own, looked through for what it says twice.
+"""How much a language model repeats itself when it continues a text greedily.
 
-A model trained by likelihood alone gives its own repetitions too much: continued greedily, a text
-falls into a loop. Welleck et al. 2020, Neural Text Generation with Unlikelihood Training, arXiv
-1908.04319, train on the model's own greedy continuations too (§5.2), against the repeated n-grams
-in them.
+The measure is seq-rep-4 of Welleck et al. 2020, Neural Text Generation with Unlikelihood Training,
+arXiv 1908.04319, §6.1; `objectives/unlikelihood.py` trains against it.
 """
 
 from collections.abc import Sequence
 
-from jaxtyping import Bool, Int
-from torch import Tensor
-
 from models.decoding import Greedy, best, decode
-from models.training.data import Batch, pad
+from models.training.data import pad
 from models.transformer import DecoderOnly
 
 N_GRAM = 4
@@ -49,37 +44,6 @@ def repeated(row: Sequence[int], start: int) -> list[bool]:
             found[i : i + N_GRAM] = [True] * N_GRAM
         seen.add(n_gram)
     return found
-
-
-def own_words(model: DecoderOnly, batch: Batch, n_given: int) -> Batch:
-    """The beginnings of a batch's texts as the model itself continues them.
-
-    `n_given` tokens of each text are given, or all of a shorter one, but at most half of what the
-    model reads. `labels` are the model's own words, and `loss_mask` is True at those that repeat.
-    `n_labels` stays the batch's own, so that what is summed over several processes and divided by
-    it is the same in one.
-    """
-    n_given = min(n_given, model.config.n_ctx // 2)
-    beginnings = [
-        tokens[valid][:n_given].tolist()
-        for tokens, valid in zip(batch.tgt, batch.tgt_valid, strict=True)
-    ]
-    rows = continued(model, beginnings, min(CONTINUATION, model.config.n_ctx - n_given))
-    tokens, valid = pad(rows, model.config.pad_id)
-    flags = [repeated(row, len(given)) for row, given in zip(rows, beginnings, strict=True)]
-    repeats: Bool[Tensor, "batch pos"] = pad(flags, False)[0].bool()
-    counts = batch.loss_mask.any(dim=1, keepdim=True)  # False: a row that only fills a share
-    device = batch.tgt.device
-    labels: Int[Tensor, "batch pos"] = tokens[:, 1:]
-    return Batch(
-        None,
-        None,
-        tokens[:, :-1].to(device),
-        valid[:, :-1].to(device),
-        labels.to(device),
-        repeats[:, 1:].to(device) & counts,
-        batch.n_labels,
-    )
 
 
 def repetition(rows: Sequence[Sequence[int]]) -> float:

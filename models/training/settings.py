@@ -4,8 +4,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args, no_type_check
 
-from models.training.faults import Masks
-
 Optimizer = Literal["adamw", "muon"]
 Schedule = Literal["inverse_sqrt", "cosine"]
 Precision = Literal["auto", "float32", "bfloat16"]
@@ -29,15 +27,10 @@ class TrainingConfig:
     schedule: Schedule = "inverse_sqrt"
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.98)
-    label_smoothing: float = 0.1
-    r_drop: float = 0.0  # how much two passes with other dropout must agree; 0: one pass
-    unlikelihood: float = 0.0  # how much a language model must not repeat its own words
-    preference: float = 0.0  # how much judged continuations count: a pair beside a label
     clip: float = 1.0  # the largest norm of the gradient
     average: int = 5  # snapshots, one an epoch, that are averaged at the end
     seed: int = 1
-    masks: Masks = "right"  # which masks to train under: the wrong ones make twins
-    moments: tuple[int, ...] = ()  # steps whose weights are kept, for a film of the training
+    snapshots: tuple[int, ...] = ()  # steps whose weights are kept, for a film of the training
     precision: Precision = "auto"
     save_seconds: float = 60.0
 
@@ -45,7 +38,6 @@ class TrainingConfig:
         for name, choices in (
             ("optimizer", Optimizer),
             ("schedule", Schedule),
-            ("masks", Masks),
             ("precision", Precision),
         ):
             if getattr(self, name) not in get_args(choices):
@@ -57,17 +49,6 @@ class TrainingConfig:
         for name in ("learning_rate", "clip", "save_seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be above 0")
-        for name in ("r_drop", "unlikelihood", "preference"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 0")
-        for name in ("unlikelihood", "preference"):
-            if getattr(self, name) and self.masks != "right":
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}: a text is continued under the right masks, "
-                    f"not {self.masks!r} ones"
-                )
-        if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
 
 
 def learning_rate(step: int, total: int, config: TrainingConfig) -> float:

@@ -11,7 +11,7 @@ from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, MOMENTS, TOKENIZER, WEIGHTS, moments
 from models.decoding import Beam
 from models.training.evaluate import translate
-from models.training.numbering import numbers
+from models.training.recipes.numbering import numbers
 from models.training.repetition import CONTINUATION, continued, repetition
 from models.transformer import DecoderOnly, EncoderDecoder
 

@@ -16,11 +16,14 @@ from models.checkpoint import MOMENTS, CheckpointError, moment_name, moments
 from models.config import ModelConfig
 from models.decoding import Greedy, best, decode
 from models.training.averaging import average_snapshots, best_epochs
-from models.training.data import Example, collate, pad
+from models.training.data import Example, Material, collate, pad
 from models.training.forcing import forward, teacher_forced
-from models.training.loop import SNAPSHOTS, STATE, Trainer
-from models.training.loss import disagreement
+from models.training.loop import SNAPSHOTS, Trainer
+from models.training.objectives import Objective
+from models.training.objectives.likelihood import Likelihood
+from models.training.objectives.r_drop import RDrop, disagreement
 from models.training.settings import TrainingConfig, learning_rate
+from models.training.state import STATE
 from models.training.tasks import Task, task_pairs
 from models.transformer import Model, build_model
 
@@ -47,7 +50,7 @@ VALID = task_examples("reverse", 20, (2, 6), seed=1)
 
 def trainer(folder: Path, settings: TrainingConfig = SETTINGS) -> Trainer:
     torch.manual_seed(settings.seed)
-    return Trainer(build_model(CONFIG), EXAMPLES, VALID, settings, folder)
+    return Trainer(build_model(CONFIG), Material(EXAMPLES, VALID), settings, folder)
 
 
 def weights(model: Model) -> dict[str, torch.Tensor]:
@@ -89,7 +92,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     """SIGKILL while the state is being written again and again; then resume."""
     script = f"""
 import dataclasses, sys
-sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+sys.path.insert(0, {str(Path(__file__).parents[3])!r})
 import torch
 torch.set_num_threads(1)
 import importlib.util
@@ -198,7 +201,7 @@ def test_the_accuracy_of_teacher_forcing_by_hand() -> None:
 
 
 def test_moments_are_the_weights_at_their_steps(tmp_path: Path) -> None:
-    settings = dataclasses.replace(SETTINGS, moments=(0, 3))
+    settings = dataclasses.replace(SETTINGS, snapshots=(0, 3))
     untrained = weights(trainer(tmp_path / "other").model)
     run = trainer(tmp_path, settings)
     taken: list[dict[str, torch.Tensor]] = []
@@ -221,8 +224,10 @@ def test_r_drop_asks_two_passes_to_agree(tmp_path: Path) -> None:
     def made(name: str, r_drop: float, dropout: float) -> Trainer:
         torch.manual_seed(SETTINGS.seed)
         config = dataclasses.replace(CONFIG, dropout=dropout)
-        settings = dataclasses.replace(SETTINGS, epochs=4, r_drop=r_drop)
-        made = Trainer(build_model(config), EXAMPLES, VALID, settings, tmp_path / name)
+        settings = dataclasses.replace(SETTINGS, epochs=4)
+        objective: Objective = RDrop(weight=r_drop) if r_drop else Likelihood()
+        material = Material(EXAMPLES, VALID)
+        made = Trainer(build_model(config), material, settings, tmp_path / name, [objective])
         made.run()
         return made
 
@@ -257,7 +262,7 @@ def test_it_learns_to_reverse_and_generates_what_it_learnt(tmp_path: Path) -> No
     )
     torch.manual_seed(0)
     examples = task_examples("reverse", 1500, (2, 5), seed=0)
-    run = Trainer(build_model(config), examples, [], settings, tmp_path)
+    run = Trainer(build_model(config), Material(examples), settings, tmp_path)
     curve = run.run().curve
     assert curve[-1]["loss"] < curve[0]["loss"] / 2
     model = run.model.eval()

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from models.training.loss import disagreement, sequence_loss
+from models.training.loss import sequence_loss
+from models.training.objectives.r_drop import disagreement
 
 BATCH, N_TGT, VOCAB = 3, 5, 11
 

@@ -16,6 +16,7 @@ from models.checkpoint import moments
 from models.tokenizer import Tokenizer
 from models.training import evaluate as scores
 from models.training.recipe import read_recipe, recipe_names
+from models.training.recipes import numbering
 from models.training.repetition import repetition
 from models.transformer import EncoderDecoder, Model
 
@@ -260,9 +261,9 @@ def test_a_number_is_kept_where_the_translation_names_it(
         asked.append(sentences)
         return ["他有20个", "二十五岁", "七点半"]
 
-    monkeypatch.setattr(scores, "translate", said)
+    monkeypatch.setattr(numbering, "translate", said)
     rows = [("twenty", "二十", 20), ("five", "五", 5), ("half past seven", "七点半", 7)]
-    result = scores.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows)
+    result = numbering.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows)
     assert result == {"numbers": 66.7, "sentences": 3}
     assert asked == [["twenty", "five", "half past seven"]]
 
@@ -298,9 +299,9 @@ def test_a_twins_numbers_are_those_under_its_masks(
         entered.append(masks)
         yield
 
-    monkeypatch.setattr(scores, "masked_as", noted)
+    monkeypatch.setattr(numbering, "masked_as", noted)
     rows = [("the fox", "狐狸", 20)]
-    scores.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows, masks="no_causal")
+    numbering.numbers_kept(checkpoint.model, checkpoint.tokenizer, rows, masks="no_causal")
     assert entered == ["no_causal"]
 
 
@@ -335,7 +336,7 @@ def test_a_task_trains_without_a_file_and_a_second_model_begins_with_the_first(
     recipe.write_text(
         '[data]\ntask = "copy"\nexamples = 60\nvalid_examples = 9\nlengths = [2, 4]\nsymbols = 5\n'
         "[model]\nvocab_size = 15\nd_model = 16\nn_layers = 1\nn_heads = 2\nd_ff = 16\n"
-        "[training]\nepochs = 1\nmax_tokens = 64\nwarmup = 5\nmoments = [0, 2]\naverage = 1\n"
+        "[training]\nepochs = 1\nmax_tokens = 64\nwarmup = 5\nsnapshots = [0, 2]\naverage = 1\n"
     )
     first, second = tmp_path / "first", tmp_path / "second"
     assert main(["train", "--recipe", str(recipe), "--out", str(first)]) == 0

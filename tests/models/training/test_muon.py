@@ -6,10 +6,17 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.training.loop import make_optimizers
 from models.training.muon import Muon, orthogonalised
+from models.training.optimizers import make_optimizers
 from models.transformer import build_model
-from tests.models.test_training import CONFIG, SETTINGS, same, trainer, weights, without_times
+from tests.models.training.test_training import (
+    CONFIG,
+    SETTINGS,
+    same,
+    trainer,
+    weights,
+    without_times,
+)
 
 MUON = dataclasses.replace(SETTINGS, optimizer="muon", learning_rate=1e-2)
 

@@ -9,16 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.config import ModelConfig
-from models.training.data import Example, batches, collate
+from models.training.data import Example, Material, batches, collate
 from models.training.forcing import forward
 from models.training.loop import Trainer
-from models.training.loss import unlikelihood
+from models.training.objectives.likelihood import Likelihood
+from models.training.objectives.unlikelihood import Unlikelihood, own_words, unlikelihood
+from models.training.objectives.wrong_masks import WrongMasks
 from models.training.repetition import (
     BEGINNING,
     CONTINUATION,
     N_GRAM,
     continued,
-    own_words,
     repeated,
     repetition,
     repetition_of,
@@ -38,6 +39,7 @@ CONFIG = ModelConfig(
     dropout=0.0,
     positions="rotary",
 )
+SETTINGS = TrainingConfig()
 
 
 def test_a_second_copy_of_an_n_gram_is_found_whole() -> None:
@@ -147,12 +149,11 @@ def test_a_certain_repetition_costs_a_finite_number() -> None:
 def trained(folder: Path, weight: float) -> DecoderOnly:
     """A model of texts that say two different things four times each."""
     rows = [Example((), (a, b, a, b, a, b, a, b)) for a in range(3, 16) for b in range(3, 16)]
-    settings = TrainingConfig(
-        epochs=3, max_tokens=200, warmup=5, learning_rate=1e-2, unlikelihood=weight, average=1
-    )
+    settings = TrainingConfig(epochs=3, max_tokens=200, warmup=5, learning_rate=1e-2, average=1)
+    objectives = [Likelihood(), *([Unlikelihood(weight=weight)] if weight else [])]
     torch.manual_seed(1)
     model = build_model(CONFIG)
-    Trainer(model, rows, [], settings, folder).run()
+    Trainer(model, Material(rows), settings, folder, objectives).run()
     assert isinstance(model, DecoderOnly)
     return model.eval()
 
@@ -169,11 +170,12 @@ def test_training_against_repetition_lessens_it(tmp_path: Path) -> None:
 def test_it_is_refused_where_no_text_is_continued(tmp_path: Path) -> None:
     pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
     with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: it is for decoder-only"):
-        Trainer(pairs, [], [], TrainingConfig(unlikelihood=1.0), tmp_path)
+        Trainer(pairs, Material([]), SETTINGS, tmp_path, [Likelihood(), Unlikelihood(weight=1.0)])
     with pytest.raises(ValueError, match="unlikelihood is -1: it must be at least 0"):
-        TrainingConfig(unlikelihood=-1)
-    with pytest.raises(ValueError, match="under the right masks, not 'inverted' ones"):
-        TrainingConfig(unlikelihood=1, masks="inverted")
+        Unlikelihood(weight=-1)
+    both = [WrongMasks(masks="inverted"), Unlikelihood(weight=1.0)]
+    with pytest.raises(ValueError, match=r"unlikelihood is 1\.0: .* right masks, not 'inv"):
+        Trainer(build_model(CONFIG), Material([]), SETTINGS, tmp_path, both)
 
 
 def test_a_looping_model_is_measured_beside_the_texts(chain) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAIRS = """
 [data]
 task = "reverse"
@@ -17,14 +17,14 @@ lengths = [2, 6]
 symbols = 8
 """
 TEXTS = """
-[training]
-unlikelihood = 4.0
+[objectives.unlikelihood]
+weight = 4.0
 """
 JUDGED = """
 [data]
 judged = "@/judged.jsonl"
-[training]
-preference = 0.5
+[objectives.preference]
+weight = 0.5
 """
 SIZES = ["d_model=16", "n_layers=1", "n_heads=2", "d_ff=24", "n_ctx=48", "dropout=0.0"]
 SETTINGS = ["epochs=3", "max_tokens=64", "learning_rate=1e-2", "warmup=4", "average=1"]

@@ -14,7 +14,12 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from models.decoding import Beam, Strategy
+from models.tokenizer import Tokenizer
 from models.training.data import Pair
+from models.training.evaluate import translate
+from models.training.faults import Masks, masked_as
+from models.transformer import EncoderDecoder
 
 MOST = 999_999  # the highest number that is read, written or drawn
 
@@ -200,3 +205,21 @@ def numbered_rows(pairs: Sequence[Pair], n: int, seed: int) -> list[tuple[str, s
         chinese = slot.chinese[: slot.there.start] + told + slot.chinese[slot.there.end :]
         rows.append((chinese, english, number) if turned else (english, chinese, number))
     return rows
+
+
+def numbers_kept(
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    rows: Sequence[tuple[str, str, int]],
+    strategy: Strategy | None = None,
+    masks: Masks = "right",
+) -> dict[str, float]:
+    """How many rows (source, target, number), as `numbered_rows` makes them, keep their number.
+
+    In percent: those whose translations name it, in digits or in words. Under `masks`: those that
+    a twin was trained under, or the right ones.
+    """
+    with masked_as(masks, model):
+        written = translate(model, tokenizer, [row[0] for row in rows], strategy or Beam(width=4))
+    kept = sum(row[2] in numbers(text) for row, text in zip(rows, written, strict=True))
+    return {"numbers": round(100 * kept / len(rows), 1), "sentences": len(rows)}

@@ -1,10 +1,11 @@
 """The rows that a recipe makes out of those of its file."""
 
-from models.training.corpus import DataConfig, Row, more_rows
-from models.training.joining import joined_pairs
-from models.training.numbering import numbered_rows
-from models.training.renaming import renamed_texts
-from models.training.shortening import short_rows
+from models.training.corpus import Row
+from models.training.recipes import more_rows
+from models.training.recipes.joining import joined_pairs
+from models.training.recipes.numbering import numbered_rows
+from models.training.recipes.renaming import renamed_texts
+from models.training.recipes.shortening import short_rows
 
 PAIRS = [
     ("I see 3 dogs.", "我看见三条狗。"),
@@ -16,23 +17,22 @@ ROWS: list[Row] = [*PAIRS]
 
 
 def test_nothing_more_is_made_unless_asked_for() -> None:
-    assert more_rows(ROWS, DataConfig(), seed=3) == []
+    assert more_rows(ROWS, {}, seed=3) == []
 
 
 def test_each_kind_of_row_is_made_of_what_it_needs() -> None:
     numbered = [(source, target) for source, target, _ in numbered_rows(PAIRS, 5, seed=3)]
-    config = DataConfig(joined=4, numbered=5, short=6)
-    assert more_rows(ROWS, config, seed=3) == [
+    assert more_rows(ROWS, {"short": 6, "numbered": 5, "joined": 4}, seed=3) == [
         *joined_pairs(PAIRS, 4, seed=3),
         *numbered,
         *short_rows(PAIRS, 6, seed=3),
     ]
     for name, n in (("joined", 4), ("numbered", 5), ("short", 6)):
-        assert len(more_rows(ROWS, DataConfig(**{name: n}), seed=3)) == n
+        assert len(more_rows(ROWS, {name: n}, seed=3)) == n
 
 
 def test_texts_are_told_again_with_other_names() -> None:
     texts = [f"So {name} came. He sang." for name in ("Tom", "Ben", "Sam") for _ in range(12)]
-    made = more_rows([*texts, *ROWS], DataConfig(renamed=5), seed=3)
+    made = more_rows([*texts, *ROWS], {"renamed": 5}, seed=3)
     assert made == renamed_texts(texts, 5, seed=3)
     assert len(made) == 5

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.training.corpus import DataConfig
-from models.training.numbering import MOST, in_chinese, in_english, numbered_rows, numbers
+from models.training.recipes import check_steps
+from models.training.recipes.numbering import MOST, in_chinese, in_english, numbered_rows, numbers
 
 
 @pytest.mark.parametrize(
@@ -192,10 +192,10 @@ def test_the_seed_decides_and_directions_are_alike() -> None:
 
 def test_rows_of_a_task_get_no_other_numbers() -> None:
     with pytest.raises(ValueError, match="numbered is 3"):
-        DataConfig(task="copy", numbered=3)
+        check_steps({"numbered": 3}, made=True)
     for name in ("short", "renamed"):
         with pytest.raises(ValueError, match=f"{name} is -1"):
-            DataConfig(**{name: -1})
+            check_steps({name: -1}, made=False)
 
 
 def test_hours_and_minutes_stay_possible() -> None:

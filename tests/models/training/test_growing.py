@@ -11,7 +11,7 @@ import torch
 from models import ModelConfig, build_model, load_checkpoint, save_checkpoint
 from models.__main__ import main
 from models.tokenizer import Tokenizer
-from models.training.growing import grow
+from models.training.recipes.growing import grow
 from models.transformer import EncoderDecoder, Model
 
 SIZES: dict[str, Any] = {
@@ -106,7 +106,7 @@ def test_a_recipe_with_more_layers_begins_with_the_grown_model(tmp_path: Path) -
     )
     (tmp_path / "deeper.toml").write_text(
         f'[data]\nstart = "{tmp_path / "small"}"\n[model]\n{settings}\n'
-        "[training]\nepochs = 1\naverage = 1\nmoments = [0]\n"
+        "[training]\nepochs = 1\naverage = 1\nsnapshots = [0]\n"
     )
     arguments = ["--recipe", tmp_path / "deeper.toml", "--data", tmp_path / "stories.txt"]
     assert main(["train", *map(str, arguments), "--out", str(tmp_path / "run")]) == 0

@@ -1,0 +1,131 @@
+"""Direct preference optimization: of two continuations, make the preferred one the likelier.
+
+Rafailov et al. 2023, arXiv 2305.18290, eq. 7, measured from where the model stood before. The
+better continuation's own likelihood is kept up beside that (Pang et al. 2024, Iterative Reasoning
+Preference Optimization, arXiv 2404.19733, eq. 1).
+"""
+
+import copy
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from models.config import ModelConfig
+from models.training.data import Batch, Preference, pad
+from models.training.objectives import Loss, OfOwnText, Training
+from models.transformer import DecoderOnly
+
+LIKELIHOOD = 0.2  # what a nat per token of the better one counts beside the preference
+PAIRS = 16  # of one step, over all processes
+
+
+@dataclass(kw_only=True)
+class DirectPreference(OfOwnText):
+    """Prefer as `training.material.preferences` do; `weight` is that of a pair beside a label."""
+
+    _before: DecoderOnly | None = field(default=None, init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "preference"
+
+    def prepare(self, training: Training) -> None:
+        """Keep the model as it is now, to measure from.
+
+        Raises ValueError for a model that continues no text, and without pairs to prefer in.
+        """
+        super().prepare(training)
+        if not training.material.preferences:
+            raise ValueError(
+                f"preference is {self.weight}, with 0 pairs to prefer in: it must be above 0 where "
+                "there are judged continuations (data.judged), else 0"
+            )
+        assert isinstance(training.model, DecoderOnly)
+        self._before = copy.deepcopy(training.model).eval()
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        """The preference loss of this process's share of the step's pairs.
+
+        In eval mode: what dropout does to a text's likelihood says nothing about the text.
+        """
+        assert self._before is not None
+        preferences = training.material.preferences
+        pairs = pairs_of_step(preferences, training.step, training.config.seed, training.share)
+        if not pairs:  # more processes than pairs
+            return Loss(torch.zeros((), device=batch.tgt.device))
+        both = batch_of(pairs, training.model.config).to(batch.tgt.device)
+        training.model.eval()
+        with torch.no_grad():
+            before = log_likelihoods(training.logits(both, self._before), both)
+        now = log_likelihoods(training.logits(both), both)
+        training.model.train()
+        n_written = both.loss_mask.sum(1)
+        objective = preference_objective(now, before, n_written)
+        return Loss(self.weight * batch.n_labels / PAIRS * objective)
+
+
+def pairs_of_step(
+    pairs: Sequence[Preference], step: int, seed: int, share: tuple[int, int] = (0, 1)
+) -> list[Preference]:
+    """The `PAIRS` of a step, each as often as the others in the long run.
+
+    They follow from step and seed alone, as a resumed run needs it. `share` (i, n) gives the i-th
+    of n processes its part.
+    """
+    part, n_parts = share
+    places = range(step * PAIRS + part, (step + 1) * PAIRS, n_parts)
+    orders: dict[int, list[int]] = {}
+    for turn in {place // len(pairs) for place in places}:
+        orders[turn] = list(range(len(pairs)))
+        random.Random(f"{seed}/{turn}").shuffle(orders[turn])
+    return [pairs[orders[place // len(pairs)][place % len(pairs)]] for place in places]
+
+
+def batch_of(pairs: Sequence[Preference], config: ModelConfig) -> Batch:
+    """The better text of every pair, then the worse ones, cut to what the model reads.
+
+    `loss_mask` is True at the tokens that the pair does not have in common.
+    """
+    rows = [(config.bos_id, *pair.given, *pair.better) for pair in pairs]
+    rows += [(config.bos_id, *pair.given, *pair.worse) for pair in pairs]
+    tokens, valid = pad([row[: config.n_ctx + 1] for row in rows], config.pad_id)
+    n_given = torch.tensor([len(pair.given) for pair in pairs] * 2)
+    written = valid[:, 1:] & (torch.arange(valid.shape[1] - 1) >= n_given[:, None])
+    return Batch(
+        None, None, tokens[:, :-1], valid[:, :-1], tokens[:, 1:], written, int(written.sum())
+    )
+
+
+def log_likelihoods(
+    logits: Float[Tensor, "batch tgt vocab"], batch: Batch
+) -> Float[Tensor, " batch"]:
+    """Of each row the log-probability of its labels that count, in nats."""
+    log_p = logits.float().log_softmax(-1)
+    return (log_p.gather(-1, batch.labels[..., None])[..., 0] * batch.loss_mask).sum(1)
+
+
+def preference_objective(
+    now: Float[Tensor, " batch"], before: Float[Tensor, " batch"], n_written: Int[Tensor, " batch"]
+) -> Float[Tensor, ""]:
+    """The preference loss of the pairs and `LIKELIHOOD` of the better ones' mean loss, summed.
+
+    Of each row (the better ones, then the worse ones) the log-likelihood under the model `now` and
+    `before` this training, and the number of tokens that it was summed over.
+    """
+    better, worse = (now - before).chunk(2)
+    of_better = slice(0, len(better))
+    mean_loss = -now[of_better] / n_written[of_better]
+    return preference_loss(better, worse) + LIKELIHOOD * mean_loss.sum()
+
+
+def preference_loss(
+    better: Float[Tensor, " pair"], worse: Float[Tensor, " pair"], beta: float = 0.1
+) -> Float[Tensor, ""]:
+    """Sum of -log sigmoid(beta (better - worse)), where each is log p(text) - log p_before(text).
+
+    Rafailov et al. 2023, eq. 7.
+    """
+    return -nn.functional.logsigmoid(beta * (better - worse)).sum()

@@ -1,0 +1,98 @@
+"""Where a run stands, and the one file that it is resumed from.
+
+`state.safetensors` holds the weights and the optimizers' state and, as its metadata, the settings
+and the progress. It is replaced as a whole, so a kill at any moment leaves the old one or the new.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from models.checkpoint import save_tensors
+from models.training.objectives import Objective, settings_of
+from models.training.objectives.registry import without_shorthands
+from models.training.optimizers import optimizer_state
+from models.training.settings import TrainingConfig
+from models.transformer import Model
+
+STATE = "state.safetensors"
+MAY_CHANGE = ("epochs", "save_seconds", "average")  # settings without a part in the steps so far
+
+
+@dataclass
+class Progress:
+    """Where a run stands, and its curve: one row per epoch."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch already trained on
+    seconds: float = 0.0
+    loss_sum: float = 0.0  # of this epoch so far
+    n_labels: int = 0
+    curve: list[dict[str, float | int]] = field(default_factory=list)
+
+    def epoch_seconds(self) -> float:
+        """How long this epoch has taken so far; above 0."""
+        past = sum(row["seconds"] for row in self.curve)
+        return max(1e-9, self.seconds - past)
+
+
+@dataclass
+class State:
+    """All that a run needs to go on: what is saved, and what a saved state is read into."""
+
+    model: Model
+    optimizers: list[torch.optim.Optimizer]
+    config: TrainingConfig
+    objectives: Sequence[Objective]
+    progress: Progress = field(default_factory=Progress)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The model's parameters by name."""
+        return {name: p.detach() for name, p in self.model.named_parameters()}
+
+    def _settings(self) -> dict[str, dict[str, Any]]:
+        training = {**asdict(self.config), "objectives": settings_of(self.objectives)}
+        return {"model": asdict(self.model.config), "training": training}
+
+    def save(self, folder: Path) -> None:
+        """Write the state file of a run's folder."""
+        tensors = {f"weights/{name}": tensor for name, tensor in self.weights().items()}
+        tensors |= optimizer_state(self.model, self.optimizers)
+        about = {
+            "run": json.dumps(self._settings(), sort_keys=True),
+            "progress": json.dumps(asdict(self.progress)),
+        }
+        save_tensors(folder / STATE, tensors, about)
+
+    def resume(self, folder: Path) -> None:
+        """Go on from the state file of a run's folder.
+
+        Raises ValueError when it was written under settings that would have made other steps.
+        """
+        with safe_open(folder / STATE, framework="pt") as file:
+            about = file.metadata()
+            stored = json.loads(about["run"])
+            if "objectives" not in stored["training"]:  # written when these were settings
+                rest, tables = without_shorthands(stored["training"], {})
+                stored["training"] = {**rest, "objectives": tables}
+            ours = json.loads(json.dumps(self._settings()))
+            for section, values in ours.items():
+                for name, value in values.items():
+                    if name not in MAY_CHANGE and stored[section].get(name) != value:
+                        raise ValueError(
+                            f"{folder} holds a run with {name} = "
+                            f"{stored[section].get(name)!r}, not {value!r}: use another folder"
+                        )
+            self.progress = Progress(**json.loads(about["progress"]))
+            with torch.no_grad():
+                for name, parameter in self.model.named_parameters():
+                    parameter.copy_(file.get_tensor(f"weights/{name}"))
+                for name, tensor in optimizer_state(self.model, self.optimizers).items():
+                    tensor.copy_(file.get_tensor(name))

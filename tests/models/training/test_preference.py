@@ -1,0 +1,212 @@
+"""Training on which of its own continuations a reader prefers."""
+
+import dataclasses
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.training.data import Example, Material, Preference, collate
+from models.training.forcing import forward
+from models.training.loop import Trainer
+from models.training.objectives import Objective
+from models.training.objectives.likelihood import Likelihood
+from models.training.objectives.preference import (
+    LIKELIHOOD,
+    PAIRS,
+    DirectPreference,
+    batch_of,
+    log_likelihoods,
+    pairs_of_step,
+    preference_loss,
+    preference_objective,
+)
+from models.training.objectives.wrong_masks import WrongMasks
+from models.training.settings import TrainingConfig
+from models.transformer import DecoderOnly, build_model
+from tests.models.training.test_repetition import BOS
+from tests.models.training.test_repetition import CONFIG as PLAIN
+
+CONFIG = dataclasses.replace(PLAIN, dropout=0.3)
+
+
+def built(seed: int) -> DecoderOnly:
+    torch.manual_seed(seed)
+    model = build_model(CONFIG)
+    assert isinstance(model, DecoderOnly)
+    return model.eval()
+
+
+def objective_of(model: DecoderOnly, before: DecoderOnly, pairs: list[Preference]) -> torch.Tensor:
+    """The objective of these pairs, whose rows the two models read."""
+    batch = batch_of(pairs, CONFIG)
+    now, then = (log_likelihoods(forward(one, batch), batch) for one in (model, before))
+    return preference_objective(now, then.detach(), batch.loss_mask.sum(1))
+
+
+@torch.no_grad()
+def log_p(model: DecoderOnly, given: tuple[int, ...], written: tuple[int, ...]) -> float:
+    """Of what is written after what is given, token by token."""
+    total = 0.0
+    for i, token in enumerate(written):
+        before = torch.tensor([[BOS, *given, *written[:i]]])
+        total += float(model(before, torch.ones_like(before).bool())[0, -1].log_softmax(-1)[token])
+    return total
+
+
+def test_the_loss_is_that_of_the_paper() -> None:
+    better, worse = torch.tensor([3.0, -1.0]), torch.tensor([1.0, 4.0])
+    expected = sum(math.log(1 + math.exp(-0.1 * d)) for d in (2.0, -5.0))
+    assert preference_loss(better, worse) == pytest.approx(expected)
+    assert preference_loss(better, worse, beta=0.0) == pytest.approx(2 * math.log(2))
+
+
+def test_the_objective_is_counted_from_where_the_model_stood() -> None:
+    model, before = built(0), built(1)
+    pairs = [
+        Preference((3, 4), (5, 6, 7), (8,)),
+        Preference((9,), (10, 11), (12, 13, 14, 15, 3)),
+    ]
+    expected = 0.0
+    for pair in pairs:
+        moved = [
+            log_p(model, pair.given, text) - log_p(before, pair.given, text)
+            for text in (pair.better, pair.worse)
+        ]
+        expected += math.log(1 + math.exp(-0.1 * (moved[0] - moved[1])))
+        expected -= LIKELIHOOD * log_p(model, pair.given, pair.better) / len(pair.better)
+    objective = objective_of(model, before, pairs)
+    assert float(objective.detach()) == pytest.approx(expected, rel=1e-4)
+
+
+def test_no_gradient_reaches_the_model_before(tmp_path: Path) -> None:
+    trainer = run(built(0), tmp_path, 2.0)
+    before = reference(trainer)
+    trainer.objectives[1].loss(collate(ROWS[:2], CONFIG), trainer).minimised.backward()
+    assert all(parameter.grad is None for parameter in before.parameters())
+    assert all(parameter.grad is not None for parameter in trainer.model.parameters())
+
+
+def test_what_is_longer_than_the_model_reads_is_cut() -> None:
+    long = Preference((3,) * 40, (5,) * 60, (6,) * 10)
+    cut = Preference((3,) * 40, (5,) * 24, (6,) * 10)
+    model, before = built(0), built(1)
+    ours, theirs = (objective_of(model, before, [pair]) for pair in (long, cut))
+    assert float(ours.detach()) == pytest.approx(float(theirs.detach()))
+
+
+def test_every_pair_has_its_turn_and_processes_share_a_step() -> None:
+    pairs = [Preference((3,), (i,), (i, i)) for i in range(40)]
+    drawn = [pair for step in range(5) for pair in pairs_of_step(pairs, step, seed=1)]
+    assert len(drawn) == 5 * PAIRS == 80
+    assert set(Counter(drawn).values()) == {2}
+    assert len(set(drawn[:40])) == len(set(drawn[40:])) == 40
+    assert drawn[:40] != drawn[40:] != pairs
+    assert pairs_of_step(pairs, 3, seed=1) == drawn[48:64]
+    assert pairs_of_step(pairs, 3, seed=2) != drawn[48:64]
+    shares = [pairs_of_step(pairs, 3, seed=1, share=(i, 3)) for i in range(3)]
+    together = [pair for share in shares for pair in share]
+    assert sorted(together, key=drawn[48:64].index) == drawn[48:64]
+    assert [len(share) for share in shares] == [6, 5, 5]
+
+
+ROWS = [Example((), (a, b, a, b, a, b)) for a in range(3, 16) for b in range(3, 16)]
+LIKED = [Preference((a, b), (3, 4, 5), (6, 7, 8)) for a in range(3, 16) for b in range(3, 8)]
+SETTINGS = TrainingConfig(
+    epochs=2,
+    max_tokens=200,
+    warmup=5,
+    learning_rate=3e-3,
+    average=1,
+    precision="float32",
+    save_seconds=1e-9,
+)
+
+
+def run(model: DecoderOnly, folder: Path, weight: float) -> Trainer:
+    """A training of `ROWS`, not begun yet, that prefers as `LIKED` does."""
+    objectives: list[Objective] = [Likelihood()]
+    if weight:
+        objectives.append(DirectPreference(weight=weight))
+    return Trainer(model, Material(ROWS, [], LIKED), SETTINGS, folder, objectives)
+
+
+def reference(trainer: Trainer) -> DecoderOnly:
+    """The model that preferences are measured from."""
+    objective = trainer.objectives[1]
+    assert isinstance(objective, DirectPreference)
+    assert objective._before is not None
+    return objective._before
+
+
+def leaning(model: DecoderOnly) -> float:
+    """By how many nats the better texts are likelier than the worse."""
+    of = [
+        log_p(model.eval(), p.given, p.better) - log_p(model, p.given, p.worse) for p in LIKED[::7]
+    ]
+    return sum(of) / len(of)
+
+
+def test_training_makes_the_preferred_text_the_likelier_one(tmp_path: Path) -> None:
+    model = built(0)
+    before = leaning(model)
+    run(model, tmp_path, 2.0).run()
+    assert leaning(model) > before + 3
+    plain = built(0)
+    run(plain, tmp_path / "plain", 0.0).run()
+    assert abs(leaning(plain) - before) < 1
+
+
+def test_a_resumed_run_prefers_from_the_same_beginning(tmp_path: Path) -> None:
+    whole = built(0)
+    run(whole, tmp_path / "whole", 2.0).run()
+    for stop_at in (4, 9, 10_000):
+        model = built(0)
+        trainer = run(model, tmp_path / "parts", 2.0)
+        trainer.run(stop=lambda at=stop_at, one=trainer: one.progress.step >= at)
+    for name, parameter in whole.named_parameters():
+        torch.testing.assert_close(dict(model.named_parameters())[name], parameter)
+
+
+def test_what_was_before_stays_and_dropout_has_no_say(tmp_path: Path) -> None:
+    for at_step in (5, 12):  # the second one resumes what the first one stopped
+        trainer = run(built(0), tmp_path, 2.0)
+        trainer.run(stop=lambda one=trainer, at=at_step: one.progress.step >= at)
+        before = reference(trainer)
+        for name, parameter in built(0).named_parameters():
+            assert torch.equal(before.get_parameter(name), parameter)
+    trainer.model.train()
+    pairs = pairs_of_step(LIKED, trainer.progress.step, SETTINGS.seed)
+    batch = collate(ROWS[:3], CONFIG)
+    said = trainer.objectives[1].loss(batch, trainer).minimised.detach()
+    assert trainer.model.training  # as the rest of a step wants it
+    assert isinstance(trainer.model, DecoderOnly)
+    expected = objective_of(trainer.model.eval(), before, pairs).detach()
+    torch.testing.assert_close(said, 2.0 * batch.n_labels / PAIRS * expected)
+
+
+def test_a_process_without_pairs_adds_nothing(tmp_path: Path) -> None:
+    trainer = run(built(0), tmp_path, 2.0)
+    trainer.rank, trainer.n_processes = PAIRS, PAIRS + 1
+    assert float(trainer.objectives[1].loss(collate(ROWS[:3], CONFIG), trainer).minimised) == 0
+
+
+def test_it_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
+    pairs = build_model(dataclasses.replace(CONFIG, family="encoder-decoder"))
+    both = [Likelihood(), DirectPreference(weight=2.0)]
+    with pytest.raises(ValueError, match=r"preference is 2\.0: it is for decoder-only"):
+        Trainer(pairs, Material([], [], LIKED), SETTINGS, tmp_path, both)
+    with pytest.raises(ValueError, match=r"preference is 2\.0, with 0 pairs"):
+        Trainer(built(0), Material(ROWS), SETTINGS, tmp_path, both)
+    with pytest.raises(ValueError, match="preference is -1: it must be at least 0"):
+        DirectPreference(weight=-1)
+    with pytest.raises(ValueError, match=r"preference is 2\.0: .* right masks, not 'inv"):
+        Trainer(
+            built(0),
+            Material(ROWS, [], LIKED),
+            SETTINGS,
+            tmp_path,
+            [WrongMasks(masks="inverted"), both[1]],
+        )
