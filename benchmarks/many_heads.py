@@ -12,6 +12,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.components import HeadsSelection, heads_view
+from explorer.text import family
 
 tokens = int(st.query_params.get("tokens", "24"))
 scores = 2 * np.random.default_rng(0).normal(size=(6, 12, tokens, tokens))
@@ -23,5 +24,8 @@ heads_view(
     query_tokens=row,
     key_tokens=row,
     selection=HeadsSelection((0, 0)),
+    query_title="query",
+    key_title="key",
     key="heads",
+    words=family("components.heads_view", lang="en"),
 )

@@ -33,7 +33,7 @@ def export(args: argparse.Namespace) -> int:
         np.savez_compressed(file, allow_pickle=False, **patterns)
     tokens = json.dumps(_tokens(traced), ensure_ascii=False, indent=2)
     (out / "tokens.json").write_text(tokens + "\n", encoding="utf-8")
-    words = {name: text.words(args.lang)[f"export.{name}"] for name in static.WORDS}
+    words = text.family("export", lang=args.lang)
     if not traced.src_tokens:
         words["tgt"] = text.t("streams.text", lang=args.lang)
     svgs = []

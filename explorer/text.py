@@ -45,6 +45,21 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
     return found[key].format(**values)
 
 
+def family(table: str, *, lang: str) -> dict[str, str]:
+    """All words directly under a table, by their last name: what figures and components take.
+
+    Raises KeyError for a table that has none.
+    """
+    found = {
+        key.removeprefix(f"{table}."): value
+        for key, value in words(lang).items()
+        if key.rpartition(".")[0] == table
+    }
+    if not found:
+        raise KeyError(f"assets/text/{lang}.toml has no words under {table!r}")
+    return found
+
+
 def model_name(name: str, *, lang: str) -> str:
     """A shipped model in words; one of the visitor's own keeps its folder's name."""
     return words(lang).get(f"models.{name}", name)

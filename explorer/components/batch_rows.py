@@ -10,20 +10,20 @@ from explorer.components.payload import (
     Floats,
     Words,
     check_length,
-    choose_words,
+    check_words,
     pack,
     tokens_head,
 )
 
-WORDS = {
-    "label": "a padded batch",
-    "source": "source",
-    "input": "decoder reads",
-    "labels": "label",
-    "loss": "loss",
-    "ignored": "ignored",
-}
-"""Every word the view can show, in English; pass the same keys to translate them."""
+WORDS = (
+    "label",
+    "source",
+    "input",
+    "labels",
+    "loss",
+    "ignored",
+)
+"""The words that the view shows, by the names under which the caller passes them."""
 
 
 def batch_rows(
@@ -34,7 +34,7 @@ def batch_rows(
     sources: Sequence[Sequence[str]] = (),
     *,
     key: str,
-    words: Words | None = None,
+    words: Words,
 ) -> None:
     """Show the rows of a batch under each other; the arguments are those of `pack_batch_rows`."""
     view("batch_rows")(
@@ -49,7 +49,7 @@ def pack_batch_rows(
     losses: Floats,
     sources: Sequence[Sequence[str]] = (),
     *,
-    words: Words | None = None,
+    words: Words,
 ) -> bytes:
     """The payload: `counts` [sentence, pos] False = this label is ignored; `losses` in nats.
 
@@ -72,4 +72,4 @@ def pack_batch_rows(
         }
         for at in range(len(inputs))
     ]
-    return pack({"rows": rows, "words": choose_words(WORDS, words)})
+    return pack({"rows": rows, "words": check_words(WORDS, words)})

@@ -11,25 +11,25 @@ from explorer.components.payload import (
     Words,
     check_index,
     check_length,
-    choose_words,
+    check_words,
     pack,
     tokens_head,
 )
 
-WORDS = {
-    "label": "key/value cache",
-    "step": "step",
-    "self": "self-attention: a column a step",
-    "cross": "cross-attention: fixed by the source",
-    "keys": "K",
-    "values": "V",
-    "layer": "layer",
-    "columns": "columns",
-    "bytes": "bytes",
-    "length": "length of the vector",
-    "spared": "not kept with fewer key/value heads",
-}
-"""Every word the view can show, in English; pass the same keys to translate them."""
+WORDS = (
+    "label",
+    "step",
+    "self",
+    "cross",
+    "keys",
+    "values",
+    "layer",
+    "columns",
+    "bytes",
+    "length",
+    "spared",
+)
+"""The words that the view shows, by the names under which the caller passes them."""
 
 
 def cache_view(
@@ -45,7 +45,7 @@ def cache_view(
     source: Sequence[str] = (),
     kept_heads: int | None = None,
     step: int = 0,
-    words: Words | None = None,
+    words: Words,
 ) -> None:
     """Show the cache, scrubbed in the browser; the arguments are those of `pack_cache_view`."""
     view("cache_view")(
@@ -78,7 +78,7 @@ def pack_cache_view(
     source: Sequence[str] = (),
     kept_heads: int | None = None,
     step: int = 0,
-    words: Words | None = None,
+    words: Words,
 ) -> bytes:
     """The payload: lengths of vectors [layer, kv_head, pos], as bytes of their largest.
 
@@ -109,7 +109,7 @@ def pack_cache_view(
         "first": first,
         "n_bytes": list(n_bytes),
         "step": step,
-        "words": choose_words(WORDS, words),
+        "words": check_words(WORDS, words),
     }
     return pack(head, **arrays)
 

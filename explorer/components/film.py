@@ -14,44 +14,44 @@ from explorer.components.payload import (
     Words,
     check_index,
     check_length,
-    choose_words,
+    check_words,
     pack,
     tokens_head,
 )
 from explorer.figures.theme import show
 
-WORDS = {
-    "label": "decoding, step by step",
-    "play": "play",
-    "pause": "pause",
-    "first": "first step",
-    "back": "one step back",
-    "next": "one step on",
-    "last": "last step",
-    "step": "step",
-    "speed": "speed",
-    "layer": "layer",
-    "head": "head",
-    "all_layers": "mean of all layers",
-    "all_heads": "mean of all heads",
-    "source": "source",
-    "row": "what the decoder has read, and what it writes next",
-    "cross": "cross-attention, a row a step",
-    "self": "self-attention, a row a step",
-    "query": "query",
-    "key": "key",
-    "src": "source",
-    "tgt": "target",
-    "candidates": "what could come next",
-    "own": "the model’s own",
-    "left": "after the cuts",
-    "cut": "cut off",
-    "chosen": "chosen",
-    "forced": "given",
-    "take": "go on with this token instead",
-    "hint": "Space plays, arrow keys step.",
-}
-"""Every word the film can show, in English; pass the same keys to translate them."""
+WORDS = (
+    "label",
+    "play",
+    "pause",
+    "first",
+    "back",
+    "next",
+    "last",
+    "step",
+    "speed",
+    "layer",
+    "head",
+    "all_layers",
+    "all_heads",
+    "source",
+    "row",
+    "cross",
+    "self",
+    "query",
+    "key",
+    "src",
+    "tgt",
+    "candidates",
+    "own",
+    "left",
+    "cut",
+    "chosen",
+    "forced",
+    "take",
+    "hint",
+)
+"""The words that the view shows, by the names under which the caller passes them."""
 
 LEVELS = 65535
 
@@ -87,7 +87,7 @@ def film(
     *,
     key: str,
     scene: Scene | None = None,
-    words: Words | None = None,
+    words: Words,
 ) -> tuple[Scene | None, tuple[int, int] | None]:
     """Show the film; return where the visitor has just come to rest, and what he took instead.
 
@@ -154,7 +154,7 @@ def pack_film(
     *,
     scene: Scene | None = None,
     turn: int | None = None,
-    words: Words | None = None,
+    words: Words,
 ) -> bytes:
     """The payload: `row` is the decoder's row after the last step, `own` its self-attention.
 
@@ -197,7 +197,7 @@ def pack_film(
             for frame in frames
         ],
         "scene": {"step": at.step, "layer": at.layer, "head": at.head, "turn": turn},
-        "words": choose_words(WORDS, words),
+        "words": check_words(WORDS, words),
     }
     none = np.zeros((0, 2), np.uint8)
     return pack(head, own=fine(own), cross=none if cross is None else fine(cross))

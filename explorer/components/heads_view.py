@@ -26,42 +26,41 @@ from explorer.components.payload import (
     Words,
     check_index,
     check_length,
-    choose_words,
+    check_words,
     encode_weights,
     pack,
     tokens_head,
 )
 from explorer.figures.theme import Stream
 
-WORDS = {
-    "label": "attention heads",
-    "map": "heatmap",
-    "query": "query",
-    "key": "key",
-    "blocked": "blocked",
-    "sum": "sum",
-    "scale": "scale",
-    "linear": "linear",
-    "log": "log",
-    "rank": "rank",
-    "range": "range",
-    "shared": "shared",
-    "own": "per head",
-    "order": "order",
-    "layers": "by layer",
-    "weakest": "weakest",
-    "strongest": "strongest",
-    "pin": "pin",
-    "close": "close",
-    "keep": "save as a picture (PNG)",
-    "locked": "locked",
-    "free": "free",
-    "down": "Down into this cell",
-    "lines_hint": "Point at a token to light up its row in every head; click to lock it.",
-    "hint": "Click a head to open it, again to close it. Arrow keys walk, Enter opens, P pins, "
-    "Escape frees a locked row.",
-}
-"""Every word the view can show, in English; pass the same keys to translate them."""
+WORDS = (
+    "label",
+    "map",
+    "query",
+    "key",
+    "blocked",
+    "sum",
+    "scale",
+    "linear",
+    "log",
+    "rank",
+    "range",
+    "shared",
+    "own",
+    "order",
+    "layers",
+    "weakest",
+    "strongest",
+    "pin",
+    "close",
+    "keep",
+    "locked",
+    "free",
+    "down",
+    "lines_hint",
+    "hint",
+)
+"""The words that the view shows, by the names under which the caller passes them."""
 
 
 def heads_view(
@@ -132,14 +131,14 @@ def pack_heads_view(
     extras: Mapping[str, Floats] | None = None,
     extras_mask: Bools | None = None,
     measure: Measure | None = None,
-    query_title: str = "query",
-    key_title: str = "key",
+    query_title: str,
+    key_title: str,
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     top: float | None = None,
     least: float = 0.02,
     turn: int | None = None,
-    words: Words | None = None,
+    words: Words,
 ) -> bytes:
     """The payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
 
@@ -193,7 +192,7 @@ def pack_heads_view(
         "least": least,
         "most": MAX_PINNED,
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
-        "words": choose_words(WORDS, words),
+        "words": check_words(WORDS, words),
         "chosen": {
             "opened": None if chosen.opened is None else _index(heads, chosen.opened),
             "pinned": [_index(heads, address) for address in chosen.pinned],

@@ -13,22 +13,22 @@ from explorer.components.payload import (
     Bools,
     Words,
     check_length,
-    choose_words,
+    check_words,
     pack,
     tokens_head,
 )
 from explorer.figures.theme import Stream
 
-WORDS = {
-    "label": "mask",
-    "query": "query",
-    "key": "key",
-    "open": "may attend",
-    "blocked": "blocked",
-    "hint": "Point at a cell to see what decides it; click to choose it.",
-    "brush": "Click or drag to open or close cells; arrow keys and Enter do the same.",
-}
-"""Every word the view can show, in English; pass the same keys to translate them."""
+WORDS = (
+    "label",
+    "query",
+    "key",
+    "open",
+    "blocked",
+    "hint",
+    "brush",
+)
+"""The words that the view shows, by the names under which the caller passes them."""
 
 MAX_RULES = 6
 """As many as there are patterns that can be told apart without colour."""
@@ -50,14 +50,14 @@ def mask_matrix(
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     key: str,
-    query_title: str = "query",
-    key_title: str = "key",
+    query_title: str,
+    key_title: str,
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     selected: tuple[int, int] | None = None,
     brush: bool = False,
     on_paint: Callable[[], None] | None = None,
-    words: Words | None = None,
+    words: Words,
 ) -> tuple[int, int] | None:
     """Show `mask` [query, key], True = may attend; return the (query, key) just clicked, or None.
 
@@ -117,13 +117,13 @@ def pack_mask_matrix(
     rules: Sequence[str],
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
-    query_title: str = "query",
-    key_title: str = "key",
+    query_title: str,
+    key_title: str,
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     selected: tuple[int, int] | None = None,
     brush: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> bytes:
     """The payload of `mask_matrix`: one byte a cell, the number of its rule."""
     if mask.ndim != 2 or mask.dtype != np.bool_:
@@ -153,6 +153,6 @@ def pack_mask_matrix(
         "rules": list(rules),
         "selected": None if selected is None else list(selected),
         "brush": brush,
-        "words": choose_words(WORDS, words),
+        "words": check_words(WORDS, words),
     }
     return pack(head, cells=blocked_by.astype(np.uint8))

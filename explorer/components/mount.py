@@ -7,16 +7,15 @@ as data and is drawn with textContent or fillText.
 
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from explorer.components.modules import link
 from explorer.figures.theme import css
+from models.home import data
 
-FOLDER = Path(str(files("explorer.components")))
+FOLDER = data("explorer.components")
 
 
 @cache

@@ -89,9 +89,9 @@ def check_index(name: str, index: int | None, length: int, what: str) -> None:
         raise ValueError(f"{name} is {index}, but there are {length} {what}")
 
 
-def choose_words(defaults: Words, given: Words | None) -> dict[str, str]:
-    """The view's words: English unless the caller translates them; unknown keys are refused."""
-    unknown = sorted(set(given or {}) - set(defaults))
-    if unknown:
-        raise ValueError(f"unknown words {unknown}; this view has {sorted(defaults)}")
-    return {**defaults, **(given or {})}
+def check_words(names: Sequence[str], given: Words) -> dict[str, str]:
+    """The words for a head. Raises ValueError unless they are just those that the view shows."""
+    missing, unknown = sorted(set(names) - set(given)), sorted(set(given) - set(names))
+    if missing or unknown:
+        raise ValueError(f"words lack {missing}; unknown words {unknown}")
+    return dict(given)

@@ -11,15 +11,20 @@ from explorer.components.payload import (
     Words,
     check_index,
     check_length,
-    choose_words,
+    check_words,
     encode_weights,
     pack,
     tokens_head,
 )
 from explorer.figures.theme import Stream
 
-WORDS = {"label": "tokens", "position": "position", "blocked": "blocked", "value": "weight"}
-"""Every word the view can show, in English; pass the same keys to translate them."""
+WORDS = (
+    "label",
+    "position",
+    "blocked",
+    "value",
+)
+"""The words that the view shows, by the names under which the caller passes them."""
 
 
 def token_strip(
@@ -32,7 +37,7 @@ def token_strip(
     allowed: Bools | None = None,
     positions: bool = True,
     selected: int | None = None,
-    words: Words | None = None,
+    words: Words,
 ) -> int | None:
     """Show `tokens` as chips; return the position just clicked, or None.
 
@@ -67,7 +72,7 @@ def pack_token_strip(
     allowed: Bools | None = None,
     positions: bool = True,
     selected: int | None = None,
-    words: Words | None = None,
+    words: Words,
 ) -> bytes:
     """The payload of `token_strip`."""
     tint = np.zeros(len(tokens), np.float32) if values is None else values
@@ -82,6 +87,6 @@ def pack_token_strip(
         "tinted": values is not None,
         "positions": positions,
         "selected": selected,
-        "words": choose_words(WORDS, words),
+        "words": check_words(WORDS, words),
     }
     return pack(head, cells=encode_weights(tint, allowed))

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 import streamlit as st
 
 from explorer.components.mount import view
-from explorer.components.payload import Words, choose_words, pack
+from explorer.components.payload import Words, check_words, pack
 from explorer.figures.theme import SPECIALS, show
 
-WORDS = {
-    "label": "tree of beginnings",
-    "hint": "Arrow keys walk the tree; Enter takes a beginning as your second line.",
-    "beam": "beam",
-    "greedy": "greedy",
-    "sample": "sampling",
-    "fallen": "fallen",
-    "prob": "probability",
-    "logprob": "log-probability",
-    "score": "score",
-    "fell": "fell at step",
-    "finished": "finished",
-    "live": "goes on",
-    "take": "Go on from here as a second line",
-}
-"""Every word the view can show, in English; pass the same keys to translate them."""
+WORDS = (
+    "label",
+    "hint",
+    "beam",
+    "greedy",
+    "sample",
+    "fallen",
+    "prob",
+    "logprob",
+    "score",
+    "fell",
+    "finished",
+    "live",
+    "take",
+)
+"""The words that the view shows, by the names under which the caller passes them."""
 
 LINES = ("beam", "greedy", "sample")
 
@@ -47,7 +47,7 @@ class TreeNode:
     lines: tuple[str, ...]
 
 
-def tree_view(nodes: Sequence[TreeNode], *, key: str, words: Words | None = None) -> None:
+def tree_view(nodes: Sequence[TreeNode], *, key: str, words: Words) -> None:
     """Show the tree. What is taken is told by `sent_node`."""
     view("tree_view")(
         key=key, data=pack_tree_view(nodes, words=words), on_taken_change=lambda: None
@@ -61,7 +61,7 @@ def sent_node(key: str, n_nodes: int) -> int | None:
     return int(taken) if taken is not None and 0 <= int(taken) < n_nodes else None
 
 
-def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words | None = None) -> bytes:
+def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:
     """The payload: every node with its column and row. Raises ValueError for a stray parent."""
     for at, node in enumerate(nodes):
         if node.parent is not None and not 0 <= node.parent < at:
@@ -86,7 +86,7 @@ def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words | None = None) -> 
             }
             for at, node in enumerate(nodes)
         ],
-        "words": choose_words(WORDS, words),
+        "words": check_words(WORDS, words),
     }
     return pack(head)
 

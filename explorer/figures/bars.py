@@ -11,7 +11,6 @@ from explorer.figures.frame import (
     Floats,
     Words,
     check_shape,
-    choose_words,
     layout,
     least_width,
     number_axis,
@@ -25,13 +24,6 @@ from explorer.figures.theme import Palette, Stream, escape, palette
 ROOM = 420
 """Pixels that a row's bars take side by side, about: the browser alone knows."""
 
-WORDS = {
-    "weight": "weight",
-    "mean": "mean of the heads",
-    "blocked": "blocked",
-}
-"""Every word these figures can show, in English; pass the same keys to translate them."""
-
 
 def row(
     tokens: Sequence[str],
@@ -40,9 +32,9 @@ def row(
     stream: Stream | None = None,
     allowed: Bools | None = None,
     head_names: Sequence[str] = (),
-    title: str = "key",
+    title: str,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """One query's row over the key tokens: weights [key], or [head, key] with `head_names`.
 
@@ -51,7 +43,6 @@ def row(
 
     Raises ValueError naming the sizes when they disagree.
     """
-    said = choose_words(WORDS, words)
     n = len(tokens)
     by_head = np.atleast_2d(np.asarray(weights, np.float32)) * 100
     check_shape("weights", by_head, (max(len(head_names), 1), n))
@@ -65,14 +56,14 @@ def row(
         "type": "bar",
         "x": names,
         "y": np.where(open_keys, mean, top).astype(np.float32),
-        "text": np.where(open_keys, percent(mean / 100), escape(said["blocked"])),
+        "text": np.where(open_keys, percent(mean / 100), escape(words["blocked"])),
         "textposition": "none",
         "marker": {
             "color": np.where(open_keys, colours.attention[2], colours.hatch),
             "pattern": _hatched(np.where(open_keys, "", "/"), colours),
         },
         "hovertemplate": "<b>%{x}</b><br>%{text}"
-        + (f" · {escape(said['mean'])}" if head_names else "")
+        + (f" · {escape(words['mean'])}" if head_names else "")
         + "<extra></extra>",
     }
     traces = [bar]
@@ -92,7 +83,9 @@ def row(
     frame = layout(colours, 260, bargap=0.2, meta={"least": least_width(tokens, ROOM)})
     labels = upright(tokens, dark, ROOM, below=True)
     frame["xaxis"] = token_axis(names, title, stream, dark, **labels)
-    frame["yaxis"] = number_axis(colours, said["weight"], ticksuffix=" %", range=[0, top], nticks=5)
+    frame["yaxis"] = number_axis(
+        colours, words["weight"], ticksuffix=" %", range=[0, top], nticks=5
+    )
     return {"data": traces, "layout": frame}
 
 

@@ -12,7 +12,6 @@ from explorer.figures.frame import (
     Words,
     axis,
     check_shape,
-    choose_words,
     colorbar,
     layout,
     least_width,
@@ -22,19 +21,6 @@ from explorer.figures.frame import (
     upright,
 )
 from explorer.figures.theme import Stream, colorscale, escape, palette
-
-WORDS = {
-    "dimension": "dimension",
-    "sum": "sum so far",
-    "score": "score",
-    "blocked": "blocked",
-    "count": "cells",
-    "query_head": "query head",
-    "kv_head": "key/value head",
-    "query": "query",
-    "key": "key",
-}
-"""Every word these figures can show, in English; pass the same keys to translate them."""
 
 ROOM, MATRIX_ROOM = 900, 300
 """Pixels of a row of bars, and of a matrix, about: the browser alone knows."""
@@ -46,13 +32,13 @@ def vectors(
     streams: Sequence[Stream | None],
     *,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """Vectors [vector, dimension] as bars side by side, one colour a vector, named in a legend.
 
     A vector of a stream has its colour; `None` is indigo. Raises ValueError naming the sizes.
     """
-    said, colours = choose_words(WORDS, words), palette(dark)
+    colours = palette(dark)
     check_shape("values", values, (len(names), values.shape[-1]))
     traces = [
         {
@@ -80,14 +66,14 @@ def vectors(
         barmode="group",
         bargap=0.25,
     )
-    frame["xaxis"] = number_axis(colours, said["dimension"], showgrid=False)
+    frame["xaxis"] = number_axis(colours, words["dimension"], showgrid=False)
     frame["yaxis"] = number_axis(colours, zeroline=True, zerolinecolor=colours.line)
     return {"data": traces, "layout": frame}
 
 
-def products(values: Floats, *, dark: bool = False, words: Words | None = None) -> Figure:
+def products(values: Floats, *, dark: bool = False, words: Words) -> Figure:
     """The products [dimension] of q and k as signed bars, and the line of their sum so far."""
-    said, colours = choose_words(WORDS, words), palette(dark)
+    colours = palette(dark)
     dims = np.arange(len(values))
     bars = {
         "type": "bar",
@@ -103,8 +89,8 @@ def products(values: Floats, *, dark: bool = False, words: Words | None = None) 
         "y": np.cumsum(values).astype(np.float32),
         "line": {"color": colours.accent, "width": 2, "shape": "hv"},
         "marker": {"size": 4},
-        "name": escape(said["sum"]),
-        "hovertemplate": f"{escape(said['sum'])}: <b>%{{y:.3f}}</b><extra></extra>",
+        "name": escape(words["sum"]),
+        "hovertemplate": f"{escape(words['sum'])}: <b>%{{y:.3f}}</b><extra></extra>",
     }
     bars["name"] = "q × k"
     frame = layout(
@@ -114,7 +100,7 @@ def products(values: Floats, *, dark: bool = False, words: Words | None = None) 
         legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
         bargap=0.25,
     )
-    frame["xaxis"] = number_axis(colours, said["dimension"], showgrid=False)
+    frame["xaxis"] = number_axis(colours, words["dimension"], showgrid=False)
     frame["yaxis"] = number_axis(colours, zeroline=True, zerolinecolor=colours.line)
     return {"data": [bars, line], "layout": frame}
 
@@ -135,14 +121,14 @@ def signed(
     allowed: Bools | None = None,
     marked: int | None = None,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """Signed numbers by token: the scores of a row, or what each logit gains.
 
     Where `allowed` [label] is False the bar is hatched grey: the mask blocks that key. `marked`
     outlines one bar. Raises ValueError naming the sizes when they disagree.
     """
-    said, colours = choose_words(WORDS, words), palette(dark)
+    colours = palette(dark)
     check_shape("values", values, (len(labels),))
     is_open = np.ones(len(labels), bool) if allowed is None else allowed
     check_shape("allowed", is_open, (len(labels),))
@@ -155,7 +141,7 @@ def signed(
         "type": "bar",
         "x": shown,
         "y": np.asarray(values, np.float32),
-        "text": np.where(is_open, "", escape(f" · {said['blocked']}")),
+        "text": np.where(is_open, "", escape(f" · {words['blocked']}")),
         "textposition": "none",
         "marker": {
             "color": fill,
@@ -187,10 +173,10 @@ def histogram(
     *,
     bins: int = 41,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """How many cells have which score, on an axis from -`limit` to `limit`."""
-    said, colours = choose_words(WORDS, words), palette(dark)
+    colours = palette(dark)
     edges = np.linspace(-limit, limit, bins + 1)
     counts, _ = np.histogram(np.clip(scores, -limit, limit), edges)
     trace = {
@@ -199,11 +185,11 @@ def histogram(
         "y": counts,
         "width": np.diff(edges),
         "marker": {"color": colours.attention[2]},
-        "hovertemplate": f"{escape(said['score'])} %{{x:.1f}}: <b>%{{y}}</b><extra></extra>",
+        "hovertemplate": f"{escape(words['score'])} %{{x:.1f}}: <b>%{{y}}</b><extra></extra>",
     }
     frame = layout(colours, 260, bargap=0)
-    frame["xaxis"] = number_axis(colours, said["score"], range=[-limit, limit], showgrid=False)
-    frame["yaxis"] = number_axis(colours, said["count"], nticks=5)
+    frame["xaxis"] = number_axis(colours, words["score"], range=[-limit, limit], showgrid=False)
+    frame["yaxis"] = number_axis(colours, words["count"], nticks=5)
     return {"data": [trace], "layout": frame}
 
 
@@ -217,17 +203,17 @@ def matrix(
     limit: float | None = None,
     marked: tuple[int, int] | None = None,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """Signed numbers [query, key] around a neutral zero; `limit` ends the scale of colours.
 
     `marked` (query, key) is outlined. Raises ValueError naming the sizes when they disagree.
     """
-    said, colours = choose_words(WORDS, words), palette(dark)
+    colours = palette(dark)
     check_shape("values", values, (len(query_tokens), len(key_tokens)))
     top = float(np.abs(values).max(initial=1e-6)) if limit is None else limit
     queries, keys = token_labels(query_tokens, dark), token_labels(key_tokens, dark)
-    hover = f"{escape(said['query'])} <b>%{{y}}</b><br>{escape(said['key'])} <b>%{{x}}</b><br>"
+    hover = f"{escape(words['query'])} <b>%{{y}}</b><br>{escape(words['key'])} <b>%{{x}}</b><br>"
     trace = {
         "type": "heatmap",
         "x": keys,
@@ -246,8 +232,8 @@ def matrix(
     frame = layout(colours, 64 + BAR_ROOM + rows, meta={"least": least})
     frame["margin"]["b"] = BAR_ROOM
     ticks = upright(key_tokens, dark, MATRIX_ROOM)
-    frame["xaxis"] = token_axis(keys, said["key"], streams[1], dark, side="top", **ticks)
-    frame["yaxis"] = token_axis(queries, said["query"], streams[0], dark, autorange="reversed")
+    frame["xaxis"] = token_axis(keys, words["key"], streams[1], dark, side="top", **ticks)
+    frame["yaxis"] = token_axis(queries, words["query"], streams[0], dark, autorange="reversed")
     if marked is not None:
         query, key = marked
         box = {"x0": key - 0.5, "x1": key + 0.5, "y0": query - 0.5, "y1": query + 0.5}
@@ -255,9 +241,9 @@ def matrix(
     return {"data": [trace], "layout": frame}
 
 
-def groups(group_of: Sequence[int], *, dark: bool = False, words: Words | None = None) -> Figure:
+def groups(group_of: Sequence[int], *, dark: bool = False, words: Words) -> Figure:
     """Query heads above, key/value heads below, and a line from each to the one it reads."""
-    said, colours = choose_words(WORDS, words), palette(dark)
+    colours = palette(dark)
     n_heads, n_kv = len(group_of), max(group_of) + 1
     below = (np.arange(n_kv) + 0.5) * n_heads / n_kv - 0.5
     xs = np.array([[head, below[kv], np.nan] for head, kv in enumerate(group_of)], float)
@@ -290,7 +276,7 @@ def groups(group_of: Sequence[int], *, dark: bool = False, words: Words | None =
         range=[-0.35, 1.35],
         showgrid=False,
         tickvals=[1, 0],
-        ticktext=[escape(said["query_head"]), escape(said["kv_head"])],
+        ticktext=[escape(words["query_head"]), escape(words["kv_head"])],
         tickfont={"color": colours.muted},
     )
     return {"data": [line, dots], "layout": frame}

@@ -19,7 +19,7 @@ def suspect(
     *,
     hidden_word: str,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
     **titles: Any,
 ) -> Figure:
     """One head's pattern, [query, key]; `hidden` are the cells that must not be seen.

@@ -20,18 +20,6 @@ Floats = NDArray[np.floating[Any]]
 Bools = NDArray[np.bool_]
 
 
-def choose_words(defaults: Words, given: Words | None) -> dict[str, str]:
-    """The figure's words: English unless the caller translates them.
-
-    Raises ValueError for a word that the figure does not know: a misspelt key would otherwise
-    leave the English word standing in a Chinese picture.
-    """
-    unknown = sorted(set(given or {}) - set(defaults))
-    if unknown:
-        raise ValueError(f"unknown words {unknown}; this figure has {sorted(defaults)}")
-    return {**defaults, **(given or {})}
-
-
 def check_shape(name: str, array: NDArray[Any], expected: tuple[int, ...]) -> None:
     """Raise ValueError that names the sizes unless the array has the expected shape."""
     if array.shape != expected:

@@ -11,19 +11,10 @@ from explorer.figures.frame import (
     Words,
     axis,
     check_shape,
-    choose_words,
     colorbar,
     layout,
 )
 from explorer.figures.theme import colorscale, escape, palette
-
-WORDS = {
-    "head": "head",
-    "layer": "layer",
-    "change": "change, nats",
-    "off": "switched off",
-}
-"""Every word this figure can show, in English; pass the same keys to translate them."""
 
 GAP = 0.6
 """Rows of nothing between two kinds of attention."""
@@ -36,7 +27,7 @@ def head_map(
     off: Collection[tuple[int, int, int]] = (),
     selected: tuple[int, int, int] | None = None,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """Changes [layer, head] around a neutral zero, one map for each of `names`, as one figure.
 
@@ -44,7 +35,6 @@ def head_map(
     outlined. The second trace has one invisible point per head, in reading order, for clicks.
     Raises ValueError naming the sizes when the maps disagree.
     """
-    said = choose_words(WORDS, words)
     if len(maps) != len(names):
         raise ValueError(f"there are {len(maps)} maps, but {len(names)} names")
     n_heads = maps[0].shape[1]
@@ -79,7 +69,7 @@ def head_map(
             "showscale": at == 0,
             "colorbar": colorbar(
                 colours,
-                title=said["change"],
+                title=words["change"],
                 tickvals=[-limit, 0, limit],
                 ticktext=[f"−{limit:.2g}", "0", f"+{limit:.2g}"],
             ),
@@ -99,9 +89,9 @@ def head_map(
         "unselected": {"marker": {"opacity": 0}},
         "customdata": np.array(
             [
-                f"<b>{escape(names[at])}</b>, {escape(said['layer'])} {layer + 1}, "
-                f"{escape(said['head'])} {head + 1}<br>"
-                + (escape(said["off"]) if gone else _signed(value))
+                f"<b>{escape(names[at])}</b>, {escape(words['layer'])} {layer + 1}, "
+                f"{escape(words['head'])} {head + 1}<br>"
+                + (escape(words["off"]) if gone else _signed(value))
                 for (at, layer, head), gone, value in zip(addresses, is_off, values, strict=True)
             ],
             object,
@@ -113,7 +103,7 @@ def head_map(
     frame["margin"]["b"] = BAR_ROOM
     frame["xaxis"] = axis(
         colours,
-        said["head"],
+        words["head"],
         side="top",
         range=[-0.5, n_heads - 0.5],
         tickvals=list(range(n_heads)),

@@ -18,7 +18,6 @@ from explorer.figures.frame import (
     Floats,
     Words,
     check_shape,
-    choose_words,
     colorbar,
     layout,
     least_width,
@@ -33,21 +32,6 @@ from explorer.figures.theme import Palette, Stream, colorscale, escape, palette
 
 Scale = Literal["linear", "log", "rank"]
 
-WORDS = {
-    "query": "query",
-    "key": "key",
-    "weight": "weight",
-    "blocked": "blocked",
-    "first": "strongest",
-    "last": "weakest",
-    "before": "before",
-    "after": "after",
-    "points": "points",
-    "log_weight": "weight, log scale",
-    "rank": "rank in its row",
-}
-"""Every word these figures can show, in English; pass the same keys to translate them."""
-
 ROOM = 420
 """Pixels that the cells take side by side, about: the browser alone knows."""
 
@@ -61,8 +45,8 @@ def attention(
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     *,
-    query_title: str = "query",
-    key_title: str = "key",
+    query_title: str,
+    key_title: str,
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     blocked_labels: NDArray[np.str_] | Sequence[Sequence[str]] | None = None,
@@ -70,7 +54,7 @@ def attention(
     top: float = 1.0,
     selected: int | None = None,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """One head's pattern, [query, key], as a heatmap with tokens on both axes.
 
@@ -81,7 +65,6 @@ def attention(
 
     Raises ValueError naming the sizes when pattern, mask, labels and tokens disagree.
     """
-    said = choose_words(WORDS, words)
     shape = (len(query_tokens), len(key_tokens))
     check_shape("pattern", pattern, shape)
     allowed = _allowed("mask", mask, shape)
@@ -89,11 +72,11 @@ def attention(
     if blocked_labels is not None:
         labels = np.asarray(blocked_labels, dtype=object)
         check_shape("blocked_labels", labels, shape)
-        weight_text = np.where(allowed, weight_text, _blocked_text(said["blocked"], labels))
+        weight_text = np.where(allowed, weight_text, _blocked_text(words["blocked"], labels))
     else:
-        weight_text = np.where(allowed, weight_text, escape(said["blocked"]))
+        weight_text = np.where(allowed, weight_text, escape(words["blocked"]))
     colours = palette(dark)
-    z, bar = _scaled(np.asarray(pattern, np.float32), allowed, scale, top, said)
+    z, bar = _scaled(np.asarray(pattern, np.float32), allowed, scale, top, words)
     trace = {
         "colorscale": colorscale(colours.attention),
         "zmin": bar.pop("zmin"),
@@ -111,7 +94,7 @@ def attention(
         blocked=~allowed,
         selected=selected,
         dark=dark,
-        said=said,
+        words=words,
     )
 
 
@@ -123,14 +106,14 @@ def difference(
     *,
     mask_before: Bools | None = None,
     mask_after: Bools | None = None,
-    query_title: str = "query",
-    key_title: str = "key",
+    query_title: str,
+    key_title: str,
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     top: float | None = None,
     selected: int | None = None,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """after - before, [query, key], in percentage points around a neutral zero.
 
@@ -140,7 +123,6 @@ def difference(
 
     Raises ValueError naming the sizes when the inputs disagree.
     """
-    said = choose_words(WORDS, words)
     shape = (len(query_tokens), len(key_tokens))
     check_shape("before", before, shape)
     check_shape("after", after, shape)
@@ -149,12 +131,12 @@ def difference(
     blocked = ~(open_before | open_after)
     change = (np.asarray(after, np.float32) - np.asarray(before, np.float32)) * 100
     limit = 100 * top if top is not None else max(1.0, float(np.abs(change).max(initial=0.0)))
-    shut = escape(said["blocked"])
+    shut = escape(words["blocked"])
     was = np.where(open_before, percent(before), shut)
     now = np.where(open_after, percent(after), shut)
     points = np.char.replace(np.char.mod("%+.1f", change), "-", "−").astype(object)
-    text = f"{escape(said['before'])} " + was + f" → {escape(said['after'])} " + now
-    text = text + "<br>" + points + f" {escape(said['points'])}"
+    text = f"{escape(words['before'])} " + was + f" → {escape(words['after'])} " + now
+    text = text + "<br>" + points + f" {escape(words['points'])}"
     colours = palette(dark)
     trace = {
         "colorscale": colorscale(colours.diverging),
@@ -162,7 +144,7 @@ def difference(
         "zmax": limit,
         "colorbar": colorbar(
             colours,
-            title=said["points"],
+            title=words["points"],
             tickvals=[-limit, 0, limit],
             ticktext=[f"−{limit:.3g}", "0", f"+{limit:.3g}"],
         ),
@@ -178,7 +160,7 @@ def difference(
         blocked=blocked,
         selected=selected,
         dark=dark,
-        said=said,
+        words=words,
     )
 
 
@@ -200,7 +182,7 @@ def _blocked_text(blocked: str, labels: NDArray[np.object_]) -> NDArray[np.objec
 
 
 def _scaled(
-    pattern: Floats, allowed: Bools, scale: Scale, top: float, said: dict[str, str]
+    pattern: Floats, allowed: Bools, scale: Scale, top: float, words: Words
 ) -> tuple[Floats, Figure]:
     """Colour values of the cells, and the range, ticks and title of their colour bar."""
     if scale == "linear":
@@ -208,7 +190,7 @@ def _scaled(
         return pattern, {
             "zmin": 0,
             "zmax": top,
-            "title": said["weight"],
+            "title": words["weight"],
             "tickvals": ticks,
             "ticktext": [f"{100 * tick:.3g} %" for tick in ticks],
         }
@@ -217,7 +199,7 @@ def _scaled(
         return np.log10(np.maximum(pattern, LOG_FLOOR)), {
             "zmin": low,
             "zmax": 0,
-            "title": said["log_weight"],
+            "title": words["log_weight"],
             "tickvals": list(range(low, 1)),
             "ticktext": [f"{100 * 10.0**power:.3g} %" for power in range(low, 1)],
         }
@@ -229,9 +211,9 @@ def _scaled(
         return (rank - n_blocked) / span, {
             "zmin": 0,
             "zmax": 1,
-            "title": said["rank"],
+            "title": words["rank"],
             "tickvals": [0, 1],
-            "ticktext": [escape(said["last"]), escape(said["first"])],
+            "ticktext": [escape(words["last"]), escape(words["first"])],
         }
     raise ValueError(f"scale is {scale!r}, expected 'linear', 'log' or 'rank'")
 
@@ -248,13 +230,13 @@ def _matrix(
     blocked: Bools,
     selected: int | None,
     dark: bool,
-    said: dict[str, str],
+    words: Words,
 ) -> Figure:
     colours = palette(dark)
     queries, keys = token_labels(query_tokens, dark), token_labels(key_tokens, dark)
     n_query, n_key = z.shape
     hover = (
-        f"{escape(said['query'])} <b>%{{y}}</b><br>{escape(said['key'])} <b>%{{x}}</b>"
+        f"{escape(words['query'])} <b>%{{y}}</b><br>{escape(words['key'])} <b>%{{x}}</b>"
         "<br>%{text}<extra></extra>"
     )
     heatmap = {

@@ -13,37 +13,22 @@ from explorer.figures.frame import (
     Words,
     axis,
     check_shape,
-    choose_words,
     colorbar,
     layout,
     number_axis,
 )
 from explorer.figures.theme import colorscale, escape, palette
 
-WORDS = {
-    "position": "position",
-    "dimension": "dimension",
-    "value": "value",
-    "wavelength": "wavelength, positions",
-    "longest_text": "longest text",
-    "distance": "distance, positions",
-    "dot": "dot product",
-    "other_position": "other position",
-}
-"""Every word these figures can show, in English; pass the same keys to translate them."""
 
-
-def table(values: Floats, *, dark: bool = False, words: Words | None = None) -> Figure:
+def table(values: Floats, *, dark: bool = False, words: Words) -> Figure:
     """The encoding itself, [pos, d_model]: one row a position, one column a dimension."""
-    said = choose_words(WORDS, words)
-    return _square(values, (said["position"], said["dimension"]), said["value"], dark)
+    return _square(values, (words["position"], words["dimension"]), words["value"], dark)
 
 
-def gram(values: Floats, *, dark: bool = False, words: Words | None = None) -> Figure:
+def gram(values: Floats, *, dark: bool = False, words: Words) -> Figure:
     """Dot products of every pair of positions, [pos, pos]; stripes = only the distance counts."""
-    said = choose_words(WORDS, words)
     check_shape("values", values, (len(values), len(values)))
-    return _square(values, (said["position"], said["other_position"]), said["dot"], dark)
+    return _square(values, (words["position"], words["other_position"]), words["dot"], dark)
 
 
 def wavelengths(
@@ -52,14 +37,13 @@ def wavelengths(
     n_ctx: int | None = None,
     marked: Sequence[int] = (),
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """Wavelength of each dimension in positions, [d_model], on a log axis.
 
     `n_ctx` draws the longest text as a line: a wave longer than it never repeats. `marked`
     dimensions are drawn large. Raises ValueError for a marked dimension that does not exist.
     """
-    said = choose_words(WORDS, words)
     colours = palette(dark)
     if any(not 0 <= dim < len(lengths) for dim in marked):
         raise ValueError(f"marked is {tuple(marked)}, but there are {len(lengths)} dimensions")
@@ -74,13 +58,13 @@ def wavelengths(
             "color": np.where(big, colours.curves[1], colours.curves[0]),
             "size": np.where(big, 11, 5),
         },
-        "hovertemplate": f"{escape(said['dimension'])} <b>%{{x}}</b><br>"
-        f"{escape(said['wavelength'])} <b>%{{y:.4~g}}</b><extra></extra>",
+        "hovertemplate": f"{escape(words['dimension'])} <b>%{{x}}</b><br>"
+        f"{escape(words['wavelength'])} <b>%{{y:.4~g}}</b><extra></extra>",
     }
     frame = layout(colours, 320)
-    frame["xaxis"] = number_axis(colours, said["dimension"], showgrid=False)
+    frame["xaxis"] = number_axis(colours, words["dimension"], showgrid=False)
     frame["yaxis"] = number_axis(
-        colours, said["wavelength"], type="log", dtick=1, exponentformat="none"
+        colours, words["wavelength"], type="log", dtick=1, exponentformat="none"
     )
     if n_ctx is not None:
         frame["shapes"] = [
@@ -93,7 +77,7 @@ def wavelengths(
                 "y1": n_ctx,
                 "line": {"color": colours.muted, "width": 1, "dash": "dash"},
                 "label": {
-                    "text": f"{escape(said['longest_text'])}: {n_ctx}",
+                    "text": f"{escape(words['longest_text'])}: {n_ctx}",
                     "textposition": "start",
                     "font": {"size": 12, "color": colours.muted},
                 },
@@ -102,22 +86,19 @@ def wavelengths(
     return {"data": [trace], "layout": frame}
 
 
-def waves(
-    values: Floats, dims: Sequence[int], *, dark: bool = False, words: Words | None = None
-) -> Figure:
+def waves(values: Floats, dims: Sequence[int], *, dark: bool = False, words: Words) -> Figure:
     """The chosen columns of the table, [pos, d_model], as curves over position.
 
     Raises ValueError for a dimension that the table does not have.
     """
-    said = choose_words(WORDS, words)
     if any(not 0 <= dim < values.shape[1] for dim in dims):
         raise ValueError(f"dims is {tuple(dims)}, but the table has {values.shape[1]} dimensions")
     return lines(
         np.arange(len(values)),
         values.T[list(dims)],
-        [f"{said['dimension']} {dim}" for dim in dims],
-        x_title=said["position"],
-        y_title=said["value"],
+        [f"{words['dimension']} {dim}" for dim in dims],
+        x_title=words["position"],
+        y_title=words["value"],
         dark=dark,
     )
 
@@ -128,14 +109,13 @@ def dot_by_distance(
     names: Sequence[str],
     *,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """Dot product against distance, one curve a row of `dots` [curve, distance].
 
     Raises ValueError naming the sizes when distances, curves and names disagree.
     """
-    said = choose_words(WORDS, words)
-    return lines(distances, dots, names, x_title=said["distance"], y_title=said["dot"], dark=dark)
+    return lines(distances, dots, names, x_title=words["distance"], y_title=words["dot"], dark=dark)
 
 
 def _square(values: Floats, titles: tuple[str, str], name: str, dark: bool) -> Figure:

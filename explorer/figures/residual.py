@@ -12,22 +12,12 @@ from explorer.figures.frame import (
     Floats,
     Words,
     check_shape,
-    choose_words,
     layout,
     number_axis,
 )
 from explorer.figures.theme import escape, palette
 
 Placement = Literal["post", "pre", "sublayer"]
-WORDS = {
-    "post": "post",
-    "pre": "pre",
-    "sublayer": "on the branch",
-    "norm": "norm",
-    "layer": "block",
-}
-"""Every word these figures can show, in English; pass the same keys to translate them."""
-
 WIDTH, FORK, JOIN = 10.0, 1.9, 6.3
 ROOM = 150
 """Pixels of one placement."""
@@ -43,14 +33,11 @@ class Numbers:
     back: str  # below the line: the gradient that comes back
 
 
-def wiring(
-    numbers: Mapping[Placement, Numbers], *, dark: bool = False, words: Words | None = None
-) -> Figure:
+def wiring(numbers: Mapping[Placement, Numbers], *, dark: bool = False, words: Words) -> Figure:
     """One sublayer in each placement: stream, branch with f and its norm, the sum, and numbers.
 
     The stream is the thick line; what is drawn on it, every gradient has to pass.
     """
-    said = choose_words(WORDS, words)
     colours = palette(dark)
     shapes: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
@@ -65,16 +52,16 @@ def wiring(
             _line(JOIN, base + 1, JOIN, base, thin),
         ]
         boxes: list[tuple[float, float, str]] = {
-            "post": [(4.1, base + 1, "f"), (7.5, base, said["norm"])],
-            "pre": [(3.3, base + 1, said["norm"]), (5.1, base + 1, "f")],
-            "sublayer": [(3.1, base + 1, "f"), (4.9, base + 1, said["norm"])],
+            "post": [(4.1, base + 1, "f"), (7.5, base, words["norm"])],
+            "pre": [(3.3, base + 1, words["norm"]), (5.1, base + 1, "f")],
+            "sublayer": [(3.1, base + 1, "f"), (4.9, base + 1, words["norm"])],
         }[placement]
         for x, y, text in boxes:
             on_stream = y == base
             shapes.append(_box(x, y, colours.accent if on_stream else colours.muted, colours.paper))
             notes.append(_note(x, y, text, colours.ink, 13))
         notes.append(_note(JOIN, base, "+", colours.ink, 16))
-        title = f"<b>{escape(said[placement])}</b>"
+        title = f"<b>{escape(words[placement])}</b>"
         notes.append(_note(0, base + 1.6, title, colours.ink, 14, anchor="left"))
         for x, y, text, anchor in (
             (0.0, base - 0.45, shown.before, "left"),

@@ -19,7 +19,7 @@ def scores(
     title: str,
     top: float | None = None,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
     **titles: Any,
 ) -> Figure:
     """One head's scores [query, key] as a heatmap like that of its weights; blocked cells hatched.

@@ -10,19 +10,8 @@ from html import escape
 
 import numpy as np
 
-from explorer.figures.frame import Bools, Floats, Words, check_shape, choose_words
+from explorer.figures.frame import Bools, Floats, Words, check_shape
 from explorer.figures.theme import FONT, LIGHT, SPECIALS, Palette, Stream, palette, show
-
-WORDS = {
-    "query": "query",
-    "key": "key",
-    "head": "head",
-    "blocked": "blocked by a mask",
-    "weight": "weight",
-    "src": "source",
-    "tgt": "target",
-}
-"""Every word these pictures can show, in English; pass the same keys to translate them."""
 
 LEVELS = 64
 """Shades of the scale; weights that differ by less than 1.6 % may look the same."""
@@ -40,7 +29,7 @@ def site_svg(
     key_stream: Stream,
     names: Sequence[str] | None = None,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> str:
     """All heads of one site as an SVG: queries down, keys across, one scale from 0 to 100 %.
 
@@ -51,9 +40,9 @@ def site_svg(
     n_heads, n_query, n_key = len(patterns), len(query_tokens), len(key_tokens)
     check_shape("patterns", patterns, (n_heads, n_query, n_key))
     check_shape("mask", mask, (n_heads, n_query, n_key))
-    said, colours = choose_words(WORDS, words), palette(dark)
+    colours = palette(dark)
     if names is None:
-        names = [f"{said['head']} {head + 1}" for head in range(n_heads)]
+        names = [f"{words['head']} {head + 1}" for head in range(n_heads)]
     if len(names) != n_heads:
         raise ValueError(f"names has {len(names)} entries, but there are {n_heads} heads")
     cell = max(4.0, min(18.0, 420 / max(n_query, n_key, 1)))
@@ -68,8 +57,8 @@ def site_svg(
         _TITLE + rows * (height + _GAP) + _LEGEND,
     )
     axes = (
-        f"{said['query']} ({said[query_stream]})",
-        f"{said['key']} ({said[key_stream]})",
+        f"{words['query']} ({words[query_stream]})",
+        f"{words['key']} ({words[key_stream]})",
     )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{total[0]:g}" '
@@ -95,12 +84,12 @@ def site_svg(
         parts.append(f'<g transform="translate({left:g} {top:g}) scale({cell:g})">')
         parts.extend(_cells(patterns[head], mask[head], colours))
         parts.append("</g></g>")
-    parts.extend(_legend(colours, said, _TITLE + rows * (height + _GAP)))
+    parts.extend(_legend(colours, words, _TITLE + rows * (height + _GAP)))
     return "\n".join([*parts, "</svg>\n"])
 
 
 def page_html(
-    svgs: Sequence[str], *, title: str, facts: Sequence[tuple[str, str]], lang: str = "en"
+    svgs: Sequence[str], *, title: str, facts: Sequence[tuple[str, str]], lang: str
 ) -> str:
     """One self-contained page: a title, facts (name, value), and SVGs from `site_svg`."""
     # Each picture brings its own hatching under one id; they are alike, so the first serves all.
@@ -217,14 +206,14 @@ def _shade(share: float, colours: Palette) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in channels)
 
 
-def _legend(colours: Palette, said: dict[str, str], y: float) -> list[str]:
+def _legend(colours: Palette, words: Words, y: float) -> list[str]:
     parts = [f'<g transform="translate({_GAP:g} {y:g})" font-size="11">']
     for step in range(20):
         parts.append(
             f'<rect x="{step * 5}" width="5" height="10" fill="{_shade(step / 19, colours)}"/>'
         )
-    parts.append(f'<text x="106" y="9">0–100 % {escape(said["weight"])}</text>')
+    parts.append(f'<text x="106" y="9">0–100 % {escape(words["weight"])}</text>')
     parts.append('<g transform="translate(216 0) scale(10)">')
     parts.append('<rect width="2" height="1" fill="url(#h)"/></g>')
-    parts.append(f'<text x="242" y="9">{escape(said["blocked"])}</text></g>')
+    parts.append(f'<text x="242" y="9">{escape(words["blocked"])}</text></g>')
     return parts

@@ -6,17 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import Figure, Floats, Words, check_shape, choose_words, layout
+from explorer.figures.frame import Figure, Floats, Words, check_shape, layout
 from explorer.figures.theme import escape, palette
-
-WORDS = {
-    "query": "query",
-    "key": "key",
-    "pair": "pair",
-    "wavelength": "wavelength",
-    "adds": "adds to the score",
-}
-"""Every word this figure can show, in English; pass the same keys to translate them."""
 
 COLUMNS = 4
 STEP = 2.5
@@ -34,7 +25,7 @@ def arrows(
     contributions: Floats,
     columns: int = COLUMNS,
     dark: bool = False,
-    words: Words | None = None,
+    words: Words,
 ) -> Figure:
     """One circle a pair, [pair, 2] each: the longest of all arrows is a radius.
 
@@ -45,7 +36,6 @@ def arrows(
 
     Raises ValueError naming the sizes when they disagree.
     """
-    said = choose_words(WORDS, words)
     for name, array in (("k", k), ("q_turned", q_turned), ("k_turned", k_turned)):
         check_shape(name, array, q.shape)
     n = len(q)
@@ -70,7 +60,7 @@ def arrows(
         lengths = np.sqrt((vectors**2).sum(1, keepdims=True))
         shown_as = vectors / np.sqrt(np.maximum(lengths, 1e-12) * longest)
         traces.append(_arrows(x, y, shown_as, colour, dash, before))
-        traces[-1]["name"] = escape(said[role])
+        traces[-1]["name"] = escape(words[role])
         traces[-1]["showlegend"] = not before
     shown = [f"{length:,.1f}" if length < 100 else f"{length:,.0f}" for length in wavelengths]
     traces.append(
@@ -81,9 +71,9 @@ def arrows(
             "y": y,
             "marker": {"size": 50, "opacity": 0},
             "customdata": np.stack([np.arange(n), wavelengths, contributions], 1),
-            "hovertemplate": f"{escape(said['pair'])} <b>%{{customdata[0]}}</b><br>"
-            f"{escape(said['wavelength'])} <b>%{{customdata[1]:,.1f}}</b><br>"
-            f"{escape(said['adds'])} <b>%{{customdata[2]:+.2f}}</b><extra></extra>",
+            "hovertemplate": f"{escape(words['pair'])} <b>%{{customdata[0]}}</b><br>"
+            f"{escape(words['wavelength'])} <b>%{{customdata[1]:,.1f}}</b><br>"
+            f"{escape(words['adds'])} <b>%{{customdata[2]:+.2f}}</b><extra></extra>",
             "showlegend": False,
         }
     )

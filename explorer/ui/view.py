@@ -106,12 +106,7 @@ class View:
 
     def words(self, prefix: str) -> dict[str, str]:
         """All words directly under `prefix`, by their last name: what figures take."""
-        start = f"{prefix}."
-        return {
-            key.removeprefix(start): words
-            for key, words in text.words(self.lang).items()
-            if key.startswith(start)
-        }
+        return text.family(prefix, lang=self.lang)
 
 
 def kind_of(site: AttentionSite) -> str:

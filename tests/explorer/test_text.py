@@ -24,9 +24,7 @@ from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.turning import LAYOUTS
-from explorer.figures import bars, head_map, heatmap, residual, static, turning
-from explorer.figures import cell as cell_figures
-from explorer.figures import positions as position_figures
+from explorer.figures.residual import Placement
 from explorer.figures.theme import DARK, LIGHT
 from explorer.library import CHECKPOINTS, list_models
 from explorer.pages import PAGES
@@ -53,6 +51,12 @@ FIGURES |= {"lowest_score", "own_loss", "chance_loss"}
 def words_of(component: str) -> set[str]:
     """The words that a component asks for; the package's own names are its functions."""
     return set(import_module(f"explorer.components.{component}").WORDS)
+
+
+def words_in(*files: str) -> set[str]:
+    """The words that files of figures look up by a name that is written out."""
+    code = "".join((ROOT / "explorer" / file).read_text(encoding="utf-8") for file in files)
+    return set(re.findall(r"""\bwords\[["'](\w+)["']\]""", code))
 
 
 CLAIM_WORDS = {
@@ -90,11 +94,12 @@ MADE = {
     },
     "clinic.groups": set(get_args(Group)),
     "clinic.figures": FIGURES,
-    "export": {"title", "sentence", "translation", *KINDS, *static.WORDS},
+    "export": {"title", "sentence", "translation", *KINDS, "src", "tgt"}
+    | words_in("figures/static.py"),
     "heads.measures": {"none", *MEASURES},
-    "figures.heatmap": set(heatmap.WORDS),
-    "figures.bars": set(bars.WORDS),
-    "figures.head_map": set(head_map.WORDS),
+    "figures.heatmap": words_in("figures/heatmap.py"),
+    "figures.bars": words_in("figures/bars.py"),
+    "figures.head_map": words_in("figures/head_map.py"),
     "machine.parts": set(get_args(What)),
     "machine.kinds": set(PART_KINDS),
     "machine.presets": {OWN, *PRESETS},
@@ -102,7 +107,7 @@ MADE = {
     "claims.groups": set(GROUPS),
     "claims.rows": said_in_claims("claims.rows"),
     "claims.columns": said_in_claims("claims.columns"),
-    "figures.cell": set(cell_figures.WORDS),
+    "figures.cell": words_in("figures/cell.py"),
     "cell.stages": set(STAGES),
     "cell.asides": set(ASIDES) - {""},
     "cell.scalings": set(SCALINGS),
@@ -110,13 +115,13 @@ MADE = {
     "cell.init_notes": set(INITS),
     "cell.parts": set(PARTS),
     "cell.layout": {"one", "per_head", "fused"},
-    "figures.positions": set(position_figures.WORDS),
+    "figures.positions": words_in("figures/positions.py"),
     "components.film": words_of("film"),
     "components.cache_view": words_of("cache_view"),
     "components.batch_rows": words_of("batch_rows"),
     "components.tree_view": words_of("tree_view"),
-    "figures.turning": set(turning.WORDS),
-    "figures.residual": set(residual.WORDS),
+    "figures.turning": {"query", "key"} | words_in("figures/turning.py"),
+    "figures.residual": {*get_args(Placement)} | words_in("figures/residual.py"),
     **{
         f"{page.name}.parts": set(page.choices.parts)
         for page in PAGES

@@ -138,7 +138,7 @@ def _curves(view: View, flows: dict[NormPlacement, Flow], key: str) -> None:
             figure = by_block(
                 {place: getattr(flow, what) for place, flow in flows.items()},
                 names,
-                x_title=view.t("figures.residual.layer"),
+                x_title=view.t("blocks.block"),
                 y_title=view.t(f"blocks.{what}_axis"),
                 log=what == "gradient",
                 dark=view.dark,
@@ -156,7 +156,7 @@ def _without_sum(view: View, tokens: tuple[int, ...], whole: Flow, depth: int, f
         np.arange(depth + 1),
         both,
         [view.t("blocks.sum_on"), view.t("blocks.sum_off")],
-        x_title=view.t("figures.residual.layer"),
+        x_title=view.t("blocks.block"),
         y_title=view.t("blocks.gradient_axis"),
         log_y=True,
         dark=view.dark,
@@ -200,7 +200,7 @@ def _twins(view: View) -> None:
 
 def _numbers(view: View, flows: dict[NormPlacement, Flow]) -> dict[str, list[object]]:
     n = next(iter(flows.values())).stream.shape[1]
-    columns: dict[str, list[object]] = {view.t("figures.residual.layer"): list(range(n))}
+    columns: dict[str, list[object]] = {view.t("blocks.block"): list(range(n))}
     for place, flow in flows.items():
         name = view.t(f"figures.residual.{place}")
         for what in ("stream", "gradient"):

@@ -67,8 +67,6 @@ def _download(
 
 def _svg(choice: Opened) -> str:
     view, shown, site = choice.view, choice.shown, choice.view.site
-    said = {name: view.words("export")[name] for name in static.WORDS}
-    said["tgt"] = view.stream("tgt")
     return static.site_svg(
         choice.stacked(shown, "pattern"),
         choice.stacked(shown, "mask"),
@@ -78,7 +76,7 @@ def _svg(choice: Opened) -> str:
         names=[each.name for each in shown],
         query_stream=site.query_stream,
         key_stream=site.key_stream,
-        words=said,
+        words=view.words("export") | {"tgt": view.stream("tgt")},
     )
 
 

@@ -7,6 +7,9 @@ from explorer.components import Frame, Scene
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.components.film import fine, pack_film, read_scene, read_taken
 from explorer.components.payload import unpack
+from explorer.text import family
+
+WORDS, BATCH = (family(f"components.{name}", lang="en") for name in ("film", "batch_rows"))
 
 OWN = np.zeros((2, 3, 2, 2), np.float32)  # two layers, three heads, two steps
 OWN[..., 0, 0] = 1
@@ -26,7 +29,9 @@ def weights(codes: np.ndarray) -> np.ndarray:
 
 
 def test_all_steps_go_at_once_and_exactly_enough() -> None:
-    head, arrays = unpack(pack_film(FRAMES, ROW, OWN, CROSS, SOURCE, scene=Scene(1, 1, 2), turn=4))
+    head, arrays = unpack(
+        pack_film(FRAMES, ROW, OWN, CROSS, SOURCE, scene=Scene(1, 1, 2), turn=4, words=WORDS)
+    )
     np.testing.assert_allclose(weights(arrays["own"]), OWN, atol=1e-5)
     np.testing.assert_allclose(weights(arrays["cross"]), CROSS, atol=1e-5)
     assert head["scene"] == {"step": 1, "layer": 1, "head": 2, "turn": 4}
@@ -40,7 +45,7 @@ def test_all_steps_go_at_once_and_exactly_enough() -> None:
 
 
 def test_a_model_without_a_source_sends_none() -> None:
-    head, arrays = unpack(pack_film(FRAMES, ROW, OWN))
+    head, arrays = unpack(pack_film(FRAMES, ROW, OWN, words=WORDS))
     assert head["source"] is None
     assert arrays["cross"].size == 0
 
@@ -60,11 +65,18 @@ def test_a_weight_keeps_four_digits_in_two_bytes() -> None:
         ({"cross": CROSS[..., :3]}, r"cross has shape \(2, 3, 2, 3\), expected \(2, 3, 2, 4\)"),
         ({"scene": Scene(2)}, "step is 2, but there are 2 steps"),
         ({"scene": Scene(0, 2)}, "layer is 2, but there are 2 layers"),
-        ({"words": {"plya": "x"}}, "unknown words"),
+        ({"words": {**WORDS, "plya": "x"}}, r"unknown words \['plya'\]"),
     ],
 )
 def test_sizes_that_disagree_are_named(change: dict[str, object], message: str) -> None:
-    usual = {"frames": FRAMES, "row": ROW, "own": OWN, "cross": CROSS, "source": SOURCE}
+    usual = {
+        "frames": FRAMES,
+        "row": ROW,
+        "own": OWN,
+        "cross": CROSS,
+        "source": SOURCE,
+        "words": WORDS,
+    }
     with pytest.raises(ValueError, match=message):
         pack_film(**(usual | change))  # type: ignore[arg-type]
 
@@ -85,13 +97,18 @@ def test_a_batch_says_which_labels_count() -> None:
     labels = [["<b>", "</s>"], ["</s>", "<pad>"]]
     counts = np.array([[True, True], [True, False]])
     losses = np.array([[0.5, 1.25], [2.0, 0.0]])
-    head, _ = unpack(pack_batch_rows(inputs, labels, counts, losses, [["a"], ["b", "c"]]))
+    head, _ = unpack(
+        pack_batch_rows(inputs, labels, counts, losses, [["a"], ["b", "c"]], words=BATCH)
+    )
     assert head["rows"][1]["counts"] == [True, False]
     assert head["rows"][0]["losses"] == [0.5, 1.25]
     assert head["rows"][0]["input"]["tokens"] == ["<s>", "<b>"]
     assert head["rows"][1]["source"]["tokens"] == ["b", "c"]
-    assert unpack(pack_batch_rows(inputs, labels, counts, losses))[0]["rows"][0]["source"] is None
+    assert (
+        unpack(pack_batch_rows(inputs, labels, counts, losses, words=BATCH))[0]["rows"][0]["source"]
+        is None
+    )
     with pytest.raises(ValueError, match=r"losses has shape \(2, 1\), inputs have \(2, 2\)"):
-        pack_batch_rows(inputs, labels, counts, losses[:, :1])
+        pack_batch_rows(inputs, labels, counts, losses[:, :1], words=BATCH)
     with pytest.raises(ValueError, match="labels has 1 entries, but there are 2"):
-        pack_batch_rows(inputs, labels[:1], counts, losses)
+        pack_batch_rows(inputs, labels[:1], counts, losses, words=BATCH)

@@ -8,6 +8,7 @@ from explorer.components import HeadsSelection, Measure
 from explorer.components.heads_payload import Heads, measure_head, read_selection, reasons, summary
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.payload import BLOCKED, encode_weights, unpack
+from explorer.text import family
 
 QUERIES = ("<s>", "<script>alert(1)</script>")
 KEYS = ("the", '"><img src=x onerror=alert(1)>', "</s>")
@@ -15,7 +16,9 @@ MASK = np.array([[True, True, False], [True, True, True]])
 PATTERNS = np.array(
     [[[[0.75, 0.25, 0.0], [0.2, 0.3, 0.5]], [[0.5, 0.5, 0.0], [0.0, 1.0, 0.0]]]], np.float32
 )  # one layer, two heads
-TOKENS = {"query_tokens": QUERIES, "key_tokens": KEYS}
+WORDS = family("components.heads_view", lang="en")
+TITLES = {"query_title": "query", "key_title": "key"}
+TOKENS = {"query_tokens": QUERIES, "key_tokens": KEYS, "words": WORDS, **TITLES}
 
 
 def weights_of(arrays: dict[str, np.ndarray], place: int) -> np.ndarray:
@@ -149,7 +152,7 @@ def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
         ({"selection": HeadsSelection(None, ((0, 1),) * 4)}, "4 heads are pinned, at most 3"),
         ({"selection": HeadsSelection(query=2)}, "query is 2, but there are 2 queries"),
         ({"selection": HeadsSelection(query=1, key=3)}, "key is 3, but there are 3 keys"),
-        ({"words": {"hnit": ""}}, r"unknown words \['hnit'\]"),
+        ({"words": {**WORDS, "hnit": ""}}, r"unknown words \['hnit'\]"),
     ],
 )
 def test_what_does_not_fit_is_refused(change: dict[str, object], message: str) -> None:
@@ -167,7 +170,9 @@ def test_72_heads_stay_small(length: int, limit: int) -> None:
     row = tuple(f"token{index}" for index in range(length))
     patterns = np.full((6, 12, length, length), 1 / length, np.float32)
     chosen = HeadsSelection((0, 0), ((1, 1), (2, 2), (3, 3)), 5)
-    data = pack_heads_view(patterns, query_tokens=row, key_tokens=row, selection=chosen)
+    data = pack_heads_view(
+        patterns, query_tokens=row, key_tokens=row, selection=chosen, words=WORDS, **TITLES
+    )
     assert len(data) < limit
     head, arrays = unpack(data)
     assert arrays["cells"].shape == (72, min(length, 64), min(length, 64))
@@ -214,6 +219,7 @@ def page() -> None:
     import numpy as np
 
     from explorer.components import HeadsSelection, heads_view
+    from explorer.text import family
 
     tokens = ("a", "<script>")
     shown = heads_view(
@@ -221,7 +227,10 @@ def page() -> None:
         query_tokens=tokens,
         key_tokens=tokens,
         selection=HeadsSelection((0, 0), query=1),
+        query_title="query",
+        key_title="key",
         key="heads",
+        words=family("components.heads_view", lang="en"),
     )
     assert shown == HeadsSelection((0, 0), (), 1)
 

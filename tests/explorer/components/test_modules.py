@@ -1,5 +1,7 @@
 """The linker of JavaScript modules: what it makes of a graph of files, and what it refuses."""
 
+import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -141,3 +143,12 @@ def test_every_file_and_every_export_is_used() -> None:
     exported = {(module.file, name) for module in modules for name in module.exports}
     assert imported == exported
     assert {module.file for module in modules if module.default} == {f"{n}.js" for n in VIEWS}
+
+
+@pytest.mark.parametrize("name", [view for view in VIEWS if view != "machine_view"])
+def test_a_script_says_just_the_words_that_its_python_asks_for(name: str) -> None:
+    script = link(FOLDER, f"{name}.js")
+    asked = set(import_module(f"explorer.components.{name}").WORDS)
+    assert set(re.findall(r"\bwords\.(\w+)", script)) <= asked
+    written = set(re.findall(r"\w+", script))  # words[…] takes a name from a string or a key
+    assert asked <= written

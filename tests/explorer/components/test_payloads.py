@@ -11,8 +11,14 @@ from explorer.components.heads_payload import pool
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.mask_matrix import Stroke, pack_mask_matrix, stroke_of
 from explorer.components.mount import FOLDER, place_of
-from explorer.components.payload import BLOCKED, choose_words, encode_weights, pack, unpack
+from explorer.components.payload import BLOCKED, check_words, encode_weights, pack, unpack
 from explorer.components.token_strip import pack_token_strip
+from explorer.text import family
+
+HEADS, MASKS, STRIP = (
+    family(f"components.{name}", lang="en") for name in ("heads_view", "mask_matrix", "token_strip")
+)
+TITLES = {"query_title": "query", "key_title": "key"}
 
 QUERIES = ("<s>", "狗")
 KEYS = ("the", "<script>", "</s>")
@@ -75,7 +81,9 @@ def test_long_patterns_are_pooled_to_their_maxima() -> None:
     causal = np.tril(np.ones((130, 130), bool))
     patterns = np.broadcast_to(np.eye(130, dtype=np.float32), (1, 1, 130, 130))
     head, arrays = unpack(
-        pack_heads_view(patterns, query_tokens=tokens, key_tokens=tokens, mask=causal)
+        pack_heads_view(
+            patterns, query_tokens=tokens, key_tokens=tokens, mask=causal, words=HEADS, **TITLES
+        )
     )
     assert head["step"] == 3
     assert arrays["cells"].shape == (1, 44, 44)
@@ -92,6 +100,8 @@ def test_mask_matrix_sends_the_rule_of_each_cell() -> None:
             query_tokens=QUERIES,
             key_tokens=KEYS,
             query_title="target · query",
+            key_title="key",
+            words=MASKS,
             query_stream="tgt",
             selected=(0, 2),
         )
@@ -119,25 +129,35 @@ def test_mask_matrix_refuses_contradictions(
     codes: list[list[int]], rules: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        pack_mask_matrix(MASK, np.array(codes), rules=rules, query_tokens=QUERIES, key_tokens=KEYS)
+        pack_mask_matrix(
+            MASK,
+            np.array(codes),
+            rules=rules,
+            query_tokens=QUERIES,
+            key_tokens=KEYS,
+            words=MASKS,
+            **TITLES,
+        )
 
 
 def test_token_strip_sends_tints_and_blocks() -> None:
     head, arrays = unpack(
-        pack_token_strip(KEYS, values=PATTERN[1], allowed=MASK[0], stream="src", selected=0)
+        pack_token_strip(
+            KEYS, values=PATTERN[1], allowed=MASK[0], stream="src", selected=0, words=STRIP
+        )
     )
     np.testing.assert_array_equal(arrays["cells"], [127, 220, BLOCKED])
     assert head["tinted"]
     assert head["special"] == [False, False, True]
-    assert not unpack(pack_token_strip(KEYS))[0]["tinted"]
+    assert not unpack(pack_token_strip(KEYS, words=STRIP))[0]["tinted"]
     with pytest.raises(ValueError, match="values has 2 entries, but there are 3 tokens"):
-        pack_token_strip(KEYS, values=PATTERN[0, :2])
+        pack_token_strip(KEYS, values=PATTERN[0, :2], words=STRIP)
 
 
-def test_words_fall_back_to_english_and_refuse_misspelling() -> None:
-    assert choose_words({"a": "A", "b": "B"}, {"a": "甲"}) == {"a": "甲", "b": "B"}
-    with pytest.raises(ValueError, match="unknown words"):
-        choose_words({"a": "A"}, {"A": ""})
+def test_words_are_all_there_and_misspelling_is_refused() -> None:
+    assert check_words(("a", "b"), {"b": "乙", "a": "甲"}) == {"a": "甲", "b": "乙"}
+    with pytest.raises(ValueError, match=r"words lack \['a'\]; unknown words \['A'\]"):
+        check_words(("a",), {"A": ""})
 
 
 @pytest.mark.parametrize(
@@ -161,17 +181,37 @@ def views() -> None:
     import numpy as np
 
     from explorer.components import Box, Column, heads_view, machine_view, mask_matrix, token_strip
+    from explorer.text import family
 
+    heads, masks, strip = (
+        family(f"components.{name}", lang="en")
+        for name in ("heads_view", "mask_matrix", "token_strip")
+    )
+    titles = {"query_title": "query", "key_title": "key"}
     tokens = ("a", "<script>")
     pattern, mask = np.eye(2, dtype=np.float32), np.ones((2, 2), bool)
     for key in ("one", "two"):
-        heads_view(pattern[None, None], query_tokens=tokens, key_tokens=tokens, key="g" + key)
+        heads_view(
+            pattern[None, None],
+            query_tokens=tokens,
+            key_tokens=tokens,
+            key="g" + key,
+            words=heads,
+            **titles,
+        )
     mask_matrix(
-        mask, np.zeros((2, 2), int), rules=("r",), query_tokens=tokens, key_tokens=tokens, key="m"
+        mask,
+        np.zeros((2, 2), int),
+        rules=("r",),
+        query_tokens=tokens,
+        key_tokens=tokens,
+        key="m",
+        words=masks,
+        **titles,
     )
     box = Box("<script>", "[2, 3]", "7", "cell?text=%22")
     machine_view([Column("Encoder", "src", (("", (box,)),))], key="b")
-    token_strip(tokens, stream="src", key="s")
+    token_strip(tokens, stream="src", key="s", words=strip)
 
 
 def test_streamlit_shows_every_view_and_several_of_one() -> None:

@@ -18,11 +18,13 @@ from explorer.components.cache_view import pack_cache_view
 from explorer.components.payload import unpack
 from explorer.library import LoadedModel
 from explorer.runs.trace import generate
+from explorer.text import family
 from models.cache import KVCache
 from models.decoding import Beam, Greedy
 from models.transformer import EncoderDecoder
 
 TEXT = "The cat ran."
+WORDS = family("components.cache_view", lang="en")
 Tiny = Callable[..., LoadedModel]
 
 
@@ -134,6 +136,7 @@ def test_the_picture_sends_every_vector_as_a_share_of_the_longest() -> None:
         source=("</s>",),
         kept_heads=1,
         step=1,
+        words=WORDS,
     )
     head, arrays = unpack(packed)
     assert arrays["keys"].max() == arrays["values"].max() == 255
@@ -141,8 +144,15 @@ def test_the_picture_sends_every_vector_as_a_share_of_the_longest() -> None:
     assert (head["first"], head["kept"], head["step"]) == (1, 1, 1)
     assert head["row"]["tokens"] == ["<s>", "<b>", "c"]
     with pytest.raises(ValueError, match="n_bytes has 3 entries, but there are 2 steps"):
-        pack_cache_view(keys, keys, ("a", "b", "c"), (1, 2, 3), first=1)
+        pack_cache_view(keys, keys, ("a", "b", "c"), (1, 2, 3), first=1, words=WORDS)
     with pytest.raises(ValueError, match=r"cross_keys has shape \(2, 2, 3\), expected \(2, 2, 1\)"):
         pack_cache_view(
-            keys, keys, ("a", "b", "c"), (1, 2, 3), cross_keys=keys, cross_values=keys, source="x"
+            keys,
+            keys,
+            ("a", "b", "c"),
+            (1, 2, 3),
+            cross_keys=keys,
+            cross_values=keys,
+            source="x",
+            words=WORDS,
         )

@@ -10,7 +10,10 @@ from explorer.components.tree_view import TreeNode, pack_tree_view
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.trace import Generation, generate
+from explorer.text import family
 from models.decoding import Beam, Greedy, Sample
+
+WORDS = family("components.tree_view", lang="en")
 
 TEXT = "The cat ran."
 BEAM = Beam(3, 0.7)
@@ -128,7 +131,7 @@ def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight() -> Non
         node(3, fell=True),
         node(2, fell=True),
     ]
-    head, _ = unpack(pack_tree_view(nodes))
+    head, _ = unpack(pack_tree_view(nodes, words=WORDS))
     places = [(each["column"], each["row"]) for each in head["nodes"]]
     assert len(set(places)) == len(places)
     assert [places[at] for at in (0, 3, 6)] == [(0, 0), (1, 0), (2, 0)]
@@ -142,4 +145,4 @@ def test_no_two_circles_stand_in_one_place_and_the_answer_runs_straight() -> Non
 
 def test_a_parent_must_come_first() -> None:
     with pytest.raises(ValueError, match="node 1 has parent 1"):
-        pack_tree_view([node(None), node(1)])
+        pack_tree_view([node(None), node(1)], words=WORDS)

@@ -13,11 +13,12 @@ from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel
 from explorer.runs.edits import parse_edits
 from explorer.runs.trace import trace
-from explorer.text import LANGUAGES, t
+from explorer.text import LANGUAGES, family, t
 from models.checkpoint import save_checkpoint
 
 TEXT, TARGET = '<script>猫</script> & "cat"', "猫</dd>跑"
 SVG = "{http://www.w3.org/2000/svg}"
+WORDS = family("export", lang="en")
 
 
 @pytest.fixture
@@ -99,6 +100,7 @@ def test_heads_are_named_or_counted() -> None:
             title="T",
             query_stream="src",
             key_stream="src",
+            words=WORDS,
             **more,  # type: ignore[arg-type]
         )
         return ["".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")]
@@ -120,7 +122,7 @@ def test_cells_of_a_picture() -> None:
         title="T<1>",
         query_stream="tgt",
         key_stream="src",
-        words={"query": "Q&A"},
+        words={**WORDS, "query": "Q&A"},
     )
     first, second = cells(svg, 0), cells(svg, 1)
     assert first["url(#h)"] == {(0, 1), (0, 2), (1, 2)}
@@ -140,8 +142,9 @@ def test_cells_of_a_picture() -> None:
             title="",
             query_stream="tgt",
             key_stream="src",
+            words=WORDS,
         )
-    with pytest.raises(ValueError, match="unknown words"):
+    with pytest.raises(KeyError, match="query"):
         site_svg(
             patterns,
             mask,
@@ -150,7 +153,7 @@ def test_cells_of_a_picture() -> None:
             title="",
             query_stream="tgt",
             key_stream="src",
-            words={"qeury": "x"},
+            words={"qeury": "x", "head": "y"},
         )
 
 
@@ -171,6 +174,7 @@ def test_a_long_sentence_stays_small() -> None:
         title="t",
         query_stream="src",
         key_stream="src",
+        words=WORDS,
     )
     assert len(svg) < 1_000_000
 

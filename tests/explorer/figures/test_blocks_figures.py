@@ -6,6 +6,7 @@ import pytest
 from explorer.figures.hidden import units
 from explorer.figures.norms import by_feature, by_token, eps_curves, gradients
 from explorer.figures.residual import Numbers, by_block, wiring
+from explorer.text import family
 
 
 def test_tokens_carry_their_numbers_and_padding_is_dimmed() -> None:
@@ -46,7 +47,10 @@ def test_answers_stand_beside_each_other() -> None:
 
 def test_a_wiring_has_its_norm_where_it_belongs() -> None:
     shown = Numbers(before="x 1", added="+ 2", behind="3", back="g 4")
-    figure = wiring({"post": shown, "pre": shown, "sublayer": shown})
+    figure = wiring(
+        {"post": shown, "pre": shown, "sublayer": shown},
+        words=family("figures.residual", lang="en"),
+    )
     notes = figure["layout"]["annotations"]
     norms = [note for note in notes if note["text"] == "norm"]
     f = [note for note in notes if note["text"] == "f"]

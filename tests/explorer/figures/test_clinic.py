@@ -5,6 +5,7 @@ import pytest
 
 from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
+from explorer.text import family
 
 TOKENS = ["a", "<b>", "a"]
 
@@ -12,7 +13,16 @@ TOKENS = ["a", "<b>", "a"]
 def test_hidden_cells_are_hatched_only_while_they_are_empty() -> None:
     pattern = np.array([[0.7, 0.3, 0.0], [np.nan] * 3, [0.2, 0.3, 0.5]], np.float32)
     hidden = np.array([[0, 1, 1], [0, 0, 1], [0, 0, 0]], bool)
-    figure = suspect(pattern, hidden, TOKENS, TOKENS, hidden_word="keep <out>")
+    figure = suspect(
+        pattern,
+        hidden,
+        TOKENS,
+        TOKENS,
+        hidden_word="keep <out>",
+        query_title="query",
+        key_title="key",
+        words=family("figures.heatmap", lang="en"),
+    )
     (heatmap,) = figure["data"]
     z, text = heatmap["z"], heatmap["text"]
     assert np.isnan(z).tolist() == [[False, False, True], [False] * 3, [False] * 3]

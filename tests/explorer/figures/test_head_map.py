@@ -7,13 +7,16 @@ import pytest
 
 from explorer.figures.head_map import GAP, head_map
 from explorer.figures.theme import LIGHT
+from explorer.text import family
+
+WORDS = family("figures.head_map", lang="en")
 
 ONE = np.array([[-2.0, 0.5], [0.0, 0.1]])
 OTHER = np.array([[1.0, -0.5]])
 
 
 def draw(**more: Any) -> dict[str, Any]:
-    return head_map([ONE, OTHER], ["Encoder", "<b>Cross</b>"], **more)
+    return head_map([ONE, OTHER], ["Encoder", "<b>Cross</b>"], words=WORDS, **more)
 
 
 def test_kinds_stand_below_each_other_on_one_scale_around_zero() -> None:
@@ -49,6 +52,6 @@ def test_layers_are_counted_within_their_kind() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="2 maps, but 1 names"):
-        head_map([ONE, OTHER], ["Encoder"])
+        head_map([ONE, OTHER], ["Encoder"], words=WORDS)
     with pytest.raises(ValueError, match=r"the map of Cross has shape \(1, 3\), expected \(1, 2\)"):
-        head_map([ONE, np.zeros((1, 3))], ["Encoder", "Cross"])
+        head_map([ONE, np.zeros((1, 3))], ["Encoder", "Cross"], words=WORDS)

@@ -1,6 +1,7 @@
 """Heatmaps by their data: what is blocked, what hover says, how weights become colours."""
 
 import re
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -10,6 +11,12 @@ import pytest
 
 from explorer.figures import heatmap
 from explorer.figures.theme import DARK, LIGHT
+from explorer.text import family
+
+WORDS = family("figures.heatmap", lang="en")
+TITLES = {"query_title": "query", "key_title": "key"}
+attention = partial(heatmap.attention, words=WORDS, **TITLES)
+difference = partial(heatmap.difference, words=WORDS, **TITLES)
 
 QUERIES = ("<s>", "<b>狗</b>")
 KEYS = ("the", "the", "</s>")
@@ -19,7 +26,7 @@ LABELS = np.array([["", "", "the <future>"], ["", "", ""]])
 
 
 def draw(**more: Any) -> dict[str, Any]:
-    return heatmap.attention(PATTERN, MASK, QUERIES, KEYS, blocked_labels=LABELS, **more)
+    return attention(PATTERN, MASK, QUERIES, KEYS, blocked_labels=LABELS, **more)
 
 
 def test_a_blocked_cell_is_a_gap_and_not_a_small_weight() -> None:
@@ -37,14 +44,14 @@ def test_hover_says_the_weight_or_which_mask_blocked_it() -> None:
 
 
 def test_without_labels_a_blocked_cell_still_says_so() -> None:
-    figure = heatmap.attention(PATTERN, MASK, QUERIES, KEYS, words={"blocked": "被遮挡"})
+    figure = attention(PATTERN, MASK, QUERIES, KEYS, words={**WORDS, "blocked": "被遮挡"})
     assert figure["data"][0]["text"][0, 2] == "被遮挡"
 
 
 def test_hatching_covers_exactly_the_blocked_cells() -> None:
     mask = np.array([[True, False, False, True], [False, True, True, False]])
     pattern = np.where(mask, 0.5, 0).astype(np.float32)
-    image = heatmap.attention(pattern, mask, ("a", "b"), ("c", "d", "e", "f"))["layout"]["images"]
+    image = attention(pattern, mask, ("a", "b"), ("c", "d", "e", "f"))["layout"]["images"]
     svg = unquote(image[0]["source"])
     # Four columns of 225 and two rows of 30: the runs are (row 0, 1-3), (row 1, 0-1), (row 1, 3-4).
     runs = re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v", svg)
@@ -57,7 +64,7 @@ def test_hatching_covers_exactly_the_blocked_cells() -> None:
 
 
 def test_nothing_blocked_draws_no_hatching() -> None:
-    figure = heatmap.attention(PATTERN, None, QUERIES, KEYS)
+    figure = attention(PATTERN, None, QUERIES, KEYS)
     assert "images" not in figure["layout"]
 
 
@@ -91,7 +98,7 @@ def test_labels_that_fit_stand_side_by_side() -> None:
 def test_many_labels_stand_on_lines_in_turn_then_thin_out_and_never_lean() -> None:
     def axis(*tokens: str) -> tuple[dict[str, Any], int]:
         cells = np.full((1, len(tokens)), 1 / len(tokens), np.float32)
-        layout = heatmap.attention(cells, None, ("q",), tokens)["layout"]
+        layout = attention(cells, None, ("q",), tokens)["layout"]
         assert layout["xaxis"]["tickangle"] == 0
         return layout["xaxis"], layout["height"]
 
@@ -134,7 +141,7 @@ def test_selected_query_is_outlined() -> None:
 )
 def test_what_does_not_fit_is_refused_with_its_sizes(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        heatmap.attention(*arguments)
+        attention(*arguments)
 
 
 def test_other_refusals() -> None:
@@ -142,14 +149,14 @@ def test_other_refusals() -> None:
         draw(selected=2)
     with pytest.raises(ValueError, match="scale is 'cubic'"):
         draw(scale="cubic")
-    with pytest.raises(ValueError, match="unknown words \\['wieght'\\]"):
-        draw(words={"wieght": "权重"})
+    with pytest.raises(KeyError, match="weight"):
+        draw(words={"blocked": "被遮挡", "wieght": "权重"})
 
 
 def test_difference_is_after_minus_before_in_points() -> None:
     before = np.array([[0.5, 0.5, 0.0]], np.float32)
     after = np.array([[0.2, 0.7, 0.1]], np.float32)
-    figure = heatmap.difference(
+    figure = difference(
         before,
         after,
         ("q",),
@@ -167,7 +174,7 @@ def test_difference_is_after_minus_before_in_points() -> None:
 
 def test_difference_hatches_what_both_runs_block_and_keeps_noise_pale() -> None:
     shut = np.array([[True, False]])
-    figure = heatmap.difference(
+    figure = difference(
         np.array([[1.0, 0.0]]),
         np.array([[0.999, 0.0]]),
         ("q",),
@@ -184,7 +191,7 @@ def test_difference_hatches_what_both_runs_block_and_keeps_noise_pale() -> None:
 def test_one_trace_of_arrays_that_plotly_accepts() -> None:
     for figure in (
         draw(dark=True, selected=0),
-        heatmap.difference(PATTERN, PATTERN, QUERIES, KEYS),
+        difference(PATTERN, PATTERN, QUERIES, KEYS),
     ):
         assert len(figure["data"]) == 1
         assert isinstance(figure["data"][0]["z"], np.ndarray)
