@@ -9,7 +9,6 @@ from threading import Event, Thread
 from typing import Generic, TypeVar
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import add_script_run_ctx
 
 Result = TypeVar("Result")
 Tell = Callable[[int, int], bool]
@@ -29,9 +28,7 @@ class Job(Generic[Result]):
         self._over = Event()
         self._result: Result | None = None
         self._problem: Exception | None = None
-        thread = Thread(target=self._run, args=(work,), daemon=True)
-        add_script_run_ctx(thread)  # Streamlit's caches want to know whose run they serve
-        thread.start()
+        Thread(target=self._run, args=(work,), daemon=True).start()
 
     def _run(self, work: Callable[[Tell], Result]) -> None:
         try:

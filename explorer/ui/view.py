@@ -8,9 +8,10 @@ from explorer import text
 from explorer.analysis.heads.measures import head_measures
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.edits import Edit, format_edits
+from explorer.runs.edits import Edit
 from explorer.runs.trace import Trace
 from explorer.ui import cache
+from explorer.ui.cache import Run
 from explorer.ui.url import FREE, KINDS, State
 from models.hooks import AttentionSite
 
@@ -79,9 +80,9 @@ class View:
         return self.state.of(kind)
 
     @property
-    def run(self) -> tuple[str, str, str | None, str, int]:
-        """What made the trace, as `ui.cache` asks for it: model, text, target, edits, pads."""
-        return self.loaded.name, self.text, self.target, format_edits(self.edits), self.pads
+    def run(self) -> Run:
+        """What made the trace, and what everything else about it is asked for with."""
+        return Run(self.loaded.name, self.text, self.target, self.edits, self.pads)
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -94,7 +95,7 @@ class View:
 
     def before(self) -> Trace:
         """The same sentence in the model as it is: no edit, no padding."""
-        return cache.trace(self.loaded.name, self.text, self.target, "", 0)
+        return cache.trace(replace(self.run, edits=(), pads=0))
 
     def t(self, key: str, /, **values: object) -> str:
         """The words at `key` in the visitor's language."""
@@ -128,7 +129,7 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     loaded = cache.open_model(state.model or default_model(names))
     sentence = first_sentence(loaded.name) if state.text is None else state.text
     pads = usual_pads if state.pads is None else state.pads
-    trace = cache.trace(loaded.name, sentence, state.target, format_edits(state.edits), pads)
+    trace = cache.trace(Run(loaded.name, sentence, state.target, state.edits, pads))
     notes: list[InputProblem] = []
     kinds = [kind for kind in KINDS if sites_of(trace, kind)]
     kind = state.site if state.site in kinds else kinds[-1]

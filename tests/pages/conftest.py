@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import streamlit as st
 import torch
 from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
 
 from explorer import library
 from explorer.ui import running
+from explorer.ui.caching import STORE
 from models.checkpoint import save_checkpoint
 from models.config import ModelConfig
 from models.tokenizer import Tokenizer
@@ -75,7 +75,7 @@ def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # However busy the machine is, a page waits for its decoding instead of asking again.
     monkeypatch.setattr(running, "PATIENCE", 60)
     yield
-    st.cache_data.clear()
+    STORE.clear()
 
 
 def _page(name: str) -> None:

@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.analysis.heads.ablation import Ablation
 from explorer.components.payload import unpack
 from explorer.pages.heads import matter
 from explorer.text import t
-from explorer.ui import cache
-from explorer.ui.kept import Kept
 from tests.pages.test_pages import everything, figure, reading
 
 Open = Callable[..., AppTest]
@@ -219,8 +216,6 @@ def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page:
 def test_a_long_sentence_is_not_ablated_until_somebody_asks(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nothing_known: Kept[Ablation] = Kept(1)
-    monkeypatch.setattr(cache, "_ablations", lambda: nothing_known)
     monkeypatch.setattr(matter, "AT_ONCE", 3)
     at = open_page("heads", text="We went to the park.")
     assert t("matter.title", lang="en") not in everything_and_titles(at)

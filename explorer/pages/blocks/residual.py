@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from explorer.analysis.blocks.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
 from explorer.figures.curves import lines
 from explorer.figures.residual import Numbers, by_block, wiring
+from explorer.pages.blocks import cached
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.problems import InputProblem
-from explorer.ui import cache, cache_blocks, controls, session
+from explorer.ui import cache, controls, session
+from explorer.ui.cache import Run
 from explorer.ui.numbers import number
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
@@ -94,7 +96,7 @@ def _measure(
     bar = st.empty()
     for at, place in enumerate(PLACEMENTS):
         bar.progress(at / len(PLACEMENTS), view.t("blocks.building"))
-        flows[place] = cache_blocks.fresh_flow(tokens, place, depth, final)
+        flows[place] = cached.fresh_flow(tokens, place, depth, final)
     bar.empty()
     return flows
 
@@ -148,7 +150,7 @@ def _curves(view: View, flows: dict[NormPlacement, Flow], key: str) -> None:
 
 def _without_sum(view: View, tokens: tuple[int, ...], whole: Flow, depth: int, final: bool) -> None:
     """The same pre-norm models with every x + f(norm(x)) cut down to f(norm(x))."""
-    cut = cache_blocks.fresh_flow(tokens, "pre", depth, final, summed=False)
+    cut = cached.fresh_flow(tokens, "pre", depth, final, summed=False)
     st.subheader(view.t("blocks.without_sum"), anchor=False)
     st.markdown(view.t("blocks.without_sum_lead"))
     both = np.stack([_geometric(whole.gradient), _geometric(cut.gradient)])
@@ -181,7 +183,7 @@ def _twins(view: View) -> None:
     try:
         with st.spinner(view.t("shell.working")):
             for place, name in names.items():
-                flows[place] = cache_blocks.trained_flow(name, view.text)
+                flows[place] = cached.trained_flow(Run(name, view.text))
     except InputProblem as problem:  # their vocabulary and length are not this model's
         show_problem(problem, view.lang)
         return

@@ -3,10 +3,11 @@
 import streamlit as st
 
 from explorer.analysis.cell.steps import Cell, Effect, cell_of, effect
+from explorer.pages.cell import cached
 from explorer.pages.cell.asides import aside
 from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.pages.cell.steps import chain, step
-from explorer.ui import controls, experiments, session
+from explorer.ui import controls, session
 from explorer.ui.current import latest
 from explorer.ui.view import View
 from models.attention import attend
@@ -60,7 +61,8 @@ def _effect(view: View, cell: Cell) -> Effect:
     goal = view.choices(CellChoices).goal
     if goal is not None and goal >= view.loaded.config.vocab_size:
         goal = None
-    return experiments.cell_effect(*view.run, cell, position, goal)
+    at = (cell.head, cell.query, cell.key)
+    return cached.effect(view.run, cell.site.name, at, position, goal)
 
 
 def _place(view: View) -> None:

@@ -7,9 +7,10 @@ import streamlit as st
 from explorer.analysis.cell.initial import INITS, SEEDS, Fresh
 from explorer.analysis.cell.steps import Cell
 from explorer.figures.histograms import histograms
+from explorer.pages.cell import cached
 from explorer.pages.cell.choices import CellChoices
 from explorer.pages.cell.steps import number
-from explorer.ui import controls, experiments, session
+from explorer.ui import controls, session
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
@@ -37,7 +38,7 @@ def initial(view: View, cell: Cell) -> None:
     def tell(done: float) -> None:
         bar.progress(done, view.t("cell.initial_working"))
 
-    found = experiments.fresh_scores(*view.run, cell.site.name, init, tell)
+    found = cached.fresh_scores(view.run, cell.site.name, init, progress=tell)
     bar.empty()
     names = [view.t(f"cell.layout.{each.storage}") for each in found]
     figure = histograms(

@@ -6,14 +6,16 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.certificate.certify import Certificate, Examination, Finding
+from explorer.analysis.certificate.certify import Certificate, Finding
 from explorer.analysis.certificate.examiner import Examiner, Place
 from explorer.analysis.certificate.probe import Probe
 from explorer.components import mask_matrix
 from explorer.exports.report import report_lines, report_record
+from explorer.pages.certificate import cached
 from explorer.pages.certificate.choices import CertificateChoices
-from explorer.runs.edits import HeadOff, format_edits
-from explorer.ui import cache_masks, controls, session
+from explorer.runs.edits import HeadOff
+from explorer.ui import controls, session
+from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
 from explorer.ui.numbers import number
@@ -33,13 +35,12 @@ def _examination(view: View) -> None:
     controls.sentence_line(view)
     _subject(view)
     edits = tuple(edit for edit in view.trace.edits if not isinstance(edit, HeadOff))
-    examination = cache_masks.examination(
-        view.loaded.name, view.text, view.target, format_edits(edits)
-    )
+    run = Run(view.loaded.name, view.text, view.target, edits)
+    names = cached.promises(run)
     if not view.choices(CertificateChoices).tested:
-        _offer(view, examination)
+        _offer(view, names)
         return
-    certificate = _run(view, examination)
+    certificate = _run(view, run, len(names))
     _verdict(view, certificate)
     _findings(view, certificate)
     _reach(view, certificate)
@@ -74,31 +75,31 @@ def _subject(view: View) -> None:
         )
 
 
-def _offer(view: View, examination: Examination) -> None:
+def _offer(view: View, names: tuple[str, ...]) -> None:
     """Before the click: what is going to be tested."""
     st.button(
-        view.t("certificate.run", count=len(examination.names)),
+        view.t("certificate.run", count=len(names)),
         key="certificate.run",
         type="primary",
         icon=":material/verified:",
         on_click=lambda: session.change(tested=True),
     )
-    for name, column in zip(examination.names, _two_columns(examination.names), strict=True):
+    for name, column in zip(names, _two_columns(names), strict=True):
         with column:
             st.markdown(
                 f":gray[:material/radio_button_unchecked:] {view.t(f'certify.{name}.title')}"
             )
 
 
-def _run(view: View, examination: Examination) -> Certificate:
-    if examination.complete:
-        return examination.certificate()
+def _run(view: View, run: Run, count: int) -> Certificate:
     place = st.empty()
-    for done, name in enumerate(examination.names):
-        place.progress(done / len(examination.names), text=view.t(f"certify.{name}.title"))
-        examination.finding(name)
+
+    def show(done: int, name: str) -> None:
+        place.progress(done / count, text=view.t(f"certify.{name}.title"))
+
+    found = cached.certificate(run, progress=show)
     place.empty()
-    return examination.certificate()
+    return found
 
 
 def _verdict(view: View, certificate: Certificate) -> None:

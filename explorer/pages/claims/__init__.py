@@ -8,7 +8,7 @@ from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.pages.claims.choices import ClaimsChoices
 from explorer.problems import InputProblem
-from explorer.ui import controls, experiments, session
+from explorer.ui import cache, controls, session
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_label, finding_table
 from explorer.ui.parts import pick_group
@@ -137,8 +137,8 @@ def _run(view: View, claim: Claim) -> Finding | None:
     try:
         if not claim.slow:
             with st.spinner(view.t("claims.working")):
-                return experiments.finding(*view.run, claim.id)
-        return experiments.finding(*view.run, claim.id, progress=show)
+                return cache.finding(view.run, claim.id)
+        return cache.finding(view.run, claim.id, progress=show)
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return None
@@ -147,7 +147,7 @@ def _run(view: View, claim: Claim) -> Finding | None:
 
 
 def _forget(view: View, claim: Claim) -> None:
-    experiments.forget_finding(*view.run, claim.id)
+    cache.finding.forget(view.run, claim.id)
 
 
 def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -14,9 +15,11 @@ from explorer.components import mask_matrix
 from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
 from explorer.figures.positions import table as position_table
+from explorer.pages.clinic import cached
 from explorer.pages.clinic.choices import ClinicChoices
 from explorer.runs.trace import Trace
-from explorer.ui import cache, cache_masks, controls, session
+from explorer.ui import cache, controls, session
+from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_refused
@@ -34,11 +37,16 @@ def render(view: View) -> None:
     _clinic(view)
 
 
+def _unedited(view: View) -> Run:
+    """What is faulty here is the fault alone."""
+    return replace(view.run, edits=())
+
+
 @st.fragment
 def _clinic(view: View) -> None:
     view = latest(view)
     pitfall = _choose(view)
-    traced = cache.trace(view.loaded.name, view.text, view.target, "", view.pads)
+    traced = cache.trace(_unedited(view))
     shown = pitfall.demonstrate(traced)
     st.subheader(view.t(pitfall.title_key))
     controls.reading("clinic", view.t(pitfall.symptom_key))
@@ -218,7 +226,7 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
         st.markdown(view.t("clinic.not_planted"))
         return None
     with st.spinner(view.t("clinic.working")):
-        found = cache_masks.symptom(view.loaded.name, view.text, view.target, view.pads, pitfall.id)
+        found = cached.symptom(_unedited(view), pitfall.id)
     if not found.changed:
         st.markdown(view.t("clinic.unchanged"))
         return found

@@ -9,13 +9,13 @@ import streamlit as st
 from explorer.components import TreeNode, sent_node, token_strip, tree_view
 from explorer.figures.heatmap import attention
 from explorer.figures.heatmap import difference as heat_difference
+from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.decoding.picture import stacked
 from explorer.pages.decoding.strategy import beam_of, beam_settings, sample_of, sample_settings
 from explorer.problems import InputProblem
-from explorer.runs.edits import format_edits
-from explorer.runs.generation import Generation
-from explorer.ui import cache, controls, session
+from explorer.runs.generation import Generation, forced_tokens, room
+from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
@@ -72,8 +72,8 @@ def _typed(view: View, before: tuple[int, ...]) -> None:
     if not typed.strip():
         return
     try:
-        tokens = cache.tokens_of(view.loaded.name, typed)
-        most = min(view.choices(DecodingChoices).limit, cache.most_new(view.loaded.name, view.text))
+        tokens = forced_tokens(view.loaded, typed)
+        most = min(view.choices(DecodingChoices).limit, room(view.loaded, view.text))
         if len(before) + len(tokens) > most:
             raise InputProblem("target_too_long", limit=most, length=len(before) + len(tokens))
     except InputProblem as problem:
@@ -211,12 +211,12 @@ def _tree(view: View) -> None:
         sample_settings(view, "branches")
     try:
         with st.spinner(view.t("decoding.working")):
-            tree = cache.tree(
+            tree = cached.tree_of(
                 view.loaded.name,
                 view.text,
                 beam_of(view),
                 sample_of(view),
-                format_edits(view.trace.edits),
+                view.trace.edits,
                 view.choices(DecodingChoices).limit,
             )
     except InputProblem as problem:

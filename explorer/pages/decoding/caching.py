@@ -12,8 +12,9 @@ from explorer.analysis.decoding.caching import (
 )
 from explorer.components import cache_view
 from explorer.figures.curves import lines
+from explorer.pages.decoding import cached
 from explorer.runs.generation import Generation
-from explorer.ui import cache, controls, running, session
+from explorer.ui import controls, running, session
 from explorer.ui.numbers import number
 from explorer.ui.view import View
 
@@ -26,7 +27,7 @@ def caching(view: View, generation: Generation) -> None:
     if view.trace.edits:
         st.caption(view.t("caching.without_edits"))
     with st.spinner(view.t("caching.working")):
-        found = cache.cached(generation)
+        found = cached.cache_of(generation)
     heads = _heads(view)
     cache_view(
         found.keys,
@@ -133,7 +134,7 @@ def _measured(view: View, generation: Generation, names: list[str]) -> None:
             return
         wanted = tuple(sorted({own, *LENGTHS}))
         job = running.job(
-            NAME, key, lambda tell: cache.timings(view.loaded.name, generation.given, wanted, tell)
+            NAME, key, lambda tell: cached.timings(view.loaded.name, generation.given, wanted, tell)
         )
     if not running.finished(job, NAME, view.t("caching.measuring"), view.t("decoding.stop")):
         return

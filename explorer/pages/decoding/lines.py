@@ -1,9 +1,9 @@
 """The lines that are decoded: the first one, and a second that begins as the visitor wants."""
 
+from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
-from explorer.runs.edits import format_edits
 from explorer.runs.generation import Generation
-from explorer.ui import cache, running
+from explorer.ui import running
 from explorer.ui.view import View
 
 
@@ -17,11 +17,11 @@ def line(view: View, forced: tuple[int, ...] = ()) -> Generation | None:
         view.loaded.name,
         view.text,
         view.choices(DecodingChoices).strategy,
-        format_edits(view.trace.edits),
+        view.trace.edits,
         view.choices(DecodingChoices).limit,
         forced,
     )
-    job = running.job(name, key, lambda tell: cache.generate(*key, progress=tell))
+    job = running.job(name, key, lambda tell: cached.generate(*key, progress=tell))
     if not running.finished(job, name, view.t("decoding.working"), view.t("decoding.stop")):
         return None
     return job.result()

@@ -8,11 +8,12 @@ from explorer.analysis.decoding.one_pass import OnePass
 from explorer.components import batch_rows
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
+from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation
 from explorer.text import examples
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, session
 from explorer.ui.numbers import number
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
@@ -25,7 +26,7 @@ def one_pass(view: View, generation: Generation) -> None:
     """The section."""
     st.markdown(view.t("onepass.lead"))
     with st.spinner(view.t("onepass.working")):
-        found = cache.one_pass(generation)
+        found = cached.pass_of(generation)
     controls.reading(
         "onepass",
         view.t(
@@ -110,7 +111,7 @@ def _batch(view: View) -> None:
     )
     try:
         with st.spinner(view.t("labels.working")):
-            found = cache.labels(view.loaded.name, tuple(text.splitlines()))
+            found = cached.labels_of(view.loaded.name, tuple(text.splitlines()))
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return

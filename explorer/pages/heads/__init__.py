@@ -38,7 +38,7 @@ def _linked(view: View) -> None:
         contexts(view, other)
     ablation = ablation_of(view)
     if ablation is not None:
-        four_numbers(choice, ablation)
+        four_numbers(choice)
         heads_that_matter(choice, ablation)
     controls.small_print(
         view,

@@ -4,18 +4,18 @@ import math
 
 import streamlit as st
 
-from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.attribution import MEASURES, Causes, Measure
 from explorer.analysis.heads.ranks import Standing, standing
+from explorer.pages.heads import cached
 from explorer.pages.heads.opened import Opened
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, session
 from explorer.ui.view import View
 
 STRONG, WEAK = 0.6, 0.3
 """Rank correlations from which two orders are called alike, and from which a hint."""
 
 
-def four_numbers(choice: Opened, ablation: Ablation) -> None:
+def four_numbers(choice: Opened) -> None:
     """The four numbers of the head that is read out, for the token written at the row."""
     view, shown = choice.view, choice.current
     st.subheader(view.t("causes.title"), anchor=False)
@@ -26,7 +26,7 @@ def four_numbers(choice: Opened, ablation: Ablation) -> None:
     if position >= int(view.trace.tgt_valid.sum()):
         st.caption(view.t("causes.pad"))
         return
-    found = cache.causes(*view.run, position, ablation)
+    found = cached.causes(view.run, position)
     place = standing(found, shown.site.name, shown.head)
     st.markdown(
         view.t(

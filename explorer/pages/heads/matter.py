@@ -7,10 +7,11 @@ import streamlit as st
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.ranks import LITTLE, need
 from explorer.figures.head_map import head_map
+from explorer.pages.heads import cached
 from explorer.pages.heads.opened import Opened
 from explorer.runs.edits import HeadOff
 from explorer.runs.rerun import KINDS, kind_of, written_tokens
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, session
 from explorer.ui.view import View
 
 AT_ONCE = 40
@@ -25,7 +26,7 @@ def ablation_of(view: View) -> Ablation | None:
         st.caption(view.t("matter.nothing"))
         return None
     n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)
-    if n_tokens > AT_ONCE and not cache.has_ablation(*view.run):
+    if n_tokens > AT_ONCE and not cached.ablation.is_kept(view.run):
         st.markdown(view.t("matter.ask", count=n_tokens))
         if not st.button(view.t("matter.run"), key="heads.ablate"):
             return None
@@ -40,7 +41,7 @@ def with_progress(view: View) -> Ablation:
         place.progress(done / total, view.t("matter.working", done=done, total=total))
 
     try:
-        return cache.ablation(*view.run, progress=show)
+        return cached.ablation(view.run, progress=show)
     finally:
         place.empty()
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from explorer.analysis.heads.aggregates import Extra
 from explorer.analysis.heads.measures import measure_maps
 from explorer.components import HeadsSelection
+from explorer.pages.heads import cached
 from explorer.pages.heads.choices import MEASURES, NOTHING, HeadsChoices, Place
 from explorer.runs.rerun import Kind, kind_of
-from explorer.ui import cache, session
+from explorer.ui import session
 from explorer.ui.url import FREE
 from explorer.ui.view import View
 from models.hooks import AttentionSite
@@ -69,7 +70,7 @@ class Opened:
     @cached_property
     def extras(self) -> tuple[Extra, ...]:
         """Means, rollout, flow."""
-        return cache.extras(*self.view.run, self.kind)
+        return cached.extras(self.view.run, self.kind)
 
     @property
     def selection(self) -> HeadsSelection:

@@ -8,7 +8,7 @@ from explorer.analysis.machine.parts import shapes, towers
 from explorer.components import machine_view
 from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.counting import calculator
-from explorer.ui import controls, experiments, session
+from explorer.ui import cache, controls, session
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
 from explorer.ui.tables import table
@@ -91,7 +91,7 @@ def _measured(view: View) -> None:
     def show(done: float) -> None:
         place.progress(min(done, 1.0), view.t("claims.working"))
 
-    found = experiments.finding(*view.run, "parallel", progress=show)
+    found = cache.finding(view.run, "parallel", progress=show)
     place.empty()
     finding_table(view, found)
     once, slow, quick = (row.values[2] for row in found.rows)

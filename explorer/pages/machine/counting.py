@@ -9,9 +9,10 @@ from explorer.analysis.machine.cost import Cost, cost
 from explorer.analysis.machine.parameters import KINDS
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
+from explorer.pages.machine import cached
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
-from explorer.ui import controls, experiments, session
+from explorer.ui import cache, controls, session
 from explorer.ui.findings import finding_table
 from explorer.ui.problem import show_refused
 from explorer.ui.view import View
@@ -32,7 +33,7 @@ def calculator(view: View) -> None:
     st.markdown(view.t("machine.calculator_lead"))
     config = _config(view)
     with st.spinner(view.t("machine.counting")):
-        found = experiments.count(config.to_json())
+        found = cached.count(config)
     shown = [kind for kind in KINDS if found.by_kind[kind]]
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -160,7 +161,7 @@ def _tables(view: View) -> None:
         return
     with st.spinner(view.t("machine.counting")):
         for claim in TABLES:
-            found = experiments.finding(*view.run, claim)
+            found = cache.finding(view.run, claim)
             st.markdown(f"**{view.t(f'claims.{claim}.claim')}**")
             finding_table(view, found)
             st.markdown(view.t(f"claims.{claim}.why"))

@@ -1,21 +1,24 @@
 """What the changed masks did: weights, translation, loss, and the token that comes next."""
 
+from dataclasses import replace
+
 import numpy as np
 import streamlit as st
 
 from explorer.analysis.heads.compare import Comparison
 from explorer.analysis.masks.forced import Forced
 from explorer.analysis.masks.reasons import blocked_by
+from explorer.analysis.masks.twins import CHEAT, RIGHT
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
+from explorer.pages.masks import cached
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.sharing import shared_batch
 from explorer.problems import InputProblem
-from explorer.runs.edits import format_edits
 from explorer.runs.interventions import rules_in_force
 from explorer.runs.trace import Trace
-from explorer.ui import cache_masks, controls
+from explorer.ui import cache, controls
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
@@ -152,8 +155,7 @@ def _difference(view: View, comparison: Comparison) -> None:
 
 def _forced(view: View, comparison: Comparison) -> None:
     """The words that the unchanged model wrote, read again under the changed masks."""
-    edits = format_edits(view.trace.edits)
-    found = cache_masks.forced(view.loaded.name, view.text, view.target, view.pads, edits)
+    found = cached.forced(replace(view.run, edits=()), view.trace.edits)
     if not found.tokens:
         return
     st.markdown(f"**{view.t('masks.forced')}**")
@@ -183,15 +185,14 @@ def _reading(view: View, comparison: Comparison, found: Forced) -> str:
 
 def _twins(view: View) -> None:
     """What a model that was trained without the causal mask does with the same sentence."""
-    try:
-        found = cache_masks.twins(view.text, view.target)
-    except InputProblem:  # the twins know shorter sentences; the page is not about them
+    if not {RIGHT, CHEAT} <= set(cache.models()):
         return
-    if found is None:
+    try:
+        right, cheat = cached.twins(view.text, view.target)
+    except InputProblem:  # the twins know shorter sentences; the page is not about them
         return
     st.markdown(f"**{view.t('masks.twins')}**")
     st.markdown(view.t("masks.twins_lead"))
-    right, cheat = found
     rows = [
         (
             view.t(f"masks.twins_{which}"),

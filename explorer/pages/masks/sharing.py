@@ -3,9 +3,9 @@
 import streamlit as st
 
 from explorer.analysis.masks.batch import Member
+from explorer.pages.masks import cached
 from explorer.problems import InputProblem
-from explorer.runs.edits import format_edits
-from explorer.ui import cache_masks, controls
+from explorer.ui import controls
 from explorer.ui.escape import escape, shorten
 from explorer.ui.problem import show_problem
 from explorer.ui.tables import table
@@ -24,7 +24,7 @@ def shared_batch(view: View) -> None:
     texts = (view.text, *view.others)
     try:
         with st.spinner(view.t("shell.working")):
-            found = cache_masks.batch(view.loaded.name, texts, format_edits(view.trace.edits))
+            found = cached.batch(view.loaded.name, texts, view.trace.edits)
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return

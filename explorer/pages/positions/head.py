@@ -10,7 +10,6 @@ from explorer.analysis.heads.compare import token_diff
 from explorer.analysis.positions.changes import (
     CHANGE_KINDS,
     Change,
-    format_change,
     position_functions,
 )
 from explorer.analysis.positions.length import most_shift
@@ -18,9 +17,9 @@ from explorer.analysis.positions.reread import Reread, by_offset, reread, weight
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
+from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
-from explorer.runs.edits import format_edits
-from explorer.ui import cache_blocks, controls, session
+from explorer.ui import controls, session
 from explorer.ui.numbers import share
 from explorer.ui.parts import pick_one, pick_stream
 from explorer.ui.view import View
@@ -195,11 +194,10 @@ def _written(view: View, stream: Stream, change: Change, before: Reread, after: 
     st.markdown(view.t("positions.losses", before=f"{before.loss:.2f}", after=f"{after.loss:.2f}"))
     if view.target and view.sites_of("cross"):
         return
-    edits = format_edits(view.trace.edits)
+    edits = view.trace.edits
     with st.spinner(view.t("shell.working")):
-        told = format_change(change)
-        text = cache_blocks.moved_text(view.loaded.name, view.text, edits, stream, told)
-        right = cache_blocks.moved_text(view.loaded.name, view.text, edits, stream, "shift-0")
+        text = cached.moved_text(view.loaded.name, view.text, edits, stream, change)
+        right = cached.moved_text(view.loaded.name, view.text, edits, stream, Change("shift", 0))
     if text == right:
         st.markdown(view.t("positions.writes_same", text=_marked(right, right)))
     else:

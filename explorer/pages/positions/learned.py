@@ -13,8 +13,9 @@ from explorer.analysis.positions.learned import learned as find_learned
 from explorer.figures import positions as figures
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
+from explorer.pages.positions import cached
 from explorer.text import model_name
-from explorer.ui import cache, cache_blocks, controls
+from explorer.ui import cache, controls
 from explorer.ui.numbers import number, share
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
@@ -42,7 +43,7 @@ def learned_vectors(view: View) -> None:
     )
     both = loaded.config.family == "encoder-decoder"
     stream = pick_stream(view, "positions.stream.learned", ("src", "tgt") if both else ("tgt",))
-    found = cache_blocks.learned(loaded.name, stream)
+    found = cached.learned(loaded.name, stream)
     _pictures(view, found)
     left, right = st.columns(2, gap="large")
     with left:

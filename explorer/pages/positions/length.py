@@ -6,8 +6,9 @@ import streamlit as st
 from explorer.analysis.positions.beyond import Beyond, beyond
 from explorer.analysis.positions.length import ByLength, Toy, most_shift, shift_losses, toy_of
 from explorer.figures.curves import lines
+from explorer.pages.positions import cached
 from explorer.pages.positions.natural import natural
-from explorer.ui import cache, cache_blocks, controls
+from explorer.ui import cache, controls
 from explorer.ui.numbers import share
 from explorer.ui.view import View
 from models.positions import Sinusoidal
@@ -44,8 +45,8 @@ def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
     st.markdown(f"**{view.t('positions.begin_later')}**")
     with st.spinner(view.t("shell.working")):
         if trace.src_tokens:
-            shifts, curves["src"] = cache_blocks.shift_losses(*view.run, "src", most)
-        shifts, curves["tgt"] = cache_blocks.shift_losses(*view.run, "tgt", most)
+            shifts, curves["src"] = cached.shift_losses(view.run, "src", most)
+        shifts, curves["tgt"] = cached.shift_losses(view.run, "tgt", most)
     if not np.isfinite(curves["tgt"]).all():
         st.info(view.t("positions.nothing_written"), icon=":material/lightbulb:")
         return (), {}
@@ -90,7 +91,7 @@ def _toys(view: View) -> dict[str, tuple[Toy, ByLength]]:
     bar = st.empty()
     for at, name in enumerate(toys):
         bar.progress(at / len(toys), view.t("positions.toys_working", name=name))
-        found[name] = cache_blocks.by_length(name, lengths)
+        found[name] = cached.by_length(name, lengths)
     bar.empty()
     figure = lines(
         np.array(lengths),

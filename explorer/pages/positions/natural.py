@@ -10,10 +10,11 @@ from explorer.analysis.positions.beyond import (
 )
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
+from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.problems import InputProblem
 from explorer.text import long_story
-from explorer.ui import cache, cache_blocks, controls, session
+from explorer.ui import cache, controls, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
@@ -41,7 +42,7 @@ def natural(view: View) -> Beyond | None:
     )
     try:
         with st.spinner(view.t("positions.natural_working")):
-            found = cache_blocks.beyond(reader.name, story)
+            found = cached.beyond(reader.name, story)
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return None

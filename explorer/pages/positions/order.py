@@ -6,9 +6,9 @@ import streamlit as st
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.components import token_strip
 from explorer.figures import order as figures
+from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
-from explorer.runs.edits import format_edits
-from explorer.ui import cache, cache_blocks, controls, session
+from explorer.ui import cache, controls, session
 from explorer.ui.escape import escape
 from explorer.ui.numbers import number, share
 from explorer.ui.parts import pick_stream
@@ -107,9 +107,7 @@ def _reading(view: View, found: tuple[Moved, ...]) -> str:
 def _texts(view: View, seed: int) -> None:
     """What is written: in order and shuffled, with positions and without."""
     with st.spinner(view.t("shell.working")):
-        texts = cache_blocks.four_texts(
-            view.loaded.name, view.text, seed, format_edits(view.trace.edits)
-        )
+        texts = cached.four_texts(view.loaded.name, view.text, seed, view.trace.edits)
     st.markdown(f"**{view.t('positions.texts')}**")
     rows = [
         (view.t("positions.as_is"), texts.in_order, texts.shuffled),

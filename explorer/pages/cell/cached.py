@@ -1,0 +1,34 @@
+"""What the Cell page computes, kept as `ui.caching` says."""
+
+from collections.abc import Callable
+
+from explorer.analysis.cell import initial, steps
+from explorer.ui import cache
+from explorer.ui.cache import Run
+from explorer.ui.caching import cached
+
+
+@cached
+def effect(
+    run: Run, site: str, place: tuple[int, int, int], position: int, token: int | None
+) -> steps.Effect:
+    """What one cell of a run does to the logits after a position. Raises InputProblem.
+
+    `place` is its head, query and key; `token` as in `analysis.cell.steps.effect`.
+    """
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    cell = steps.cell_of(loaded, traced, traced.site(site), *place)
+    return steps.effect(loaded, traced, cell, position, token)
+
+
+@cached
+def fresh_scores(
+    run: Run, site: str, init: initial.Init, *, progress: Callable[[float], None] | None = None
+) -> tuple[initial.Fresh, ...]:
+    """The scores of a site in fresh models that read a run's rows; `progress` from 0 to 1.
+
+    Raises InputProblem.
+    """
+    traced = cache.trace(run)
+    tell = progress or (lambda done: None)
+    return initial.fresh_scores(traced, traced.site(site), init, progress=tell)

@@ -1,0 +1,32 @@
+"""What the Certificate page computes, kept as `ui.caching` says."""
+
+from collections.abc import Callable
+
+from explorer.analysis.certificate.certify import Certificate, Examination, examine_text
+from explorer.ui import cache
+from explorer.ui.cache import Run
+from explorer.ui.caching import cached
+
+
+def _examination(run: Run) -> Examination:
+    return examine_text(cache.open_model(run.model), run.text, run.target, run.edits)
+
+
+@cached
+def promises(run: Run) -> tuple[str, ...]:
+    """What a certificate of this run would test, in its order. Raises InputProblem."""
+    return _examination(run).names
+
+
+@cached
+def certificate(run: Run, *, progress: Callable[[int, str], None] | None = None) -> Certificate:
+    """The masks of a run put to the test; `progress` hears how many are done and which is next.
+
+    Raises InputProblem.
+    """
+    examination = _examination(run)
+    for done, name in enumerate(examination.names):
+        if progress is not None:
+            progress(done, name)
+        examination.finding(name)
+    return examination.certificate()

@@ -1,0 +1,68 @@
+"""What the Decoding page computes, kept as `ui.caching` says."""
+
+from collections.abc import Callable
+
+from explorer.analysis.decoding import caching, labels, one_pass, tree
+from explorer.runs import generation
+from explorer.runs.edits import Edit
+from explorer.runs.generation import Generation
+from explorer.ui import cache
+from explorer.ui.caching import cached
+from models.decoding import Beam, Greedy, Sample, Strategy
+
+
+@cached(worth=lambda made: not made.stopped)
+def generate(
+    model: str,
+    text: str,
+    strategy: Strategy,
+    edits: tuple[Edit, ...],
+    limit: int,
+    forced: tuple[int, ...] = (),
+    *,
+    progress: generation.Progress | None = None,
+) -> Generation:
+    """One sentence decoded; what `progress` stopped is not kept. Raises InputProblem."""
+    return generation.generate(
+        cache.open_model(model), text, strategy, limit, edits, forced, progress
+    )
+
+
+@cached
+def cache_of(made: Generation) -> caching.Cached:
+    """What a cache holds of a decoding, and how equal it leaves the logits."""
+    return caching.cached_and_not(cache.open_model(made.model), made)
+
+
+def timings(
+    model: str,
+    given: tuple[int, ...],
+    lengths: tuple[int, ...],
+    tell: Callable[[int, int], bool],
+) -> tuple[caching.Timing, ...]:
+    """Decodings of these lengths against the clock; measured anew whenever it is asked for."""
+    return caching.timings(cache.open_model(model), given, lengths, tell)
+
+
+@cached
+def tree_of(
+    model: str, text: str, beam: Beam, sample: Sample, edits: tuple[Edit, ...], limit: int
+) -> tree.Tree:
+    """Greedy, a beam and sampling in one tree. Raises InputProblem."""
+    others: dict[tree.Line, Generation] = {
+        "greedy": generate(model, text, Greedy(), edits, limit),
+        "sample": generate(model, text, sample, edits, limit),
+    }
+    return tree.grow(cache.open_model(model), text, beam, others, limit, edits)
+
+
+@cached
+def pass_of(made: Generation) -> one_pass.OnePass:
+    """The rows of a decoding beside one pass over all of them."""
+    return one_pass.one_pass(cache.open_model(made.model), made)
+
+
+@cached
+def labels_of(model: str, lines: tuple[str, ...]) -> labels.LabelledBatch:
+    """A training batch of these lines with its losses. Raises InputProblem."""
+    return labels.labelled_batch(cache.open_model(model), lines)

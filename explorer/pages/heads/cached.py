@@ -1,0 +1,32 @@
+"""What the Heads page computes, kept as `ui.caching` says."""
+
+from collections.abc import Callable
+
+from explorer.analysis.heads import ablation as ablating
+from explorer.analysis.heads import aggregates, attribution
+from explorer.runs.rerun import Kind
+from explorer.ui import cache
+from explorer.ui.cache import Run
+from explorer.ui.caching import cached
+
+
+@cached
+def extras(run: Run, kind: Kind) -> tuple[aggregates.Extra, ...]:
+    """Means, rollout and flow of one kind of attention. Raises InputProblem."""
+    return aggregates.extras_of(cache.trace(run), kind)
+
+
+@cached
+def ablation(run: Run, *, progress: Callable[[int, int], None] | None = None) -> ablating.Ablation:
+    """Every head of a run switched off, one at a time; `progress(done, total)` while it runs.
+
+    Raises InputProblem; ValueError where no token was written.
+    """
+    return ablating.ablate(cache.open_model(run.model), cache.trace(run), progress=progress)
+
+
+@cached
+def causes(run: Run, position: int) -> attribution.Causes:
+    """Four measures of the token after a position, by the run's ablation. Raises InputProblem."""
+    loaded = cache.open_model(run.model)
+    return attribution.causes(loaded, cache.trace(run), position, ablation=ablation(run))

@@ -1,0 +1,11 @@
+"""What the Machine page computes, kept as `ui.caching` says."""
+
+from explorer.analysis.machine.parameters import Count, count_config
+from explorer.ui.caching import cached
+from models.config import ModelConfig
+
+
+@cached
+def count(config: ModelConfig) -> Count:
+    """The parameters that a model of this config would have. Raises ValueError."""
+    return count_config(config)

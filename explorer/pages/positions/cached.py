@@ -1,0 +1,56 @@
+"""What the Positions page computes, kept as `ui.caching` says."""
+
+import numpy as np
+
+from explorer.analysis.positions import beyond as reading_on
+from explorer.analysis.positions import learned as learning
+from explorer.analysis.positions import length, order, reread
+from explorer.analysis.positions.changes import Change
+from explorer.runs.edits import Edit
+from explorer.ui import cache
+from explorer.ui.cache import Run
+from explorer.ui.caching import cached
+from models.hooks import Stream
+
+
+@cached
+def four_texts(model: str, text: str, seed: int, edits: tuple[Edit, ...]) -> order.FourTexts:
+    """What is written in order and shuffled, with positions and without. Raises InputProblem."""
+    return order.four_texts(cache.open_model(model), text, seed, edits)
+
+
+@cached
+def moved_text(
+    model: str, text: str, edits: tuple[Edit, ...], stream: Stream, change: Change
+) -> str:
+    """What is written under changed positions. Raises InputProblem."""
+    return reread.write_under(cache.open_model(model), text, stream, change, edits)
+
+
+@cached
+def learned(model: str, stream: Stream) -> learning.Learned:
+    """The learned position vectors of a model. Raises ValueError for one that has none."""
+    return learning.learned(cache.open_model(model), stream)
+
+
+@cached
+def shift_losses(run: Run, stream: Stream, most: int) -> tuple[tuple[int, ...], np.ndarray]:
+    """Shifts up to `most`, and the mean loss of a run's tokens at each. Raises InputProblem."""
+    shifts = tuple(shift for shift in length.SHIFTS if shift <= most)
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    return shifts, length.shift_losses(loaded, traced, stream, shifts)
+
+
+@cached
+def beyond(model: str, text: str) -> reading_on.Beyond:
+    """A text read beyond the training's length. Raises InputProblem; ValueError where it ends."""
+    return reading_on.beyond(cache.open_model(model), text)
+
+
+@cached
+def by_length(model: str, lengths: tuple[int, ...]) -> length.ByLength:
+    """How often a toy model is right, by the length of its rows. Raises ValueError for others."""
+    toy = length.toy_of(model)
+    if toy is None:
+        raise ValueError(f"{model} is no toy")
+    return length.by_length(cache.open_model(model), toy, lengths)

@@ -1,0 +1,360 @@
+"""The one cache: bounded in bytes, least recently used out first, computed once, never changed."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from explorer import library
+from explorer.ui import caching
+from explorer.ui.caching import Store, budget, cached, size_of
+
+ROOM = 15_000
+"""Bytes: for ten arrays of a thousand, each with what surrounds it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A result as pages have them: arrays, words, a dict."""
+
+    words: tuple[str, ...]
+    values: np.ndarray
+    more: dict[str, np.ndarray]
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A small store in place of the app's."""
+    kept = Store(ROOM)
+    monkeypatch.setattr(caching, "STORE", kept)
+    return kept
+
+
+def kilo(number: int = 0) -> np.ndarray:
+    return np.full(1000, number % 256, np.uint8)
+
+
+def test_many_texts_come_to_a_plateau_under_the_budget(store: Store) -> None:
+    @cached
+    def trace(text: str) -> Made:
+        return Made((text,), kilo(), {"scores": kilo(), "pattern": kilo()})
+
+    levels = []
+    for number in range(40):
+        trace(f"text {number:02}")
+        levels.append(store.n_bytes)
+    assert max(levels) <= ROOM
+    assert min(levels[10:]) > ROOM / 2  # full, not emptied
+    assert len(set(levels[10:])) == 1
+    assert trace.is_kept("text 39")
+    assert not trace.is_kept("text 00")
+
+
+def test_the_least_recently_used_goes_first(store: Store) -> None:
+    made: list[int] = []
+
+    @cached
+    def make(number: int) -> np.ndarray:
+        made.append(number)
+        return kilo(number)
+
+    number = 0
+    while make.is_kept(0) or number == 0:  # until the first one had to go
+        make(number)
+        number += 1
+    make(1)  # used again, so 2 is now the oldest
+    make(number)
+    assert make.is_kept(1)
+    assert not make.is_kept(2)
+    make(1)
+    assert made.count(1) == 1
+    make.forget(1)
+    assert not make.is_kept(1)
+    make(1)
+    assert made.count(1) == 2
+
+
+def test_arguments_are_compared_as_values_however_they_are_given(store: Store) -> None:
+    made: list[str] = []
+
+    @cached
+    def make(text: str, edits: tuple[str, ...] = (), *, progress: object = None) -> str:
+        made.append(text)
+        return text
+
+    make("a")
+    make(text="a", edits=())
+    make("a", progress=print)
+    assert made == ["a"]
+    assert make.is_kept("a", edits=())
+    make("a", ("b",))
+    assert made == ["a", "a"]
+
+
+def test_another_function_or_folder_of_checkpoints_is_another_result(
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    @cached
+    def folder(name: str) -> str:
+        return str(library.CHECKPOINTS / name)
+
+    @cached
+    def shout(name: str) -> str:
+        return name.upper()
+
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path / "one")
+    assert folder("m") == str(tmp_path / "one" / "m")
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path / "two")
+    assert not folder.is_kept("m")
+    assert folder("m") == str(tmp_path / "two" / "m")
+    assert shout("m") == "M"
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path / "one")
+    assert folder.is_kept("m")
+    assert folder("m") == str(tmp_path / "one" / "m")
+
+
+def test_what_is_larger_than_the_budget_is_handed_over_and_not_kept(store: Store) -> None:
+    @cached
+    def large(size: int) -> np.ndarray:
+        return np.zeros(size, np.uint8)
+
+    large(1000)
+    assert len(large(2 * ROOM)) == 2 * ROOM
+    assert not large.is_kept(2 * ROOM)
+    assert large.is_kept(1000)  # nothing was thrown out for it in vain
+
+
+def test_what_is_not_worth_it_is_handed_over_only(store: Store) -> None:
+    @cached(worth=lambda made: made != "half")
+    def decode(text: str) -> str:
+        return text
+
+    assert decode("half") == "half"
+    assert not decode.is_kept("half")
+    decode("whole")
+    assert decode.is_kept("whole")
+
+
+def test_arrays_become_read_only_as_they_are_kept(store: Store) -> None:
+    @cached
+    def trace(text: str) -> Made:
+        return Made((text,), kilo(), {"scores": kilo()})
+
+    found = trace("a")
+    with pytest.raises(ValueError, match="read-only"):
+        found.values[0] = 1
+    with pytest.raises(ValueError, match="read-only"):
+        found.more["scores"][0] = 1
+    assert trace("a") is found
+
+
+# Models.
+
+
+class Loaded:
+    """As a LoadedModel: its bytes are those of its weights."""
+
+    def __init__(self, n_bytes: int) -> None:
+        self.model = nn.Linear(n_bytes // 4, 1, bias=False)
+
+
+@cached(is_model=True)
+def opened(name: str, n_bytes: int) -> Loaded:
+    return Loaded(n_bytes)
+
+
+@cached
+def result(number: int, size: int = 1000) -> np.ndarray:
+    return np.full(size, number % 256, np.uint8)
+
+
+def test_models_stay_while_results_can_go_and_the_one_in_use_stays_always(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = Store(200_000)
+    monkeypatch.setattr(caching, "STORE", store)
+    opened("a", 80_000)
+    opened("b", 80_000)
+    for number in range(200):
+        result(number)
+    assert opened.is_kept("a", 80_000)
+    assert opened.is_kept("b", 80_000)
+    assert result.is_kept(199)
+    assert not result.is_kept(0)
+    assert store.n_bytes <= 200_000
+    opened("a", 80_000)  # now b is the older one
+    result(0, 90_000)  # too large beside both, not beside the one in use
+    assert result.is_kept(0, 90_000)
+    assert opened.is_kept("a", 80_000)
+    assert not opened.is_kept("b", 80_000)
+    opened("huge", 400_000)
+    assert opened.is_kept("huge", 400_000)
+    assert len(store) == 1
+    result(1)
+    assert not result.is_kept(1)  # no room beside it
+    opened("a", 80_000)
+    assert not opened.is_kept("huge", 400_000)
+    assert store.n_bytes <= 200_000
+
+
+def test_results_are_forgotten_and_models_are_not(store: Store) -> None:
+    opened("a", 4000)
+    result(1)
+    store.clear()
+    assert opened.is_kept("a", 4000)
+    assert not result.is_kept(1)
+
+
+# Two sessions at once.
+
+
+def together(*calls: Callable[[], object]) -> list[object]:
+    """The results of calls made at once, each in a thread; an exception stands for itself."""
+    found: list[object] = [None] * len(calls)
+
+    def run(at: int, call: Callable[[], object]) -> None:
+        try:
+            found[at] = call()
+        except Exception as error:
+            found[at] = error
+
+    threads = [threading.Thread(target=run, args=(at, call)) for at, call in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+        time.sleep(0.05)
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    return found
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_two_threads_that_ask_at_once_compute_once(store: Store, size: int) -> None:
+    """Also where the result is too large to be kept: the second is handed what the first made."""
+    made: list[int] = []
+
+    @cached
+    def slow(size: int) -> np.ndarray:
+        made.append(size)
+        time.sleep(0.4)
+        return np.zeros(size)
+
+    one, two, three = together(*[partial(slow, size)] * 3)
+    assert made == [size]
+    assert one is two is three
+
+
+def test_the_second_computes_where_the_first_failed(store: Store) -> None:
+    turns: list[int] = []
+
+    @cached
+    def once_broken(text: str) -> str:
+        turns.append(1)
+        first = len(turns) == 1
+        time.sleep(0.2)
+        if first:
+            raise ValueError("the first fails")
+        return text
+
+    one, two = together(*[partial(once_broken, "a")] * 2)
+    assert isinstance(one, ValueError)
+    assert two == "a"
+    assert once_broken.is_kept("a")
+
+
+@cached(worth=lambda made: made == 5)
+def steps(name: str, *, progress: Callable[[int, int], bool] | None = None) -> int:
+    for done in range(5):
+        time.sleep(0.15)
+        if progress is not None and not progress(done + 1, 5):
+            return done
+    return 5
+
+
+def test_the_second_computes_where_the_first_was_stopped(store: Store) -> None:
+    one, two = together(
+        partial(steps, "a", progress=lambda done, total: done < 2), partial(steps, "a")
+    )
+    assert (one, two) == (1, 5)
+    assert steps.is_kept("a")
+
+
+def test_who_waits_is_told_the_progress_and_may_give_up(store: Store) -> None:
+    heard: list[int] = []
+    go_on = threading.Event()
+
+    @cached
+    def held(name: str, *, progress: Callable[[int], bool | None] | None = None) -> str:
+        if progress is not None and progress(1) is False:
+            return "given up"
+        go_on.wait(10)
+        return "whole"
+
+    one, two, three, _ = together(
+        partial(held, "a", progress=lambda done: True),
+        partial(held, "a", progress=lambda done: heard.append(done)),
+        partial(held, "a", progress=lambda done: False),
+        lambda: time.sleep(0.3) or go_on.set(),
+    )
+    assert (one, two, three) == ("whole", "whole", "given up")
+    assert set(heard) == {1}
+    assert held("a") == "whole"
+
+
+# Bytes.
+
+
+def test_shared_memory_is_counted_once_and_a_view_with_all_that_it_keeps() -> None:
+    whole = np.zeros(100_000, np.uint8)
+    assert 100_000 <= size_of(whole) < 100_500
+    assert 100_000 <= size_of({"a": whole, "b": whole[:10], "c": (whole[5:], [whole])}) < 101_500
+    assert size_of(whole[:10]) > 100_000
+    assert size_of(whole[:10].copy()) < 500
+
+
+def test_an_array_over_a_tensor_is_counted_with_the_tensor() -> None:
+    batch = torch.zeros(4, 1000)
+    assert size_of(batch[0].numpy()) > 16_000
+    assert size_of((batch[0].numpy(), batch[1].numpy(), batch)) < 17_500
+
+
+def test_weights_of_a_module_are_counted_with_what_stands_beside_them() -> None:
+    module = nn.Linear(1000, 10, bias=False)
+    assert 40_000 < size_of(module) < 50_000
+    vars(module)["copy"] = module.weight.detach().clone()
+    assert size_of(module) > 80_000
+    vars(module)["part"] = module.weight.detach()[1:]
+    assert size_of(module) < 90_000
+
+
+def test_words_and_slots_are_counted_and_what_belongs_to_the_program_is_not() -> None:
+    class Slotted:
+        __slots__ = ("values",)
+
+        def __init__(self) -> None:
+            self.values = kilo()
+
+    assert size_of("a" * 5000) > 5000
+    assert size_of(Slotted()) > 1000
+    assert size_of(np.array([kilo(), None], dtype=object)) > 1000
+    assert size_of((np, size_of, Store, None, print)) < 200
+    ring: list[object] = []
+    ring.append(ring)
+    assert size_of(ring) < 200
+
+
+def test_the_budget_is_set_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(caching.VARIABLE, raising=False)
+    assert budget() == caching.USUAL_MEGABYTES * 10**6
+    monkeypatch.setenv(caching.VARIABLE, "64")
+    assert budget() == 64 * 10**6
+    monkeypatch.setenv(caching.VARIABLE, "much")
+    with pytest.raises(ValueError, match=r"HEADLIGHT_CACHE_MB .* 'much'"):
+        budget()
