@@ -5,6 +5,7 @@ that breaks sense. Of two texts with the same beginning, the one that keeps sens
 better one (`models/training/objectives/preference.py` learns from such pairs).
 """
 
+import gzip
 import json
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from models.tokenizer import Tokenizer
 from models.training.data import Preference
 
 JUDGED = data("models.training.recipes", "judged")
+ENDING = ".jsonl.gz"
 LEAD = 8  # tokens: by so many the better one keeps sense longer
 
 
@@ -32,15 +34,24 @@ class Judged:
 def read_judged(name: str) -> list[Judged]:
     """The judgements of that name, or of a file: one JSON object a line, the fields of `Judged`.
 
-    Raises ValueError where there are none.
+    A file ending in .gz is compressed, as those that come with the project are: a sixth of the
+    size. Raises ValueError where there are none.
     """
-    path = JUDGED / f"{name}.jsonl"
+    path = JUDGED / f"{name}{ENDING}"
     if not path.is_file():
         path = Path(name)
     if not path.is_file():
-        known = ", ".join(sorted(path.stem for path in JUDGED.glob("*.jsonl")))
+        known = ", ".join(judged_names())
         raise ValueError(f"no judgements {name!r}: it must be a file, or one of {known}")
-    return [Judged(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        content = gzip.decompress(content)
+    return [Judged(**json.loads(line)) for line in content.decode("utf-8").splitlines()]
+
+
+def judged_names() -> tuple[str, ...]:
+    """The judgements that come with the project, by name."""
+    return tuple(sorted(path.name.removesuffix(ENDING) for path in JUDGED.glob(f"*{ENDING}")))
 
 
 def preferences_of(

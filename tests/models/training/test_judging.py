@@ -1,6 +1,7 @@
 """From a reader's marks to pairs of which one is preferred."""
 
 import dataclasses
+import gzip
 import json
 from pathlib import Path
 
@@ -8,7 +9,13 @@ import pytest
 
 from models.tokenizer import Tokenizer
 from models.training.data import Preference
-from models.training.recipes.judging import JUDGED, LEAD, Judged, preferences_of, read_judged
+from models.training.recipes.judging import (
+    LEAD,
+    Judged,
+    judged_names,
+    preferences_of,
+    read_judged,
+)
 
 TEXTS = ["one red cat sat there", "two dogs ran home and slept"]
 
@@ -102,11 +109,13 @@ def test_judgements_are_read_by_name_or_from_a_file(tmp_path: Path) -> None:
     one = Judged(3, 8, " It was a dög.", ' "No."')
     file.write_text(json.dumps(dataclasses.asdict(one)) + "\n", encoding="utf-8")
     assert read_judged(str(file)) == [one]
-    names = [path.stem for path in JUDGED.glob("*.jsonl")]
-    assert names
-    for name in names:
+    compressed = tmp_path / "mine.jsonl.gz"
+    compressed.write_bytes(gzip.compress(file.read_bytes()))
+    assert read_judged(str(compressed)) == [one]
+    assert "stories" in judged_names()
+    for name in judged_names():
         judged = read_judged(name)
         assert all(one.kept or one.broken for one in judged)
         assert all(one.given >= 5 for one in judged)
-    with pytest.raises(ValueError, match="no judgements 'none': it must be a file, or one of"):
+    with pytest.raises(ValueError, match=r"no judgements 'none': .* or one of .*stories"):
         read_judged("none")
