@@ -1,7 +1,7 @@
 """Attention: softmax(q k^T / sqrt(d_head)) v, under a mask. Vaswani et al. 2017, §3.2.
 
 `attend` is the arithmetic, on queries, keys and values that are already split into heads.
-`Attention` is the sublayer around it: projections, heads, rotation, cache, hook points.
+`Attention` is the sublayer around it: projections, heads, positions, cache, hook points.
 """
 
 import math
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from models.cache import LayerCache
 from models.hooks import HookPoint
 from models.masks import require_mask
-from models.positions import Rotation, apply_rotation
+from models.positions import NOWHERE, Placement
 
 
 class AttendHooks(nn.Module):
@@ -42,14 +42,15 @@ def attend(
     v: Float[Tensor, "batch kv_head key d_value"],
     mask: Bool[Tensor, "..."] | None = None,  # broadcastable to [batch, head, query, key]
     *,
+    bias: Float[Tensor, "batch head query key"] | None = None,
     dropout: float = 0.0,
     hooks: AttendHooks | None = None,
 ) -> tuple[Float[Tensor, "batch head query d_value"], Float[Tensor, "batch head query key"]]:
     """Mix the values by how well each query matches each key; return (z, pattern).
 
-    scores = q k^T / sqrt(d_head); pattern = softmax(scores) over the keys that `mask` allows
-    (True = may attend; None = all), exactly 0 elsewhere; z = pattern v. A query that may attend
-    to nothing gets an all-zero pattern, a zero z and finite gradients.
+    scores = q k^T / sqrt(d_head) + bias (positions may give one); pattern = softmax(scores) over
+    the keys that `mask` allows (True = may attend; None = all), exactly 0 elsewhere; z = pattern v.
+    A query that may attend to nothing gets an all-zero pattern, a zero z and finite gradients.
 
     With fewer key/value heads than query heads, groups of query heads share one (`share_heads`).
     `dropout` falls on the pattern after it was returned and seen.
@@ -58,6 +59,8 @@ def attend(
     """
     k, v = share_heads(q, k), share_heads(q, v)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # [batch, head, query, key]
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
     if mask is None:
         mask = torch.ones((), dtype=torch.bool, device=q.device)
     require_mask(mask, (*q.shape[:3], k.shape[2]))
@@ -102,10 +105,11 @@ class Attention(AttendHooks):
         self.w_k = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.w_v = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.w_o = nn.Linear(self.n_heads * self.d_head, d_model, bias=bias)
-        self.hook_q = HookPoint()  # [batch, head, query, d_head], after the rotation
-        self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], after the rotation
+        self.hook_q = HookPoint()  # [batch, head, query, d_head], as compared, after any turn
+        self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], as compared, after any turn
         self.hook_v = HookPoint()  # [batch, kv_head, key, d_head]
-        self.hook_scores = HookPoint()  # [batch, head, query, key], scaled, before the mask
+        self.hook_bias = HookPoint()  # [batch, head, query, key], where positions give one
+        self.hook_scores = HookPoint()  # [batch, head, query, key], scaled and biased, unmasked
         self.hook_mask = HookPoint()  # [batch, head, query, key], True = may attend
         self.hook_pattern = HookPoint()  # [batch, head, query, key], before dropout
         self.hook_z = HookPoint()  # [batch, head, query, d_head]
@@ -115,7 +119,7 @@ class Attention(AttendHooks):
         x: Float[Tensor, "batch query d_model"],
         memory: Float[Tensor, "batch key d_model"] | None = None,
         mask: Tensor | None = None,
-        rotation: Rotation | None = None,
+        placement: Placement = NOWHERE,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch query d_model"]:
         """Queries from `x`; keys and values from `x` too, or from `memory` (cross-attention).
@@ -124,20 +128,19 @@ class Attention(AttendHooks):
         cross-attention fills it at the first step and reads it from then on.
         """
         q = self._split(self.w_q(x), self.n_heads)  # [batch, head, query, d_head]
-        if rotation is not None:
-            q = apply_rotation(q, rotation)
         if memory is not None and cache is not None and cache.length:
             k, v = cache.keys, cache.values
         else:
             source = x if memory is None else memory
             k = self._split(self.w_k(source), self.n_kv_heads)  # [batch, kv_head, key, d_head]
             v = self._split(self.w_v(source), self.n_kv_heads)
-            if rotation is not None:
-                k = apply_rotation(k, rotation)
+            q, k = placement.turn(q, k)
             if cache is not None:
                 k, v = cache.append(k, v)
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
-        z, _ = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0, hooks=self)
+        bias = None if placement.bias is None else self.hook_bias(placement.bias)
+        dropout = self.dropout if self.training else 0.0
+        z, _ = attend(q, k, v, mask, bias=bias, dropout=dropout, hooks=self)
         return self.w_o(self._merge(self.hook_z(z)))
 
     def _merge(self, z: Tensor) -> Tensor:

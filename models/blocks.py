@@ -19,7 +19,7 @@ from models.config import ModelConfig
 from models.feedforward import FEEDFORWARDS
 from models.hooks import HookPoint
 from models.norms import NORMS
-from models.positions import Rotation
+from models.positions import NOWHERE, Placement
 
 
 class Block(nn.Module):
@@ -83,13 +83,13 @@ class EncoderBlock(Block):
         self,
         x: Float[Tensor, "batch pos d_model"],
         mask: Tensor | None = None,
-        rotation: Rotation | None = None,
+        placement: Placement = NOWHERE,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch pos d_model"]:
         x = self.hook_resid_pre(x)
         x = self.residual(
             x,
-            lambda h: self.attn(h, mask=mask, rotation=rotation, cache=cache),
+            lambda h: self.attn(h, mask=mask, placement=placement, cache=cache),
             self.attn_norm,
             self.hook_attn_out,
             self.hook_resid_mid,
@@ -125,19 +125,19 @@ class DecoderBlock(Block):
         memory: Float[Tensor, "batch src d_model"],
         mask: Tensor | None = None,
         cross_mask: Tensor | None = None,
-        rotation: Rotation | None = None,
+        placement: Placement = NOWHERE,
         cache: LayerCache | None = None,
         cross_cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         x = self.hook_resid_pre(x)
         x = self.residual(
             x,
-            lambda h: self.attn(h, mask=mask, rotation=rotation, cache=cache),
+            lambda h: self.attn(h, mask=mask, placement=placement, cache=cache),
             self.attn_norm,
             self.hook_attn_out,
             self.hook_resid_mid,
         )
-        # No rotation here: the two streams' positions are not on one scale.
+        # No placement here: the two streams' positions are not on one scale.
         x = self.residual(
             x,
             lambda h: self.cross_attn(h, memory, mask=cross_mask, cache=cross_cache),

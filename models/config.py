@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, no_type_check
 
 from models.feedforward import FeedForwardKind
 from models.norms import NormKind
-from models.positions import PositionKind
+from models.positions import POSITIONS, PositionKind, Positions
 
 Family = Literal["encoder-decoder", "decoder-only"]
 NormPlacement = Literal["post", "pre", "sublayer"]
@@ -97,10 +97,7 @@ class ModelConfig:
             raise ValueError(
                 f"n_kv_heads is {self.kv_heads}: it must divide n_heads = {self.n_heads}"
             )
-        if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(f"d_model is {self.d_model}: sinusoidal positions need an even one")
-        if self.positions == "rotary" and self.d_head % 2:
-            raise ValueError(f"d_head is {self.d_head}: rotary positions need an even one")
+        self.position_type.check(self.d_model, self.d_head)
         for name in ("dropout", "attention_dropout"):
             if not 0.0 <= (getattr(self, name) or 0.0) < 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be in [0, 1)")
@@ -118,6 +115,16 @@ class ModelConfig:
     def kv_heads(self) -> int:
         """Key/value heads, with the default filled in."""
         return self.n_kv_heads or self.n_heads
+
+    @property
+    def position_type(self) -> type[Positions]:
+        """The class of its positions, which says what they do."""
+        return POSITIONS[self.positions]
+
+    @property
+    def longest(self) -> int | None:
+        """The most tokens that a stream can have; None where there is a position for any."""
+        return self.n_ctx if self.position_type.bounded else None
 
     @property
     def pattern_dropout(self) -> float:

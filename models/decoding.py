@@ -123,16 +123,17 @@ def _check(
         raise ValueError(
             f"prefix has {len(prefix)} tokens: max_new_tokens = {max_new_tokens} leaves no room"
         )
-    if config.positions == "learned":
+    if config.longest is not None:
         read = 1 if isinstance(model, EncoderDecoder) else max(lengths)
-        if max(lengths) > config.n_ctx:
+        if max(lengths) > config.longest:
             raise ValueError(
-                f"src has {max(lengths)} tokens: only n_ctx = {config.n_ctx} positions were learned"
+                f"src has {max(lengths)} tokens: only n_ctx = {config.longest} positions were "
+                "learned"
             )
-        if read + max_new_tokens - 1 > config.n_ctx:  # the last new token is never read
+        if read + max_new_tokens - 1 > config.longest:  # the last new token is never read
             raise ValueError(
                 f"max_new_tokens is {max_new_tokens}: after {read} given tokens "
-                f"{config.n_ctx - read + 1} fit, as only n_ctx = {config.n_ctx} positions were "
+                f"{config.longest - read + 1} fit, as only n_ctx = {config.longest} positions were "
                 "learned"
             )
 

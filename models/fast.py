@@ -33,7 +33,7 @@ from models.attention import AttendHooks, Attention, share_heads
 from models.cache import LayerCache
 from models.hooks import HookPoint
 from models.masks import require_mask
-from models.positions import Rotation, apply_rotation
+from models.positions import NOWHERE, Placement
 from models.transformer import Model
 
 FEW = 4  # rows for which the product with the matrix by rows is the sooner one
@@ -172,6 +172,7 @@ def attend(
     v: Tensor,
     mask: Tensor | None = None,
     *,
+    bias: Tensor | None = None,
     dropout: float = 0.0,
     hooks: AttendHooks | None = None,
 ) -> tuple[Tensor, Tensor | None]:
@@ -182,11 +183,15 @@ def attend(
     looked_at = hooks is not None and (
         hooks.hook_pattern.wanted or hooks.hook_scores.wanted or hooks.hook_mask.wanted
     )
+    bias = None if bias is None else bias.to(q.dtype)
     if hooks is None or not looked_at:
+        if bias is not None:
+            mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         z = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
         return z, None
     # Scaled before the product: a long row of keys then costs no second walk over its scores.
-    scores = hooks.hook_scores(q * _scale(q.shape[-1], q.dtype) @ k.transpose(-2, -1))
+    scores = q * _scale(q.shape[-1], q.dtype) @ k.transpose(-2, -1)
+    scores = hooks.hook_scores(scores if bias is None else scores + bias)
     if hooks.hook_mask.wanted:
         full = torch.ones((), dtype=torch.bool, device=q.device) if mask is None else mask
         mask = hooks.hook_mask(full.expand(scores.shape))
@@ -209,7 +214,7 @@ class FastAttention(Attention):
         x: Tensor,
         memory: Tensor | None = None,
         mask: Tensor | None = None,
-        rotation: Rotation | None = None,
+        placement: Placement = NOWHERE,
         cache: LayerCache | None = None,
     ) -> Tensor:
         # With gradients, which have to reach the three matrices themselves, there are three.
@@ -220,8 +225,6 @@ class FastAttention(Attention):
             together = linear(x, joined.weight, joined.bias, joined.by_rows)
             heads = self._split(together, self.n_heads + 2 * self.n_kv_heads)
             q, k, v = heads.tensor_split((self.n_heads, self.n_heads + self.n_kv_heads), dim=1)
-        if rotation is not None:
-            q = apply_rotation(q, rotation)
         if memory is not None and cache is not None and cache.length:
             k, v = cache.keys, cache.values
         else:
@@ -229,12 +232,13 @@ class FastAttention(Attention):
                 source = x if memory is None else memory
                 k = self._split(self.w_k(source), self.n_kv_heads)
                 v = self._split(self.w_v(source), self.n_kv_heads)
-            if rotation is not None:
-                k = apply_rotation(k, rotation)
+            q, k = placement.turn(q, k)
             if cache is not None:
                 k, v = cache.append(k, v)
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
-        z, _ = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0, hooks=self)
+        bias = None if placement.bias is None else self.hook_bias(placement.bias)
+        dropout = self.dropout if self.training else 0.0
+        z, _ = attend(q, k, v, mask, bias=bias, dropout=dropout, hooks=self)
         return self.w_o(self._merge(self.hook_z(z)))
 
     @torch.no_grad()

@@ -1,18 +1,19 @@
-"""How a model knows the order of its tokens: four kinds behind the same two methods.
+"""How a model knows the order of its tokens: six kinds behind the same two methods.
 
-`added(positions)` is what joins the embedding (sinusoidal, learned) or None; `rotation(positions)`
-is how queries and keys are turned (rotary) or None. A model asks for both, so nothing outside the
-registry depends on the kind.
+`added(positions)` is what joins the embedding (sinusoidal, learned) or None. `place(queries, keys)`
+is a `Placement`, which attention asks to turn queries and keys (rotary) and for what joins the
+scores (ALiBi, T5's bias). A model calls both, so nothing outside this file depends on the kind;
+what others want to know of it (`acts`, `bounded`) its class says.
 """
 
 import math
-from typing import Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-PositionKind = Literal["sinusoidal", "learned", "rotary", "none"]
+PositionKind = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 
 
 class Rotation(NamedTuple):
@@ -78,16 +79,107 @@ def rotate(
     return apply_rotation(x, rotation_at(positions, x.shape[-1], base))
 
 
-class Positions(nn.Module):
-    """What the four kinds share: nothing is added, nothing is turned. Used as it is for "none".
+def alibi_slopes(n_heads: int) -> Float[Tensor, " head"]:
+    """How much a key loses per position of distance, for each head. Press et al. 2022, §3.
 
-    With a causal mask even this model can tell positions apart: a query's number of visible keys
-    is its position (Haviv et al. 2022).
+    For a power of two, head i = 1, 2, ... has 2^(-8 i / n_heads). For any other number, those of
+    the power of two below it come first, then every second one of the power above.
+    """
+    below = 2 ** int(math.log2(n_heads))
+    slopes = [2 ** (-8 * i / below) for i in range(1, below + 1)]
+    slopes += [2 ** (-4 * i / below) for i in range(1, 2 * below, 2)][: n_heads - below]
+    return torch.tensor(slopes)
+
+
+def t5_buckets(
+    offsets: Int[Tensor, "*rest"], causal: bool, n_buckets: int = 32, furthest: int = 128
+) -> Int[Tensor, "*rest"]:
+    """The bucket of each offset key - query. Raffel et al. 2020, §2.1.
+
+    One half of the buckets stand for one distance each, 0, 1, 2, ...; the others widen by powers
+    until `furthest`, and the last one holds all beyond. Both directions share the buckets, keys
+    behind the query first; with `causal` there are none, and such offsets count as 0.
+    """
+    first = torch.zeros_like(offsets)
+    if causal:
+        distances = (-offsets).clamp(min=0)
+    else:
+        n_buckets //= 2
+        first = (offsets > 0) * n_buckets
+        distances = offsets.abs()
+    exact = n_buckets // 2
+    share = (distances.clamp(min=1) / exact).log() / math.log(furthest / exact)
+    wide = exact + (share * (n_buckets - exact)).long()
+    return first + torch.where(distances < exact, distances, wide.clamp(max=n_buckets - 1))
+
+
+class Placement:
+    """Where the queries and keys of one pass stand, as far as attention has to know it.
+
+    As it is, it does nothing: for kinds that act on the embedding, and in cross-attention, whose
+    two streams share no scale of positions. `bias` [batch, head, query, key] joins the scaled
+    scores, where it is not None.
     """
 
-    def __init__(self, d_model: int, d_head: int, n_ctx: int, base: float) -> None:
+    def __init__(self, bias: Float[Tensor, "batch head query key"] | None = None) -> None:
+        self.bias = bias
+
+    def turn(
+        self,
+        q: Float[Tensor, "batch head query d_head"],
+        k: Float[Tensor, "batch kv_head key d_head"],
+    ) -> tuple[Float[Tensor, "batch head query d_head"], Float[Tensor, "batch kv_head key d_head"]]:
+        """Queries and keys as attention compares them.
+
+        In self-attention both are those of the new tokens: keys that a cache holds were turned when
+        they were new.
+        """
+        return q, k
+
+
+NOWHERE = Placement()
+
+
+class TurningPlacement(Placement):
+    """A placement that turns queries and keys by the angles of their positions."""
+
+    def __init__(self, rotation: Rotation) -> None:
         super().__init__()
-        self.d_model, self.d_head, self.n_ctx, self.base = d_model, d_head, n_ctx, base
+        self.rotation = rotation
+
+    def turn(
+        self,
+        q: Float[Tensor, "batch head query d_head"],
+        k: Float[Tensor, "batch kv_head key d_head"],
+    ) -> tuple[Float[Tensor, "batch head query d_head"], Float[Tensor, "batch kv_head key d_head"]]:
+        return apply_rotation(q, self.rotation), apply_rotation(k, self.rotation)
+
+
+class Positions(nn.Module):
+    """What all kinds share: nothing is added, and nothing follows for attention.
+
+    `causal`: the stack's self-attention never looks ahead. `base` is that of the angles.
+    """
+
+    acts: ClassVar[Literal["adds", "turns", "biases", "nothing"]]
+    """Where the kind acts: a vector joins the embedding, queries and keys are turned, or a bias
+    joins the scores."""
+    bounded: ClassVar[bool] = False
+    """True where there are n_ctx positions and no more."""
+
+    def __init__(
+        self, *, d_model: int, d_head: int, n_heads: int, n_ctx: int, base: float, causal: bool
+    ) -> None:
+        super().__init__()
+        self.d_model, self.d_head, self.n_heads = d_model, d_head, n_heads
+        self.n_ctx, self.base, self.causal = n_ctx, base, causal
+
+    @classmethod
+    def check(cls, d_model: int, d_head: int) -> None:
+        """Raises ValueError for widths that this kind of positions cannot have."""
+
+    def initialise(self, std: float) -> None:
+        """Draw fresh parameters, where there are any; `std` is that of the scaled embeddings."""
 
     def added(
         self, positions: Int[Tensor, "batch pos"]
@@ -95,13 +187,20 @@ class Positions(nn.Module):
         """What to add to the embeddings at these positions, or None."""
         return None
 
-    def rotation(self, positions: Int[Tensor, "batch pos"]) -> Rotation | None:
-        """How to turn queries and keys at these positions, or None."""
-        return None
+    def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
+        """What self-attention has to know: the positions of the new tokens, which ask, and those
+        of all tokens so far, the new ones last, which they may attend to."""
+        return NOWHERE
 
 
 class NoPositions(Positions):
-    """No position information except what a causal mask gives away."""
+    """No position information except what a causal mask gives away.
+
+    Under one even this model can tell positions apart: a query's number of visible keys is its
+    position (Haviv et al. 2022).
+    """
+
+    acts = "nothing"
 
 
 class Sinusoidal(Positions):
@@ -111,11 +210,18 @@ class Sinusoidal(Positions):
     for a checkpoint not to load.
     """
 
+    acts = "adds"
     table: Tensor
 
-    def __init__(self, d_model: int, d_head: int, n_ctx: int, base: float) -> None:
-        super().__init__(d_model, d_head, n_ctx, base)
-        self.register_buffer("table", sinusoidal_table(n_ctx, d_model, base), persistent=False)
+    def __init__(self, **sizes: Any) -> None:
+        super().__init__(**sizes)
+        table = sinusoidal_table(self.n_ctx, self.d_model, self.base)
+        self.register_buffer("table", table, persistent=False)
+
+    @classmethod
+    def check(cls, d_model: int, d_head: int) -> None:
+        if d_model % 2:
+            raise ValueError(f"d_model is {d_model}: sinusoidal positions need an even one")
 
     def added(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         table = self.table
@@ -129,9 +235,15 @@ class Sinusoidal(Positions):
 class Learned(Positions):
     """One trained vector per position, and none beyond `n_ctx`."""
 
-    def __init__(self, d_model: int, d_head: int, n_ctx: int, base: float) -> None:
-        super().__init__(d_model, d_head, n_ctx, base)
-        self.weight = nn.Parameter(torch.randn(n_ctx, d_model) / math.sqrt(d_model))
+    acts = "adds"
+    bounded = True
+
+    def __init__(self, **sizes: Any) -> None:
+        super().__init__(**sizes)
+        self.weight = nn.Parameter(torch.randn(self.n_ctx, self.d_model) / math.sqrt(self.d_model))
+
+    def initialise(self, std: float) -> None:
+        nn.init.normal_(self.weight, std=std)
 
     def added(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
         """Raises ValueError for a position that was never trained."""
@@ -144,14 +256,60 @@ class Learned(Positions):
 class Rotary(Positions):
     """Queries and keys are turned by their position's angles in every self-attention layer."""
 
-    def rotation(self, positions: Int[Tensor, "batch pos"]) -> Rotation:
-        return rotation_at(positions, self.d_head, self.base)
+    acts = "turns"
+
+    @classmethod
+    def check(cls, d_model: int, d_head: int) -> None:
+        if d_head % 2:
+            raise ValueError(f"d_head is {d_head}: rotary positions need an even one")
+
+    def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
+        return TurningPlacement(rotation_at(queries, self.d_head, self.base))
+
+
+class ALiBi(Positions):
+    """The further a key, the lower its score: by `alibi_slopes` of the head times the distance.
+
+    Press et al. 2022. Where attention looks both ways the distance counts alike on both sides.
+    """
+
+    acts = "biases"
+
+    def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
+        distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
+        slopes = alibi_slopes(self.n_heads).to(distances.device)
+        return Placement(-slopes[:, None, None] * distances)
+
+
+class T5Bias(Positions):
+    """A learned number per bucket of distances (`t5_buckets`) and head joins the score.
+
+    Raffel et al. 2020. One table serves all layers of a stack. (T5 itself leaves scores unscaled;
+    here the bias joins scaled ones, as everywhere.)
+    """
+
+    acts = "biases"
+    n_buckets: ClassVar[int] = 32
+
+    def __init__(self, **sizes: Any) -> None:
+        super().__init__(**sizes)
+        self.weight = nn.Parameter(torch.zeros(self.n_buckets, self.n_heads))
+
+    def initialise(self, std: float) -> None:
+        nn.init.normal_(self.weight, std=self.d_model**-0.5)
+
+    def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
+        offsets = keys[:, None, :] - queries[:, :, None]  # [batch, query, key]
+        buckets = t5_buckets(offsets, self.causal, self.n_buckets)
+        return Placement(self.weight[buckets].permute(0, 3, 1, 2))
 
 
 POSITIONS: dict[PositionKind, type[Positions]] = {
     "sinusoidal": Sinusoidal,
     "learned": Learned,
     "rotary": Rotary,
+    "alibi": ALiBi,
+    "t5": T5Bias,
     "none": NoPositions,
 }
 assert set(POSITIONS) == set(get_args(PositionKind))
@@ -159,16 +317,14 @@ assert set(POSITIONS) == set(get_args(PositionKind))
 
 def positions_of(
     valid: Tensor | None, tokens: Int[Tensor, "batch new"], past: int = 0
-) -> Int[Tensor, "batch new"]:
-    """The position of each of the newest tokens, counted over real tokens only.
+) -> Int[Tensor, "batch pos"]:
+    """The position of each token so far, `past` ones and the new `tokens`, counted over real ones.
 
-    `valid` is Bool [batch, past + new], or None where every token is real; `past` tokens were read
-    before. So padding on the left
+    `valid` is Bool [batch, past + new], or None where every token is real. So padding on the left
     does not shift a sentence, and a token's position is the same alone and in a padded batch.
     Padding itself gets the position of the real token before it (0 if there is none).
     """
-    n_new = tokens.shape[1]
     if valid is None:
-        new = torch.arange(past, past + n_new, device=tokens.device)
-        return new.expand(tokens.shape[0], n_new)
-    return (valid.long().cumsum(1) - 1).clamp(min=0)[:, -n_new:]
+        positions = torch.arange(past + tokens.shape[1], device=tokens.device)
+        return positions.expand(tokens.shape[0], -1)
+    return (valid.long().cumsum(1) - 1).clamp(min=0)

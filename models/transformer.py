@@ -16,7 +16,7 @@ from models.config import Family, ModelConfig
 from models.hooks import AttentionSite, HookPoint, Stream, name_hook_points
 from models.masks import causal_mask, padding_mask
 from models.norms import NORMS
-from models.positions import POSITIONS, Learned, Rotation, positions_of
+from models.positions import POSITIONS, Placement, positions_of
 
 
 class Stack(nn.Module):
@@ -28,12 +28,18 @@ class Stack(nn.Module):
         block: type[EncoderBlock] | type[DecoderBlock],
         n_layers: int,
         embed: nn.Embedding,
+        causal: bool,
     ) -> None:
         super().__init__()
         self.embed = embed
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         self.positions = POSITIONS[config.positions](
-            config.d_model, config.d_head, config.n_ctx, config.rope_base
+            d_model=config.d_model,
+            d_head=config.d_head,
+            n_heads=config.n_heads,
+            n_ctx=config.n_ctx,
+            base=config.rope_base,
+            causal=causal,
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
@@ -42,23 +48,25 @@ class Stack(nn.Module):
             if config.final_norm
             else nn.Identity()
         )
+        self.hook_positions = HookPoint()  # Int [batch, pos], with a cache those before as well
         self.hook_embed = HookPoint()  # [batch, pos, d_model], scaled
         self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], where something is added
         self.hook_resid_final = HookPoint()  # [batch, pos, d_model], before the final norm
 
     def embed_tokens(
         self, tokens: Int[Tensor, "batch pos"], valid: Tensor | None, past: int = 0
-    ) -> tuple[Float[Tensor, "batch pos d_model"], Rotation | None]:
-        """Embeddings with what the positions add, and the rotation for the blocks, if any.
+    ) -> tuple[Float[Tensor, "batch pos d_model"], Placement]:
+        """Embeddings with what the positions add, and the placement for the blocks' attention.
 
         `past` tokens were read before these, by way of a cache.
         """
-        positions = positions_of(valid, tokens, past)
+        positions = self.hook_positions(positions_of(valid, tokens, past))  # [batch, past + pos]
+        new = positions[:, past:]
         x = self.hook_embed(self.embed(tokens) * self.embed_scale)
-        added = self.positions.added(positions)
+        added = self.positions.added(new)
         if added is not None:
             x = x + self.hook_pos_embed(added)
-        return self.dropout(x), self.positions.rotation(positions)
+        return self.dropout(x), self.positions.place(new, positions)
 
     def finish(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         """After the last block: the final norm, where there is one."""
@@ -126,8 +134,8 @@ class EncoderDecoder(nn.Module):
         tgt_embed = (
             src_embed if config.tie_embeddings else nn.Embedding(config.vocab_size, config.d_model)
         )
-        self.encoder = Stack(config, EncoderBlock, config.encoder_layers, src_embed)
-        self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed)
+        self.encoder = Stack(config, EncoderBlock, config.encoder_layers, src_embed, causal=False)
+        self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)
         self.unembed = _unembed(config, tgt_embed)
         self.hook_logits = HookPoint()  # [batch, tgt, vocab]
         _initialise(self)
@@ -139,9 +147,9 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "batch src d_model"]:
         """The encoder's output, `memory`. Raises ValueError when `src_valid` does not fit `src`."""
         mask = _source_visible(src_valid, src.shape[1])
-        x, rotation = self.encoder.embed_tokens(src, src_valid)
+        x, placement = self.encoder.embed_tokens(src, src_valid)
         for block in self.encoder.blocks:
-            x = block(x, mask=mask, rotation=rotation)
+            x = block(x, mask=mask, placement=placement)
         return self.encoder.finish(x)
 
     def decode(
@@ -160,7 +168,7 @@ class EncoderDecoder(nn.Module):
         """
         past = cache.length if cache else 0
         valid = _checked_valid(tgt_valid, tgt, past)
-        x, rotation = self.decoder.embed_tokens(tgt, valid, past)
+        x, placement = self.decoder.embed_tokens(tgt, valid, past)
         mask = _visible(tgt.shape[1], valid, past, tgt.device)
         cross = _source_visible(src_valid, memory.shape[1])
         for layer, block in enumerate(self.decoder.blocks):
@@ -169,7 +177,7 @@ class EncoderDecoder(nn.Module):
                 memory,
                 mask=mask,
                 cross_mask=cross,
-                rotation=rotation,
+                placement=placement,
                 cache=cache.self_attn[layer] if cache else None,
                 cross_cache=cache.cross_attn[layer] if cache else None,
             )
@@ -200,7 +208,7 @@ class DecoderOnly(Stack):
 
     def __init__(self, config: ModelConfig) -> None:
         embed = nn.Embedding(config.vocab_size, config.d_model)
-        super().__init__(config, EncoderBlock, config.n_layers, embed)
+        super().__init__(config, EncoderBlock, config.n_layers, embed, causal=True)
         self.config = config
         self.unembed = _unembed(config, embed)
         self.hook_logits = HookPoint()  # [batch, tgt, vocab]
@@ -216,13 +224,13 @@ class DecoderOnly(Stack):
         """Logits for the token after each of `tgt`; the rest as in `EncoderDecoder.decode`."""
         past = cache.length if cache else 0
         valid = _checked_valid(tgt_valid, tgt, past)
-        x, rotation = self.embed_tokens(tgt, valid, past)
+        x, placement = self.embed_tokens(tgt, valid, past)
         mask = _visible(tgt.shape[1], valid, past, tgt.device)
         for layer, block in enumerate(self.blocks):
             x = block(
                 x,
                 mask=mask,
-                rotation=rotation,
+                placement=placement,
                 cache=cache.self_attn[layer] if cache else None,
             )
         x = x[:, -1:] if last_only else x
@@ -256,9 +264,8 @@ def _initialise(model: nn.Module) -> None:
     for module in model.modules():  # afterwards: a tied unembedding keeps the embedding's spread
         if isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-        if isinstance(module, Stack) and isinstance(module.positions, Learned):
-            std = module.embed_scale * module.embed.embedding_dim**-0.5
-            nn.init.normal_(module.positions.weight, std=std)
+        if isinstance(module, Stack):
+            module.positions.initialise(module.embed_scale * module.embed.embedding_dim**-0.5)
     name_hook_points(model)
 
 

@@ -9,6 +9,7 @@ import torch
 
 from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from models.config import ModelConfig
+from models.fast import lay_out_for_decoding
 from models.tokenizer import Tokenizer
 from models.transformer import build_model
 
@@ -40,6 +41,7 @@ def _tiny(name: str = "tiny", seed: int = 2, **changes: Any) -> LoadedModel:
         for parameter in model.parameters():
             # Sharper than a fresh model, and no bias 0: what is wrong then shows in the output.
             parameter.copy_(parameter * 1.3 + 0.05 * torch.randn(parameter.shape))
+    lay_out_for_decoding(model)  # as `open_model` does
     return LoadedModel(name, model, tokenizer, config, card="a card")
 
 

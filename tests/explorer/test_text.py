@@ -37,6 +37,7 @@ from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, t, words
 from explorer.ui.url import KINDS
 from models.feedforward import ACTIVATIONS, FeedForwardKind
+from models.positions import POSITIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "\n".join(
@@ -190,7 +191,7 @@ PIECES = {
     *(f"positions.learned_curve_{name}" for name in ("sines", "vectors", "before", "added")),
     *(f"positions.natural_{state}" for state in ("hurts", "helps", "same")),
     *(f"positions.learned_{state}" for state in ("none", "trace", "close")),
-    *(f"positions.model_{kind}" for kind in ("sinusoidal", "learned", "rotary", "none")),
+    *(f"positions.model_{kind}" for kind in POSITIONS),
     *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),
     *(f"decoding.{name}_note" for name in ("greedy", "beam", "sample")),
     *(f"decoding.{name}" for name in ("width", "length_penalty", "temperature", "top_k", "top_p")),

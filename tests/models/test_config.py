@@ -13,7 +13,7 @@ BAD = [
     ("norm", "batchnorm"),
     ("norm_placement", "middle"),
     ("norm_placement", ["pre"]),
-    ("positions", "alibi"),
+    ("positions", "absolute"),
     ("ffn", "silu"),
     *[
         (name, value)

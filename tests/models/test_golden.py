@@ -7,13 +7,17 @@ change of that interface.
 import pytest
 
 from models.hooks import AttentionSite, hook_names
+from models.positions import POSITIONS
 
-ATTENTION = ("hook_q", "hook_k", "hook_v", "hook_scores", "hook_mask", "hook_pattern", "hook_z")
+ATTENTION = (
+    "hook_q", "hook_k", "hook_v", "hook_bias", "hook_scores", "hook_mask", "hook_pattern", "hook_z"
+)  # fmt: skip
 
 DECODER_ONLY = """
 blocks.0.attn.hook_q
 blocks.0.attn.hook_k
 blocks.0.attn.hook_v
+blocks.0.attn.hook_bias
 blocks.0.attn.hook_scores
 blocks.0.attn.hook_mask
 blocks.0.attn.hook_pattern
@@ -26,6 +30,7 @@ blocks.0.hook_attn_out
 blocks.0.hook_resid_mid
 blocks.0.hook_ffn_out
 blocks.0.hook_resid_post
+hook_positions
 hook_embed
 hook_pos_embed
 hook_resid_final
@@ -36,6 +41,7 @@ ENCODER_DECODER = """
 encoder.blocks.0.attn.hook_q
 encoder.blocks.0.attn.hook_k
 encoder.blocks.0.attn.hook_v
+encoder.blocks.0.attn.hook_bias
 encoder.blocks.0.attn.hook_scores
 encoder.blocks.0.attn.hook_mask
 encoder.blocks.0.attn.hook_pattern
@@ -47,12 +53,14 @@ encoder.blocks.0.hook_attn_out
 encoder.blocks.0.hook_resid_mid
 encoder.blocks.0.hook_ffn_out
 encoder.blocks.0.hook_resid_post
+encoder.hook_positions
 encoder.hook_embed
 encoder.hook_pos_embed
 encoder.hook_resid_final
 decoder.blocks.0.attn.hook_q
 decoder.blocks.0.attn.hook_k
 decoder.blocks.0.attn.hook_v
+decoder.blocks.0.attn.hook_bias
 decoder.blocks.0.attn.hook_scores
 decoder.blocks.0.attn.hook_mask
 decoder.blocks.0.attn.hook_pattern
@@ -60,6 +68,7 @@ decoder.blocks.0.attn.hook_z
 decoder.blocks.0.cross_attn.hook_q
 decoder.blocks.0.cross_attn.hook_k
 decoder.blocks.0.cross_attn.hook_v
+decoder.blocks.0.cross_attn.hook_bias
 decoder.blocks.0.cross_attn.hook_scores
 decoder.blocks.0.cross_attn.hook_mask
 decoder.blocks.0.cross_attn.hook_pattern
@@ -73,6 +82,7 @@ decoder.blocks.0.hook_cross_attn_out
 decoder.blocks.0.hook_resid_mid_cross
 decoder.blocks.0.hook_ffn_out
 decoder.blocks.0.hook_resid_post
+decoder.hook_positions
 decoder.hook_embed
 decoder.hook_pos_embed
 decoder.hook_resid_final
@@ -93,7 +103,7 @@ def test_the_hook_points_of_a_one_layer_model(family, tiny_model):
 
 
 @pytest.mark.parametrize("family", GOLDEN)
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("positions", POSITIONS)
 def test_every_hook_point_fires_where_it_has_something_to_show(
     family, positions, tiny_model, run_model, random_tokens, record
 ):
@@ -101,11 +111,17 @@ def test_every_hook_point_fires_where_it_has_something_to_show(
     src, tgt = random_tokens(3, 7), random_tokens(3, 5)
     seen = record(lambda: run_model(model, src, tgt), lambda name: True)
     silent = set(hook_names(model)) - set(seen)
-    if positions == "sinusoidal":
-        assert silent == set()
-    else:  # rotary adds nothing to the embedding
+    acts = POSITIONS[positions].acts
+    expected = set()
+    if acts != "adds":
         stacks = ("",) if family == "decoder-only" else ("encoder.", "decoder.")
-        assert silent == {f"{stack}hook_pos_embed" for stack in stacks}
+        expected |= {f"{stack}hook_pos_embed" for stack in stacks}
+    expected |= {
+        site.hook("bias")
+        for site in model.attention_sites()
+        if acts != "biases" or site.kind == "cross"
+    }
+    assert silent == expected
 
 
 def test_sites_of_the_encoder_decoder(tiny_model):

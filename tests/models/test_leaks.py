@@ -230,4 +230,6 @@ def test_any_config_builds_runs_and_keeps_the_rules(choice, data, scatter, run_m
     with torch.no_grad():
         after = run_model(model, src, edited, src_valid=src_valid, tgt_valid=tgt_valid)
     close(after[:, :at], logits[:, :at])
-    assert changed(after, logits)[1, at]  # the second sentence has no padding
+    # The second sentence has no padding. (Of two features LayerNorm leaves two signs, which two
+    # tokens may share.)
+    assert changed(after, logits)[1, at] or config.d_model == 2

@@ -1,6 +1,7 @@
 """Positions: the closed forms, rotation as complex multiplication, distance only, padding."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,14 +11,17 @@ from hypothesis import strategies as st
 
 from models.positions import (
     POSITIONS,
+    ALiBi,
     Learned,
     Sinusoidal,
+    alibi_slopes,
     apply_rotation,
     frequencies,
     positions_of,
     rotate,
     rotation_at,
     sinusoidal_table,
+    t5_buckets,
 )
 
 
@@ -154,17 +158,31 @@ def test_a_rotation_is_cast_to_what_it_turns():
         assert apply_rotation(torch.ones(1, 1, POS, D_HEAD, dtype=dtype), rotation).dtype == dtype
 
 
+def made(kind, **changes):
+    sizes = {"d_model": 12, "d_head": 4, "n_heads": 3, "n_ctx": 9, "base": 10000.0, "causal": True}
+    return kind(**(sizes | changes))
+
+
 @pytest.mark.parametrize("kind", POSITIONS)
 def test_what_each_kind_does(kind):
-    positions = POSITIONS[kind](d_model=12, d_head=4, n_ctx=9, base=10000.0)
+    positions = made(POSITIONS[kind])
     at = torch.tensor([[0, 1, 2], [3, 3, 4]])
-    added, rotation = positions.added(at), positions.rotation(at)
-    assert (added is not None, rotation is not None) == {
-        "sinusoidal": (True, False),
-        "learned": (True, False),
-        "rotary": (False, True),
-        "none": (False, False),
+    added, placement = positions.added(at), positions.place(at, at)
+    x = torch.randn(2, 3, 3, 4)
+    turned = any(not torch.equal(each, x) for each in placement.turn(x, x))
+    assert (added is not None, turned, placement.bias is not None) == {
+        "sinusoidal": (True, False, False),
+        "learned": (True, False, False),
+        "rotary": (False, True, False),
+        "alibi": (False, False, True),
+        "t5": (False, False, True),
+        "none": (False, False, False),
     }[kind]
+    assert (positions.acts == "adds", positions.acts == "turns", positions.acts == "biases") == (
+        added is not None,
+        turned,
+        placement.bias is not None,
+    )
     if added is not None:
         assert added.shape == (2, 3, 12)
         # A sentence's second token and a batch's second sentence are not the same thing.
@@ -172,10 +190,100 @@ def test_what_each_kind_does(kind):
             for p in range(3):
                 alone = positions.added(at[b : b + 1, p : p + 1])
                 assert torch.equal(added[b, p], alone[0, 0])
+    if placement.bias is not None:
+        assert placement.bias.shape == (2, 3, 3, 3)
+        for b in range(2):
+            for i in range(3):
+                for j in range(3):
+                    query, key = at[b : b + 1, i : i + 1], at[b : b + 1, j : j + 1]
+                    alone = positions.place(query, key).bias
+                    assert torch.equal(placement.bias[b, :, i, j], alone[0, :, 0, 0])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("kind", [kind for kind in POSITIONS if POSITIONS[kind].acts == "biases"])
+def test_a_bias_knows_distances_only_and_a_cached_step_is_its_last_rows(kind, causal):
+    positions = made(POSITIONS[kind], causal=causal)
+    positions.initialise(1.0)
+    at = torch.arange(11)[None]
+    whole = positions.place(at, at).bias
+    assert torch.equal(positions.place(at + 70, at + 70).bias, whole)
+    assert torch.equal(positions.place(at[:, 8:], at).bias, whole[:, :, 8:])
+
+
+@pytest.mark.parametrize(
+    ("n_heads", "slopes"),
+    [
+        (1, [2**-8]),
+        (2, [2**-4, 2**-8]),
+        (8, [2**-1, 2**-2, 2**-3, 2**-4, 2**-5, 2**-6, 2**-7, 2**-8]),
+        (3, [2**-4, 2**-8, 2**-2]),  # of two heads, then every second one of four
+        (6, [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]),
+    ],
+)
+def test_alibis_slopes_for_any_number_of_heads(n_heads, slopes):
+    assert alibi_slopes(n_heads).tolist() == slopes
+    assert len(alibi_slopes(16)) == 16
+    torch.testing.assert_close(alibi_slopes(16)[:2], torch.tensor([2**-0.5, 2**-1]))
+
+
+def test_alibis_bias_by_hand():
+    bias = made(ALiBi, n_heads=2).place(torch.tensor([[2]]), torch.tensor([[0, 1, 2, 3, 3]])).bias
+    expected = [[-2 / 16, -1 / 16, 0, -1 / 16, -1 / 16]]  # both ways alike, padding as the last
+    assert bias[0, 0].tolist() == expected
+    assert (16 * bias[0, 1]).tolist() == expected
+
+
+def by_the_paper(offset, causal, n_buckets, furthest=128):
+    """Raffel et al.'s bucket, in whole numbers: e^(n - e) (f / e)^(b - e) <= d^(n - e)."""
+    first = 0
+    if not causal:
+        n_buckets //= 2
+        first = n_buckets if offset > 0 else 0
+    distance = max(-offset, 0) if causal else abs(offset)
+    exact = n_buckets // 2
+    if distance < exact:
+        return first + distance
+    bucket, wide = exact, n_buckets - exact
+    reached = Fraction(distance, exact) ** wide
+    while bucket + 1 < n_buckets and reached >= Fraction(furthest, exact) ** (bucket + 1 - exact):
+        bucket += 1
+    return first + bucket
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("n_buckets", [8, 32])
+def test_t5s_buckets_are_the_papers(causal, n_buckets):
+    offsets = range(-300, 301)
+    expected = [by_the_paper(offset, causal, n_buckets) for offset in offsets]
+    assert t5_buckets(torch.tensor(offsets), causal, n_buckets).tolist() == expected
+    assert set(expected) == set(range(n_buckets)) - ({n_buckets // 2} if not causal else set())
+
+
+def test_t5s_buckets_by_hand():
+    # Of 32 buckets 16 hold one distance each; 128 = 16 x 8, so each factor 8^(1/16) is one more.
+    offsets = torch.tensor([0, -1, -15, -16, -18, -19, -45, -46, -128, -999, 1, 20])
+    assert t5_buckets(offsets, causal=True).tolist() == [0, 1, 15, 16, 16, 17, 23, 24, 31, 31, 0, 0]
+    assert t5_buckets(-offsets, causal=False).tolist() == [
+        0, 17, 25, 26, 26, 26, 28, 29, 31, 31, 1, 10,
+    ]  # fmt: skip
+
+
+def test_t5s_bias_is_its_table_read_by_bucket_and_shared_by_all_layers(tiny_model):
+    model = tiny_model(positions="t5")
+    for stack, causal in ((model.encoder, False), (model.decoder, True)):
+        at = torch.arange(6)[None]
+        bias = stack.positions.place(at, at).bias
+        buckets = t5_buckets(at - at.T, causal)
+        assert torch.equal(bias[0], stack.positions.weight[buckets].permute(2, 0, 1))
+        ahead = bias[0].triu(1) - bias[0, :, :1, :1].expand(-1, 6, 6).triu(1)
+        assert bool((ahead == 0).all()) == causal  # a causal stack never looks there
+    names = [name for name, _ in model.named_parameters() if "positions" in name]
+    assert names == ["encoder.positions.weight", "decoder.positions.weight"]
 
 
 def test_sinusoidal_reads_its_table_and_goes_beyond_it():
-    positions = Sinusoidal(d_model=6, d_head=3, n_ctx=4, base=100.0)
+    positions = made(Sinusoidal, d_model=6, n_ctx=4, base=100.0)
     table = sinusoidal_table(11, 6, base=100.0)
     at = torch.tensor([[0, 3, 10]])
     assert torch.equal(positions.added(at)[0], table[[0, 3, 10]])
@@ -183,16 +291,17 @@ def test_sinusoidal_reads_its_table_and_goes_beyond_it():
 
 
 def test_the_table_moves_with_the_model_but_is_in_no_checkpoint():
-    positions = Sinusoidal(d_model=6, d_head=3, n_ctx=4, base=100.0).double()
+    positions = made(Sinusoidal, d_model=6, n_ctx=4, base=100.0).double()
     assert positions.added(torch.tensor([[0, 5]])).dtype == torch.float64
     assert positions.state_dict() == {}
 
 
 def test_learned_positions_end_at_n_ctx():
-    positions = Learned(d_model=6, d_head=3, n_ctx=4, base=100.0)
+    positions = made(Learned, d_model=6, n_ctx=4)
     assert torch.equal(positions.added(torch.tensor([[3]]))[0, 0], positions.weight[3])
     with pytest.raises(ValueError, match="5 positions, but only n_ctx = 4"):
         positions.added(torch.tensor([[0, 4]]))
+    assert [kind for kind in POSITIONS if POSITIONS[kind].bounded] == ["learned"]
 
 
 def test_positions_count_real_tokens_only():
@@ -208,4 +317,6 @@ def test_positions_count_real_tokens_only():
 
 def test_positions_of_a_cached_step_continue():
     valid = torch.tensor([[False, True, True, True], [True, True, True, True]])
-    assert positions_of(valid, torch.zeros(2, 1, dtype=torch.long)).tolist() == [[2], [3]]
+    new = torch.zeros(2, 1, dtype=torch.long)
+    assert positions_of(valid, new, past=3).tolist() == [[0, 0, 1, 2], [0, 1, 2, 3]]
+    assert positions_of(None, new, past=3).tolist() == [[0, 1, 2, 3]] * 2
