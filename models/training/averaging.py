@@ -11,7 +11,7 @@ from models.transformer import Model
 
 
 def best_epochs(curve: Sequence[Mapping[str, float | int]], n: int) -> list[int]:
-    """The `n` best epochs (1-based) of a curve: by BLEU, else by validation loss, else the last."""
+    """The `n` best epochs (from 1) of a curve: by BLEU, else by validation loss, else the last."""
 
     def goodness(row: Mapping[str, float | int]) -> tuple[float, float]:
         return (float(row.get("bleu", 0)), -float(row.get("valid_loss", -row["epoch"])))

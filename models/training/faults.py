@@ -1,7 +1,7 @@
-"""Wrong masks to train under, for twins of a right model: the picture of what a mask is for.
+"""Wrong masks to train and to evaluate under: models trained with them show what a mask is for.
 
-The models themselves know only right masks; a fault is a visitor that replaces them in the passes
-made under it.
+The models themselves know only right masks. A fault is a visitor that replaces the masks in the
+passes that are run under it.
 """
 
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from models.masks import causal_mask, padding_mask
 from models.transformer import Model
 
 Masks = Literal["right", "no_causal", "pad_visible", "inverted"]
-"""`no_causal`: the decoder sees what it is to predict. `pad_visible`: padding is read as if it
-were words. `inverted`: every mask hides what it should show, and shows what it should hide."""
+"""`no_causal`: the decoder may attend to the tokens that it has to predict. `pad_visible`: padding
+is attended to like words. `inverted`: every mask hides what it should show, and the reverse."""
 
 
 def masked_as(
     masks: Masks, model: Model, tgt_valid: Tensor | None = None
 ) -> AbstractContextManager[Any]:
-    """Passes of `model` in this block run under these masks; "right" leaves them alone.
+    """Inside this `with` block, passes of `model` run under these masks; "right" changes nothing.
 
-    `tgt_valid` is Bool [batch, tgt], True at real tokens; None means that all are.
+    `tgt_valid` is Bool [batch, tgt], True at real tokens; None means that all are real.
     """
     if masks == "right":
         return nullcontext()

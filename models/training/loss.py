@@ -1,4 +1,4 @@
-"""The training loss: cross-entropy over real labels, with label smoothing."""
+"""Cross-entropy over the labels that count, with label smoothing, and its own backward pass."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from torch import Tensor
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """Cross-entropy against (1 - e) on the label and e spread evenly, forward and backward by hand.
 
-    loss = log sum exp(z) - (1 - e) z[label] - e mean(z);  its gradient: softmax(z) - target.
-    The vocabulary axis is the largest tensor of a training step; torch's own smoothing walks over
-    it several times more (measured: 0.45 against 0.16 s for 2,000 x 8,000 on one core).
+    loss = log sum exp(z) - (1 - e) z[label] - e mean(z), with the gradient softmax(z) - target.
+    The logits are the largest tensor of a training step, and torch's own label smoothing passes
+    over them several times more (measured: 0.45 against 0.16 s for 2,000 x 8,000 on one core).
     """
 
     @staticmethod
@@ -39,12 +39,12 @@ def sequence_loss(
     loss_mask: Bool[Tensor, "batch tgt"],
     label_smoothing: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Sum of the losses at the positions where `loss_mask` is True; padding never counts.
+    """Sum of the losses, in nats, at the positions where `loss_mask` is True.
 
     With smoothing e the target is (1 - e) on the label and e spread evenly over the vocabulary
-    (Szegedy et al. 2016, §7; Vaswani et al. 2017, §5.4). The sum, not the mean, so that a batch
-    split over several processes or steps adds up to the same number. Takes logits: a softmax
-    before this loss would be one too many.
+    (Szegedy et al. 2016, §7; Vaswani et al. 2017, §5.4). It is the sum, not the mean, so that the
+    parts of a batch that is split over processes add up to the same number. Takes logits, not
+    probabilities.
     """
     loss: Tensor = _SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
         logits.flatten(0, 1),

@@ -1,4 +1,4 @@
-"""What counting alone achieves: an n-gram model to hold a language model's perplexity against."""
+"""A trigram model: the baseline for the perplexity of a language model."""
 
 import math
 from collections import Counter, defaultdict
@@ -11,8 +11,8 @@ class Trigram:
     """Interpolated Kneser-Ney of order 3 with one discount. Kneser & Ney 1995; Chen & Goodman 1999.
 
     P(w | u v) = (c(u v w) - D)+ / c(u v) + D n(u v .) / c(u v) P(w | v), where n(u v .) counts the
-    different tokens after u v; the lower orders count contexts instead of occurrences, and the
-    lowest is mixed with the uniform distribution, so that no token is impossible.
+    different tokens after u v. The lower orders count contexts instead of occurrences, and the
+    lowest is mixed with the uniform distribution, so that no token has probability 0.
     """
 
     def __init__(self, rows: Sequence[Row], vocab_size: int, bos: int, discount: float = 0.75):
@@ -56,7 +56,7 @@ class Trigram:
 
 
 class _Order:
-    """Counts of one order, with their sums per context and how many kinds follow it."""
+    """The counts of one order: per context their sum, and how many different tokens follow it."""
 
     def __init__(self, counts: dict[tuple[tuple[int, ...], int], int]) -> None:
         self.counts = counts

@@ -1,6 +1,6 @@
-"""Toy tasks whose right attention is known: copy (a diagonal), reverse (an anti-diagonal), sort.
+"""Toy tasks whose attention is known: copy (a diagonal), reverse (an anti-diagonal) and sort.
 
-Rows of random letters with blanks between them, so that each letter is one token.
+The rows are random letters separated by blanks, so that each letter is one token.
 """
 
 import random
@@ -12,7 +12,7 @@ MOST_SYMBOLS = len(string.ascii_lowercase)
 
 
 def solve(task: Task, symbols: tuple[str, ...]) -> tuple[str, ...]:
-    """The right output for one input."""
+    """The correct output for an input."""
     match task:
         case "copy":
             return symbols

@@ -1,4 +1,4 @@
-"""A deeper model that begins as a shallower one: every layer again, and silent at first."""
+"""A trained model grows deeper: each layer is copied, and the copy contributes nothing at first."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,18 +8,18 @@ import torch
 from models.transformer import Model
 
 SILENT = ("w_o.weight", "w_o.bias", "w_down.weight", "w_down.bias")
-"""What a sublayer's output comes from: with zeros there it adds nothing to the residual stream."""
+"""The last parameters of a sublayer: where they are 0, it adds nothing to the residual stream."""
 
 
 @torch.no_grad()
 def grow(small: Model, model: Model) -> None:
-    """Fill `model` so that it computes what `small` does, in more layers (Wu et al. 2024, LLaMA
-    Pro: Progressive LLaMA with Block Expansion, arXiv 2401.02415, §3.1).
+    """Fill `model` so that it computes what `small` does, in more layers.
 
-    Each layer of `small` comes n times in a row, first as it is and then with zeros where its
-    outputs are made, so that a copy adds nothing until training changes that. Raises ValueError
-    where the number of layers is no multiple, where another size or kind differs, and where the
-    norm stands behind a sublayer: it makes something even of a sublayer's zeros.
+    Block expansion (Wu et al. 2024, LLaMA Pro, arXiv 2401.02415, §3.1): each layer of `small` comes
+    n times in a row, first as it is and then with zeros in its output matrices, so that a copy adds
+    nothing until training changes that. Raises ValueError when the number of layers is not a
+    multiple, when another size or choice differs, and when a norm follows the sublayers: it would
+    turn even their zeros into something else.
     """
     times, rest = divmod(model.config.n_layers, small.config.n_layers)
     if rest:

@@ -1,9 +1,8 @@
-"""Longer rows out of short ones, so that a translator meets long texts though its corpus has none.
+"""Longer rows made of short ones, so that a translator sees long texts though its corpus has none.
 
-A model that was trained on sentences of ten tokens stutters on texts of forty: neither those
-positions nor two statements in a row were ever seen. Rows of several unrelated pairs, written one
-after another, teach both (Kondo et al. 2021, Sentence Concatenation Approach to Data Augmentation
-for Neural Machine Translation).
+A model trained on sentences of ten tokens repeats itself on texts of forty: it has seen neither
+those positions nor two statements in a row. Concatenations of unrelated pairs teach both (Kondo et
+al. 2021, Sentence Concatenation Approach to Data Augmentation for Neural Machine Translation).
 """
 
 import random
@@ -12,14 +11,14 @@ from collections.abc import Sequence
 
 from models.training.data import Pair
 
-FEWEST, MOST = 2, 4  # pairs of one longer row
+FEWEST, MOST = 2, 4  # pairs in one longer row
 
 
 def joined_pairs(pairs: Sequence[Pair], n: int, seed: int) -> list[Pair]:
     """`n` longer pairs, each of two to four of `pairs`, drawn at random by `seed`.
 
-    Half of them are sentences in a row, the others the clauses of one sentence, where full stops
-    allow it. Raises ValueError when there are fewer than four pairs.
+    Half of them are a sequence of sentences, the others the clauses of one sentence, wherever the
+    pairs end with a full stop. Raises ValueError when there are fewer than four pairs.
     """
     if len(pairs) < MOST:
         raise ValueError(f"{len(pairs)} pairs are too few to join: {MOST} are needed")
@@ -40,7 +39,7 @@ def joined_pairs(pairs: Sequence[Pair], n: int, seed: int) -> list[Pair]:
 
 
 def _joined(left: str, right: str, clauses: bool, inside: Counter[str]) -> str:
-    """Two texts as one. `inside` counts the words inside texts: names keep their capital there."""
+    """Two texts as one. `inside` counts the words within texts, where only names have a capital."""
     if clauses and left.endswith("。"):
         return f"{left[:-1]}，{right}"
     if clauses and left.endswith("."):

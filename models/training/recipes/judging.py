@@ -57,13 +57,13 @@ def judged_names() -> tuple[str, ...]:
 def preferences_of(
     judged: Sequence[Judged], texts: Sequence[str], tokenizer: Tokenizer
 ) -> list[Preference]:
-    """Every two texts of one beginning of which one keeps sense clearly longer (`LEAD`).
+    """Pairs of continuations of one beginning, of which one makes sense clearly longer (`LEAD`).
 
-    And the story itself is better than the text that breaks first: so that what the model never
-    writes has a chance too, and not only its own best habits. Each ends where its judgement does:
-    the better one with its last sentence that keeps sense, the worse one with the sentence that
-    breaks it, the story with a sentence after as much. Raises ValueError for a judgement of a
-    story, or of more of its tokens, than `texts` has.
+    The story itself also forms a pair, with the continuation that breaks first: so the model can
+    learn what it would never write, not only its own best habits. Each text ends where its
+    judgement does: the better one with its last sentence that makes sense, the worse one with the
+    sentence that does not, the story with a sentence after about as many tokens. Raises ValueError
+    for a judgement of a story, or of more of its tokens, than `texts` has.
     """
     read: dict[tuple[int, tuple[int, ...]], list[tuple[list[int], list[int]]]] = defaultdict(list)
     for one in judged:
@@ -98,7 +98,7 @@ def preferences_of(
 
 
 def _to_sentence_end(ids: list[int], least: int, tokenizer: Tokenizer) -> list[int]:
-    """The first `least` of these tokens, and as many more as the sentence goes on."""
+    """The first `least` of these tokens, and the rest of the sentence that they end in."""
     for n in range(least, len(ids)):
         if tokenizer.decode(ids[:n]).endswith((".", "!", "?", '"')):
             return ids[:n]

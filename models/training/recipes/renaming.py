@@ -1,7 +1,7 @@
-"""Stories told of somebody else, so that a model learns to keep to whoever a story is about.
+"""Stories with other names in them, so that a model learns to look up whom a story is about.
 
-In a small corpus a name brings its own stories to mind. Told again with other names, the same
-story can only be continued by looking up who was in it: what an induction head does.
+In a small corpus a name predicts its own stories. With other names, the same story can only be
+continued by looking up who was in it, which is what an induction head does.
 """
 
 import random
@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-FEWEST = 12  # stories that a name must stand in, to be told from other words with a capital
+FEWEST = 12  # stories that a name must occur in, to be told from other words with a capital
 _TITLES = {"Mr", "Mrs", "Papa"}
 _INSIDE = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b")
 _WORD = re.compile(r"\b[A-Za-z]+\b")
@@ -19,8 +19,9 @@ _HE, _SHE = {"he", "him", "his"}, {"she", "her", "hers"}
 def names_of(texts: Sequence[str]) -> list[list[str]]:
     """The names in `texts`, in two lists: those that go with "he", and those that go with "she".
 
-    A name is a word that has its capital inside sentences too, in `FEWEST` texts or more, and goes
-    with the pronoun that is twice as frequent as the other where it is the only name of a text.
+    A name is a word that is capitalised within sentences in at least `FEWEST` texts. It goes with
+    the pronoun that is more than twice as frequent as the other in the texts where it is the only
+    name.
     """
     inside = Counter(word for text in texts for word in set(_INSIDE.findall(text)))
     small = Counter(word for text in texts for word in set(_WORD.findall(text)))
@@ -43,10 +44,10 @@ def names_of(texts: Sequence[str]) -> list[list[str]]:
 
 
 def renamed_texts(texts: Sequence[str], n: int, seed: int) -> list[str]:
-    """`n` of `texts`, each as often as the others, in which every name became another at random.
+    """`n` of `texts`, each as often as the others, with every name replaced by a random one.
 
-    A "he" stays a "he", and two people stay two. Texts without a name come as they are. Raises
-    ValueError when the texts have no names to tell them with.
+    A "he" stays a "he", and two people stay two. Texts without a name stay as they are. Raises
+    ValueError when no names are found.
     """
     draw = random.Random(seed)
     kinds = names_of(texts)
