@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from explorer.components.payload import Bytes, Floats
 from explorer.figures.theme import show
+from explorer.numbers import whole_percent
 
 Address = tuple[int, int]
 Whys = Callable[[int, int], NDArray[np.str_] | Sequence[Sequence[str]]]
@@ -170,7 +171,7 @@ def summary(
     return "; ".join(
         f"{show(query)} → –"
         if blocked[row].all()
-        else f"{show(query)} → {show(keys[key])} {100 * weights[row, key]:.0f} %"
+        else f"{show(query)} → {show(keys[key])} {whole_percent(weights[row, key])}"
         for row, (query, key) in enumerate(zip(queries, most, strict=True))
     )
 
@@ -187,13 +188,10 @@ def measure_head(measure: Measure, shape: tuple[int, int]) -> dict[str, Any]:
     known = np.isfinite(flat)
     low = min(0.0, float(flat[known].min(initial=0.0)))
     span = float(flat[known].max(initial=0.0)) - low or 1.0
-    write = "{:.0%}" if measure.percent else "{:.3g}"
+    write = whole_percent if measure.percent else "{:.3g}".format
     return {
         "name": measure.name,
-        "texts": [
-            write.format(value).replace("%", " %") if there else "–"
-            for value, there in zip(flat, known, strict=True)
-        ],
+        "texts": [write(value) if there else "–" for value, there in zip(flat, known, strict=True)],
         "shares": [
             round((value - low) / span, 4) if there else None
             for value, there in zip(flat.tolist(), known, strict=True)

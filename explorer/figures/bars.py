@@ -14,12 +14,12 @@ from explorer.figures.frame import (
     layout,
     least_width,
     number_axis,
-    percent,
     token_axis,
     token_labels,
     upright,
 )
 from explorer.figures.theme import Palette, Stream, escape, palette
+from explorer.numbers import percents
 
 ROOM = 420
 """Pixels that a row's bars take side by side, about: the browser alone knows."""
@@ -56,7 +56,7 @@ def row(
         "type": "bar",
         "x": names,
         "y": np.where(open_keys, mean, top).astype(np.float32),
-        "text": np.where(open_keys, percent(mean / 100), escape(words["blocked"])),
+        "text": np.where(open_keys, percents(mean / 100), escape(words["blocked"])),
         "textposition": "none",
         "marker": {
             "color": np.where(open_keys, colours.attention[2], colours.hatch),

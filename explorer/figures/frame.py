@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.figures.theme import FONT, SPECIALS, Palette, Stream, escape, palette, show
+from explorer.numbers import minus
 
 Figure = dict[str, Any]
 Words = Mapping[str, str]
@@ -218,13 +219,6 @@ def _clipped(text: str, width: float) -> str:
     return text + "…"
 
 
-_PERCENTS = np.array([f"{tenths / 10:.1f} %" for tenths in range(1001)], object)
-
-
-def percent(weights: Floats) -> NDArray[np.object_]:
-    """Weights 0 to 1 as text, one decimal: "12.3 %"; what rounds to nothing is "< 0.1 %".
-
-    The thousand texts are made once: formatting each of 128 x 128 cells would take 30 ms.
-    """
-    tenths = np.rint(np.clip(weights, 0, 1) * 1000).astype(np.int16)
-    return np.where((tenths == 0) & (weights > 0), "< 0.1 %", _PERCENTS[tenths])
+def ends(limit: float, n: int = 3, plus: str = "") -> list[str]:
+    """What stands at -`limit`, 0 and `limit` of a colour bar, with `n` significant digits."""
+    return [minus(f"{-limit:.{n}g}"), "0", f"{plus}{limit:.{n}g}"]

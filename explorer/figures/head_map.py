@@ -12,9 +12,11 @@ from explorer.figures.frame import (
     axis,
     check_shape,
     colorbar,
+    ends,
     layout,
 )
 from explorer.figures.theme import colorscale, escape, palette
+from explorer.numbers import signed
 
 GAP = 0.6
 """Rows of nothing between two kinds of attention."""
@@ -71,7 +73,7 @@ def head_map(
                 colours,
                 title=words["change"],
                 tickvals=[-limit, 0, limit],
-                ticktext=[f"−{limit:.2g}", "0", f"+{limit:.2g}"],
+                ticktext=ends(limit, 2, "+"),
             ),
         }
         for at, (start, each) in enumerate(zip(starts, maps, strict=False))
@@ -91,7 +93,7 @@ def head_map(
             [
                 f"<b>{escape(names[at])}</b>, {escape(words['layer'])} {layer + 1}, "
                 f"{escape(words['head'])} {head + 1}<br>"
-                + (escape(words["off"]) if gone else _signed(value))
+                + (escape(words["off"]) if gone else signed(value))
                 for (at, layer, head), gone, value in zip(addresses, is_off, values, strict=True)
             ],
             object,
@@ -136,7 +138,3 @@ def head_map(
             }
         ]
     return {"data": [*traces, points], "layout": frame}
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")

@@ -19,16 +19,17 @@ from explorer.figures.frame import (
     Words,
     check_shape,
     colorbar,
+    ends,
     layout,
     least_width,
     levels_of,
-    percent,
     token_axis,
     token_labels,
     upright,
 )
 from explorer.figures.hatching import hatching
 from explorer.figures.theme import Palette, Stream, colorscale, escape, palette
+from explorer.numbers import percents
 
 Scale = Literal["linear", "log", "rank"]
 
@@ -68,7 +69,7 @@ def attention(
     shape = (len(query_tokens), len(key_tokens))
     check_shape("pattern", pattern, shape)
     allowed = _allowed("mask", mask, shape)
-    weight_text = percent(pattern)
+    weight_text = percents(pattern)
     if blocked_labels is not None:
         labels = np.asarray(blocked_labels, dtype=object)
         check_shape("blocked_labels", labels, shape)
@@ -132,8 +133,8 @@ def difference(
     change = (np.asarray(after, np.float32) - np.asarray(before, np.float32)) * 100
     limit = 100 * top if top is not None else max(1.0, float(np.abs(change).max(initial=0.0)))
     shut = escape(words["blocked"])
-    was = np.where(open_before, percent(before), shut)
-    now = np.where(open_after, percent(after), shut)
+    was = np.where(open_before, percents(before), shut)
+    now = np.where(open_after, percents(after), shut)
     points = np.char.replace(np.char.mod("%+.1f", change), "-", "−").astype(object)
     text = f"{escape(words['before'])} " + was + f" → {escape(words['after'])} " + now
     text = text + "<br>" + points + f" {escape(words['points'])}"
@@ -146,7 +147,7 @@ def difference(
             colours,
             title=words["points"],
             tickvals=[-limit, 0, limit],
-            ticktext=[f"−{limit:.3g}", "0", f"+{limit:.3g}"],
+            ticktext=ends(limit, 3, "+"),
         ),
     }
     return _matrix(

@@ -12,6 +12,7 @@ from explorer.figures.frame import (
     axis,
     check_shape,
     colorbar,
+    ends,
     layout,
     token_axis,
     token_labels,
@@ -54,7 +55,7 @@ def units(
             colours,
             title,
             tickvals=[-limit, 0, limit],
-            ticktext=[f"−{limit:.2g}", "0", f"{limit:.2g}"],
+            ticktext=ends(limit, 2),
         ),
     }
     frame = layout(colours, 60 + BAR_ROOM + max(90, 20 * len(tokens)))

@@ -7,6 +7,7 @@ import numpy as np
 
 from explorer.figures.frame import Figure, Floats, axis, check_shape, layout, number_axis
 from explorer.figures.theme import escape, palette
+from explorer.numbers import compact
 
 LINE = 26
 """Latin letters a line of a name, about; a Chinese character counts as two."""
@@ -28,7 +29,7 @@ def measured(names: Sequence[str], values: Floats, *, title: str, dark: bool = F
         "orientation": "h",
         "x": shown,
         "y": np.arange(len(names)),
-        "text": [_short(value) for value in values],
+        "text": [compact(value) for value in values],
         "textposition": "outside",
         "cliponaxis": False,
         "marker": {"color": colours.accent, "opacity": 0.75},
@@ -56,13 +57,3 @@ def measured(names: Sequence[str], values: Floats, *, title: str, dark: bool = F
 def _lines(name: str) -> list[str]:
     wide = any(character >= "\u1100" for character in name)
     return wrap(name, LINE // 2 + 2 if wide else LINE) or [""]
-
-
-def _short(value: float) -> str:
-    if np.isnan(value):
-        return "–"
-    if abs(value) >= 1e6:
-        return f"{value / 1e6:,.1f} M"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"

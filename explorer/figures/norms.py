@@ -15,6 +15,7 @@ from explorer.figures.frame import (
     number_axis,
 )
 from explorer.figures.theme import colorscale, escape, palette, show
+from explorer.numbers import minus
 
 ROW = 34
 """Pixels of a sentence."""
@@ -124,7 +125,7 @@ def eps_curves(
     powers = np.arange(np.ceil(np.log10(scales[0])), np.floor(np.log10(scales[-1])) + 1)
     figure["layout"]["xaxis"] |= {
         "tickvals": powers,
-        "ticktext": [f"10<sup>{int(power)}</sup>".replace("-", "−") for power in powers],
+        "ticktext": [minus(f"10<sup>{int(power)}</sup>") for power in powers],
         "hoverformat": ".2f",
     }
     return figure

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.figures.frame import Bools, Figure, Floats, Words, colorbar
+from explorer.figures.frame import Bools, Figure, Floats, Words, colorbar, ends
 from explorer.figures.heatmap import attention
 from explorer.figures.theme import colorscale, palette
 
@@ -50,7 +50,7 @@ def scores(
             colours,
             title,
             tickvals=[-limit, 0, limit],
-            ticktext=[f"−{limit:.3g}", "0", f"{limit:.3g}"],
+            ticktext=ends(limit),
         ),
     }
     return figure

@@ -56,11 +56,6 @@ def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
     return quoted(view, tokens[index]) + position
 
 
-def percent(weight: float) -> str:
-    """A weight as a reader says it: "71 %", and "0.4 %" where whole numbers would hide it."""
-    return f"{weight:.0%}"[:-1] + " %" if weight >= 0.095 else f"{100 * weight:.1f} %"
-
-
 def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
     """The names of `analysis.masks` in the visitor's language, cell by cell."""
     words = {str(name): view.t(f"blockers.{name}") if name else "" for name in BLOCKERS}

@@ -5,6 +5,7 @@ import math
 import streamlit as st
 
 from explorer.analysis.claims import Finding, Row
+from explorer.numbers import tabled
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
@@ -18,19 +19,8 @@ def finding_table(view: View, finding: Finding) -> None:
     """All numbers of an experiment."""
     head = [view.t("claims.row"), *(view.t(f"claims.columns.{name}") for name in finding.columns)]
     rows = [
-        [finding_label(view, row), *(number(value) for value in row.values)] for row in finding.rows
+        [finding_label(view, row), *(tabled(value) for value in row.values)] for row in finding.rows
     ]
     table(head, rows)
     if any(math.isnan(value) for row in finding.rows for value in row.values):
         st.caption(view.t("claims.dash"))
-
-
-def number(value: float) -> str:
-    """A number as a reader wants it: whole ones in full, others with three digits, NaN as –."""
-    if math.isnan(value):
-        return "–"
-    if float(value).is_integer() and abs(value) < 1e15:
-        return f"{int(value):,}".replace("-", "−")
-    if abs(value) >= 1000:
-        return f"{value:,.0f}".replace("-", "−")
-    return f"{value:.3g}".replace("-", "−")

@@ -2,13 +2,13 @@
 
 import streamlit as st
 
+from explorer.numbers import number
 from explorer.pages.blocks.activations import curves_of
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.blocks.hidden import hidden_units
 from explorer.pages.blocks.norms import norms
 from explorer.pages.blocks.residual import placements
 from explorer.ui.current import latest
-from explorer.ui.numbers import number
 from explorer.ui.parts import pick_part
 from explorer.ui.view import View
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from explorer.analysis.blocks.activations import What, curves
 from explorer.figures.curves import lines
+from explorer.numbers import number, signed
 from explorer.ui import controls
-from explorer.ui.numbers import number, signed
 from explorer.ui.parts import pick_one
 from explorer.ui.view import View
 from models.feedforward import FeedForward, SwiGLU

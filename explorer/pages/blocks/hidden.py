@@ -5,8 +5,8 @@ import streamlit as st
 
 from explorer.analysis.blocks.activations import Hidden, hidden
 from explorer.figures.hidden import units
+from explorer.numbers import fixed, share
 from explorer.ui import controls, session
-from explorer.ui.numbers import share
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
 from models.feedforward import FeedForward, SwiGLU
@@ -76,11 +76,11 @@ def _reading(view: View, found: Hidden, tokens: tuple[str, ...]) -> str:
     words = {
         "unit": int(unit),
         "token": controls.quoted_at(view, tokens, int(position)),
-        "value": f"{found.post[position, unit]:.2f}".replace("-", "−"),
+        "value": fixed(float(found.post[position, unit])),
     }
     if found.gate is None:
         return view.t("blocks.read_hidden", silent=share(found.silent), **words)
-    gate, up = (f"{each[position, unit]:.2f}".replace("-", "−") for each in (found.gate, found.pre))
+    gate, up = (fixed(float(each[position, unit])) for each in (found.gate, found.pre))
     return view.t("blocks.read_gate", shut=share(found.shut), gate=gate, up=up, **words)
 
 

@@ -15,11 +15,11 @@ from explorer.analysis.blocks.norms import (
 from explorer.analysis.positions.order import reading_stream
 from explorer.figures import norms as figures
 from explorer.figures.order import moved
+from explorer.numbers import number, share
 from explorer.pages.blocks.backward import backward_by_hand
 from explorer.problems import InputProblem
 from explorer.text import examples
 from explorer.ui import controls
-from explorer.ui.numbers import number, share
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View

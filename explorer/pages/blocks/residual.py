@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from explorer.analysis.blocks.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
 from explorer.figures.curves import lines
 from explorer.figures.residual import Numbers, by_block, wiring
+from explorer.numbers import number
 from explorer.pages.blocks import cached
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.problems import InputProblem
 from explorer.ui import cache, controls, session
 from explorer.ui.cache import Run
-from explorer.ui.numbers import number
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 from models.blocks import Block

@@ -11,9 +11,9 @@ from explorer.analysis.cell.scaling import SCALINGS, scaled
 from explorer.analysis.cell.steps import Cell
 from explorer.figures import cell as figures
 from explorer.figures.paired import paired
+from explorer.numbers import fixed, percent, signed
 from explorer.pages.cell.choices import ASIDES, CellChoices
 from explorer.pages.cell.initial import initial
-from explorer.pages.cell.steps import number
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
@@ -71,16 +71,16 @@ def _scaling(view: View, cell: Cell) -> None:
             [
                 [
                     _bold(view.t(f"cell.scalings.{name}"), name == chosen),
-                    number(of.divisor),
-                    number(of.entropy),
-                    controls.percent(of.top),
-                    number(of.gradient, 3),
+                    fixed(of.divisor),
+                    fixed(of.entropy),
+                    percent(of.top),
+                    fixed(of.gradient, 3),
                 ]
                 for name, of in found.items()
             ],
         )
     mine = found[chosen].pattern[cell.query, cell.key]
-    words = {"weight": controls.percent(float(mine)), "own": controls.percent(cell.weight)}
+    words = {"weight": percent(float(mine)), "own": percent(cell.weight)}
     controls.reading("aside", view.t("cell.scaling_reading", **words))
 
 
@@ -116,15 +116,15 @@ def _split(view: View, cell: Cell) -> None:
     allowed = view.trace.mask(cell.site.name)[cell.head]
     spread = {name: float(part[allowed].std()) for name, part in parts.items()}
     most = max(spread, key=lambda name: spread[name])
-    terms = " ".join(number(float(value), 2, sign=True) for value in here)
+    terms = " ".join(signed(float(value), 2) for value in here)
     controls.reading(
         "aside",
         view.t(
             "cell.split_reading",
             terms=terms,
-            score=number(cell.score),
+            score=fixed(cell.score),
             most=view.t(f"cell.parts.{most}"),
-            spread=number(spread[most]),
+            spread=fixed(spread[most]),
         ),
     )
     limit = max(float(np.abs(part).max()) for part in parts.values())
@@ -165,7 +165,7 @@ def _raw(view: View, cell: Cell) -> None:
     if found.asymmetry is None:
         controls.reading("aside", view.t("cell.raw_cross"))
     else:
-        raw, projected = (number(each) for each in found.asymmetry)
+        raw, projected = (fixed(each) for each in found.asymmetry)
         controls.reading("aside", view.t("cell.raw_reading", raw=raw, projected=projected))
 
 
@@ -215,7 +215,7 @@ def _groups(view: View, cell: Cell) -> None:
     }
     words = view.t("cell.groups_reading", **values)
     if found.moved is not None and found.tiled is not None:
-        moved, tiled = controls.percent(found.moved), controls.percent(found.tiled)
+        moved, tiled = percent(found.moved), percent(found.tiled)
         words += " " + view.t("cell.groups_moved", kv=chosen, moved=moved, tiled=tiled)
     controls.reading("aside", words)
 
@@ -249,8 +249,8 @@ def _dropout(view: View, cell: Cell) -> None:
         "aside",
         view.t(
             "cell.dropout_reading",
-            row=number(float(found.after.sum())),
-            low=number(float(found.sums.min())),
-            high=number(float(found.sums.max())),
+            row=fixed(float(found.after.sum())),
+            low=fixed(float(found.sums.min())),
+            high=fixed(float(found.sums.max())),
         ),
     )

@@ -7,9 +7,9 @@ import streamlit as st
 from explorer.analysis.cell.initial import INITS, SEEDS, Fresh
 from explorer.analysis.cell.steps import Cell
 from explorer.figures.histograms import histograms
+from explorer.numbers import fixed, percent
 from explorer.pages.cell import cached
 from explorer.pages.cell.choices import CellChoices
-from explorer.pages.cell.steps import number
 from explorer.ui import controls, session
 from explorer.ui.tables import table
 from explorer.ui.view import View
@@ -68,8 +68,8 @@ def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> None:
             f"{name}, {each.shape[0]}\u00a0×\u00a0{each.shape[1]}",
             f"{each.weight_formula:.4f} / {each.weight_std:.4f}",
             f"{each.theory:.3g} / {each.spread:.3g}",
-            "–" if math.isnan(each.entropy) else f"{number(each.entropy)} / {number(each.most)}",
-            "–" if math.isnan(each.top) else controls.percent(each.top),
+            "–" if math.isnan(each.entropy) else f"{fixed(each.entropy)} / {fixed(each.most)}",
+            "–" if math.isnan(each.top) else percent(each.top),
         ]
         for name, each in zip(names, found, strict=True)
     ]
@@ -86,7 +86,7 @@ def _of_layouts(view: View, found: tuple[Fresh, ...]) -> str:
         one=f"{one.spread:.3g}",
         fused=f"{fused.spread:.3g}",
         theory=f"{one.theory:.3g}",
-        ratio=number(ratio),
+        ratio=fixed(ratio),
         rows=fused.shape[0],
         own=one.shape[0],
     )
@@ -98,5 +98,5 @@ def _of_softmax(view: View, one: Fresh) -> str:
         return ""
     left = one.entropy / one.most
     state = "decided" if left < DECIDED else "even" if left > EVEN else "open"
-    bits = {"entropy": number(one.entropy), "most": number(one.most)}
-    return view.t(f"cell.initial_{state}", top=controls.percent(one.top), **bits)
+    bits = {"entropy": fixed(one.entropy), "most": fixed(one.most)}
+    return view.t(f"cell.initial_{state}", top=percent(one.top), **bits)

@@ -9,15 +9,11 @@ import streamlit as st
 from explorer.analysis.cell.steps import Cell, Effect, lengths
 from explorer.figures import bars
 from explorer.figures import cell as figures
+from explorer.numbers import fixed, percent, signed
 from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.view import View
-
-
-def number(value: float, digits: int = 2, sign: bool = False) -> str:
-    """A number with a real minus sign."""
-    return f"{value:{'+' if sign else ''}.{digits}f}".replace("-", "−")
 
 
 def chain(view: View, cell: Cell, goal: Effect) -> None:
@@ -25,16 +21,16 @@ def chain(view: View, cell: Cell, goal: Effect) -> None:
     written, *_ = lengths([cell.written])
     token = escape(goal.str_tokens[goal.chosen])
     shown = (
-        (view.t("cell.dot"), number(cell.dot)),
-        (view.t("cell.scaled", d_head=len(cell.q)), number(cell.score)),
+        (view.t("cell.dot"), fixed(cell.dot)),
+        (view.t("cell.scaled", d_head=len(cell.q)), fixed(cell.score)),
         (
             view.t("cell.exponential"),
             f"{cell.exponentials[cell.key]:.3f}" if cell.is_allowed else view.t("cell.blocked"),
         ),
-        (view.t("cell.row_sum"), number(cell.row_sum)),
-        (view.t("cell.weight"), controls.percent(cell.weight)),
-        (view.t("cell.written"), number(written)),
-        (view.t("cell.logit", token=token), number(float(goal.change[goal.chosen]), 3, sign=True)),
+        (view.t("cell.row_sum"), fixed(cell.row_sum)),
+        (view.t("cell.weight"), percent(cell.weight)),
+        (view.t("cell.written"), fixed(written)),
+        (view.t("cell.logit", token=token), signed(float(goal.change[goal.chosen]), 3)),
     )
     with st.container(horizontal=True, key="cell-chain"):
         for label, value in shown:
@@ -85,7 +81,7 @@ def _similarity(view: View, cell: Cell, goal: Effect) -> None:
     figure = figures.products(cell.products, dark=view.dark, words=view.words("figures.cell"))
     controls.chart(figure, "cell.products", alt=view.t("cell.stages.similarity"))
     most = int(np.abs(cell.products).argmax())
-    values = {"dot": number(cell.dot), "dim": most, "most": number(float(cell.products[most]))}
+    values = {"dot": fixed(cell.dot), "dim": most, "most": fixed(float(cell.products[most]))}
     controls.reading("cell", view.t("cell.reading_similarity", **_tokens(view, cell), **values))
 
 
@@ -111,9 +107,9 @@ def _scale(view: View, cell: Cell, goal: Effect) -> None:
         "cell",
         view.t(
             "cell.reading_scale",
-            dot=number(cell.dot),
+            dot=fixed(cell.dot),
             d_head=len(cell.q),
-            score=number(cell.score),
+            score=fixed(cell.score),
             rank=int((seen > cell.scores[cell.key]).sum()) + 1,
             count=len(seen),
             blocked=len(keys) - len(seen),
@@ -140,11 +136,11 @@ def _softmax(view: View, cell: Cell, goal: Effect) -> None:
         "cell",
         view.t(
             "cell.reading_softmax",
-            score=number(cell.score),
-            largest=number(cell.largest),
+            score=fixed(cell.score),
+            largest=fixed(cell.largest),
             exponential=f"{cell.exponentials[cell.key]:.3f}",
-            row_sum=number(cell.row_sum),
-            weight=controls.percent(cell.weight),
+            row_sum=fixed(cell.row_sum),
+            weight=percent(cell.weight),
             **_tokens(view, cell),
         ),
     )
@@ -207,14 +203,14 @@ def _values(view: View, cell: Cell, goal: Effect) -> None:
         "cell",
         view.t(
             "cell.reading_values",
-            weight=controls.percent(cell.weight),
-            written=number(long[3]),
-            stream=number(long[0]),
+            weight=percent(cell.weight),
+            written=fixed(long[3]),
+            stream=fixed(long[0]),
             token=controls.quoted(view, goal.str_tokens[goal.chosen]),
-            before=number(float(goal.before[goal.chosen])),
-            after=number(float(goal.after[goal.chosen])),
-            change=number(change, 3, sign=True),
-            slope=number(goal.slope, 3, sign=True),
+            before=fixed(float(goal.before[goal.chosen])),
+            after=fixed(float(goal.after[goal.chosen])),
+            change=signed(change, 3),
+            slope=signed(goal.slope, 3),
             **_tokens(view, cell),
         ),
     )

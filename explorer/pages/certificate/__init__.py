@@ -11,6 +11,7 @@ from explorer.analysis.certificate.examiner import Examiner, Place
 from explorer.analysis.certificate.probe import Probe
 from explorer.components import mask_matrix
 from explorer.exports.report import report_lines, report_record
+from explorer.numbers import number
 from explorer.pages.certificate import cached
 from explorer.pages.certificate.choices import CertificateChoices
 from explorer.runs.edits import HeadOff
@@ -18,7 +19,6 @@ from explorer.ui import controls, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
-from explorer.ui.numbers import number
 from explorer.ui.view import View, kind_of
 
 

@@ -15,6 +15,7 @@ from explorer.components import mask_matrix
 from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
 from explorer.figures.positions import table as position_table
+from explorer.numbers import digits
 from explorer.pages.clinic import cached
 from explorer.pages.clinic.choices import ClinicChoices
 from explorer.runs.trace import Trace
@@ -213,7 +214,7 @@ def _number(value: float) -> str:
         return "∞" if value > 0 else "−∞"
     if abs(value) < 1e-6:  # rounding
         return "0"
-    return f"{value:.3g}".replace("-", "−")
+    return digits(value)
 
 
 # What the fault does to the model.

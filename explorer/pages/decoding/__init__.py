@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from explorer.numbers import fixed
 from explorer.pages.decoding.branches import branches, take_branch
 from explorer.pages.decoding.caching import caching
 from explorer.pages.decoding.choices import DecodingChoices
@@ -76,7 +77,7 @@ def _result(view: View, generation: Generation) -> None:
     st.caption(
         view.t(
             f"decoding.{'result_stopped' if generation.stopped else key}",
-            logprob=f"{generation.logprob:.2f}".replace("-", "−"),
+            logprob=fixed(generation.logprob),
             count=len(generation.steps),
         )
     )

@@ -9,6 +9,7 @@ import streamlit as st
 from explorer.components import TreeNode, sent_node, token_strip, tree_view
 from explorer.figures.heatmap import attention
 from explorer.figures.heatmap import difference as heat_difference
+from explorer.numbers import fixed
 from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.decoding.picture import stacked
@@ -97,7 +98,7 @@ def _two_lines(view: View, first: Generation, second: Generation) -> None:
         token_strip(
             [step.chosen_str for step in made.steps],
             stream="tgt",
-            title=view.t(f"branches.{name}", logprob=_signed(made.logprob)),
+            title=view.t(f"branches.{name}", logprob=fixed(made.logprob)),
             selected=apart if apart < len(made.steps) else None,
             words=view.words("components.token_strip"),
             key=f"branches.{name}",
@@ -114,10 +115,6 @@ def _two_lines(view: View, first: Generation, second: Generation) -> None:
             by=f"{abs(first.logprob - second.logprob):.2f}",
         ),
     )
-
-
-def _signed(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
 
 
 def _compare(view: View, first: Generation, second: Generation) -> None:

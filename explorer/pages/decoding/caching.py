@@ -12,10 +12,10 @@ from explorer.analysis.decoding.caching import (
 )
 from explorer.components import cache_view
 from explorer.figures.curves import lines
+from explorer.numbers import millions, number
 from explorer.pages.decoding import cached
 from explorer.runs.generation import Generation
 from explorer.ui import controls, running, session
-from explorer.ui.numbers import number
 from explorer.ui.view import View
 
 NAME = "caching.timings"
@@ -98,8 +98,8 @@ def _spared(view: View, generation: Generation, found: Cached) -> None:
         view.t(
             "caching.adds",
             count=own,
-            cached=_short(with_cache),
-            uncached=_short(without),
+            cached=millions(with_cache),
+            uncached=millions(without),
             times=f"{without / with_cache:.1f}",
         )
     )
@@ -163,8 +163,3 @@ def _measured(view: View, generation: Generation, names: list[str]) -> None:
                 times=f"{at.uncached_ms / at.cached_ms:.1f}",
             )
         )
-
-
-def _short(number: int) -> str:
-    """A count as 42 M or 1.3 G."""
-    return f"{number / 1e9:.1f} G" if number >= 1e9 else f"{number / 1e6:.0f} M"

@@ -8,13 +8,13 @@ from explorer.analysis.decoding.one_pass import OnePass
 from explorer.components import batch_rows
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
+from explorer.numbers import number
 from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation
 from explorer.text import examples
 from explorer.ui import controls, session
-from explorer.ui.numbers import number
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.components import Frame, Scene, film, sent_choice, sent_scene
+from explorer.numbers import percent
 from explorer.pages.decoding.choices import DecodingChoices, Strategy
 from explorer.pages.decoding.strategy import name_of
 from explorer.runs.generation import Generation, GenerationStep
-from explorer.ui import controls, session
+from explorer.ui import session
 from explorer.ui.current import latest
 from explorer.ui.view import View
 from models.hooks import AttentionSite
@@ -108,8 +109,8 @@ def _why(
         f"decoding.why_{name}",
         step=step.index + 1,
         token=view.t("place.quoted", token=step.chosen_str),
-        probability=controls.percent(own[chosen]),
+        probability=percent(own[chosen]),
         rank=rank,
-        drawn=controls.percent(step.candidates[chosen].prob),
+        drawn=percent(step.candidates[chosen].prob),
         best=view.t("place.quoted", token=best.str_token),
     )

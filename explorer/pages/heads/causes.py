@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.analysis.heads.attribution import MEASURES, Causes, Measure
 from explorer.analysis.heads.ranks import Standing, standing
+from explorer.numbers import fixed, percent, signed
 from explorer.pages.heads import cached
 from explorer.pages.heads.opened import Opened
 from explorer.ui import controls, session
@@ -39,7 +40,7 @@ def four_numbers(choice: Opened) -> None:
     _row(view, place, _heaviest(view, found, place, shown.site.key_stream))
     with st.container(key="reading-causes"):
         st.markdown(_verdict(view, place))
-    others = {name: _rho(place.agreement[name]) for name in ("contribution", "gradient")}
+    others = {name: fixed(place.agreement[name]) for name in ("contribution", "gradient")}
     st.caption(view.t("causes.agree_others", **others))
 
 
@@ -77,10 +78,10 @@ def _row(view: View, place: Standing, key: str) -> None:
 
 def _value(name: Measure, value: float) -> str:
     if name == "weight":
-        return controls.percent(value)
+        return percent(value)
     if name == "contribution":
         return f"{value:.2f}"
-    return f"{value:+.3f}".replace("-", "−") + " nats"
+    return signed(value, 3) + " nats"
 
 
 def _verdict(view: View, place: Standing) -> str:
@@ -88,8 +89,4 @@ def _verdict(view: View, place: Standing) -> str:
     if math.isnan(rho):
         return view.t("causes.agree_unknown")
     strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
-    return view.t(f"causes.agree_{strength}", rho=_rho(rho), count=place.n_heads)
-
-
-def _rho(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2f}".replace("-", "−")
+    return view.t(f"causes.agree_{strength}", rho=fixed(rho), count=place.n_heads)

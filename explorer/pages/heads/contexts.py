@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer.analysis.heads.contexts import shared_words
 from explorer.figures.curves import lines
+from explorer.numbers import fixed
 from explorer.ui import controls
 from explorer.ui.view import View
 
@@ -37,7 +38,7 @@ def contexts(view: View, other: View) -> None:
             view.t(
                 "contexts.reading",
                 token=controls.quoted(view, farthest.token),
-                cosine=f"{farthest.cosines[-1]:.2f}".replace("-", "−"),
+                cosine=fixed(farthest.cosines[-1]),
                 layers=cosines.shape[1] - 1,
             ),
         )

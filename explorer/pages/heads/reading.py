@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.analysis.heads.reading import KeyWeight, top_keys
 from explorer.figures import heatmap
+from explorer.numbers import percent
 from explorer.pages.heads.opened import Opened, Shown
 from explorer.runs.edits import HeadOff
 from explorer.ui import controls, session
@@ -35,7 +36,7 @@ def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
     return view.t("heads.and").join(
         view.t(
             "heads.look",
-            weight=controls.percent(key.weight),
+            weight=percent(key.weight),
             key=controls.quoted_at(view, keys, key.key),
         )
         for key in top

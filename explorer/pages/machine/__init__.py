@@ -6,6 +6,7 @@ from explorer.analysis.machine.cost import cost, ways
 from explorer.analysis.machine.parameters import count
 from explorer.analysis.machine.parts import shapes, towers
 from explorer.components import machine_view
+from explorer.numbers import percent
 from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.counting import calculator
 from explorer.ui import cache, controls, session
@@ -42,7 +43,7 @@ def _machine(view: View) -> None:
             "machine.reading",
             total=f"{whole.total:,}",
             most=view.t(f"machine.kinds.{most}"),
-            share=controls.percent(whole.by_kind[most] / whole.total),
+            share=percent(whole.by_kind[most] / whole.total),
             tensors=len(shapes(view.loaded, view.trace)),
         ),
     )

@@ -9,6 +9,7 @@ from explorer.analysis.machine.cost import Cost, cost
 from explorer.analysis.machine.parameters import KINDS
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
+from explorer.numbers import byte_size, percent
 from explorer.pages.machine import cached
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
@@ -46,8 +47,8 @@ def calculator(view: View) -> None:
         controls.chart(figure, "machine.parts", alt=view.t("machine.calculator"))
     with right:
         st.metric(view.t("machine.parameters"), f"{found.total:,}")
-        st.metric(view.t("machine.bytes"), _bytes(4 * found.total))
-        st.caption(view.t("machine.half", size=_bytes(2 * found.total)))
+        st.metric(view.t("machine.bytes"), byte_size(4 * found.total))
+        st.caption(view.t("machine.half", size=byte_size(2 * found.total)))
     _lengths(view, [cost(config, n, 4 * found.total) for n in LENGTHS])
     _tables(view)
 
@@ -128,7 +129,7 @@ def _lengths(view: View, costs: list[Cost]) -> None:
     crossing = round(first.length * first.linear_flops / first.attention_flops)
     here = len(view.trace.tgt_tokens)
     share = here / (here + crossing)
-    values = {"crossing": f"{crossing:,}", "length": here, "share": controls.percent(share)}
+    values = {"crossing": f"{crossing:,}", "length": here, "share": percent(share)}
     controls.reading("lengths", view.t("machine.lengths_reading", **values))
 
 
@@ -146,13 +147,6 @@ def _curves(
         dark=view.dark,
     )
     controls.chart(figure, key, alt=view.t(key))
-
-
-def _bytes(size: int) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:,.1f} {unit}"
-    return f"{size} B"
 
 
 def _tables(view: View) -> None:

@@ -12,6 +12,7 @@ from explorer.analysis.masks.twins import CHEAT, RIGHT
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
+from explorer.numbers import percent
 from explorer.pages.masks import cached
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.sharing import shared_batch
@@ -218,8 +219,8 @@ def _next(view: View, found: Forced) -> None:
     rows = [
         (
             controls.quoted(view, each.token),
-            controls.percent(each.before),
-            controls.percent(each.after),
+            percent(each.before),
+            percent(each.after),
         )
         for each in found.after[step]
     ]

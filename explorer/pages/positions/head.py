@@ -17,10 +17,10 @@ from explorer.analysis.positions.reread import Reread, by_offset, reread, weight
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
+from explorer.numbers import percent, share
 from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.ui import controls, session
-from explorer.ui.numbers import share
 from explorer.ui.parts import pick_one, pick_stream
 from explorer.ui.view import View
 from models.hooks import Stream
@@ -180,8 +180,8 @@ def _reading(view: View, before: Reread, after: Reread) -> str:
         query=query,
         was=controls.quoted_at(view, keys, was),
         now=controls.quoted_at(view, keys, now),
-        old=controls.percent(float(old[head][row, was])),
-        new=controls.percent(float(new[head][row, now])),
+        old=percent(float(old[head][row, was])),
+        new=percent(float(new[head][row, now])),
     )
     moved = view.t("positions.read_head", share=share(each[head]), rank=rank, count=site.n_heads)
     return f"{moved} {looked}"

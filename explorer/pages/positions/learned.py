@@ -13,10 +13,10 @@ from explorer.analysis.positions.learned import learned as find_learned
 from explorer.figures import positions as figures
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
+from explorer.numbers import fixed, number, share
 from explorer.pages.positions import cached
 from explorer.text import model_name
 from explorer.ui import cache, controls
-from explorer.ui.numbers import number, share
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
 from models import positions
@@ -138,12 +138,8 @@ def _neighbours(view: View, found: Learned) -> str:
     sines, own = (float(alike_by_distance(each[:n])[1]) for each in (found.sines, found.vectors))
     chance = by_chance(n, found.vectors.shape[1])
     state = "close" if own > CLOSE else "trace" if own > chance else "none"
-    values = {"sines": _cosine(sines), "own": _cosine(own), "chance": _cosine(chance)}
+    values = {"sines": fixed(sines), "own": fixed(own), "chance": fixed(chance)}
     return view.t(f"positions.learned_{state}", **values)
-
-
-def _cosine(value: float) -> str:
-    return f"{value:.2f}".replace("-", "−")
 
 
 def _reach(view: View, found: Learned) -> str:
@@ -152,8 +148,8 @@ def _reach(view: View, found: Learned) -> str:
         return ""
     n, total = found.reached, len(found.moved)
     assert found.added is not None
-    added = _cosine(float(alike_by_distance(found.added[: max(2, n)])[1]))
-    chance = _cosine(by_chance(n, found.added.shape[1]))
+    added = fixed(float(alike_by_distance(found.added[: max(2, n)])[1]))
+    chance = fixed(by_chance(n, found.added.shape[1]))
     went = share(float(found.moved[:n].mean())) if n else share(0)
     if n == total:
         return view.t(

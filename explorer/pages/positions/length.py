@@ -6,10 +6,10 @@ import streamlit as st
 from explorer.analysis.positions.beyond import Beyond, beyond
 from explorer.analysis.positions.length import ByLength, Toy, most_shift, shift_losses, toy_of
 from explorer.figures.curves import lines
+from explorer.numbers import share
 from explorer.pages.positions import cached
 from explorer.pages.positions.natural import natural
 from explorer.ui import cache, controls
-from explorer.ui.numbers import share
 from explorer.ui.view import View
 from models.positions import Sinusoidal
 

@@ -6,11 +6,11 @@ import streamlit as st
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.components import token_strip
 from explorer.figures import order as figures
+from explorer.numbers import number, share
 from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.ui import cache, controls, session
 from explorer.ui.escape import escape
-from explorer.ui.numbers import number, share
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
 from explorer.ui.view import View

@@ -16,8 +16,8 @@ from explorer.analysis.positions.turning import (
 )
 from explorer.figures.curves import lines
 from explorer.figures.turning import arrows
+from explorer.numbers import number, signed
 from explorer.ui import controls, session
-from explorer.ui.numbers import number, signed
 from explorer.ui.parts import pick_one
 from explorer.ui.view import View
 from models.hooks import AttentionSite

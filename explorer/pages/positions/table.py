@@ -9,6 +9,7 @@ from explorer.analysis.positions import encoding as numbers
 from explorer.analysis.positions.order import reading_stream
 from explorer.figures import positions as figures
 from explorer.figures.paired import paired
+from explorer.numbers import percent
 from explorer.pages.positions.choices import MOST_DIMS, PositionsChoices
 from explorer.ui import controls, session
 from explorer.ui.view import View
@@ -132,8 +133,8 @@ def _projected(view: View, length: int) -> None:
             "positions.projected_note",
             kind=view.t(f"kinds.{kind}"),
             head=head + 1,
-            spread=controls.percent(numbers.spread_by_distance(found)),
-            asymmetry=controls.percent(numbers.asymmetry(found)),
+            spread=percent(numbers.spread_by_distance(found)),
+            asymmetry=percent(numbers.asymmetry(found)),
         )
     )
     controls.chart(

@@ -10,7 +10,7 @@ import pytest
 from explorer.__main__ import main
 from explorer.figures.static import page_html, site_svg
 from explorer.figures.theme import LIGHT
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import parse_edits
 from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, family, t
@@ -32,7 +32,6 @@ def test_an_export_is_the_trace(
     lang: str,
     folder: Path,
     tmp_path: Path,
-    translator: LoadedModel,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "new" / "out"
@@ -41,7 +40,7 @@ def test_an_export_is_the_trace(
     arguments += ["--target", TARGET] if lang == "en" else []
     assert main([*arguments, "--edits", edits, "--pads", "1", "--lang", lang]) == 0
     target = TARGET if lang == "en" else None
-    traced = trace(translator, TEXT, target, parse_edits(edits), pads=1)
+    traced = trace(open_model(folder), TEXT, target, parse_edits(edits), pads=1)
     assert traced.output in capsys.readouterr().out
     with np.load(out / "patterns.npz") as stored:
         assert set(stored) == {site.name for site in traced.sites}

@@ -1,0 +1,100 @@
+"""Numbers as a reader takes them in: for pages, figures, components and reports alike.
+
+A minus sign is as wide as a plus ("−", not a hyphen), a blank stands before "%", and what is no
+number is said so. What components draw in the browser follows `components/numbers.js`.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PERCENTS = np.array([f"{tenths / 10:.1f} %" for tenths in range(1001)], object)
+
+
+def minus(text: str) -> str:
+    """A formatted number with a minus sign in place of each hyphen."""
+    return text.replace("-", "−")
+
+
+def fixed(value: float, decimals: int = 2) -> str:
+    """0.25 or −0.25; NaN as –."""
+    return "–" if math.isnan(value) else minus(f"{value:.{decimals}f}")
+
+
+def signed(value: float, decimals: int = 2) -> str:
+    """+0.25 or −0.25."""
+    return minus(f"{value:+.{decimals}f}")
+
+
+def digits(value: float, n: int = 3) -> str:
+    """`n` significant digits: 0.00123, 1.2e−05."""
+    return minus(f"{value:.{n}g}")
+
+
+def number(value: float) -> str:
+    """A number as Markdown: 1.1 · 10⁻¹⁵ where it is small, NaN where it is none."""
+    if math.isinf(value):
+        return "NaN"
+    if value == 0 or value >= 0.01:
+        return f"{value:.2g}"
+    mantissa, power = f"{value:.1e}".split("e")
+    raised = str(int(power)).translate(_RAISED)
+    return f"10{raised}" if mantissa == "1.0" else f"{mantissa} · 10{raised}"
+
+
+def tabled(value: float) -> str:
+    """A number in a table of findings: whole ones in full, others with three digits, NaN as –."""
+    if math.isnan(value):
+        return "–"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return minus(f"{int(value):,}")
+    return minus(f"{value:,.0f}") if abs(value) >= 1000 else digits(value)
+
+
+def percent(weight: float) -> str:
+    """A weight as a reader says it: "71 %", and "0.4 %" where whole numbers would hide it."""
+    return whole_percent(weight) if weight >= 0.095 else f"{100 * weight:.1f} %"
+
+
+def whole_percent(weight: float) -> str:
+    """A weight without decimals: "71 %", "0 %"."""
+    return f"{weight:.0%}"[:-1] + " %"
+
+
+def share(value: float) -> str:
+    """A share as `percent` says it, where rounding is nothing: "0 %", not "0.0 %"."""
+    return "0 %" if abs(value) < 1e-5 else percent(value)
+
+
+def percents(weights: NDArray[np.floating[Any]]) -> NDArray[np.object_]:
+    """Weights 0 to 1 as text, one decimal: "12.3 %"; what rounds to nothing is "< 0.1 %".
+
+    The thousand texts are made once: formatting each of 128 x 128 cells would take 30 ms.
+    """
+    tenths = np.rint(np.clip(weights, 0, 1) * 1000).astype(np.int16)
+    return np.where((tenths == 0) & (weights > 0), "< 0.1 %", _PERCENTS[tenths])
+
+
+def compact(value: float) -> str:
+    """A number beside its bar: 63.1 M, 12,345, 0.25; NaN as –."""
+    if math.isnan(value):
+        return "–"
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:,.1f} M"
+    return f"{value:,.0f}" if abs(value) >= 1000 else digits(value)
+
+
+def byte_size(n_bytes: float) -> str:
+    """Bytes as 1.3 GB, 42.0 MB, 7.5 kB, 12 B."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= scale:
+            return f"{n_bytes / scale:,.1f} {unit}"
+    return f"{n_bytes} B"
+
+
+def millions(count: int) -> str:
+    """A count as 42 M or 1.3 G."""
+    return f"{count / 1e9:.1f} G" if count >= 1e9 else f"{count / 1e6:.0f} M"
