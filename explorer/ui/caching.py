@@ -29,12 +29,12 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 USUAL_MEGABYTES = 512
-"""Room for every shipped model (100 MB, and half as much again for copies in another layout) and
-for hundreds of their Traces (0.2 to 3 MB), or for one model of GPT-2's size with some Traces of
-long texts (40 MB each). Python, torch and Streamlit take about as much again, so a machine of 2 GB
-is not filled."""
+"""Room for every shipped model (165 MB, copies in another layout included) and for hundreds of
+their Traces (0.1 to 7 MB), or for a dozen of a model of GPT-2's size on long texts (40 MB each).
+Python, torch and Streamlit take 300 MB more, so a machine of 1 GB is enough for what is shipped."""
 VARIABLE = "HEADLIGHT_CACHE_MB"
-"""The environment variable that sets another number of megabytes; 0 keeps only the model in use."""
+"""The environment variable that sets another number of megabytes; 0 keeps none
+but the model in use."""
 
 
 def budget() -> int:
@@ -75,42 +75,39 @@ class _Making:
 
 
 class Store:
-    """At most `budget` bytes of results and opened models, the least recently used out first.
+    """At most `budget` bytes of results and idle models, the least recently used out first.
 
-    A model goes only when no result is left to go, since it is read from disk and laid out anew.
-    The model used last stays even where it alone is larger than the budget: without it every click
-    would open it again. Results for which there is no room beside that model are not kept.
+    The model used last is in use, not idle: it does not count and does not go, or one larger than
+    the budget would be opened again at every click. A result larger than the budget is not kept.
     """
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._results: LRUCache[Hashable, _Entry] = LRUCache(math.inf, _n_bytes)
-        self._models: LRUCache[Hashable, _Entry] = LRUCache(math.inf, _n_bytes)
-        self._last: _Entry | None = None
+        self._kept: LRUCache[Hashable, _Entry] = LRUCache(math.inf, lambda entry: entry.n_bytes)
+        self._in_use: tuple[Hashable, int] = (None, 0)  # the key of a model, and its bytes
         self._making: dict[Hashable, _Making] = {}
-        self._turn = threading.Lock()
+        self._turn = threading.RLock()
 
     @property
     def n_bytes(self) -> int:
-        """What is kept, in bytes."""
-        return int(self._results.currsize + self._models.currsize)
-
-    def __len__(self) -> int:
-        return len(self._results) + len(self._models)
+        """What counts against the budget, in bytes."""
+        return int(self._kept.currsize) - self._in_use[1]
 
     def __contains__(self, key: Hashable) -> bool:
-        return key in self._results or key in self._models
+        return key in self._kept
 
     def forget(self, key: Hashable) -> None:
         """Compute it anew when it is next asked for."""
         with self._turn:
-            self._results.pop(key, None)
-            self._models.pop(key, None)
+            self._kept.pop(key, None)
+            if key == self._in_use[0]:
+                self._in_use = (None, 0)
 
     def clear(self) -> None:
-        """Forget every result; opened models stay."""
+        """Forget everything but the model in use."""
         with self._turn:
-            self._results.clear()
+            for key in [key for key in self._kept if key != self._in_use[0]]:
+                del self._kept[key]
 
     def get(
         self,
@@ -129,9 +126,9 @@ class Store:
         """
         while True:
             with self._turn:
-                kept = (self._models if is_model else self._results).get(key)
+                kept = self._kept.get(key)
                 if is_model and kept is not None:
-                    self._last = kept
+                    self._use(key, kept)
                 making = self._making.get(key)
                 if kept is None and making is None:
                     mine = self._making[key] = _Making()
@@ -157,17 +154,22 @@ class Store:
     def _keep(self, key: Hashable, entry: _Entry, is_model: bool) -> None:
         with self._turn:
             if is_model:
-                self._models[key] = self._last = entry
-            elif entry.n_bytes + (self._last.n_bytes if self._last else 0) <= self._budget:
-                self._results[key] = entry
-            while self.n_bytes > self._budget and len(self._results) > (not is_model):
-                self._results.popitem()
-            while self.n_bytes > self._budget and len(self._models) > 1:
-                self._models.popitem()
+                self._kept[key] = entry
+                self._use(key, entry)
+            elif entry.n_bytes <= self._budget:
+                self._kept[key] = entry
+                self._make_room()
 
+    def _use(self, key: Hashable, model: _Entry) -> None:
+        """Another model is in use; the one before is idle from now on, and counts again."""
+        if key != self._in_use[0]:
+            self._in_use = (key, model.n_bytes)
+            self._make_room()
 
-def _n_bytes(entry: _Entry) -> int:
-    return entry.n_bytes
+    def _make_room(self) -> None:
+        self._kept.get(self._in_use[0])  # the newest of all, so that it does not go
+        while self.n_bytes > self._budget:
+            self._kept.popitem()
 
 
 _SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, type(None), bool)
@@ -281,7 +283,7 @@ def cached(
     Arguments must be hashable. One named `progress`, which must be given by that name and default
     to None, is no part of what is asked for: it is called while the function works, and its
     answer False means that nobody waits any more. Results that are not `worth` it are handed over
-    and not kept; `is_model` results are opened models.
+    and not kept; `is_model` results are opened models, of which the one in use always stays.
     """
     if function is None:
         return lambda each: Cached(each, worth, is_model)

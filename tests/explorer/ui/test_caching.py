@@ -175,41 +175,51 @@ def result(number: int, size: int = 1000) -> np.ndarray:
     return np.full(size, number % 256, np.uint8)
 
 
-def test_models_stay_while_results_can_go_and_the_one_in_use_stays_always(
+def test_the_model_in_use_stays_whatever_its_size_and_idle_ones_go_as_results_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = Store(200_000)
     monkeypatch.setattr(caching, "STORE", store)
     opened("a", 80_000)
     opened("b", 80_000)
-    for number in range(200):
+    for number in range(60):
         result(number)
     assert opened.is_kept("a", 80_000)
+    opened("a", 80_000)  # now b is idle
+    for number in range(60, 110):
+        result(number)
     assert opened.is_kept("b", 80_000)
-    assert result.is_kept(199)
-    assert not result.is_kept(0)
-    assert store.n_bytes <= 200_000
-    opened("a", 80_000)  # now b is the older one
-    result(0, 90_000)  # too large beside both, not beside the one in use
-    assert result.is_kept(0, 90_000)
-    assert opened.is_kept("a", 80_000)
+    assert not result.is_kept(0)  # older than b
+    for number in range(110, 400):
+        result(number)
+    assert opened.is_kept("a", 80_000)  # in use, though every result is newer
     assert not opened.is_kept("b", 80_000)
+    assert result.is_kept(399)
+    assert 190_000 < store.n_bytes <= 200_000
     opened("huge", 400_000)
     assert opened.is_kept("huge", 400_000)
-    assert len(store) == 1
+    assert opened.is_kept("a", 80_000)
+    assert store.n_bytes <= 200_000
     result(1)
-    assert not result.is_kept(1)  # no room beside it
+    assert result.is_kept(1)  # there is room for results beside it
     opened("a", 80_000)
-    assert not opened.is_kept("huge", 400_000)
+    assert not opened.is_kept("huge", 400_000)  # too large to be kept idle
+    assert opened.is_kept("a", 80_000)
     assert store.n_bytes <= 200_000
 
 
-def test_results_are_forgotten_and_models_are_not(store: Store) -> None:
+def test_everything_is_forgotten_but_the_model_in_use(store: Store) -> None:
+    opened("idle", 4000)
     opened("a", 4000)
     result(1)
     store.clear()
     assert opened.is_kept("a", 4000)
+    assert not opened.is_kept("idle", 4000)
     assert not result.is_kept(1)
+    assert store.n_bytes == 0
+    opened.forget("a", 4000)
+    assert not opened.is_kept("a", 4000)
+    assert store.n_bytes == 0
 
 
 # Two sessions at once.
