@@ -12,12 +12,14 @@ import numpy as np
 from explorer import text
 from explorer.analysis.certificate.certify import certify_text
 from explorer.analysis.heads.roles import induction, landmarks
+from explorer.exports.archive import axes_record
+from explorer.exports.page import picture_words, trace_page
+from explorer.exports.picture import site_svg
 from explorer.exports.report import report_lines, report_record
-from explorer.figures import static
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.problems import InputProblem
-from explorer.runs.edits import format_edits, parse_edits
-from explorer.runs.trace import Trace, trace
+from explorer.runs.edits import parse_edits
+from explorer.runs.trace import trace
 from models.hooks import AttentionSite
 from models.training.options import Commands
 
@@ -31,14 +33,12 @@ def export(args: argparse.Namespace) -> int:
     patterns = {site.name: traced.pattern(site.name) for site in traced.sites}
     with (out / "patterns.npz").open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **patterns)
-    tokens = json.dumps(_tokens(traced), ensure_ascii=False, indent=2)
+    tokens = json.dumps(axes_record(traced), ensure_ascii=False, indent=2)
     (out / "tokens.json").write_text(tokens + "\n", encoding="utf-8")
-    words = text.family("export", lang=args.lang)
-    if not traced.src_tokens:
-        words["tgt"] = text.t("streams.text", lang=args.lang)
+    words = picture_words(traced, args.lang)
     svgs = []
     for site in traced.sites:
-        svg = static.site_svg(
+        svg = site_svg(
             traced.pattern(site.name),
             traced.mask(site.name),
             traced.query_tokens(site.name),
@@ -50,11 +50,7 @@ def export(args: argparse.Namespace) -> int:
         )
         (out / f"{site.name}.svg").write_text(svg, encoding="utf-8")
         svgs.append(svg)
-    facts = [(text.t("export.sentence", lang=args.lang), traced.text)]
-    if traced.output:
-        facts.append((text.t("export.translation", lang=args.lang), traced.output))
-    title = text.t("export.title", lang=args.lang, model=loaded.name)
-    page = static.page_html(svgs, title=title, facts=facts, lang=args.lang)
+    page = trace_page(traced, svgs, args.lang)
     (out / "heads.html").write_text(page, encoding="utf-8")
     if traced.output:
         print(traced.output)
@@ -99,41 +95,6 @@ def _opened(name: str) -> LoadedModel:
 def _title(site: AttentionSite, lang: str) -> str:
     kind = "cross" if site.kind == "cross" else site.stack
     return text.t(f"export.{kind}", lang=lang, layer=site.layer + 1)
-
-
-def _tokens(traced: Trace) -> dict[str, object]:
-    """What the axes of the arrays in patterns.npz mean."""
-    return {
-        "model": traced.model,
-        "text": traced.text,
-        "output": traced.output,
-        "finished": traced.finished,
-        "unknown": traced.unknown,
-        "edits": format_edits(traced.edits),
-        "ignored_edits": format_edits(traced.ignored_edits),
-        "src": {
-            "ids": traced.src_tokens,
-            "tokens": traced.src_str_tokens,
-            "valid": traced.src_valid.tolist(),
-        },
-        "tgt": {
-            "ids": traced.tgt_tokens,
-            "tokens": traced.tgt_str_tokens,
-            "valid": traced.tgt_valid.tolist(),
-        },
-        "sites": [
-            {
-                "name": site.name,
-                "stack": site.stack,
-                "layer": site.layer,
-                "kind": site.kind,
-                "query": site.query_stream,
-                "key": site.key_stream,
-                "axes": ["head", "query", "key"],
-            }
-            for site in traced.sites
-        ],
-    }
 
 
 def _command(

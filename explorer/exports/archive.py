@@ -1,4 +1,4 @@
-"""A whole Trace as one .npz file, and back: every array, and a page of JSON that names them.
+"""A whole Trace as one .npz file: every array, and a page of JSON that names them.
 
 And one head as a table for a spreadsheet.
 """
@@ -6,17 +6,13 @@ And one head as a table for a spreadsheet.
 import csv
 import io
 import json
-import zipfile
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from explorer.runs.edits import format_edits, parse_edits
+from explorer.runs.edits import format_edits
 from explorer.runs.trace import Trace
-from models.config import ModelConfig
-from models.hooks import AttentionSite
 
 META = "trace.json"  # not a hook name: those have no file ending
 _PLAIN = ("model", "text", "output", "finished")
@@ -79,22 +75,36 @@ def _plain(token: str) -> str:
     return f"'{token}" if token[:1] in ("=", "+", "-", "@", "\t", "\r") else token
 
 
-def from_npz(data: bytes) -> Trace:
-    """The Trace that `to_npz` wrote. Raises ValueError for anything else."""
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        meta = json.loads(str(arrays.pop(META)))
-        for array in arrays.values():
-            array.flags.writeable = False  # as in a Trace that was just made
-        fields: dict[str, Any] = {name: arrays.pop(name) for name in _ARRAYS}
-        if meta["logits_hook"]:
-            arrays[meta["logits_hook"]] = fields["logits"]
-        fields |= {name: meta[name] for name in _PLAIN}
-        fields |= {name: tuple(meta[name]) for name in _TUPLES}
-        fields |= {name: parse_edits(meta[name]) for name in _EDITS}
-        fields["config"] = ModelConfig.from_json(json.dumps(meta["config"]))
-        fields["sites"] = tuple(AttentionSite(**site) for site in meta["sites"])
-        return Trace(activations=arrays, **fields)
-    except (KeyError, TypeError, ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        raise ValueError(f"this is not the archive of a trace: {error}") from error
+def axes_record(traced: Trace) -> dict[str, object]:
+    """What the axes of an array [head, query, key] of each site mean, as JSON."""
+    return {
+        "model": traced.model,
+        "text": traced.text,
+        "output": traced.output,
+        "finished": traced.finished,
+        "unknown": traced.unknown,
+        "edits": format_edits(traced.edits),
+        "ignored_edits": format_edits(traced.ignored_edits),
+        "src": {
+            "ids": traced.src_tokens,
+            "tokens": traced.src_str_tokens,
+            "valid": traced.src_valid.tolist(),
+        },
+        "tgt": {
+            "ids": traced.tgt_tokens,
+            "tokens": traced.tgt_str_tokens,
+            "valid": traced.tgt_valid.tolist(),
+        },
+        "sites": [
+            {
+                "name": site.name,
+                "stack": site.stack,
+                "layer": site.layer,
+                "kind": site.kind,
+                "query": site.query_stream,
+                "key": site.key_stream,
+                "axes": ["head", "query", "key"],
+            }
+            for site in traced.sites
+        ],
+    }

@@ -96,7 +96,7 @@ MADE = {
     "clinic.groups": set(get_args(Group)),
     "clinic.figures": FIGURES,
     "export": {"title", "sentence", "translation", *KINDS, "src", "tgt"}
-    | words_in("figures/static.py"),
+    | words_in("exports/picture.py"),
     "heads.measures": {"none", *MEASURES},
     "figures.heatmap": words_in("figures/heatmap.py"),
     "figures.bars": words_in("figures/bars.py"),

@@ -6,8 +6,9 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from explorer.exports.archive import to_csv, to_npz
+from explorer.exports.page import picture_words, trace_page
+from explorer.exports.picture import site_svg
 from explorer.exports.snippet import snippet
-from explorer.figures import static
 from explorer.pages.heads.opened import Opened, Shown
 from explorer.ui import session
 from explorer.ui.view import View
@@ -54,7 +55,13 @@ def _pictures(choice: Opened) -> None:
             "head.csv",
             note=current.name,
         )
-        _download(view, "html", lambda: _page(choice).encode(), "text/html", "heads.html")
+        _download(
+            view,
+            "html",
+            lambda: trace_page(view.trace, [_svg(choice)], view.lang).encode(),
+            "text/html",
+            "heads.html",
+        )
 
 
 def _download(
@@ -67,7 +74,7 @@ def _download(
 
 def _svg(choice: Opened) -> str:
     view, shown, site = choice.view, choice.shown, choice.view.site
-    return static.site_svg(
+    return site_svg(
         choice.stacked(shown, "pattern"),
         choice.stacked(shown, "mask"),
         view.trace.query_tokens(site.name),
@@ -76,17 +83,8 @@ def _svg(choice: Opened) -> str:
         names=[each.name for each in shown],
         query_stream=site.query_stream,
         key_stream=site.key_stream,
-        words=view.words("export") | {"tgt": view.stream("tgt")},
+        words=picture_words(view.trace, view.lang),
     )
-
-
-def _page(choice: Opened) -> str:
-    view = choice.view
-    facts = [(view.t("export.sentence"), view.trace.text)]
-    if view.trace.output:
-        facts.append((view.t("export.translation"), view.trace.output))
-    title = view.t("export.title", model=view.loaded.name)
-    return static.page_html([_svg(choice)], title=title, facts=facts, lang=view.lang)
 
 
 def _code(choice: Opened) -> str | None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from explorer.__main__ import main
-from explorer.figures.static import page_html, site_svg
+from explorer.exports.page import page_html
+from explorer.exports.picture import site_svg
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import parse_edits

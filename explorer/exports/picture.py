@@ -1,4 +1,4 @@
-"""Pictures without a browser: one SVG per attention site, and one page that holds them all.
+"""Pictures without a browser: one SVG per attention site.
 
 Vector cells with token labels, drawn by hand into text: nothing is fetched, nothing is run, and
 every text that came from a user is escaped. Cells of one colour are one path, runs of them one
@@ -11,7 +11,7 @@ from html import escape
 import numpy as np
 
 from explorer.figures.frame import Bools, Floats, Words, check_shape
-from explorer.figures.theme import FONT, LIGHT, SPECIALS, Palette, Stream, palette, show
+from explorer.figures.theme import FONT, SPECIALS, Palette, Stream, palette, show
 
 LEVELS = 64
 """Shades of the scale; weights that differ by less than 1.6 % may look the same."""
@@ -86,39 +86,6 @@ def site_svg(
         parts.append("</g></g>")
     parts.extend(_legend(colours, words, _TITLE + rows * (height + _GAP)))
     return "\n".join([*parts, "</svg>\n"])
-
-
-def page_html(
-    svgs: Sequence[str], *, title: str, facts: Sequence[tuple[str, str]], lang: str
-) -> str:
-    """One self-contained page: a title, facts (name, value), and SVGs from `site_svg`."""
-    # Each picture brings its own hatching under one id; they are alike, so the first serves all.
-    rows = "\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts)
-    figures = "\n".join(f"<figure>\n{svg}</figure>" for svg in svgs)
-    return f"""<!doctype html>
-<html lang="{escape(lang)}">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>
-body {{ margin: 2rem auto; max-width: 110rem; padding: 0 1.5rem; color: {LIGHT.ink};
-  background: {LIGHT.paper}; font: 16px/1.5 {FONT}; }}
-dl {{ display: grid; grid-template-columns: max-content 1fr; gap: 0.2rem 1rem; }}
-dt {{ color: {LIGHT.muted}; }}
-dd {{ margin: 0; overflow-wrap: anywhere; }}
-figure {{ margin: 2rem 0; overflow-x: auto; }}
-</style>
-</head>
-<body>
-<h1>{escape(title)}</h1>
-<dl>
-{rows}
-</dl>
-{figures}
-</body>
-</html>
-"""
 
 
 def _longest(tokens: Sequence[str]) -> float:
