@@ -5,8 +5,9 @@ import streamlit as st
 
 from explorer.analysis.masks.reasons import RULES, blocked_by, empty_rows, rule_numbers
 from explorer.components import mask_matrix, stroke_of
+from explorer.pages.masks import history
 from explorer.runs.edits import paint
-from explorer.ui import controls, history, session
+from explorer.ui import controls, session
 from explorer.ui.view import View
 from models.hooks import AttentionSite
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.pages.masks import history
 from explorer.runs.edits import (
     SIZE_PARTS,
     USUAL_MASKS,
@@ -14,7 +15,7 @@ from explorer.runs.edits import (
     SizePart,
 )
 from explorer.runs.interventions import rules_in_force, sizes_in_force
-from explorer.ui import controls, history, session
+from explorer.ui import controls, session
 from explorer.ui.url import MOST_PADS
 from explorer.ui.view import View
 

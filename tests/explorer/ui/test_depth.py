@@ -1,0 +1,65 @@
+"""From a page to the model: few steps, so that a stack trace can be read in one glance."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+import explorer
+from explorer.pages.cell import cached as cell
+from explorer.pages.clinic import cached as clinic
+from explorer.pages.decoding import cached as decoding
+from explorer.pages.heads import cached as heads
+from explorer.pages.masks import cached as masks
+from explorer.pages.positions import cached as positions
+from explorer.ui import cache, caching
+from explorer.ui.cache import Run
+from explorer.ui.caching import Store
+from models.decoding import Greedy
+
+MOST = 6
+EXPLORER = str(Path(explorer.__file__).parent)
+MODEL, TEXT = "twin-right", "Tom loves Mary."
+RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: cache.trace(OTHER),
+        lambda: heads.ablation(Run(MODEL, "I see.", pads=1)),
+        lambda: heads.causes(RUN, 1),
+        lambda: cell.effect(RUN, "decoder.blocks.0.attn", (0, 1, 0), 1, None),
+        lambda: masks.batch(MODEL, (TEXT, "I see."), ()),
+        lambda: masks.forced(RUN, ()),
+        lambda: clinic.symptom(RUN, "inverted_causal"),
+        lambda: positions.shift_losses(RUN, "tgt", 3),
+        lambda: decoding.pass_of(decoding.generate(MODEL, TEXT, Greedy(), (), 8)),
+    ],
+)
+def test_at_most_six_steps_lie_between_a_page_and_the_model(
+    ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(caching, "STORE", Store(10**9))
+    heads.ablation(RUN)  # what a page has asked for before it asks for more
+    cache.trace(Run(MODEL, "I see.", pads=1))
+    deepest: list[list[str]] = [[]]
+
+    def count(module: object, args: object) -> None:
+        frames, names = sys._getframe(1), []
+        while frames is not None:
+            name = frames.f_code.co_qualname
+            own = not name.endswith("comp>")  # Python 3.12 draws no frame for a comprehension
+            if own and frames.f_code.co_filename.startswith(EXPLORER):
+                names.append(name)
+            frames = frames.f_back
+        deepest[0] = max(deepest[0], names, key=len)
+
+    handle = register_module_forward_pre_hook(count)
+    try:
+        ask()
+    finally:
+        handle.remove()
+    assert 0 < len(deepest[0]) <= MOST, deepest[0]
