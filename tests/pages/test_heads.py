@@ -284,8 +284,9 @@ def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
 def _files() -> None:
     import streamlit as st
 
+    from explorer.exports.page import trace_page
     from explorer.pages.heads.opened import Opened
-    from explorer.pages.heads.takeaway import _page, _svg
+    from explorer.pages.heads.takeaway import _svg
     from explorer.shell import LINKS
     from explorer.ui import session
     from explorer.ui.url import State
@@ -295,7 +296,7 @@ def _files() -> None:
     state = LINKS.change(State(), layer=0, head=0, pins=((1, 1),), text="I like <you>.")
     choice = Opened(build(state, dark=False))
     st.text(_svg(choice))
-    st.text(_page(choice))
+    st.text(trace_page(choice.view.trace, [_svg(choice)], choice.view.lang))
     st.text(_svg(Opened(build(State(model="writer", text="I like you."), dark=False))))
 
 
