@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import streamlit as st
 
-from explorer.components.mount import view
+from explorer.components.mount import inside, sent, view
 from explorer.components.payload import (
     Bytes,
     Floats,
@@ -94,8 +93,7 @@ def film(
     The second is (step, place among its candidates). Nothing is sent while the film plays. The
     arguments are those of `pack_film`.
     """
-    sent = st.session_state.get(key)
-    resting: Any = sent.get("rested") if sent else None
+    resting = sent(key, "rested")
     rested = read_scene(resting, len(frames), own.shape[0], own.shape[1])
     data = pack_film(
         frames,
@@ -108,41 +106,37 @@ def film(
         words=words,
     )
     view("film")(key=key, data=data, on_rested_change=lambda: None, on_taken_change=lambda: None)
-    return rested, read_taken(sent.get("taken") if sent else None, frames)
+    return rested, read_taken(sent(key, "taken"), frames)
 
 
 def sent_scene(key: str, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:
     """Where the film with this key has just come to rest, before it is drawn again; else None."""
-    sent = st.session_state.get(key)
-    return read_scene(sent.get("rested") if sent else None, n_steps, n_layers, n_heads)
+    return read_scene(sent(key, "rested"), n_steps, n_layers, n_heads)
 
 
 def sent_choice(key: str, frames: Sequence[Frame]) -> tuple[int, int] | None:
     """(step, candidate) that was just taken in the film with this key; else None."""
-    sent = st.session_state.get(key)
-    return read_taken(sent.get("taken") if sent else None, frames)
+    return read_taken(sent(key, "taken"), frames)
 
 
-def read_scene(sent: Any, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:
+def read_scene(given: Any, n_steps: int, n_layers: int, n_heads: int) -> Scene | None:
     """What the browser sent as a scene, without what no longer exists; None for nothing."""
-    if not isinstance(sent, Mapping):
+    if not isinstance(given, Mapping):
         return None
-
-    def inside(name: str, size: int) -> int | None:
-        value = sent.get(name)
-        return int(value) if value is not None and 0 <= int(value) < size else None
-
-    layer = inside("layer", n_layers)
-    return Scene(inside("step", n_steps) or 0, layer, inside("head", n_heads))
+    return Scene(
+        inside(given.get("step"), n_steps) or 0,
+        inside(given.get("layer"), n_layers),
+        inside(given.get("head"), n_heads),
+    )
 
 
-def read_taken(sent: Any, frames: Sequence[Frame]) -> tuple[int, int] | None:
+def read_taken(given: Any, frames: Sequence[Frame]) -> tuple[int, int] | None:
     """What the browser sent as (step, candidate); None for nothing, or for what is not there."""
-    if not sent:
+    if not given:
         return None
-    step, place = (int(number) for number in sent)
-    inside = 0 <= step < len(frames) and 0 <= place < len(frames[step].tokens)
-    return (step, place) if inside else None
+    step, place = (int(number) for number in given)
+    exists = 0 <= step < len(frames) and 0 <= place < len(frames[step].tokens)
+    return (step, place) if exists else None
 
 
 def pack_film(

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from explorer.components.mount import inside
 from explorer.components.payload import Bytes, Floats
 from explorer.figures.theme import show
 from explorer.numbers import whole_percent
@@ -72,9 +73,9 @@ class Heads:
     def index(self, address: Address) -> int | None:
         """The place of an address in the flat order, None where there is no such head."""
         layer, head = address
-        inside = 0 <= layer < self.n_layers and 0 <= head < self.n_heads
+        regular = 0 <= layer < self.n_layers and 0 <= head < self.n_heads
         extra = layer == self.n_layers and 0 <= head < self.n_extras
-        return layer * self.n_heads + head if inside or extra else None
+        return layer * self.n_heads + head if regular or extra else None
 
 
 def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSelection | None:
@@ -92,7 +93,7 @@ def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSe
         return None if heads.index(found) is None else found
 
     pinned = [address(pair) for pair in sent.get("pinned") or ()]
-    query, column = _inside(sent.get("query"), n_query), _inside(sent.get("key"), n_key)
+    query, column = inside(sent.get("query"), n_query), inside(sent.get("key"), n_key)
     scale = sent.get("scale")
     return HeadsSelection(
         address(sent.get("opened")),
@@ -103,10 +104,6 @@ def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSe
         bool(sent.get("shared", True)),
         bool(sent.get("by_measure", False)),
     )
-
-
-def _inside(index: Any, size: int) -> int | None:
-    return int(index) if index is not None and 0 <= int(index) < size else None
 
 
 def small(codes: Bytes) -> tuple[Bytes, int]:

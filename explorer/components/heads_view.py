@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import streamlit as st
 
 from explorer.components.heads_payload import (
     MAX_PINNED,
@@ -19,7 +18,7 @@ from explorer.components.heads_payload import (
     small,
     summary,
 )
-from explorer.components.mount import Place, place_of, view
+from explorer.components.mount import Place, place_of, sent, view
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -81,15 +80,15 @@ def heads_view(
     """
     extras = options.get("extras") or {}
     heads = Heads(patterns.shape[0], patterns.shape[1], len(extras))
-    sent = _sent(key, "picked")
-    clicked = read_selection(sent, heads, len(query_tokens), len(key_tokens))
+    picked = sent(key, "picked")
+    clicked = read_selection(picked, heads, len(query_tokens), len(key_tokens))
     now = clicked or selection or HeadsSelection()
     data = pack_heads_view(
         patterns,
         query_tokens=query_tokens,
         key_tokens=key_tokens,
         selection=now,
-        turn=None if clicked is None else sent.get("turn"),
+        turn=None if clicked is None else picked.get("turn"),
         **options,
     )
     view("heads_view")(
@@ -106,17 +105,12 @@ def sent_selection(
     `shape` is that of its patterns: [layer, head, query, key].
     """
     n_layers, n_heads, n_query, n_key = shape
-    return read_selection(_sent(key, "picked"), Heads(n_layers, n_heads, n_extras), n_query, n_key)
+    return read_selection(sent(key, "picked"), Heads(n_layers, n_heads, n_extras), n_query, n_key)
 
 
 def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Place | None:
     """The [layer, head, query, key] whose way down was just taken in this view; else None."""
-    return place_of(_sent(key, "down"), shape)
-
-
-def _sent(key: str, what: str) -> Any:
-    before = st.session_state.get(key)
-    return before.get(what) if before else None
+    return place_of(sent(key, "down"), shape)
 
 
 def pack_heads_view(

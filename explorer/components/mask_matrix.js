@@ -2,6 +2,7 @@ import { axisBox, cellBeside, cellUnder, drawAxes, outlineCell } from "./axes.js
 import { fit, hatching } from "./canvas.js";
 import { el, rebuild, redraws } from "./dom.js";
 import { keepScrolled, scrollInto, withEdges } from "./edges.js";
+import { legendEntry } from "./legend.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 
@@ -77,17 +78,12 @@ export default function ({ parentElement, data, setTriggerValue }) {
   }
 
   function drawLegend() {
-    const entry = (text, paint) => {
-      const item = el("span", "entry");
-      const swatch = el("canvas");
-      const context = fit(swatch, 18, 18);
+    const entry = (text, paint) => legendEntry(text, [18, 18], (context) => {
       paint(context);
       context.fillRect(0, 0, 18, 18);
       context.strokeStyle = theme.get("line");
       context.strokeRect(0.5, 0.5, 17, 17);
-      item.append(swatch, el("span", "", text));
-      return item;
-    };
+    });
     const open = entry(words.open, (context) => { context.fillStyle = theme.get("paper"); });
     const present = head.rules.map((rule, index) => cells.includes(index + 1) && entry(rule, (context) => {
       context.fillStyle = hatching(context, theme.get("rules-" + index), theme.get("rule-marks-" + index), index);

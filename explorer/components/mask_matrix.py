@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.components.mount import Place, place_of, view
+from explorer.components.mount import Place, place_of, sent, view
 from explorer.components.payload import (
     Bools,
     Words,
@@ -86,8 +85,7 @@ def mask_matrix(
             words=words,
         )
 
-    before = st.session_state.get(key)
-    picked = place_of(before.get("picked") if before else None, mask.shape)
+    picked = place_of(sent(key, "picked"), mask.shape)
     view("mask_matrix")(
         key=key,
         data=pack_with(picked or selected),

@@ -54,6 +54,17 @@ def place_of(picked: Any, shape: Place) -> Place | None:
     return place if inside else None
 
 
+def sent(key: str, what: str) -> Any:
+    """What the browser has just sent from the view with this key, as it came; else None."""
+    before = st.session_state.get(key)
+    return before.get(what) if before else None
+
+
+def inside(index: Any, size: int) -> int | None:
+    """An index that the browser sent, where there is such an entry; else None."""
+    return int(index) if index is not None and 0 <= int(index) < size else None
+
+
 def show(
     name: str, key: str, shape: Place, selected: Place | None, pack: Callable[[Place | None], bytes]
 ) -> Place | None:
@@ -62,7 +73,6 @@ def show(
     `pack` makes the payload for a selected place. A click selects in the same run, so that a page
     needs no second run to draw it.
     """
-    before = st.session_state.get(key)
-    picked = place_of(before.get("picked") if before else None, shape)
+    picked = place_of(sent(key, "picked"), shape)
     view(name)(key=key, data=pack(picked or selected), on_picked_change=lambda: None)
     return picked

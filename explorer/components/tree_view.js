@@ -1,6 +1,7 @@
 import { clipped, fit, hatching } from "./canvas.js";
 import { el, rebuild, redraws } from "./dom.js";
 import { keepScrolled, scrollInto, withEdges } from "./edges.js";
+import { legendEntry } from "./legend.js";
 import { percent, signed } from "./numbers.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
@@ -96,13 +97,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   }
 
   function drawLegend() {
-    const entry = (text, paint) => {
-      const item = el("span", "entry");
-      const swatch = el("canvas");
-      paint(fit(swatch, 26, 12));
-      item.append(swatch, el("span", "", text));
-      return item;
-    };
+    const entry = (text, paint) => legendEntry(text, [26, 12], paint);
     const present = ["beam", "greedy", "sample"].filter((name) => nodes.some((node) => node.lines.includes(name)));
     legend.replaceChildren(...present.map((name) => entry(words[name], (context) => {
       const [colour, dash, width] = LINES[name];

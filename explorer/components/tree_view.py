@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import streamlit as st
-
-from explorer.components.mount import view
+from explorer.components.mount import inside, sent, view
 from explorer.components.payload import Words, check_words, pack
 from explorer.figures.theme import SPECIALS, show
 
@@ -56,9 +54,7 @@ def tree_view(nodes: Sequence[TreeNode], *, key: str, words: Words) -> None:
 
 def sent_node(key: str, n_nodes: int) -> int | None:
     """The node that was just taken in the tree with this key; None for none or a stale one."""
-    sent = st.session_state.get(key)
-    taken = sent.get("taken") if sent else None
-    return int(taken) if taken is not None and 0 <= int(taken) < n_nodes else None
+    return inside(sent(key, "taken"), n_nodes)
 
 
 def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:

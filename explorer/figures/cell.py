@@ -6,6 +6,7 @@ import numpy as np
 
 from explorer.figures.frame import (
     BAR_ROOM,
+    LEGEND,
     Bools,
     Figure,
     Floats,
@@ -62,7 +63,7 @@ def vectors(
         colours,
         300,
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        legend=LEGEND,
         barmode="group",
         bargap=0.25,
     )
@@ -97,7 +98,7 @@ def products(values: Floats, *, dark: bool = False, words: Words) -> Figure:
         colours,
         300,
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        legend=LEGEND,
         bargap=0.25,
     )
     frame["xaxis"] = number_axis(colours, words["dimension"], showgrid=False)

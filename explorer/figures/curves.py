@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import Figure, Floats, check_shape, layout, number_axis
+from explorer.figures.frame import LEGEND, Figure, Floats, check_shape, layout, number_axis
 from explorer.figures.theme import escape, palette
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -52,7 +52,7 @@ def lines(
         colours,
         height,
         showlegend=len(names) > 1,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        legend=LEGEND,
         hovermode="x unified",
     )
     along = {"type": "log", "dtick": 1} if log_x else {}

@@ -47,6 +47,10 @@ def layout(colours: Palette, height: int, **more: Any) -> dict[str, Any]:
     }
 
 
+LEGEND: Figure = {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"}
+"""A legend in one line above the plot, from its left edge."""
+
+
 def axis(colours: Palette, title: str = "", colour: str | None = None, **more: Any) -> Figure:
     """One quiet axis; `colour` colours its title, `more` overrides."""
     return {

@@ -6,6 +6,7 @@ import numpy as np
 
 from explorer.figures.curves import lines
 from explorer.figures.frame import (
+    LEGEND,
     Bools,
     Figure,
     Floats,
@@ -156,7 +157,7 @@ def gradients(
         colours,
         300,
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        legend=LEGEND,
         barmode="group",
         bargap=0.3,
     )

@@ -6,6 +6,7 @@ import numpy as np
 
 from explorer.figures.bars import ROOM
 from explorer.figures.frame import (
+    LEGEND,
     Figure,
     Floats,
     check_shape,
@@ -66,7 +67,7 @@ def moved(
         colours,
         340,
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        legend=LEGEND,
         barmode="group",
         bargap=0.3,
         meta={"least": least_width(tokens, 2 * ROOM)},

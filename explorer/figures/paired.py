@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.figures.frame import (
+    LEGEND,
     Figure,
     Floats,
     check_shape,
@@ -61,7 +62,7 @@ def paired(
         colours,
         height,
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        legend=LEGEND,
         barmode="group",
         bargap=0.3,
     )

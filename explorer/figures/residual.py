@@ -8,6 +8,7 @@ import numpy as np
 
 from explorer.figures.curves import DASHES
 from explorer.figures.frame import (
+    LEGEND,
     Figure,
     Floats,
     Words,
@@ -140,7 +141,7 @@ def by_block(
         colours,
         320,
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
+        legend=LEGEND,
         hovermode="x unified",
     )
     frame["xaxis"] = number_axis(colours, x_title, showgrid=False)

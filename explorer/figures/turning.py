@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.frame import Figure, Floats, Words, check_shape, layout
+from explorer.figures.frame import LEGEND, Figure, Floats, Words, check_shape, layout
 from explorer.figures.theme import escape, palette
 
 COLUMNS = 4
@@ -82,7 +82,7 @@ def arrows(
         colours,
         48 + 112 * rows,
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.0, "xanchor": "left", "yanchor": "bottom"},
+        legend={**LEGEND, "y": 1.0},
     )
     hidden: dict[str, Any] = {"visible": False, "fixedrange": True}
     wide = min(n, columns) * STEP
