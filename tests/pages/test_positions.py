@@ -8,6 +8,7 @@ import torch
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
+from explorer.pages import PAGES
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.text import LANGUAGES, t
 from models.checkpoint import save_checkpoint
@@ -41,6 +42,8 @@ def wide_shelf(tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..
     save_small(folder / "writer", **WRITER)
     save_small(folder / "turner", positions="rotary", **WRITER)
     save_small(folder / "placeless", positions="none")
+    save_small(folder / "alibi", positions="alibi", **WRITER)
+    save_small(folder / "t5", positions="t5")
     save_small(folder / "twin-learned", positions="learned")
     _begun(folder / "twin-right")
     return folder
@@ -66,6 +69,32 @@ def test_every_part_in_each_language_for_each_kind(
         at.segmented_control(key="positions.more").set_value(more).run()
         assert not at.exception
     assert len(at.dataframe[-1].value) > 1
+
+
+@pytest.mark.parametrize("part", PositionsChoices.parts)
+@pytest.mark.parametrize(("model", "lang"), [("alibi", "en"), ("t5", "zh")])
+def test_a_kind_that_biases_scores_breaks_no_part(
+    open_page: Open, model: str, lang: str, part: str
+) -> None:
+    at = open_page("positions", part=part, lang=lang, model=model)
+    assert not at.exception
+    assert not at.warning
+    assert at.get("plotly_chart")
+    said = t(f"positions.model_{model}", lang=lang, width=24, limit=64)
+    assert said in everything(at)
+
+
+@pytest.mark.parametrize("page", [page.name for page in PAGES if page.name != "positions"])
+def test_a_kind_that_biases_scores_breaks_no_page(open_page: Open, page: str) -> None:
+    at = open_page(page, model="t5", site="decoder")
+    assert not at.exception
+    if page == "cell":
+        metrics = {metric.label: metric.value for metric in at.metric}
+        shares = [metrics[label] for label in ("÷ √6", t("cell.bias", lang="en"))]
+        score = sum(float(value.replace("−", "-")) for value in shares)
+        assert score == pytest.approx(
+            float(metrics[t("cell.score", lang="en")].replace("−", "-")), abs=0.011
+        )
 
 
 def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:

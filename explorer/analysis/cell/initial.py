@@ -194,7 +194,7 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
     def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         read.append((inputs[0], inputs[1] if len(inputs) > 1 else inputs[0]))
 
-    names = {site.hook(what) for what in ("scores", "mask", "pattern")}
+    names = {site.hook(what) for what in ("scores", "bias", "mask", "pattern")}
     record = Record(names.__contains__)
     src, src_valid, tgt, tgt_valid = rows_of(traced)
     handle = module.register_forward_pre_hook(note)  # this model is nobody else's
@@ -215,7 +215,7 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
     ]
     return _Run(
         weight=float(module.w_q.weight.double().pow(2).mean()),
-        scores=kept[site.hook("scores")][allowed],
+        scores=(kept[site.hook("scores")] - kept.get(site.hook("bias"), 0.0))[allowed],
         variances=np.broadcast_to(np.outer(*variances), allowed.shape)[allowed],
         rows=kept[site.hook("pattern")][allowed.sum(-1) > 1],
         n_allowed=allowed.sum(-1)[allowed.sum(-1) > 1],

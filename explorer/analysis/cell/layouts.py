@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.cell.origin import module_of, site_inputs
+from explorer.analysis.cell.steps import bias_of
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
@@ -125,15 +126,15 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
     n_layers = sum(each.kind == site.kind and each.stack == site.stack for each in traced.sites)
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
     mask = torch.tensor(traced.mask(site.name))[None]
+    found = bias_of(traced, site)
+    bias = None if found is None else torch.tensor(found)[None]
     moved = tiled = None
     if k.shape[1] > n_kv_heads:
         shared, values = _averaged(k, n_kv_heads), _averaged(v, n_kv_heads)
         own = torch.tensor(traced.pattern(site.name))
-        _, pattern = attend(q, shared, values, mask)
+        _, pattern = attend(q, shared, values, mask, bias=bias)
         tile = (1, group, 1, 1)
-        _, wrong = attend(q, shared.repeat(tile), values.repeat(tile), mask)
-        assert pattern is not None
-        assert wrong is not None
+        _, wrong = attend(q, shared.repeat(tile), values.repeat(tile), mask, bias=bias)
         moved = float((pattern[0] - own).abs().max())
         tiled = float((wrong[0] - own).abs().max())
     return Grouped(
@@ -176,8 +177,10 @@ def dropped(
         raise ValueError(f"p is {p}: dropout goes from 0 to less than 1")
     q, k = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k"))
     mask = torch.tensor(traced.mask(site.name))[None]
+    found = bias_of(traced, site)
+    bias = None if found is None else torch.tensor(found)[None]
     marks = torch.eye(k.shape[2]).expand(1, k.shape[1], -1, -1)
     with seeded(seed):
-        z, _ = attend(q, k, marks, mask, dropout=p)
+        z, _ = attend(q, k, marks, mask, bias=bias, dropout=p)
     used = z[0, head].numpy()
     return Dropped(traced.pattern(site.name)[head, query], used[query], used.sum(-1))

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cell.steps import block_of, stream_before
+from explorer.analysis.cell.steps import bias_of, block_of, stream_before
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import Attention
@@ -161,7 +161,9 @@ def raw(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> R
     """What the scores would be without W_Q and W_K. Raises IndexError."""
     x, memory = site_inputs(loaded, traced, site)
     unprojected = (x @ memory.T / math.sqrt(x.shape[-1])).numpy()
-    projected = traced.activations[site.hook("scores")][head]
+    projected, biases = traced.activations[site.hook("scores")][head], bias_of(traced, site)
+    if biases is not None:  # what positions add was in no projection
+        projected = projected - biases[head]
     both = None
     if site.kind == "self":
         both = (_asymmetry(unprojected), _asymmetry(projected))

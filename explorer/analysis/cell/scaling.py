@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from explorer.analysis.cell.steps import bias_of
 from explorer.analysis.heads.reading import entropy
 from explorer.runs.trace import Trace
 from models.attention import attend
@@ -53,13 +54,15 @@ def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> S
     divisor = divisor_of(scaling, config.d_head, config.d_model)
     # attend divides by sqrt(d_head) by itself, so the queries bring the difference along.
     factor = math.sqrt(config.d_head) / divisor
-    _, pattern = attend(q * factor, k, v, torch.tensor(mask)[None])
-    assert pattern is not None
+    found = bias_of(traced, site)
+    bias = None if found is None else torch.tensor(found)[None]
+    _, pattern = attend(q * factor, k, v, torch.tensor(mask)[None], bias=bias)
     weights = pattern[0, head].numpy()
     valid = traced.src_valid if site.query_stream == "src" else traced.tgt_valid
     allowed = mask[head] & valid[:, None]
     rows = weights[allowed.sum(1) > 1]
-    scores = traced.activations[site.hook("scores")][head] * factor
+    added = 0.0 if found is None else found[head]  # what positions add is not divided
+    scores = (traced.activations[site.hook("scores")][head] - added) * factor + added
     return Scaled(
         scaling=scaling,
         divisor=divisor,

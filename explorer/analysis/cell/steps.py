@@ -32,7 +32,8 @@ class Cell:
     """A query, a key, and everything between them in one head.
 
     `q`, `k`, `v` [d_head] as the head used them (after a rotation, where there is one); `scores`
-    [key] is the query's row, scaled and before the mask; `written` [d_model] is what this cell
+    [key] is the query's row, scaled and before the mask, and `biases` [key] what positions added to
+    it (None where they add nothing there); `written` [d_model] is what this cell
     adds to the output of its attention, weight x v W_O; `head_written` the same for the whole row
     and `site_written` for all heads with the bias of W_O; `stream` [d_model] is what stood in the
     residual stream before. A head that an edit has switched off writes nothing.
@@ -47,6 +48,7 @@ class Cell:
     k: Float[np.ndarray, " d_head"] = field(repr=False)
     v: Float[np.ndarray, " d_head"] = field(repr=False)
     scores: Float[np.ndarray, " key"] = field(repr=False)
+    biases: Float[np.ndarray, " key"] | None = field(repr=False)
     allowed: Bool[np.ndarray, " key"] = field(repr=False)
     weights: Float[np.ndarray, " key"] = field(repr=False)
     written: Float[np.ndarray, " d_model"] = field(repr=False)
@@ -68,6 +70,16 @@ class Cell:
     def divisor(self) -> float:
         """sqrt(d_head)."""
         return math.sqrt(len(self.q))
+
+    @property
+    def scaled(self) -> float:
+        """q . k / sqrt(d_head): the score, but for what positions add to it."""
+        return self.score - (self.bias or 0.0)
+
+    @property
+    def bias(self) -> float | None:
+        """What positions add to the score of this query and key; None where they add nothing."""
+        return None if self.biases is None else float(self.biases[self.key])
 
     @property
     def score(self) -> float:
@@ -112,6 +124,11 @@ def stream_before(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "quer
     return traced.activations[f"{block_of(site)}.hook_{what}"]
 
 
+def bias_of(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "head query key"] | None:
+    """What positions add to the scaled scores of a site; None where they add nothing there."""
+    return traced.activations.get(site.hook("bias"))
+
+
 def output_weights(
     loaded: LoadedModel, site: AttentionSite
 ) -> tuple[Float[np.ndarray, "d_model head d_head"], Float[np.ndarray, " d_model"]]:
@@ -137,6 +154,7 @@ def cell_of(
         traced.activations[site.hook(what)] for what in ("q", "k", "v", "z", "scores")
     )
     kv_head = head // (len(q) // len(k))
+    biases = bias_of(traced, site)
     slices, bias = output_weights(loaded, site)
     weight = 0.0 if head in heads_off(traced, site.name) else pattern[head, query, key]
     return Cell(
@@ -149,6 +167,7 @@ def cell_of(
         k=k[kv_head, key],
         v=v[kv_head, key],
         scores=scores[head, query],
+        biases=None if biases is None else biases[head, query],
         allowed=traced.mask(site.name)[head, query],
         weights=pattern[head, query],
         written=slices[:, head] @ (weight * v[kv_head, key]),

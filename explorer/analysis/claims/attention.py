@@ -39,6 +39,8 @@ def variance(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
     same = _variances("equal_vectors", (q * q).sum(-1), 64)
     site = traced.sites[0]
     scores = torch.tensor(traced.activations[site.hook("scores")])[0]
+    if site.hook("bias") in traced.activations:  # the claim is about q . k alone
+        scores = scores - torch.tensor(traced.activations[site.hook("bias")])[0]
     d_head = traced.config.d_head
     own = _variances("own_head", scores * math.sqrt(d_head), d_head)
     free = all(abs(row.values[0] / float(row.of) - 1) < 0.1 for row in rows)

@@ -85,7 +85,6 @@ def _pattern_of(x: Tensor, n_heads: int) -> int:
     """Bytes of the pattern that attention over x [batch, pos, d] makes with so many heads."""
     heads = x.reshape(*x.shape[:2], n_heads, -1).transpose(1, 2)
     _, pattern = attend(heads, heads, heads)
-    assert pattern is not None
     return pattern.numel() * pattern.element_size()
 
 

@@ -164,9 +164,7 @@ def timings(
     """
     config = loaded.config
     start, read = _reader(loaded, torch.tensor([list(given)]))
-    fits = [
-        n for n in lengths if config.positions != "learned" or len(start) + n - 1 <= config.n_ctx
-    ]
+    fits = [n for n in lengths if config.longest is None or len(start) + n - 1 <= config.longest]
     found: list[Timing] = []
     for done, n in enumerate(fits, 1):
         row = torch.tensor([[*start, *[start[-1]] * (n - 1)]])

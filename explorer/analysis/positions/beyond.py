@@ -75,7 +75,7 @@ class Beyond:
 
 def can_go_beyond(loaded: LoadedModel) -> bool:
     """Whether a model continues texts and has positions for any place: learned ones end."""
-    return isinstance(loaded.model, DecoderOnly) and loaded.config.positions != "learned"
+    return isinstance(loaded.model, DecoderOnly) and loaded.config.longest is None
 
 
 def beyond(loaded: LoadedModel, text: str) -> Beyond:

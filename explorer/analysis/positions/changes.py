@@ -1,8 +1,8 @@
 """Positions changed under a run: taken away, shifted, two of them swapped, counted from the end.
 
-A change says which position each token of one stream is told. Where a model adds a vector
-(sinusoidal, learned) it acts at `hook_pos_embed`; where it turns queries and keys (rotary) they are
-turned further at `hook_q` and `hook_k`, since two turns add up. The model itself is never touched.
+A change says which position each token of one stream is told. It acts at `hook_positions`, before
+the model uses positions in any way, so it is one edit for every kind of them. The model itself is
+never touched.
 """
 
 import re
@@ -17,7 +17,6 @@ from torch import Tensor
 
 from explorer.library import LoadedModel
 from models.hooks import Stream
-from models.positions import Positions, rotate
 from models.transformer import EncoderDecoder, Stack
 
 ChangeKind = Literal["remove", "shift", "swap", "reverse"]
@@ -100,37 +99,17 @@ def position_functions(
     during the run where learned positions end before a shifted row does.
     """
     stack = stack_of(loaded, stream)
-    if stack is None:
+    if stack is None or stack.positions.acts == "nothing":
         return {}
-    kind = loaded.config.positions
-    if kind in ("sinusoidal", "learned"):
-        added = partial(_added, positions=stack.positions, change=change)
-        return {stack.hook_pos_embed.name: added}
-    if kind == "rotary":
-        turned = partial(_turned, base=loaded.config.rope_base, change=change)
-        return {
-            site.hook(what): turned
-            for site in loaded.sites
-            if site.kind == "self" and site.query_stream == stream
-            for what in ("q", "k")
-        }
-    return {}
+    functions: dict[str, Callable[[Tensor], Tensor]] = {
+        stack.hook_positions.name: partial(_told, change=change)
+    }
+    if change.kind == "remove":  # all at 0: nothing is turned, and a bias is the same for all keys
+        functions[stack.hook_pos_embed.name] = torch.zeros_like
+    return functions
 
 
-def _added(tensor: Tensor, positions: Positions, change: Change) -> Tensor:
-    """What is added at the told positions, in place of `tensor` [batch, pos, d_model]."""
-    told = told_positions(change, tensor.shape[1])
-    if told is None:
-        return torch.zeros_like(tensor)
-    added = positions.added(told[None])
-    return tensor if added is None else added.expand_as(tensor).clone()
-
-
-def _turned(tensor: Tensor, base: float, change: Change) -> Tensor:
-    """Queries or keys [batch, head, pos, d_head], turned on from their own to the told angles.
-
-    Without positions nothing is turned at all: what the model has turned is turned back.
-    """
-    usual = torch.arange(tensor.shape[2])
-    told = told_positions(change, len(usual))
-    return rotate(tensor, (torch.zeros_like(usual) if told is None else told) - usual, base)
+def _told(positions: Tensor, change: Change) -> Tensor:
+    """The positions that the tokens are told, in place of `positions` [batch, pos]; 0 for none."""
+    told = told_positions(change, positions.shape[1])
+    return torch.zeros_like(positions) if told is None else told.expand_as(positions)

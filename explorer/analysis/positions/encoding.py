@@ -38,14 +38,14 @@ def model_table(
 ) -> Float[np.ndarray, "pos d_model"] | None:
     """What this model adds to the embeddings of a stream at positions 0, 1, 2, ...
 
-    None for a model that adds nothing (rotary, none) or has no such stream. Learned positions end
-    at `n_ctx`, and so does the table then.
+    None for a model that adds nothing or has no such stream. Where positions end (learned ones do),
+    so does the table.
     """
     stack = stack_of(loaded, stream)
     if stack is None:
         return None
-    if loaded.config.positions == "learned":
-        n_positions = min(n_positions, loaded.config.n_ctx)
+    if loaded.config.longest is not None:
+        n_positions = min(n_positions, loaded.config.longest)
     with torch.inference_mode():
         added = stack.positions.added(torch.arange(n_positions)[None])
     return None if added is None else added[0].numpy()

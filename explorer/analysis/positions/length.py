@@ -34,9 +34,8 @@ def shift_losses(
 
 def most_shift(loaded: LoadedModel, n: int) -> int:
     """How far `n` tokens can be shifted: learned positions end at n_ctx, others do not."""
-    if loaded.config.positions == "learned":
-        return max(0, loaded.config.n_ctx - n)
-    return MOST_SHIFT
+    longest = loaded.config.longest
+    return MOST_SHIFT if longest is None else max(0, longest - n)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def moved(
     names = [f"{prefix}blocks.0.hook_resid_pre"]
     names += [f"{prefix}blocks.{layer}.hook_resid_post" for layer in range(len(stack.blocks))]
     settings: list[Setting] = ["as_is", "without"]
-    if loaded.config.positions == "none":
+    if loaded.config.position_type.acts == "nothing":
         settings.remove("as_is")
     if stream == "tgt":
         settings.append("unmasked")

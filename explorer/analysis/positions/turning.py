@@ -81,7 +81,7 @@ def bare(
 
 def turns(loaded: LoadedModel, site: str) -> bool:
     """Whether the model itself turns the queries and keys of this site."""
-    return loaded.config.positions == "rotary" and loaded.site(site).kind == "self"
+    return loaded.config.position_type.acts == "turns" and loaded.site(site).kind == "self"
 
 
 def turned(

@@ -32,11 +32,12 @@ def _cell(view: View) -> None:
     _stepper(view)
     step(view, cell, goal)
     aside(view, cell)
+    biased = "" if cell.bias is None else r" + b_{ij}"
     controls.small_print(
         view,
         "cell",
         formula=(
-            r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}, \qquad "
+            r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}" + biased + r", \qquad "
             r"p_{ij} = \frac{e^{s_{ij}}}{\sum_{k\;\text{allowed}} e^{s_{ik}}}, \qquad "
             r"\text{out}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O + b_O",
         ),

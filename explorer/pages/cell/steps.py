@@ -22,7 +22,8 @@ def chain(view: View, cell: Cell, goal: Effect) -> None:
     token = escape(goal.str_tokens[goal.chosen])
     shown = (
         (view.t("cell.dot"), fixed(cell.dot)),
-        (view.t("cell.scaled", d_head=len(cell.q)), fixed(cell.score)),
+        (view.t("cell.scaled", d_head=len(cell.q)), fixed(cell.scaled)),
+        *_biased(view, cell),
         (
             view.t("cell.exponential"),
             f"{cell.exponentials[cell.key]:.3f}" if cell.is_allowed else view.t("cell.blocked"),
@@ -35,6 +36,14 @@ def chain(view: View, cell: Cell, goal: Effect) -> None:
     with st.container(horizontal=True, key="cell-chain"):
         for label, value in shown:
             st.metric(label, value, width="content")
+
+
+def _biased(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
+    """What positions add to the score, and the score then; nothing where they add nothing."""
+    if cell.bias is None:
+        return ()
+    bias = signed(cell.bias)
+    return ((view.t("cell.bias"), bias), (view.t("cell.score"), fixed(cell.score)))
 
 
 def step(view: View, cell: Cell, goal: Effect) -> None:
@@ -74,7 +83,7 @@ def _projection(view: View, cell: Cell, goal: Effect) -> None:
 
 
 def _is_turned(view: View) -> bool:
-    return view.loaded.config.positions == "rotary" and view.site.kind == "self"
+    return view.loaded.config.position_type.acts == "turns" and view.site.kind == "self"
 
 
 def _similarity(view: View, cell: Cell, goal: Effect) -> None:
@@ -103,10 +112,12 @@ def _scale(view: View, cell: Cell, goal: Effect) -> None:
         controls.reading("cell", view.t("cell.reading_blocked", **_tokens(view, cell)))
         return
     seen = cell.scores[cell.allowed]
+    biased = {} if cell.bias is None else {"bias": signed(cell.bias)}
     controls.reading(
         "cell",
         view.t(
-            "cell.reading_scale",
+            "cell.reading_scale_biased" if biased else "cell.reading_scale",
+            **biased,
             dot=fixed(cell.dot),
             d_head=len(cell.q),
             score=fixed(cell.score),

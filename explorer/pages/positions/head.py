@@ -29,7 +29,7 @@ from models.positions import apply_rotation, sinusoidal_table
 
 def this_head(view: View) -> None:
     """One head before and after a change of positions, and what the model writes then."""
-    if view.loaded.config.positions == "none":
+    if view.loaded.config.position_type.acts == "nothing":
         st.info(view.t("positions.none_to_change"), icon=":material/lightbulb:")
         return
     stream, change = _choose(view)
@@ -55,7 +55,8 @@ def this_head(view: View) -> None:
         "positions",
         formula=(
             r"s_{ij} = \frac{(x_i + p_i)W_Q \cdot (x_j + p_j)W_K}{\sqrt{d_\mathrm{head}}}"
-            r"\quad\text{or, turned,}\quad \frac{R_i q_i \cdot R_j k_j}{\sqrt{d_\mathrm{head}}}",
+            r"\quad\text{or, turned,}\quad \frac{R_i q_i \cdot R_j k_j}{\sqrt{d_\mathrm{head}}}"
+            r"\quad\text{or, biased,}\quad \frac{q_i \cdot k_j}{\sqrt{d_\mathrm{head}}} + b_{j-i}",
             r"\mathrm{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
         ),
         code=(position_functions, sinusoidal_table, apply_rotation),

@@ -25,9 +25,9 @@ WRITER = "stories"
 def natural(view: View) -> Beyond | None:
     """The text, both curves, and what follows from them; None where nothing could be read."""
     reader = _reader(view)
-    if view.loaded.config.positions == "learned":
+    if view.loaded.config.longest is not None:
         st.markdown(f"**{view.t('positions.natural')}**")
-        st.caption(view.t("positions.natural_learned", limit=view.loaded.config.n_ctx))
+        st.caption(view.t("positions.natural_learned", limit=view.loaded.config.longest))
     elif reader is not None:
         st.markdown(f"**{view.t('positions.natural')}**")
     if reader is None:

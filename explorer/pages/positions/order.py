@@ -113,7 +113,7 @@ def _texts(view: View, seed: int) -> None:
         (view.t("positions.as_is"), texts.in_order, texts.shuffled),
         (view.t("positions.without"), texts.in_order_without, texts.shuffled_without),
     ]
-    if view.loaded.config.positions == "none":
+    if view.loaded.config.position_type.acts == "nothing":
         rows = rows[1:]
     table(
         ("", view.t("positions.in_order"), view.t("positions.shuffled")),

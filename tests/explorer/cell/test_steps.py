@@ -27,7 +27,7 @@ def cells(loaded: LoadedModel, traced: Trace, head: int, query: int, key: int) -
     return [cell_of(loaded, traced, site, head, query, key) for site in traced.sites]
 
 
-@pytest.fixture(params=["post", "pre", "sublayer", "shared", "writer"])
+@pytest.fixture(params=["post", "pre", "sublayer", "shared", "writer", "alibi", "t5"])
 def loaded(request: pytest.FixtureRequest, tiny) -> LoadedModel:
     changes = {
         "post": {},
@@ -35,6 +35,8 @@ def loaded(request: pytest.FixtureRequest, tiny) -> LoadedModel:
         "sublayer": {"norm_placement": "sublayer", "final_norm": True},
         "shared": {"n_kv_heads": 2, "bias": False, "positions": "rotary"},
         "writer": {"family": "decoder-only", "positions": "rotary", "norm": "rmsnorm"},
+        "alibi": {"n_kv_heads": 2, "positions": "alibi"},
+        "t5": {"positions": "t5", "norm_placement": "pre", "final_norm": True},
     }
     return tiny(request.param, **changes[request.param])
 
@@ -43,7 +45,10 @@ def test_each_step_follows_from_the_one_before(loaded: LoadedModel) -> None:
     traced = trace(loaded, TEXT)
     for cell in cells(loaded, traced, head=3, query=4, key=2):
         assert cell.dot == pytest.approx(float(np.dot(cell.q, cell.k)), rel=1e-5, abs=1e-6)
-        assert cell.dot / cell.divisor == pytest.approx(cell.score, rel=1e-4, abs=1e-5)
+        assert cell.dot / cell.divisor == pytest.approx(cell.scaled, rel=1e-4, abs=1e-5)
+        assert cell.scaled + (cell.bias or 0) == pytest.approx(cell.score, rel=1e-4, abs=1e-5)
+        biased = loaded.config.position_type.acts == "biases" and cell.site.kind == "self"
+        assert (cell.bias is not None) == biased
         np.testing.assert_allclose(cell.exponentials / cell.row_sum, cell.weights, atol=1e-6)
         assert cell.weights.sum() == pytest.approx(1, abs=1e-5)
         assert (cell.exponentials[~cell.allowed] == 0).all()

@@ -21,6 +21,7 @@ from explorer.analysis.positions.order import four_texts, moved, shuffled_order
 from explorer.analysis.positions.reread import by_offset, reread, weight_moved, write_under
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
+from models.positions import POSITIONS
 
 Tiny = Callable[..., LoadedModel]
 TEXT, TARGET = "The cat sat on the mat", "爱猫你在跑我"
@@ -61,7 +62,7 @@ def _told(
     return (told if tokens[0].tolist() == wanted else torch.arange(tokens.shape[1]))[None]
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"none"}))
 @pytest.mark.parametrize("stream", ["src", "tgt"])
 def test_a_change_is_the_model_itself_at_other_positions(
     positions: str, stream: str, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
@@ -84,9 +85,10 @@ def test_a_change_is_the_model_itself_at_other_positions(
                 got.scores[site.name], expected.scores[site.name], atol=2e-5, rtol=1e-4
             )
         np.testing.assert_allclose(got.losses, expected.losses, atol=1e-4)
-        assert not np.allclose(
-            got.losses, reread(loaded, traced, stream, None).losses, atol=1e-4
-        ) or (positions == "rotary" and change.kind == "shift")
+        unseen = POSITIONS[positions].acts != "adds" and change.kind == "shift"
+        unseen |= positions == "alibi" and change.kind == "reverse"  # both directions alike
+        usual = reread(loaded, traced, stream, None).losses
+        assert np.allclose(got.losses, usual, atol=1e-4) == unseen
 
 
 def test_a_rotary_model_does_not_notice_a_shift(tiny: Tiny) -> None:
@@ -97,12 +99,23 @@ def test_a_rotary_model_does_not_notice_a_shift(tiny: Tiny) -> None:
     assert not np.allclose(reread(loaded, traced, "tgt", REMOVE).losses, before.losses, atol=1e-3)
 
 
-def test_without_positions_a_rotary_model_scores_as_one_that_has_none(tiny: Tiny) -> None:
-    rotary, none = (tiny("writer", positions=kind, **WRITER) for kind in ("rotary", "none"))
-    without = reread(rotary, trace(rotary, TEXT), "tgt", REMOVE)
+@pytest.mark.parametrize("positions", ["rotary", "alibi", "t5"])
+def test_without_positions_a_model_reads_as_one_that_has_none(positions: str, tiny: Tiny) -> None:
+    told, none = (tiny("writer", positions=kind, **WRITER) for kind in (positions, "none"))
+    table = dict(told.model.named_parameters()).get("positions.weight")
+    with torch.no_grad():  # T5's table is drawn after all else; what a model shares is the same
+        for (_, one), (_, other) in zip(
+            ((n, p) for n, p in told.model.named_parameters() if p is not table),
+            none.model.named_parameters(),
+            strict=True,
+        ):
+            one.copy_(other)
+    without = reread(told, trace(told, TEXT), "tgt", REMOVE)
     bare = reread(none, trace(none, TEXT), "tgt", None)
     for site in without.scores:
-        np.testing.assert_allclose(without.scores[site], bare.scores[site], atol=1e-4)
+        np.testing.assert_allclose(without.patterns[site], bare.patterns[site], atol=1e-4)
+        if positions != "t5":  # whose distance 0 has a number too, the same for all keys
+            np.testing.assert_allclose(without.scores[site], bare.scores[site], atol=1e-4)
 
 
 def test_nothing_to_change_where_there_are_no_positions(tiny: Tiny, writer: LoadedModel) -> None:
@@ -123,7 +136,7 @@ def test_words_are_shuffled_whole_and_marks_stay() -> None:
     assert shuffled_order(("a", "</s>"), 2, "src", 0) == (0, 1)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary"])
+@pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"none"}))
 def test_only_without_positions_do_the_outputs_move_along(positions: str, tiny: Tiny) -> None:
     loaded = tiny(positions=positions)
     traced = trace(loaded, TEXT, TARGET)
@@ -134,7 +147,7 @@ def test_only_without_positions_do_the_outputs_move_along(positions: str, tiny: 
     assert without.distances.max() < 1e-5
     assert without.largest < 1e-5
     assert as_is.distances.shape == (4, len(order))
-    if positions != "rotary":
+    if POSITIONS[positions].acts == "adds":
         # Before the first block it is the difference of two positions and nothing else.
         states = traced.activations["encoder.blocks.0.hook_resid_pre"]
         added = traced.activations["encoder.hook_pos_embed"]
