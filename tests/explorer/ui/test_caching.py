@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -46,6 +47,7 @@ def test_many_texts_come_to_a_plateau_under_the_budget(store: Store) -> None:
     def trace(text: str) -> Made:
         return Made((text,), kilo(), {"scores": kilo(), "pattern": kilo()})
 
+    first = weakref.ref(trace("the first text"))
     levels = []
     for number in range(40):
         trace(f"text {number:02}")
@@ -55,6 +57,7 @@ def test_many_texts_come_to_a_plateau_under_the_budget(store: Store) -> None:
     assert len(set(levels[10:])) == 1
     assert trace.is_kept("text 39")
     assert not trace.is_kept("text 00")
+    assert first() is None  # nobody holds what has gone
 
 
 def test_the_least_recently_used_goes_first(store: Store) -> None:
