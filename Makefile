@@ -18,7 +18,7 @@ test: chromium
 	$(MAKE) --jobs=2 lint pytest
 
 pytest: chromium
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks

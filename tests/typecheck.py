@@ -5,10 +5,12 @@ their visitors, called more than a hundred times in a pass and without shapes of
 take two thirds of the tests' time (measured: 150 against 60 s for tests/explorer/test_certificate).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from beartype import BeartypeConf, beartype
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,3 +30,14 @@ def shaped_modules() -> list[str]:
 def check_shapes() -> None:
     """Check every one of them, if called before its first import."""
     install_import_hook(shaped_modules(), "typecheck.check")
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """No checks inside: for long experiments that only repeat calls which other tests check."""
+    before = config.jaxtyping_disable
+    config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        config.update("jaxtyping_disable", before)

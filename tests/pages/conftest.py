@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
 
@@ -67,6 +68,16 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def save_small() -> Callable[..., None]:
     """save_small(folder, field=value, ...): one more small model, for a shelf of a test's own."""
     return _save
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _scan_no_packages() -> Iterator[None]:
+    """For every visit, AppTest would look for components in the metadata of all installed packages,
+    which takes a tenth of a second. Headlight's own are registered by its code.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manifest_scanner, "scan_component_manifests", lambda: [])
+        yield
 
 
 @pytest.fixture(autouse=True)
