@@ -21,6 +21,17 @@ _UNSPACED = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef“”‘’…—"
 _LIBRARY_ERRORS = (Exception,)  # the library raises bare Exception for a file it cannot read
 
 
+class SpecialToken(str):
+    """The label of a special token: of one that no text contains, whatever it is called.
+
+    It reads like any label. Who draws labels can tell it by `special`, also from the same
+    characters typed by a user, which are text.
+    """
+
+    __slots__ = ()
+    special = True
+
+
 class Tokenizer:
     """Encodes without special tokens; who builds a model's input adds start and end itself.
 
@@ -113,12 +124,15 @@ class Tokenizer:
         return text.strip()
 
     def str_tokens(self, ids: Sequence[int]) -> list[str]:
-        """What is shown for each token: no blank marks, "·" before a piece inside a word."""
+        """What is shown for each token: no blank marks, "·" before a piece inside a word.
+
+        The label of a special token is a `SpecialToken`.
+        """
         shown = []
         previous = ""
         for token in ids:
             piece = self._tokenizer.id_to_token(token) or "<unk>"
-            text = piece.removeprefix(BLANK)
+            text = SpecialToken(piece) if piece in SPECIAL_TOKENS else piece.removeprefix(BLANK)
             inside_word = piece[:1].isascii() and piece[:1].isalpha() and previous[-1:].isalpha()
             shown.append(f"{CONTINUED}{text}" if inside_word else text or "␣")
             previous = "" if piece in SPECIAL_TOKENS else piece

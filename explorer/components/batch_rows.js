@@ -7,7 +7,7 @@ import { unpack } from "./payload.js";
 export default function ({ parentElement, data }) {
   const root = parentElement.querySelector(".hl");
   const { head } = unpack(data);
-  const { rows, words } = head;
+  const { rows, padding, words } = head;
   followTheme(root);
   const top = Math.max(1, ...rows.flatMap((row) => row.losses));
 
@@ -15,7 +15,7 @@ export default function ({ parentElement, data }) {
     const part = el("div", "sentence");
     if (row.source) {
       const line = el("div", "source");
-      line.append(el("span", "caption src", words.source), ...row.source.tokens.map((_, index) => pad(chip(row.source, index, "span"), row.source.tokens[index])));
+      line.append(el("span", "caption src", words.source), ...row.source.tokens.map((_, index) => pad(chip(row.source, index, "span"), row.source.special[index] && row.source.tokens[index] === padding)));
       part.append(line);
     }
     const scroller = el("div", "scroller");
@@ -30,8 +30,8 @@ export default function ({ parentElement, data }) {
       }));
       table.append(made);
     };
-    line(words.input, (index) => [pad(chip(row.input, index, "span"), row.input.tokens[index])]);
-    line(words.labels, (index) => [pad(chip(row.labels, index, "span"), row.counts[index] ? "" : "<pad>")]);
+    line(words.input, (index) => [pad(chip(row.input, index, "span"), row.input.special[index] && row.input.tokens[index] === padding)]);
+    line(words.labels, (index) => [pad(chip(row.labels, index, "span"), !row.counts[index])]);
     line(words.loss, (index) => {
       if (!row.counts[index]) return [el("span", "ignored", words.ignored)];
       const bar = el("span", "bar");
@@ -46,8 +46,8 @@ export default function ({ parentElement, data }) {
   return redraws(root, () => followTheme(root));
 
   /** Padding wears the hatching of what counts for nothing. */
-  function pad(node, token) {
-    node.classList.toggle("blocked", token === "<pad>");
+  function pad(node, isPadding) {
+    node.classList.toggle("blocked", isPadding);
     return node;
   }
 }

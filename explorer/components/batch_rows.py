@@ -14,6 +14,7 @@ from explorer.components.payload import (
     pack,
     tokens_head,
 )
+from explorer.figures.theme import show
 
 WORDS = (
     "label",
@@ -33,12 +34,14 @@ def batch_rows(
     losses: Floats,
     sources: Sequence[Sequence[str]] = (),
     *,
+    padding: str,
     key: str,
     words: Words,
 ) -> None:
     """Show the rows of a batch under each other; the arguments are those of `pack_batch_rows`."""
     view("batch_rows")(
-        key=key, data=pack_batch_rows(inputs, labels, counts, losses, sources, words=words)
+        key=key,
+        data=pack_batch_rows(inputs, labels, counts, losses, sources, padding=padding, words=words),
     )
 
 
@@ -49,9 +52,12 @@ def pack_batch_rows(
     losses: Floats,
     sources: Sequence[Sequence[str]] = (),
     *,
+    padding: str,
     words: Words,
 ) -> bytes:
     """The payload: `counts` [sentence, pos] False = this label is ignored; `losses` in nats.
+
+    `padding` is the label of padding, which is hatched.
 
     Raises ValueError naming sizes that disagree.
     """
@@ -72,4 +78,4 @@ def pack_batch_rows(
         }
         for at in range(len(inputs))
     ]
-    return pack({"rows": rows, "words": check_words(WORDS, words)})
+    return pack({"rows": rows, "padding": show(padding), "words": check_words(WORDS, words)})

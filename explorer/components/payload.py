@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.theme import SPECIALS, show
+from explorer.figures.theme import is_special, show
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.floating[Any]]
@@ -73,7 +73,7 @@ def tokens_head(tokens: Sequence[str]) -> dict[str, Any]:
     """A token row for a head: what is shown, and which of them are special tokens."""
     return {
         "tokens": [show(token) for token in tokens],
-        "special": [token in SPECIALS for token in tokens],
+        "special": [is_special(token) for token in tokens],
     }
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from explorer.components.mount import inside, sent, view
 from explorer.components.payload import Words, check_words, pack
-from explorer.figures.theme import SPECIALS, show
+from explorer.figures.theme import is_special, show
 
 WORDS = (
     "label",
@@ -67,7 +67,7 @@ def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:
         "nodes": [
             {
                 "token": show(node.token),
-                "special": node.token in SPECIALS,
+                "special": is_special(node.token),
                 "text": show(node.text),
                 "parent": node.parent,
                 "children": children[at],

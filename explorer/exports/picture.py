@@ -11,7 +11,7 @@ from html import escape
 import numpy as np
 
 from explorer.figures.frame import Bools, Floats, Words, check_shape
-from explorer.figures.theme import FONT, SPECIALS, Palette, Stream, palette, show
+from explorer.figures.theme import FONT, Palette, Stream, is_special, palette, show
 
 LEVELS = 64
 """Shades of the scale; weights that differ by less than 1.6 % may look the same."""
@@ -140,7 +140,7 @@ def _labels(
 
 
 def _ink(token: str, colours: Palette) -> str:
-    return f' fill="{colours.muted}"' if token in SPECIALS else ""
+    return f' fill="{colours.muted}"' if is_special(token) else ""
 
 
 def _cells(pattern: Floats, mask: Bools, colours: Palette) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.theme import FONT, SPECIALS, Palette, Stream, escape, palette, show
+from explorer.figures.theme import FONT, Palette, Stream, escape, is_special, palette, show
 from explorer.numbers import minus
 
 Figure = dict[str, Any]
@@ -135,7 +135,7 @@ def token_labels(tokens: Sequence[str], dark: bool) -> list[str]:
     for token in tokens:
         seen[token] += 1
         text = escape(show(token))
-        if token in SPECIALS:
+        if is_special(token):
             text = f'<span style="color:{muted}">{text}</span>'
         labels.append(text + "\u200b" * seen[token])
     return labels
@@ -177,7 +177,7 @@ def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -
     texts = []
     for place, index in enumerate(shown):
         text = escape(_clipped(show(tokens[index]), most))
-        if tokens[index] in SPECIALS:
+        if is_special(tokens[index]):
             text = f'<span style="color:{muted}">{text}</span>'
         empty = place % levels
         texts.append("\u00a0<br>" * empty + text if below else text + "<br>\u00a0" * empty)

@@ -11,9 +11,6 @@ from typing import Literal
 
 Stream = Literal["src", "tgt"]
 
-SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")
-"""Tokens that no sentence contains; drawn dimmed wherever tokens stand."""
-
 FONT = (
     'system-ui, -apple-system, "Segoe UI", "Noto Sans", "PingFang SC", "Hiragino Sans GB", '
     '"Microsoft YaHei", "Noto Sans CJK SC", "Noto Sans SC", sans-serif'
@@ -156,6 +153,15 @@ def _drawn(character: str, alone: bool) -> str:
     }:
         return f"[U+{ord(character):04X}]"
     return character
+
+
+def is_special(token: str) -> bool:
+    """Whether a label stands for a token that no text contains; such are drawn dimmed.
+
+    The tokenizer says so (`models.tokenizer.SpecialToken`), not the characters: a user may type
+    "<pad>" as well, and every tokenizer has names of its own.
+    """
+    return bool(getattr(token, "special", False))
 
 
 def escape(text: str) -> str:

@@ -16,6 +16,10 @@ from explorer.analysis.certificate.probe import Rows, Subject
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Edits
 from models.masks import causal_mask, padding_mask
+from models.tokenizer import SpecialToken
+
+START, END, PAD = (SpecialToken(name) for name in ("<s>", "</s>", "<pad>"))
+"""Labels in made-up rows."""
 
 Group = Literal["masks", "shapes", "fills", "padding", "model", "training"]
 """In the order of the page; words at `clinic.groups.*`."""

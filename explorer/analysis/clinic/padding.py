@@ -7,6 +7,8 @@ from torch import Tensor, nn
 
 from explorer.analysis.certificate.probe import Rows
 from explorer.analysis.clinic.card import (
+    END,
+    PAD,
     Demonstration,
     Figure,
     Pitfall,
@@ -89,12 +91,12 @@ def _is_causal(traced: Trace | None = None) -> Demonstration:
 def _confused(traced: Trace | None = None) -> Demonstration:
     pad_id, eos_id = 0, 2
     row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
-    columns: tuple[str, ...] = ("a", "b", "c", "</s>", "<pad>", "<pad>")
+    columns: tuple[str, ...] = ("a", "b", "c", END, PAD, PAD)
     if traced is not None and traced.src_tokens:
         pad_id, eos_id = traced.config.pad_id, traced.config.eos_id
         n_real = int(traced.src_valid.sum())
         row = (*traced.src_tokens[:n_real], pad_id, pad_id)
-        columns = (*traced.src_str_tokens[:n_real], "<pad>", "<pad>")
+        columns = (*traced.src_str_tokens[:n_real], PAD, PAD)
     tokens = torch.tensor([row])
     bad = end_mark_taken_for_padding(tokens, pad_id, eos_id)
     good = padding_by_its_own_id(tokens, pad_id, eos_id)
@@ -123,7 +125,7 @@ def _left_padding(traced: Trace | None = None) -> Demonstration:
         bad.double().numpy(),
         good.double().numpy(),
         own=traced is not None,
-        columns=("<pad>", "<pad>", *words),
+        columns=(PAD, PAD, *words),
     )
 
 

@@ -7,7 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.clinic.card import Demonstration, Figure, Pitfall, fixed_scores
+from explorer.analysis.clinic.card import (
+    END,
+    PAD,
+    START,
+    Demonstration,
+    Figure,
+    Pitfall,
+    fixed_scores,
+)
 from explorer.runs.rerun import written_tokens
 from explorer.runs.trace import Trace
 
@@ -65,12 +73,12 @@ def steps_with_zero_grad(weight: Tensor, loss: Callable[[Tensor], Tensor], n: in
 
 def _label_view(traced: Trace | None = None) -> Demonstration:
     pad_id, row = 0, [1, 5, 6, 2, 0, 0]
-    columns: tuple[str, ...] = ("<s>", "a", "b", "</s>", "<pad>")
+    columns: tuple[str, ...] = (START, "a", "b", END, PAD)
     if traced is not None:
         pad_id, config = traced.config.pad_id, traced.config
         n_real = int(traced.tgt_valid.sum())
         row = [*traced.tgt_tokens[:n_real], config.eos_id, pad_id, pad_id]
-        columns = (*traced.tgt_str_tokens[:n_real], "</s>", "<pad>")
+        columns = (*traced.tgt_str_tokens[:n_real], END, PAD)
     bad, _ = shifted_by_views(torch.tensor([row]), pad_id)
     good, _ = shifted_by_copies(torch.tensor([row]), pad_id)
     return Demonstration(

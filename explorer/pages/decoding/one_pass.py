@@ -97,6 +97,12 @@ def _patterns(view: View, found: OnePass) -> None:
             controls.chart(figure, f"onepass.{name}", alt=view.t(f"onepass.{name}"))
 
 
+def _padding(view: View) -> str:
+    """The label of padding; "" where the tokenizer has none."""
+    pad = view.loaded.tokenizer.pad_id
+    return "" if pad is None else view.loaded.tokenizer.str_tokens([pad])[0]
+
+
 def _batch(view: View) -> None:
     """The rows that training makes of the reader's own sentences."""
     st.subheader(view.t("labels.title"), anchor=False)
@@ -121,6 +127,7 @@ def _batch(view: View) -> None:
         found.counts,
         found.losses,
         found.sources,
+        padding=_padding(view),
         key="decoding.batch",
         words=view.words("components.batch_rows"),
     )

@@ -8,6 +8,7 @@ from explorer.components.batch_rows import pack_batch_rows
 from explorer.components.film import fine, pack_film, read_scene, read_taken
 from explorer.components.payload import unpack
 from explorer.text import family
+from models.tokenizer import SpecialToken
 
 WORDS, BATCH = (family(f"components.{name}", lang="en") for name in ("film", "batch_rows"))
 
@@ -15,7 +16,7 @@ OWN = np.zeros((2, 3, 2, 2), np.float32)  # two layers, three heads, two steps
 OWN[..., 0, 0] = 1
 OWN[..., 1, :] = (0.25, 0.75)
 CROSS = np.full((2, 3, 2, 4), 0.25, np.float32)
-ROW = ("<s>", "<script>", "</s>")
+ROW = (SpecialToken("<s>"), "<script>", SpecialToken("</s>"))
 SOURCE = ("a", "b", "c", "</s>")
 FRAMES = [
     Frame(("x", "<script>"), (0.7, 0.2), (0.0, 1.0), (False, True), 1, False, "drawn"),
@@ -98,17 +99,21 @@ def test_a_batch_says_which_labels_count() -> None:
     counts = np.array([[True, True], [True, False]])
     losses = np.array([[0.5, 1.25], [2.0, 0.0]])
     head, _ = unpack(
-        pack_batch_rows(inputs, labels, counts, losses, [["a"], ["b", "c"]], words=BATCH)
+        pack_batch_rows(
+            inputs, labels, counts, losses, [["a"], ["b", "c"]], padding="<pad>", words=BATCH
+        )
     )
     assert head["rows"][1]["counts"] == [True, False]
     assert head["rows"][0]["losses"] == [0.5, 1.25]
     assert head["rows"][0]["input"]["tokens"] == ["<s>", "<b>"]
     assert head["rows"][1]["source"]["tokens"] == ["b", "c"]
     assert (
-        unpack(pack_batch_rows(inputs, labels, counts, losses, words=BATCH))[0]["rows"][0]["source"]
+        unpack(pack_batch_rows(inputs, labels, counts, losses, padding="<pad>", words=BATCH))[0][
+            "rows"
+        ][0]["source"]
         is None
     )
     with pytest.raises(ValueError, match=r"losses has shape \(2, 1\), inputs have \(2, 2\)"):
-        pack_batch_rows(inputs, labels, counts, losses[:, :1], words=BATCH)
+        pack_batch_rows(inputs, labels, counts, losses[:, :1], padding="<pad>", words=BATCH)
     with pytest.raises(ValueError, match="labels has 1 entries, but there are 2"):
-        pack_batch_rows(inputs, labels[:1], counts, losses, words=BATCH)
+        pack_batch_rows(inputs, labels[:1], counts, losses, padding="<pad>", words=BATCH)

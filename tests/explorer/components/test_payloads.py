@@ -14,6 +14,7 @@ from explorer.components.mount import FOLDER, place_of
 from explorer.components.payload import BLOCKED, check_words, encode_weights, pack, unpack
 from explorer.components.token_strip import pack_token_strip
 from explorer.text import family
+from models.tokenizer import SpecialToken
 
 HEADS, MASKS, STRIP = (
     family(f"components.{name}", lang="en") for name in ("heads_view", "mask_matrix", "token_strip")
@@ -21,7 +22,7 @@ HEADS, MASKS, STRIP = (
 TITLES = {"query_title": "query", "key_title": "key"}
 
 QUERIES = ("<s>", "狗")
-KEYS = ("the", "<script>", "</s>")
+KEYS = ("the", "<script>", SpecialToken("</s>"))
 PATTERN = np.array([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0]], np.float32)
 MASK = np.array([[True, True, False], [True, True, True]])
 

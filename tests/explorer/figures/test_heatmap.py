@@ -12,14 +12,15 @@ import pytest
 from explorer.figures import heatmap
 from explorer.figures.theme import DARK, LIGHT
 from explorer.text import family
+from models.tokenizer import SpecialToken
 
 WORDS = family("figures.heatmap", lang="en")
 TITLES = {"query_title": "query", "key_title": "key"}
 attention = partial(heatmap.attention, words=WORDS, **TITLES)
 difference = partial(heatmap.difference, words=WORDS, **TITLES)
 
-QUERIES = ("<s>", "<b>狗</b>")
-KEYS = ("the", "the", "</s>")
+QUERIES = (SpecialToken("<s>"), "<b>狗</b>")
+KEYS = ("the", "the", SpecialToken("</s>"))
 PATTERN = np.array([[0.75, 0.25, 0.0], [0.0002, 0.0998, 0.9]], np.float32)
 MASK = np.array([[True, True, False], [True, True, True]])
 LABELS = np.array([["", "", "the <future>"], ["", "", ""]])

@@ -4,7 +4,18 @@ from dataclasses import fields
 
 import pytest
 
-from explorer.figures.theme import DARK, LIGHT, Palette, colorscale, css, escape, palette, show
+from explorer.figures.theme import (
+    DARK,
+    LIGHT,
+    Palette,
+    colorscale,
+    css,
+    escape,
+    is_special,
+    palette,
+    show,
+)
+from models.tokenizer import SpecialToken, Tokenizer
 
 
 def luminance(colour: str) -> float:
@@ -88,3 +99,17 @@ def test_nothing_in_a_shown_token_is_invisible(token: str, shown: str) -> None:
 
 def test_escape_leaves_no_markup() -> None:
     assert escape('<a href="x">&lt;') == '&lt;a href="x"&gt;&amp;lt;'
+
+
+def test_what_is_special_is_told_by_the_tokenizer_and_not_by_its_name() -> None:
+    assert is_special(SpecialToken("[CLS]"))
+    assert not is_special("[CLS]")
+
+
+def test_an_end_mark_is_special_and_one_that_was_typed_is_text() -> None:
+    tokenizer = Tokenizer.train(["a cat </s> </s>"] * 9, 60)
+    typed = tokenizer.str_tokens(tokenizer.encode("</s>"))
+    assert "".join(typed).replace("·", "").replace("␣", "") == "</s>"
+    assert not any(map(is_special, typed))
+    end = next(label for label in tokenizer.str_tokens(range(9)) if label == "</s>")
+    assert is_special(end)
