@@ -11,6 +11,7 @@ from models.config import ModelConfig
 from models.fast import lay_out_for_decoding
 from models.home import asset
 from models.hooks import AttentionSite
+from models.marks import Marks
 from models.tokenizer import Tokenizer
 from models.transformer import Model
 
@@ -26,6 +27,11 @@ class LoadedModel:
     tokenizer: Tokenizer
     config: ModelConfig
     card: str
+
+    @property
+    def marks(self) -> Marks:
+        """What the special tokens of its tokenizer are for."""
+        return self.tokenizer.marks
 
     @cached_property
     def sites(self) -> tuple[AttentionSite, ...]:

@@ -17,6 +17,8 @@ PROBLEMS: dict[str, frozenset[str]] = {
         # a typed translation, or the forced beginning of one
         "target_too_long": "limit length",
         "unknown_forced": "characters",
+        "nothing_to_fill": "",  # a text without a mask, for a model that fills masks in
+        "no_logits": "",  # a model that says no tokens
         # a batch of sentences, one a line
         "no_lines": "limit",
         "too_many_lines": "limit length",

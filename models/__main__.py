@@ -15,29 +15,26 @@ from models.training.options import (
     open_checkpoint,
     strategy_of,
 )
-from models.transformer import EncoderDecoder
 
 
 def translate_text(args: argparse.Namespace) -> None:
     """Translate the sentences given, or one a line from standard input."""
     checkpoint = open_checkpoint(args.model)
-    if not isinstance(checkpoint.model, EncoderDecoder):
-        raise ValueError(f"{args.model} is a decoder-only model: use generate")
+    if "src" not in checkpoint.model.reads:
+        raise ValueError(f"{args.model} is a {checkpoint.config.family} model: use generate")
     sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
     for line in translate(checkpoint.model, checkpoint.tokenizer, sentences, strategy_of(args)):
         print(line)
 
 
 def generate(args: argparse.Namespace) -> None:
-    """Continue a text with a decoder-only model, or translate with an encoder-decoder."""
+    """Write with a model of any family: continue a text, translate it, or fill in its [MASK]s."""
     checkpoint = open_checkpoint(args.model)
-    config, tokenizer = checkpoint.config, checkpoint.tokenizer
-    ids = tokenizer.encode(args.text)
-    paired = isinstance(checkpoint.model, EncoderDecoder)
-    prompt = [*ids, config.eos_id] if paired else [config.bos_id, *ids]
-    steps = decode(checkpoint.model, torch.tensor([prompt]), strategy_of(args), args.max_new_tokens)
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
+    steps = decode(model, torch.tensor([given]), strategy_of(args), args.max_new_tokens)
     for hypothesis in best(steps):
-        print(tokenizer.decode(hypothesis.tokens if paired else [*ids, *hypothesis.tokens]))
+        print(tokenizer.decode(model.whole(given, hypothesis.tokens)))
 
 
 def info(args: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ Only safetensors are read, never pickles: a checkpoint from a stranger can be wr
 run code.
 """
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from models.config import ModelConfig
+from models.config import FORMER_MARKS, ModelConfig
 from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
 
@@ -95,7 +96,8 @@ def load_checkpoint(folder: Path, moment: int | None = None) -> Checkpoint:
         if not (folder / name).is_file():
             raise CheckpointError(f"{folder.name}: {name} is missing")
     try:
-        config = ModelConfig.from_json((folder / CONFIG).read_text(encoding="utf-8"))
+        text = (folder / CONFIG).read_text(encoding="utf-8")
+        config = ModelConfig.from_json(text)
     except (ValueError, TypeError) as error:
         raise CheckpointError(f"{folder.name}: {CONFIG}: {error}") from error
     try:
@@ -107,13 +109,16 @@ def load_checkpoint(folder: Path, moment: int | None = None) -> Checkpoint:
             f"{folder.name}: the tokenizer has {tokenizer.vocab_size} tokens, the model only "
             f"{config.vocab_size}"
         )
-    ids = (tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id)
-    if ids != (config.pad_id, config.bos_id, config.eos_id):
+    former = json.loads(text)
+    marks = (tokenizer.marks.pad, tokenizer.marks.start, tokenizer.marks.end)
+    named = tuple(former.get(name, mark) for name, mark in zip(FORMER_MARKS, marks, strict=True))
+    if named != marks:
         raise CheckpointError(
-            f"{folder.name}: the tokenizer's ids of pad, start and end are {ids}, the config's "
-            f"{(config.pad_id, config.bos_id, config.eos_id)}"
+            f"{folder.name}: the tokenizer's ids of pad, start and end are {marks}, the config's "
+            f"{named}"
         )
     model = build_model(config)
+    model.marks = tokenizer.marks
     load_weights(
         model, folder / (WEIGHTS if moment is None else f"{MOMENTS}/{moment_name(moment)}")
     )

@@ -9,7 +9,7 @@ from models.feedforward import FeedForwardKind
 from models.norms import NormKind
 from models.positions import POSITIONS, PositionKind, Positions
 
-Family = Literal["encoder-decoder", "decoder-only"]
+Family = Literal["encoder-decoder", "decoder-only", "encoder-only"]
 NormPlacement = Literal["post", "pre", "sublayer"]
 
 _CHOICES = {
@@ -21,7 +21,11 @@ _CHOICES = {
 }
 
 
-@no_type_check  # a checker at run time would speak before __post_init__ can say what is wrong
+FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
+"""Fields of older checkpoints: marks belong to the tokenizer, and are read from there."""
+
+
+@no_type_check  # the run-time type checker would report before __post_init__ can say what is wrong
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """Sizes and choices. Raises ValueError, naming the field and its value, when impossible.
@@ -52,9 +56,7 @@ class ModelConfig:
     bias: bool = True
     tie_embeddings: bool = True  # one matrix embeds both streams and unembeds
     scale_embeddings: bool = True  # times sqrt(d_model), to stand up to the positions
-    pad_id: int = 0
-    bos_id: int = 1  # starts every target
-    eos_id: int = 2  # ends every target, and every source
+    lm_head: bool = True  # False: an encoder alone that says no tokens
 
     def __post_init__(self) -> None:
         for name, choice in _CHOICES.items():
@@ -68,18 +70,7 @@ class ModelConfig:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
                 raise ValueError(f"{name} is {value!r}: it must be a whole number of at least 1")
-        for name in ("pad_id", "bos_id", "eos_id"):
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not whole or not 0 <= value < self.vocab_size:
-                raise ValueError(
-                    f"{name} is {value!r}: it must be a whole number in the vocabulary "
-                    f"(0 to {self.vocab_size - 1})"
-                )
-        special = (self.pad_id, self.bos_id, self.eos_id)
-        if len(set(special)) < 3:
-            raise ValueError(f"pad_id, bos_id, eos_id are {special}: they must differ")
-        for name in ("final_norm", "bias", "tie_embeddings", "scale_embeddings"):
+        for name in ("final_norm", "bias", "tie_embeddings", "scale_embeddings", "lm_head"):
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}: it must be true or false")
         for name in ("dropout", "attention_dropout", "norm_eps", "rope_base"):
@@ -89,6 +80,8 @@ class ModelConfig:
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not math.isfinite(value):
                 raise ValueError(f"{name} is {value!r}: it must be a finite number")
+        if not self.lm_head and self.family != "encoder-only":
+            raise ValueError("lm_head is False: only an encoder-only model can do without one")
         if self.d_model % self.n_heads:
             raise ValueError(
                 f"d_model is {self.d_model}: it must be a multiple of n_heads = {self.n_heads}"
@@ -136,6 +129,16 @@ class ModelConfig:
         """Encoder blocks, with the default filled in."""
         return self.n_encoder_layers or self.n_layers
 
+    @property
+    def reads_source(self) -> bool:
+        """Whether there is an encoder for a source, and cross-attention to read it."""
+        return self.family == "encoder-decoder"
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether the logits of a position depend on nothing that stands after it."""
+        return self.family != "encoder-only"
+
     def to_json(self) -> str:
         """All fields as indented JSON."""
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -152,6 +155,7 @@ class ModelConfig:
             raise ValueError(f"the config is not JSON: {error}") from error
         if not isinstance(values, dict):
             raise ValueError("the config must be one JSON object")
+        values = {name: value for name, value in values.items() if name not in FORMER_MARKS}
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise ValueError(f"the config has unknown fields: {', '.join(unknown)}")

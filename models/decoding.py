@@ -18,16 +18,19 @@ ContextVar set inside a generator would stay set for its caller between two step
 reason no inference or no_grad mode is held across a yield.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from models.cache import KVCache
+from models.rows import Rows
 from models.steps import DecodeStep, Hypothesis, best, lineage
 from models.strategies import Beam, Greedy, Sample, Strategy, require_whole
-from models.transformer import EncoderDecoder, Model
+from models.transformer import Model
 
 __all__ = [
     "Beam",
@@ -55,10 +58,10 @@ def decode(
 ) -> Iterator[DecodeStep]:
     """Write an output for each row of `src`, one step at a time, to eos or `max_new_tokens`.
 
-    `src` is the source of an `EncoderDecoder` (tokens and eos; the output starts after a bos that
-    `decode` adds), or the prompt of a `DecoderOnly` (with its bos), which the output continues.
-    Rows of different length are padded, with `src_valid` False at padding; prompts are moved to
-    the right, so that every output starts in the same column. A row comes out as it would alone.
+    `src` is what the model is given, with its marks (`Model.with_marks`): the source of an
+    `EncoderDecoder`, the prompt that a `DecoderOnly` continues, the text whose mask tokens an
+    `EncoderOnly` fills in, the first one first. Rows of different length are padded, with
+    `src_valid` False at padding. A row comes out as it would alone.
 
     `prefix` holds the first output tokens, forced on every sentence. Each is a step like any
     other, marked `forced`, and counts towards the limit; eos may stand at its end only.
@@ -69,14 +72,21 @@ def decode(
     Learned positions end at n_ctx, so there the tokens read must fit it. Other kinds of position
     run on beyond n_ctx, though nothing longer was seen in training.
     Raises ValueError, naming what is wrong, here and not at the first step: a model in training
-    mode, an empty or ill-formed src, token ids outside the vocabulary, lengths beyond the limits.
+    mode, an empty or ill-formed src, token ids outside the vocabulary, lengths beyond the limits,
+    a text to be filled in without a mask token, a model without logits.
     """
     require_whole("n_candidates", n_candidates, 0)
     forced = () if prefix is None else tuple(prefix)
     _check(model, src, src_valid, max_new_tokens, forced)
     device = next(model.parameters()).device
     src, src_valid = src.long().to(device), None if src_valid is None else src_valid.to(device)
-    return _steps(model, src, src_valid, strategy, max_new_tokens, forced, use_cache, n_candidates)
+    rows = model.begin(src, src_valid)
+    begin = (
+        partial(_Filler, model, rows)
+        if model.predicts == "same"
+        else partial(_Writer, model, rows, use_cache)
+    )
+    return _steps(begin, strategy, max_new_tokens, forced, n_candidates)
 
 
 def _check(
@@ -92,6 +102,8 @@ def _check(
         raise ValueError(
             "the model is in training mode, where dropout changes every step: call model.eval()"
         )
+    if model.predicts is None:
+        raise ValueError("the model has no head that says tokens, so there is nothing to decode")
     require_whole("max_new_tokens", max_new_tokens, 0)
     if src.dim() != 2 or 0 in src.shape or src.is_floating_point() or src.dtype == torch.bool:
         raise ValueError(
@@ -114,17 +126,22 @@ def _check(
                     f"{name} holds {token!r}: token ids are whole numbers from 0 to "
                     f"{config.vocab_size - 1}"
                 )
-    if config.eos_id in prefix[:-1]:
+    end = model.marks.end
+    if model.predicts == "next" and end in prefix[:-1]:
         raise ValueError(
-            f"prefix holds eos_id = {config.eos_id} at place {prefix.index(config.eos_id)}: eos "
+            f"prefix holds eos_id = {end} at place {prefix.index(end)}: eos "
             "ends an output, so it may stand at the end only"
         )
     if len(prefix) > max_new_tokens:
         raise ValueError(
             f"prefix has {len(prefix)} tokens: max_new_tokens = {max_new_tokens} leaves no room"
         )
+    if model.predicts == "same":
+        if model.marks.mask is None or not bool((src == model.marks.mask).any(1).all()):
+            raise ValueError("every row of src must hold a mask token to be filled in")
+        return
     if config.longest is not None:
-        read = 1 if isinstance(model, EncoderDecoder) else max(lengths)
+        read = int(model.begin(src, src_valid).valid("tgt").sum(1).max())
         if max(lengths) > config.longest:
             raise ValueError(
                 f"src has {max(lengths)} tokens: only n_ctx = {config.longest} positions were "
@@ -138,29 +155,21 @@ def _check(
             )
 
 
-class _Reader:
-    """The model and the rows that it reads: one row per live hypothesis, cached or not."""
+class _Writer:
+    """A model that writes at the end of its rows: one row per live hypothesis, cached or not."""
 
-    def __init__(
-        self, model: Model, src: Tensor, src_valid: Tensor | None, use_cache: bool
-    ) -> None:
+    def __init__(self, model: Model, rows: Rows, use_cache: bool) -> None:
         self.model = model
-        self.sentences = list(range(len(src)))  # whose row each is
+        self.rows = rows
+        self.sentences = list(range(len(rows)))  # whose row each is
         self.cache = KVCache(model.config.n_layers) if use_cache else None
         self.n_read = 0  # columns already in the cache
-        self.memory: Tensor | None = None
-        self.src_valid: Tensor | None = None
-        self.valid: Tensor | None = None  # [row, pos]; None where every token is real
-        if isinstance(model, EncoderDecoder):
-            with torch.inference_mode():
-                self.memory = model.encode(src, src_valid)
-            self.src_valid = src_valid
-            self.tokens = torch.full_like(src[:, :1], model.config.bos_id)
-        elif src_valid is None or bool(src_valid.all()):
-            self.tokens = src
-        else:
-            order = src_valid.long().argsort(dim=1, stable=True)  # padding first, words in order
-            self.tokens, self.valid = src.gather(1, order), src_valid.gather(1, order)
+        with torch.inference_mode():
+            self.memory = model.memory_of(rows)
+
+    def positions(self) -> tuple[int, ...]:
+        """The query of each row whose logits are asked for, as an index on this pass's axis."""
+        return (-1,) * len(self.rows)
 
     def log_probs(self) -> Float[Tensor, "row vocab"]:
         """One forward: the model's log-probabilities of the token after each row.
@@ -168,69 +177,100 @@ class _Reader:
         Without a cache the whole row is read, and unembedded at its end only: in a small model the
         vocabulary costs more than all blocks.
         """
-        tokens = self.tokens[:, self.n_read :]
+        new = replace(self.rows, tgt=self.rows.tgt[:, self.n_read :])
         # The mode ends with this block: a generator must not leave it on for its caller.
         with torch.inference_mode():
-            if isinstance(self.model, EncoderDecoder):
-                assert self.memory is not None
-                logits = self.model.decode(
-                    tokens, self.memory, self.src_valid, self.valid, self.cache, last_only=True
-                )
-            else:
-                logits = self.model(tokens, self.valid, self.cache, last_only=True)
+            logits = self.model.read(new, self.memory, self.cache, last_only=True)
         if self.cache is not None:
-            self.n_read = self.tokens.shape[1]
-        wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more
-        return logits[:, -1].to(wide).log_softmax(-1)
+            self.n_read = self.rows.tgt.shape[1]
+        return _log_softmax(logits[:, -1])
+
+    def ends(self, row: int, output: tuple[int, ...]) -> bool:
+        """Whether an output that extends `row` is complete."""
+        return output[-1] == self.model.marks.end
 
     def go_on(self, parents: list[int], tokens: list[int]) -> None:
         """Row i becomes row parents[i] followed by tokens[i]."""
+        rows = self.rows
         if parents != list(range(len(self.sentences))):
-            rows = torch.tensor(parents, device=self.tokens.device)
-            self.tokens = self.tokens[rows]
-            self.valid = None if self.valid is None else self.valid[rows]
+            index = torch.tensor(parents, device=rows.device)
             sentences = [self.sentences[parent] for parent in parents]
             # Rows of one sentence share memory and cross-attention: moved only for other sentences.
             moved = sentences != self.sentences
             self.sentences = sentences
-            if moved and self.memory is not None:
-                self.memory = self.memory[rows]
-                self.src_valid = None if self.src_valid is None else self.src_valid[rows]
+            if moved:
+                rows = rows.select(index)
+                self.memory = None if self.memory is None else self.memory[index]
+            else:
+                valid = None if rows.tgt_valid is None else rows.tgt_valid[index]
+                rows = replace(rows, tgt=rows.tgt[index], tgt_valid=valid)
             if self.cache is not None:
                 cross = self.cache.cross_attn if moved else []
                 for layer in (*self.cache.self_attn, *cross):
-                    layer.select(rows)
-        new = torch.tensor(tokens, dtype=self.tokens.dtype, device=self.tokens.device)
-        self.tokens = torch.cat((self.tokens, new[:, None]), dim=1)
-        if self.valid is not None:
-            self.valid = torch.nn.functional.pad(self.valid, (0, 1), value=True)
+                    layer.select(index)
+        new = torch.tensor(tokens, dtype=rows.tgt.dtype, device=rows.device)
+        valid = rows.tgt_valid
+        if valid is not None:
+            valid = torch.nn.functional.pad(valid, (0, 1), value=True)
+        self.rows = replace(rows, tgt=torch.cat((rows.tgt, new[:, None]), dim=1), tgt_valid=valid)
+
+
+class _Filler(_Writer):
+    """A model that fills in the mask tokens of its rows, the first of each row first."""
+
+    def __init__(self, model: Model, rows: Rows) -> None:
+        super().__init__(model, rows, use_cache=False)
+        assert model.marks.mask is not None
+        self.mask = model.marks.mask
+        self.n_masks = rows.tgt.eq(self.mask).sum(1).tolist()  # of each sentence
+
+    def positions(self) -> tuple[int, ...]:
+        return tuple(self.rows.tgt.eq(self.mask).int().argmax(1).tolist())
+
+    def log_probs(self) -> Float[Tensor, "row vocab"]:
+        with torch.inference_mode():
+            logits = self.model.read(self.rows)
+        return _log_softmax(logits[torch.arange(len(self.rows)), list(self.positions())])
+
+    def ends(self, row: int, output: tuple[int, ...]) -> bool:
+        return len(output) == self.n_masks[self.sentences[row]]
+
+    def go_on(self, parents: list[int], tokens: list[int]) -> None:
+        """Row i becomes row parents[i] with tokens[i] in the place of its first mask token."""
+        self.sentences = [self.sentences[parent] for parent in parents]
+        filled, places = self.rows.select(parents), self.positions()
+        for row, (parent, token) in enumerate(zip(parents, tokens, strict=True)):
+            filled.tgt[row, places[parent]] = token
+        self.rows = filled
+
+
+def _log_softmax(logits: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+    wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more
+    return logits.to(wide).log_softmax(-1)
 
 
 def _steps(
-    model: Model,
-    src: Tensor,
-    src_valid: Tensor | None,
+    begin: Callable[[], _Writer],
     strategy: Strategy,
     max_new_tokens: int,
     prefix: tuple[int, ...],
-    use_cache: bool,
     n_candidates: int,
 ) -> Iterator[DecodeStep]:
     if max_new_tokens == 0:
         return
-    eos_id, pad_id = model.config.eos_id, model.config.pad_id
-    reader = _Reader(model, src, src_valid, use_cache)
-    draws = strategy.draws(len(src))
-    live = [[Hypothesis((), 0.0, 0.0, parent=0, finished=False)] for _ in range(len(src))]
-    ended: list[list[Hypothesis]] = [[] for _ in range(len(src))]
+    reader = begin()  # here, so that the encoder runs under the visitor of the first step
+    n_sentences, device = len(reader.rows), reader.rows.device
+    draws = strategy.draws(n_sentences)
+    live = [[Hypothesis((), 0.0, 0.0, parent=0, finished=False)] for _ in range(n_sentences)]
+    ended: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     for index in range(max_new_tokens):
         log_probs = reader.log_probs()
         if log_probs[:, 0].isnan().any():  # a softmax is NaN everywhere or nowhere
             raise ValueError(f"step {index}: the model's logits give no probabilities (NaN)")
         probs = strategy.probs(log_probs)
         draw = next(draws)
-        first, tokens = 0, [pad_id] * len(src)
-        fallen: list[list[Hypothesis]] = [[] for _ in range(len(src))]
+        first, tokens = 0, [reader.model.marks.pad or 0] * n_sentences
+        fallen: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
         for s, parents in enumerate(live):
             if not parents:
                 continue
@@ -247,7 +287,8 @@ def _steps(
             for (k, token), gain in zip(chosen, picked.tolist(), strict=True):
                 output, logprob = (*parents[k].tokens, token), parents[k].logprob + gain
                 score = strategy.score(logprob, len(output))
-                made.append(Hypothesis(output, logprob, score, first + k, token == eos_id))
+                ends = reader.ends(first + k, output)
+                made.append(Hypothesis(output, logprob, score, first + k, ends))
             first += len(parents)
             tokens[s] = made[0].tokens[-1]
             live[s] = [h for h in made[:room] if not h.finished]
@@ -257,16 +298,13 @@ def _steps(
             index=index,
             forced=index < len(prefix),
             sentences=tuple(reader.sentences),
-            input_tokens=reader.tokens,
-            input_valid=(
-                torch.ones_like(reader.tokens, dtype=torch.bool)
-                if reader.valid is None
-                else reader.valid
-            ),
+            input_tokens=reader.rows.tgt,
+            input_valid=reader.rows.valid("tgt"),
+            positions=reader.positions(),
             log_probs=log_probs,
             probs=probs,
-            tokens=torch.tensor(tokens, device=src.device),
-            finished=torch.tensor([not hypotheses for hypotheses in live], device=src.device),
+            tokens=torch.tensor(tokens, device=device),
+            finished=torch.tensor([not hypotheses for hypotheses in live], device=device),
             live=tuple(map(tuple, live)),
             ended=tuple(map(tuple, ended)),
             fallen=tuple(map(tuple, fallen)),

@@ -10,13 +10,16 @@ sessions share never collects anybody else's tensors, and nothing is left behind
 torch's registered forward hooks fail at exactly that, since they belong to the module.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from functools import partial
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from torch import Tensor, nn
+
+from models.rows import Stream
 
 
 @runtime_checkable
@@ -90,17 +93,35 @@ def hook_names(model: nn.Module) -> tuple[str, ...]:
     return tuple(module.name for module in model.modules() if isinstance(module, HookPoint))
 
 
+Change = Callable[[Tensor], Tensor]
+"""Gets the tensor of a hook point and returns its replacement."""
+
+
 class Edits:
     """A visitor that replaces: `functions[name]` gets the tensor and returns its replacement."""
 
-    def __init__(self, functions: dict[str, Callable[[Tensor], Tensor]]) -> None:
-        self.functions = functions
+    def __init__(self, functions: Mapping[str, Change]) -> None:
+        self.functions = dict(functions)
+
+    def then(self, other: "Edits") -> "Edits":
+        """Both edits as one. Where they change the same hook point, `other` gets what this left."""
+        both = dict(self.functions)
+        for name, change in other.functions.items():
+            both[name] = partial(_one_after_another, both[name], change) if name in both else change
+        return Edits(both)
 
     def wants(self, name: str) -> bool:
         return name in self.functions
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
         return self.functions[name](tensor)
+
+
+def _one_after_another(first: Change, second: Change, tensor: Tensor) -> Tensor:
+    return second(first(tensor))
+
+
+NO_EDITS = Edits({})
 
 
 class Record:
@@ -110,9 +131,9 @@ class Record:
     that runs more than once under one `Record` keeps its last tensor.
     """
 
-    def __init__(self, wants: Callable[[str], bool], edits: Edits | None = None) -> None:
+    def __init__(self, wants: Callable[[str], bool], edits: Edits = NO_EDITS) -> None:
         self._wants = wants
-        self._edits = edits or Edits({})
+        self._edits = edits
         self.activations: dict[str, Tensor] = {}
 
     def wants(self, name: str) -> bool:
@@ -128,25 +149,66 @@ class Record:
         return tensor
 
 
-Stack = Literal["encoder", "decoder"]
-Stream = Literal["src", "tgt"]
+Role = Literal["encoder", "decoder", "cross"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@dataclass(frozen=True)
+class StackSite:
+    """One stack of blocks of a model, by which all that is in it is found.
+
+    `name` is its path in the module tree ("" for a model that is one stack); `role` says whether
+    its self-attention looks both ways (encoder) or back only (decoder).
+    """
+
+    name: str
+    role: Literal["encoder", "decoder"]
+    stream: Stream
+    n_layers: int
+
+    def path(self, *parts: str | int) -> str:
+        """The path of something inside: `path("blocks", 0)` is "encoder.blocks.0"."""
+        return ".".join(map(str, ((self.name, *parts) if self.name else parts)))
+
+    def hook(self, what: str) -> str:
+        """The full name of one of the stack's own hook points, as `hook("embed")`."""
+        return self.path(f"hook_{what}")
+
+    def block_hook(self, layer: int, what: str) -> str:
+        """The full name of a hook point of one block, as `block_hook(0, "resid_post")`."""
+        return self.path("blocks", layer, f"hook_{what}")
+
+    def ffn_hook(self, layer: int, what: str) -> str:
+        """The full name of a hook point of one feed-forward net, as `ffn_hook(0, "post")`."""
+        return self.path("blocks", layer, "ffn", f"hook_{what}")
 
 
 @dataclass(frozen=True)
 class AttentionSite:
     """One attention sublayer of a model, and all that menus, labels and titles need to know of it.
 
-    `name` is the path of the sublayer; its hook points are `f"{name}.hook_pattern"` and so on.
+    `name` is the path of the sublayer and `block` that of its block; the hook points of both have
+    their names from `hook` and `block_hook`.
     """
 
     name: str
-    stack: Stack
+    block: str
+    stack: Literal["encoder", "decoder"]
     layer: int
     kind: Literal["self", "cross"]
     query_stream: Stream
     key_stream: Stream
     n_heads: int
 
+    @property
+    def role(self) -> Role:
+        """Encoder self-attention, decoder self-attention or cross-attention."""
+        return "cross" if self.kind == "cross" else self.stack
+
     def hook(self, what: str) -> str:
         """The full name of one of this site's hook points, for example `hook("pattern")`."""
         return f"{self.name}.hook_{what}"
+
+    def block_hook(self, what: str) -> str:
+        """The full name of a hook point of the site's block, as `block_hook("resid_pre")`."""
+        return f"{self.block}.hook_{what}"

@@ -40,6 +40,7 @@ class DecodeStep:
     sentences: tuple[int, ...]  # of each row
     input_tokens: Int[Tensor, "row pos"]  # what the decoder has read: bos or the prompt, outputs
     input_valid: Bool[Tensor, "row pos"]  # False at padding before a prompt
+    positions: tuple[int, ...]  # of each row: the query that was read out, on this pass's axis
     log_probs: Float[Tensor, "row vocab"]  # the model's own
     probs: Float[Tensor, "row vocab"]  # after the strategy's cuts: sums to 1, exactly 0 where cut
     tokens: Int[Tensor, " batch"]  # of the best extension of each sentence; pad_id once finished
@@ -51,13 +52,6 @@ class DecodeStep:
     def candidates(self, row: int, n: int) -> list[int]:
         """The `n` most probable tokens of a row by the model's own probability, best first."""
         return [token for token, _ in largest(self.log_probs[row], n)]
-
-    @property
-    def lost_rows(self) -> tuple[int, ...]:
-        """Rows none of whose extensions survived this step (beams only)."""
-        made = [h for of_sentence in (*self.live, *self.ended) for h in of_sentence]
-        parents = {h.parent for h in made if len(h.tokens) == self.index + 1}
-        return tuple(row for row in range(len(self.sentences)) if row not in parents)
 
     @property
     def best(self) -> tuple[Hypothesis, ...]:

@@ -12,7 +12,18 @@ from pathlib import Path
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
+from models.marks import Marks
+
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
+MASK = "[MASK]"  # how a user types a token to be filled in
+MARK_NAMES: dict[str, tuple[str, ...]] = {
+    "pad": ("<pad>", "[PAD]"),
+    "start": ("<s>", "[CLS]", "<bos>", "<|begin_of_text|>", "<|endoftext|>"),
+    "end": ("</s>", "[SEP]", "<eos>", "<|end_of_text|>", "<|endoftext|>"),
+    "mask": ("<mask>", "[MASK]"),
+    "separator": ("[SEP]",),
+    "unknown": ("<unk>", "[UNK]"),
+}
 BLANK = "▁"
 CONTINUED = "·"  # shown before a piece that goes on with a word of a script that has blanks
 
@@ -33,26 +44,32 @@ class SpecialToken(str):
 
 
 class Tokenizer:
-    """Encodes without special tokens; who builds a model's input adds start and end itself.
+    """Encodes without special tokens; a model's `with_marks` adds those that it expects.
 
-    The ids of `SPECIAL_TOKENS` are `pad_id`, `bos_id`, `eos_id` and `unk_id`.
+    `marks` says what the special tokens are for. Where it is not given, it is read off the names
+    that tokenizers usually give them (`MARK_NAMES`); a mark that has none of its names is absent.
     """
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
-        """Raises ValueError when one of the four special tokens is missing."""
+    def __init__(self, tokenizer: tokenizers.Tokenizer, marks: Marks | None = None) -> None:
         self._tokenizer = tokenizer
-        ids = [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS]
-        if None in ids:
-            missing = SPECIAL_TOKENS[ids.index(None)]
-            raise ValueError(f"the tokenizer has no token {missing!r}")
+        self.marks = marks_by_name(tokenizer) if marks is None else marks
+        self._special = {
+            token for token, added in tokenizer.get_added_tokens_decoder().items() if added.special
+        }
         tokenizer.encode_special_tokens = True  # "</s>" typed by a user is text, not an end mark
-        self.pad_id, self.bos_id, self.eos_id, self.unk_id = ids
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocab_size: int, min_frequency: int = 2) -> "Tokenizer":
+    def train(
+        cls,
+        texts: Iterable[str],
+        vocab_size: int,
+        min_frequency: int = 2,
+        special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    ) -> "Tokenizer":
         """Learn merges from `texts`; characters seen fewer than twice become <unk>.
 
-        Digits stand alone, and punctuation is never merged with letters.
+        Digits are tokens of their own, and punctuation is never merged with letters. Of
+        `special_tokens`, the first ids, "<unk>" must be one.
         """
         texts = list(texts)
         tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
@@ -85,7 +102,7 @@ class Tokenizer:
         trainer = trainers.BpeTrainer(
             vocab_size=vocab_size,
             min_frequency=min_frequency,
-            special_tokens=list(SPECIAL_TOKENS),
+            special_tokens=list(special_tokens),
             limit_alphabet=alphabet,
             show_progress=False,
         )
@@ -104,18 +121,36 @@ class Tokenizer:
         """Write `tokenizer.json`, from which `load` makes the same tokenizer."""
         path.write_text(self._tokenizer.to_str(pretty=True), encoding="utf-8")
 
+    def is_special(self, token: int) -> bool:
+        """Whether a token is no part of a text: a mark, or another that the tokenizer set apart."""
+        return token in self._special or token in self.marks
+
     @property
     def vocab_size(self) -> int:
         """Number of tokens, special ones included."""
         return self._tokenizer.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without special tokens, even where the text spells one out."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
+        """The ids of a text, without special tokens, even where the text spells one out.
+
+        The one exception is "[MASK]" where there is a mask: it is how a token to be filled in is
+        typed, whatever the tokenizer calls it.
+        """
+        if self.marks.mask is None or MASK not in text:
+            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+            return ids
+        first, *others = (part.strip() for part in text.split(MASK))
+        pieces = [self._encode_part(first)]
+        pieces += [[self.marks.mask, *self._encode_part(part)] for part in others]
+        return [token for piece in pieces for token in piece]
+
+    def _encode_part(self, part: str) -> list[int]:
+        return self.encode(part) if part else []
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` for many texts of a corpus at once (in parallel, in the library)."""
+        if self.marks.mask is not None:
+            return [self.encode(text) for text in texts]
         return [e.ids for e in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -132,13 +167,24 @@ class Tokenizer:
         previous = ""
         for token in ids:
             piece = self._tokenizer.id_to_token(token) or "<unk>"
-            text = SpecialToken(piece) if piece in SPECIAL_TOKENS else piece.removeprefix(BLANK)
+            special = self.is_special(token)
+            text = SpecialToken(piece) if special else piece.removeprefix(BLANK)
             inside_word = piece[:1].isascii() and piece[:1].isalpha() and previous[-1:].isalpha()
             shown.append(f"{CONTINUED}{text}" if inside_word else text or "␣")
-            previous = "" if piece in SPECIAL_TOKENS else piece
+            previous = "" if special else piece
         return shown
 
     def unknown(self, text: str) -> list[str]:
         """The different characters of a text that the vocabulary lacks, in order."""
         characters = dict.fromkeys(c for c in text if not c.isspace())
-        return [c for c in characters if self.unk_id in self.encode(c)]
+        unknown = self.marks.unknown
+        return [c for c in characters if unknown is not None and unknown in self.encode(c)]
+
+
+def marks_by_name(tokenizer: tokenizers.Tokenizer) -> Marks:
+    """The marks of a tokenizer by the usual names of its tokens: the first name that it has."""
+    ids = {
+        mark: next((i for name in names if (i := tokenizer.token_to_id(name)) is not None), None)
+        for mark, names in MARK_NAMES.items()
+    }
+    return Marks(**ids)

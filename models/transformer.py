@@ -1,10 +1,16 @@
-"""The two families: `EncoderDecoder` (translation) and `DecoderOnly` (continuation).
+"""Three families: `EncoderDecoder` (translation), `DecoderOnly` (continuation) and `EncoderOnly`
+(reading both ways, and filling in masked words).
 
 Models hold weights and nothing else: masks, caches and positions are arguments or are derived from
-`valid` (Bool [batch, pos], True = a real token; None = all are).
+`valid` (Bool [batch, pos], True = a real token; None = all are). `Model` is what all families
+promise, so that nobody who runs one has to ask which family it is of.
 """
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,10 +19,12 @@ from torch import Tensor, nn
 from models.blocks import DecoderBlock, EncoderBlock
 from models.cache import KVCache
 from models.config import Family, ModelConfig
-from models.hooks import AttentionSite, HookPoint, Stream, name_hook_points
+from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
+from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask
 from models.norms import NORMS
 from models.positions import POSITIONS, Placement, positions_of
+from models.rows import Rows, Stream
 
 
 class Stack(nn.Module):
@@ -31,6 +39,7 @@ class Stack(nn.Module):
         causal: bool,
     ) -> None:
         super().__init__()
+        self.n_heads = config.n_heads
         self.embed = embed
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         self.positions = POSITIONS[config.positions](
@@ -73,21 +82,105 @@ class Stack(nn.Module):
         return self.final_norm(self.hook_resid_final(x))
 
 
-def _sites(path: str, stack: Stack, query: Stream, key: Stream) -> list[AttentionSite]:
-    """One kind of attention sublayer in every block of `stack`, which stands at `path`."""
-    cross = query != key
-    sublayer = "cross_attn" if cross else "attn"
+class Model(nn.Module, ABC):
+    """What every family promises.
+
+    `marks` are those of the tokenizer whose ids the model reads; a fresh model has the ids of the
+    tokenizers that are trained here.
+    """
+
+    config: ModelConfig
+    marks: Marks
+    reads: ClassVar[tuple[Stream, ...]]
+    """The streams of its rows, in the order in which it reads them."""
+    surrounded: ClassVar[dict[Stream, tuple[bool, bool]]]
+    """Whether a stream's text has the start mark before it, and the end mark behind it."""
+
+    @property
+    def predicts(self) -> Literal["next", "same"] | None:
+        """What the logits of a position are about: the token after it, or that at it (None: no
+        logits, as the model has no head for them)."""
+        return "next"
+
+    @abstractmethod
+    def read(
+        self,
+        rows: Rows,
+        memory: Tensor | None = None,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
+        """The logits of every position of `rows.tgt`; with `last_only`, of the last alone.
+
+        `memory` is what `memory_of(rows)` gave, where that was asked for before. With a `cache`,
+        `rows.tgt` holds the new tokens only and `rows.tgt_valid` covers the cached ones too.
+        Raises ValueError for rows that lack a stream, and for a `valid` that does not fit.
+        """
+
+    @abstractmethod
+    def begin(
+        self, given: Int[Tensor, "batch pos"], valid: Bool[Tensor, "batch pos"] | None = None
+    ) -> Rows:
+        """The rows that a decoding begins with, when it is given these tokens with their marks.
+
+        What is given is the first of the streams that the family `reads`.
+        """
+
+    def room(self, rows: Rows, most: int) -> int:
+        """How many tokens can be written into each of these rows, if none may exceed `most`."""
+        return most - rows.tgt.shape[1]
+
+    @abstractmethod
+    def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
+        """The text that a decoding leaves behind: its output, or that joined to what was given."""
+
+    def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"] | None:
+        """What the source is read into, once for all steps of a decoding; None without a source."""
+        return None
+
+    @abstractmethod
+    def attention_sites(self) -> tuple[AttentionSite, ...]:
+        """Every attention sublayer, stack by stack, self-attention before cross-attention."""
+
+    @abstractmethod
+    def stacks(self) -> tuple[StackSite, ...]:
+        """The stacks of blocks, one for each stream that is read."""
+
+    def with_marks(self, stream: Stream, tokens: Sequence[int]) -> tuple[int, ...]:
+        """The tokens of a text with the marks that this model expects around them, if any."""
+        before, behind = self.surrounded[stream]
+        start = [self.marks.start] if before and self.marks.start is not None else []
+        end = [self.marks.end] if behind and self.marks.end is not None else []
+        return (*start, *tokens, *end)
+
+
+def _self_sites(stack: StackSite, module: "Stack") -> list[AttentionSite]:
+    """The self-attention of every block of a stack."""
     return [
         AttentionSite(
-            name=f"{path}blocks.{layer}.{sublayer}",
-            stack="encoder" if query == "src" else "decoder",
+            name=stack.path("blocks", layer, "attn"),
+            block=stack.path("blocks", layer),
+            stack=stack.role,
             layer=layer,
-            kind="cross" if cross else "self",
-            query_stream=query,
-            key_stream=key,
-            n_heads=getattr(block, sublayer).n_heads,
+            kind="self",
+            query_stream=stack.stream,
+            key_stream=stack.stream,
+            n_heads=module.n_heads,
         )
-        for layer, block in enumerate(stack.blocks)
+        for layer in range(stack.n_layers)
+    ]
+
+
+def _cross_sites(stack: StackSite, module: "Stack") -> list[AttentionSite]:
+    """The cross-attention of every block of a decoder."""
+    return [
+        replace(
+            site,
+            name=stack.path("blocks", site.layer, "cross_attn"),
+            kind="cross",
+            key_stream="src",
+        )
+        for site in _self_sites(stack, module)
     ]
 
 
@@ -112,20 +205,23 @@ def _checked_valid(valid: Tensor | None, tokens: Tensor, past: int) -> Tensor | 
     return valid
 
 
-def _source_visible(src_valid: Tensor | None, n_src: int) -> Tensor | None:
-    """Bool [batch, 1, 1, src]: padding of the source hidden as key. Raises ValueError."""
-    if src_valid is None:
+def _hidden_padding(valid: Tensor | None, n_key: int) -> Tensor | None:
+    """Bool [batch, 1, 1, key]: padding hidden as key, and nothing else. Raises ValueError."""
+    if valid is None:
         return None
-    if src_valid.shape[1] != n_src:  # one of length 1 would broadcast, and hide the mistake
-        raise ValueError(f"src_valid covers {src_valid.shape[1]} positions; the source has {n_src}")
-    return padding_mask(src_valid)
+    if valid.shape[1] != n_key:  # one of length 1 would broadcast, and hide the mistake
+        raise ValueError(f"valid covers {valid.shape[1]} positions; the text has {n_key}")
+    return padding_mask(valid)
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(Model):
     """The Transformer of Vaswani et al. 2017, §3.1: encode once, then decode any number of times.
 
     All encoder blocks run first; every decoder block reads the same `memory`.
     """
+
+    reads = ("src", "tgt")
+    surrounded: ClassVar = {"src": (False, True), "tgt": (True, False)}
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -136,6 +232,7 @@ class EncoderDecoder(nn.Module):
         )
         self.encoder = Stack(config, EncoderBlock, config.encoder_layers, src_embed, causal=False)
         self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)
+        self.marks = OUR_MARKS
         self.unembed = _unembed(config, tgt_embed)
         self.hook_logits = HookPoint()  # [batch, tgt, vocab]
         _initialise(self)
@@ -146,7 +243,7 @@ class EncoderDecoder(nn.Module):
         src_valid: Bool[Tensor, "batch src"] | None = None,
     ) -> Float[Tensor, "batch src d_model"]:
         """The encoder's output, `memory`. Raises ValueError when `src_valid` does not fit `src`."""
-        mask = _source_visible(src_valid, src.shape[1])
+        mask = _hidden_padding(src_valid, src.shape[1])
         x, placement = self.encoder.embed_tokens(src, src_valid)
         for block in self.encoder.blocks:
             x = block(x, mask=mask, placement=placement)
@@ -170,7 +267,7 @@ class EncoderDecoder(nn.Module):
         valid = _checked_valid(tgt_valid, tgt, past)
         x, placement = self.decoder.embed_tokens(tgt, valid, past)
         mask = _visible(tgt.shape[1], valid, past, tgt.device)
-        cross = _source_visible(src_valid, memory.shape[1])
+        cross = _hidden_padding(src_valid, memory.shape[1])
         for layer, block in enumerate(self.decoder.blocks):
             x = block(
                 x,
@@ -194,25 +291,87 @@ class EncoderDecoder(nn.Module):
         """Teacher forcing: logits for the token after each target token, all in one pass."""
         return self.decode(tgt, self.encode(src, src_valid), src_valid, tgt_valid)
 
-    def attention_sites(self) -> tuple[AttentionSite, ...]:
-        """Every attention sublayer: encoder, decoder self, cross."""
+    def begin(
+        self, given: Int[Tensor, "batch src"], valid: Bool[Tensor, "batch src"] | None = None
+    ) -> Rows:
+        """A source; the output begins with the start mark. Raises ValueError without one."""
+        if self.marks.start is None:
+            raise ValueError("a translation has to begin with a start mark: the marks have none")
+        return Rows(torch.full_like(given[:, :1], self.marks.start), None, given, valid)
+
+    def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
+        return tuple(output)
+
+    def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"]:
+        return self.encode(rows.tokens("src"), rows.src_valid)
+
+    def read(
+        self,
+        rows: Rows,
+        memory: Tensor | None = None,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
+        memory = self.memory_of(rows) if memory is None else memory
+        return self.decode(rows.tgt, memory, rows.src_valid, rows.tgt_valid, cache, last_only)
+
+    def stacks(self) -> tuple[StackSite, ...]:
         return (
-            *_sites("encoder.", self.encoder, query="src", key="src"),
-            *_sites("decoder.", self.decoder, query="tgt", key="tgt"),
-            *_sites("decoder.", self.decoder, query="tgt", key="src"),
+            StackSite("encoder", "encoder", "src", len(self.encoder.blocks)),
+            StackSite("decoder", "decoder", "tgt", len(self.decoder.blocks)),
+        )
+
+    def attention_sites(self) -> tuple[AttentionSite, ...]:
+        encoder, decoder = self.stacks()
+        return (
+            *_self_sites(encoder, self.encoder),
+            *_self_sites(decoder, self.decoder),
+            *_cross_sites(decoder, self.decoder),
         )
 
 
-class DecoderOnly(Stack):
-    """A language model: one stream, causal self-attention. Radford et al. 2018 (GPT)."""
+class OneStack(Stack, Model):
+    """What models of one text share: one stack, embedded and unembedded by the same object."""
+
+    reads = ("tgt",)
+    role: ClassVar[Literal["encoder", "decoder"]]
 
     def __init__(self, config: ModelConfig) -> None:
         embed = nn.Embedding(config.vocab_size, config.d_model)
-        super().__init__(config, EncoderBlock, config.n_layers, embed, causal=True)
+        super().__init__(
+            config, EncoderBlock, config.n_layers, embed, causal=self.role == "decoder"
+        )
         self.config = config
-        self.unembed = _unembed(config, embed)
+        self.marks = OUR_MARKS
+        if config.lm_head:
+            self.unembed = _unembed(config, embed)
         self.hook_logits = HookPoint()  # [batch, tgt, vocab]
         _initialise(self)
+
+    def stacks(self) -> tuple[StackSite, ...]:
+        return (StackSite("", self.role, "tgt", len(self.blocks)),)
+
+    def attention_sites(self) -> tuple[AttentionSite, ...]:
+        return tuple(_self_sites(self.stacks()[0], self))
+
+
+class DecoderOnly(OneStack):
+    """A language model: one stream, causal self-attention. Radford et al. 2018 (GPT)."""
+
+    role = "decoder"
+    surrounded: ClassVar = {"tgt": (True, False)}
+
+    def begin(
+        self, given: Int[Tensor, "batch tgt"], valid: Bool[Tensor, "batch tgt"] | None = None
+    ) -> Rows:
+        """A prompt, its padding moved to the left, so that all outputs begin in one column."""
+        if valid is None or bool(valid.all()):
+            return Rows(given)
+        order = valid.long().argsort(dim=1, stable=True)  # padding first, words in order
+        return Rows(given.gather(1, order), valid.gather(1, order))
+
+    def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
+        return (*given, *output)
 
     def forward(
         self,
@@ -236,9 +395,72 @@ class DecoderOnly(Stack):
         x = x[:, -1:] if last_only else x
         return self.hook_logits(self.unembed(self.finish(x)))
 
-    def attention_sites(self) -> tuple[AttentionSite, ...]:
-        """Every attention sublayer; all are causal self-attention."""
-        return tuple(_sites("", self, query="tgt", key="tgt"))
+    def read(
+        self,
+        rows: Rows,
+        memory: Tensor | None = None,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
+        return self(rows.tgt, rows.tgt_valid, cache, last_only)
+
+
+class EncoderOnly(OneStack):
+    """An encoder alone: every token sees the whole text. Devlin et al. 2018 (BERT).
+
+    With `lm_head` the logits of a position are about the token at it, which is trained where that
+    token was masked. Without one the logits are empty: [batch, tgt, 0].
+    """
+
+    role = "encoder"
+    surrounded: ClassVar = {"tgt": (True, True)}
+
+    def begin(
+        self, given: Int[Tensor, "batch tgt"], valid: Bool[Tensor, "batch tgt"] | None = None
+    ) -> Rows:
+        """A text in which mask tokens are to be filled in."""
+        return Rows(given, valid)
+
+    def room(self, rows: Rows, most: int) -> int:
+        """As many as the row with the fewest mask tokens has of them."""
+        if self.marks.mask is None:
+            return 0
+        return int((rows.tgt == self.marks.mask).sum(1).min())
+
+    def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
+        """The given text, its mask tokens replaced one after another."""
+        filling = iter(output)
+        return tuple(next(filling, token) if token == self.marks.mask else token for token in given)
+
+    @property
+    def predicts(self) -> Literal["same"] | None:
+        return "same" if self.config.lm_head else None
+
+    def forward(
+        self,
+        tgt: Int[Tensor, "batch tgt"],
+        tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
+    ) -> Float[Tensor, "batch tgt vocab"]:
+        """The logits of every position. Raises ValueError when `tgt_valid` does not fit `tgt`."""
+        mask = _hidden_padding(tgt_valid, tgt.shape[1])
+        x, placement = self.embed_tokens(tgt, tgt_valid)
+        for block in self.blocks:
+            x = block(x, mask=mask, placement=placement)
+        x = self.finish(x)
+        return self.hook_logits(self.unembed(x) if self.config.lm_head else x[..., :0])
+
+    def read(
+        self,
+        rows: Rows,
+        memory: Tensor | None = None,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
+        """As `Model.read`. Raises ValueError for a cache: each token depends on later ones."""
+        if cache is not None:
+            raise ValueError("an encoder keeps no cache: every token sees those that come later")
+        logits = self(rows.tgt, rows.tgt_valid)
+        return logits[:, -1:] if last_only else logits
 
 
 def _unembed(config: ModelConfig, embed: nn.Embedding) -> nn.Linear:
@@ -269,11 +491,12 @@ def _initialise(model: nn.Module) -> None:
     name_hook_points(model)
 
 
-Model = EncoderDecoder | DecoderOnly
-FAMILIES: dict[Family, type[EncoderDecoder] | type[DecoderOnly]] = {
+FAMILIES: dict[Family, type[Model]] = {
     "encoder-decoder": EncoderDecoder,
     "decoder-only": DecoderOnly,
+    "encoder-only": EncoderOnly,
 }
+assert set(FAMILIES) == set(get_args(Family))
 
 
 def build_model(config: ModelConfig) -> Model:

@@ -18,6 +18,7 @@ check_shapes()  # before anything that it checks is imported
 
 from models.config import ModelConfig  # noqa: E402
 from models.hooks import Record, visiting  # noqa: E402
+from models.rows import Rows  # noqa: E402
 from models.transformer import Model, build_model  # noqa: E402
 
 torch.set_num_threads(1)
@@ -72,10 +73,10 @@ def _random_tokens(batch: int, n: int, vocab_size: int = 23) -> Tensor:
 
 
 def _run(model: Model, src: Tensor, tgt: Tensor, **valid: Tensor | None) -> Tensor:
-    """Logits of either family: the source is ignored by one that has none."""
-    if model.config.family == "decoder-only":
-        return model(tgt, valid.get("tgt_valid"))
-    return model(src, tgt, valid.get("src_valid"), valid.get("tgt_valid"))
+    """Logits of any family: the source is ignored by one that has none."""
+    if not model.config.reads_source:
+        return model.read(Rows(tgt, valid.get("tgt_valid")))
+    return model.read(Rows(tgt, valid.get("tgt_valid"), src, valid.get("src_valid")))
 
 
 def _record(forward: Callable[[], Tensor], wants: Callable[[str], bool]) -> dict[str, Tensor]:
@@ -111,7 +112,7 @@ def random_tokens() -> Callable[..., Tensor]:
 
 @pytest.fixture(scope="session")
 def run_model() -> Callable[..., Tensor]:
-    """run_model(model, src, tgt, src_valid=..., tgt_valid=...): logits, for either family."""
+    """run_model(model, src, tgt, src_valid=..., tgt_valid=...): logits, for any family."""
     return _run
 
 

@@ -40,6 +40,9 @@ def to_npz(traced: Trace) -> bytes:
     meta |= {name: format_edits(getattr(traced, name)) for name in _EDITS}
     meta["config"] = json.loads(traced.config.to_json())
     meta["sites"] = [vars(site) for site in traced.sites]
+    meta["stacks"] = [vars(stack) for stack in traced.stacks]
+    meta["marks"] = vars(traced.marks)
+    meta["predicts"] = traced.predicts
     arrays = {name: getattr(traced, name) for name in _ARRAYS}
     # Not among the activations a second time: the logits are the largest of all arrays.
     arrays |= {n: a for n, a in traced.activations.items() if a is not traced.logits}

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from explorer.runs.edits import format_edits
-from explorer.runs.rerun import kind_of
 from explorer.runs.trace import Trace
 
 View = Literal["pattern", "scores", "reading", "ablation", "causes", "rollout", "flow"]
@@ -90,11 +89,11 @@ def snippet(
             result = [f"result = cross_rollout(traced).aligned[{of_site.layer}]  # [query, key]"]
         case "rollout":
             imports.append("from explorer.analysis.heads.rollout import rollout")
-            kind = kind_of(of_site)
+            kind = of_site.role
             result = [f"result = rollout(traced, {kind!r})[{of_site.layer}]  # [query, key]"]
         case "flow":
             imports.append("from explorer.analysis.heads.flow import attention_flow")
-            result = [f"result = attention_flow(traced, {kind_of(of_site)!r})  # [query, key]"]
+            result = [f"result = attention_flow(traced, {of_site.role!r})  # [query, key]"]
     return "\n".join(
         [
             *sorted(imports),

@@ -4,25 +4,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
-from explorer.runs.interventions import edit_functions, fits
-from explorer.runs.rows import (
+from explorer.runs.inputs import (
     MAX_TOKENS,
-    Row,
     checked_number,
+    given_tokens,
     limit,
-    prompt_row,
-    source_row,
     target_tokens,
 )
+from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.sentences import clean_text
-from models.decoding import DecodeStep, Greedy, Strategy, best, decode
+from models.decoding import DecodeStep, Greedy, Strategy, best, decode, lineage
 from models.hooks import Edits, Record, visiting
-from models.transformer import DecoderOnly
+from models.rows import padded
 
 N_CANDIDATES = 12
 Progress = Callable[[int, int], bool]
@@ -87,22 +86,25 @@ class Generation:
     stopped: bool = False
 
 
-def translate(loaded: LoadedModel, src: Row, edits: Sequence[Edit] = ()) -> tuple[list[int], bool]:
-    """The greedy translation of a source row under `edits`: its tokens, and whether it ended.
+def translate(
+    loaded: LoadedModel, given: Sequence[int], edits: Sequence[Edit] = (), pads: int = 0
+) -> tuple[list[int], bool]:
+    """The greedy translation of a source under `edits`: its tokens, and whether it ended.
 
-    It is cut off at twice the source's length and 20 more, which no sane translation reaches.
+    `given` has its marks; `pads` times padding stands behind it. The translation is cut off at
+    twice the source's length and 20 more, which no sane translation reaches.
     """
-    tokens, valid = src.tensors()
-    longest = min(limit(loaded) - 1, 2 * int(src.valid.sum()) + 20)
+    tokens, valid = padded([given], loaded.marks.pad, right=pads)
+    longest = min(limit(loaded) - 1, 2 * len(given) + 20)
     with visiting(edit_functions(loaded.sites, edits, valid)):
         (output,) = best(_decoding(loaded, tokens, valid, Greedy(), longest, (), edits))
-    return [token for token in output.tokens if token != loaded.config.eos_id], output.finished
+    return [token for token in output.tokens if token != loaded.marks.end], output.finished
 
 
 def _decoding(
     loaded: LoadedModel,
     tokens: Tensor,
-    valid: Tensor,
+    valid: Tensor | None,
     strategy: Strategy,
     max_new_tokens: int,
     forced: Sequence[int],
@@ -136,7 +138,8 @@ def generate(
 ) -> Generation:
     """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), keeping every step.
 
-    A decoder-only model goes on with `text`; then `text` is not part of the Generation's text.
+    A translator translates `text`, a decoder continues it, an encoder fills in its mask tokens;
+    the Generation's text is what was written, without `text` itself.
     `forced` is how the output must begin, as text, or as token ids where a very token is meant
     (nothing is taken after an end mark among them). Fewer than `max_new_tokens` are made where
     the row would pass the limit of tokens. `progress` is called after every step and may end the
@@ -144,7 +147,7 @@ def generate(
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long` (more forced tokens
     than new ones), `bad_number` (max_new_tokens, a forced token id), `unknown_forced` (a forced
-    text with characters that the vocabulary lacks).
+    text with characters that the vocabulary lacks), `nothing_to_fill`, `no_logits`.
     """
     edits = tuple(edits)
     given, max_new_tokens = _given(loaded, text, max_new_tokens)
@@ -152,10 +155,10 @@ def generate(
     if len(prefix) > max_new_tokens:
         raise InputProblem("target_too_long", limit=max_new_tokens, length=len(prefix))
 
-    tokens, valid = given.tensors()
-    visitor = _visitor(loaded, edits, given)
-    decoding = _decoding(loaded, tokens, valid, strategy, max_new_tokens, prefix, edits)
-    hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.stack == "decoder"}
+    tokens = torch.tensor([given])
+    visitor = edit_functions(loaded.sites, edits)
+    decoding = _decoding(loaded, tokens, None, strategy, max_new_tokens, prefix, edits)
+    hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.query_stream == "tgt"}
     taken: list[tuple[DecodeStep, dict[str, np.ndarray]]] = []
     stopped = False
     while not stopped:
@@ -164,23 +167,28 @@ def generate(
             step = next(decoding, None)
         if step is None:
             break
-        # Only the newest query's row, copied: without a cache the rest is the whole row again.
-        rows = {
-            site: record.activations[hook][:, :, -1].numpy().copy() for hook, site in hooks.items()
-        }
+        # Only the row of the query that was read out: without a cache the rest is there again.
+        queries = (range(len(step.positions)), slice(None), list(step.positions))
+        rows = {site: record.activations[hook][queries].numpy() for hook, site in hooks.items()}
         taken.append((step, rows))
         stopped = progress is not None and not progress(len(taken), max_new_tokens)
 
     last = taken[-1][0]
     output = last.best[0]
     path = taken[: len(output.tokens)]
-    n_src, n_tgt = len(given.tokens), last.input_tokens.shape[1]
+    lines = lineage([step for step, _ in path], output)
+    n_src, n_tgt = len(given), last.input_tokens.shape[1]
     fitting = tuple(edit for edit in edits if fits(edit, loaded.sites, n_src, n_tgt))
     return Generation(
         model=loaded.name,
-        given=given.tokens,
-        src_str_tokens=() if isinstance(loaded.model, DecoderOnly) else given.str_tokens,
-        steps=tuple(_step(loaded, step, rows, output.tokens) for step, rows in path),
+        given=given,
+        src_str_tokens=(
+            tuple(loaded.tokenizer.str_tokens(given)) if "src" in loaded.model.reads else ()
+        ),
+        steps=tuple(
+            _step(loaded, step, line, rows, output.tokens[step.index])
+            for (step, rows), line in zip(path, lines, strict=True)
+        ),
         tokens=output.tokens,
         text=loaded.tokenizer.decode(output.tokens),
         finished=output.finished,
@@ -209,25 +217,23 @@ def decoding_of(
     Raises InputProblem as `generate`.
     """
     given, max_new_tokens = _given(loaded, text, max_new_tokens)
-    steps = _decoding(loaded, *given.tensors(), strategy, max_new_tokens, (), edits, n_candidates)
-    return _visitor(loaded, edits, given), steps
+    tokens = torch.tensor([given])
+    steps = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits, n_candidates)
+    return edit_functions(loaded.sites, edits), steps
 
 
-def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[Row, int]:
-    """The source or prompt, and how many new tokens there is room for. Raises InputProblem."""
+def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[int, ...], int]:
+    """What the model is given, and how many tokens it can write. Raises InputProblem."""
     checked_number("max_new_tokens", max_new_tokens, 1, MAX_TOKENS)
-    decoder_only = isinstance(loaded.model, DecoderOnly)
-    given = prompt_row(loaded, text) if decoder_only else source_row(loaded, text)
-    left = limit(loaded) - (len(given.tokens) if decoder_only else 1)
+    given = given_tokens(loaded, text)
+    if loaded.model.predicts is None:
+        raise InputProblem("no_logits")
+    left = loaded.model.room(loaded.model.begin(torch.tensor([given])), limit(loaded))
+    if left < 1 and loaded.model.predicts == "same":
+        raise InputProblem("nothing_to_fill")
     if left < 1:
-        raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(given.tokens))
+        raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(given))
     return given, min(max_new_tokens, left)
-
-
-def _visitor(loaded: LoadedModel, edits: Sequence[Edit], given: Row) -> Edits:
-    """The edits of a decoding, in which the decoder's row grows."""
-    valid = None if isinstance(loaded.model, DecoderOnly) else given.tensors()[1]
-    return edit_functions(loaded.sites, edits, valid)
 
 
 def room(loaded: LoadedModel, text: str) -> int:
@@ -244,23 +250,21 @@ def forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int
         return tuple(target_tokens(loaded, forced))
     for token in forced:
         checked_number("forced", token, 0, loaded.config.vocab_size - 1)
-    end = loaded.config.eos_id
+    end = loaded.marks.end
     return tuple(forced[: forced.index(end) + 1] if end in forced else forced)
 
 
 def _step(
-    loaded: LoadedModel, step: DecodeStep, rows: dict[str, np.ndarray], output: tuple[int, ...]
+    loaded: LoadedModel, step: DecodeStep, row: int, rows: dict[str, np.ndarray], chosen: int
 ) -> GenerationStep:
-    """What one decoding step did for the hypothesis that became `output`."""
-    so_far = list(output[: step.index])
-    chosen = output[step.index]
-    inputs = step.input_tokens.tolist()
-    # All rows begin with the same prompt or start mark and differ in their outputs only.
-    row = next(r for r, tokens in enumerate(inputs) if tokens[len(tokens) - step.index :] == so_far)
+    """What one decoding step did for one of its rows, which chose the token `chosen`."""
+    inputs = step.input_tokens[row].tolist()
+    place = step.positions[row]
+    before = inputs[-1] if place == -1 else inputs[place - 1]
     log_probs, probs = step.log_probs[row], step.probs[row]
 
     def shown_as(token: int) -> str:
-        return loaded.tokenizer.str_tokens([inputs[row][-1], token])[-1]
+        return loaded.tokenizer.str_tokens([before, token])[-1]
 
     shown = step.candidates(row, N_CANDIDATES)
     candidates = tuple(
@@ -275,7 +279,7 @@ def _step(
     )
     return GenerationStep(
         index=step.index,
-        input_tokens=tuple(loaded.tokenizer.str_tokens(inputs[row])),
+        input_tokens=tuple(loaded.tokenizer.str_tokens(inputs)),
         candidates=candidates,
         chosen=chosen,
         chosen_str=shown_as(chosen),

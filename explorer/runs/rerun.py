@@ -4,8 +4,7 @@ The shared model is never touched: a change is a visitor of one pass, and what w
 the Trace itself stays off.
 """
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Callable, Container, Sequence
 
 import numpy as np
 import torch
@@ -16,39 +15,72 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff
 from explorer.runs.interventions import edit_functions
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite, Edits
-
-Kind = Literal["encoder", "decoder", "cross"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
-
-def kind_of(site: AttentionSite) -> Kind:
-    """Encoder self-attention, decoder self-attention or cross-attention."""
-    return "cross" if site.kind == "cross" else site.stack
+from models.hooks import NO_EDITS, Edits
+from models.rows import Rows
+from models.run import run
 
 
-def sites_of(traced: Trace, kind: Kind) -> tuple[AttentionSite, ...]:
-    """The sites of one kind, first layer first; none where the model has no such kind."""
-    return tuple(site for site in traced.sites if kind_of(site) == kind)
+def rerun(
+    loaded: LoadedModel,
+    traced: Trace,
+    keep: Container[str] | Callable[[str], bool],
+    edits: Edits = NO_EDITS,
+) -> dict[str, Tensor]:
+    """The rows of a Trace read again under its own edits and, after them, `edits`.
+
+    What is kept is as `models.run.run` gives it, with a batch axis of 1. Raises ValueError where
+    the Trace is of another model.
+    """
+    require_same_model(loaded, traced)
+    return run(loaded.model, rows_of(traced), keep, edits_of(traced).then(edits))
+
+
+def rows_of(traced: Trace) -> Rows:
+    """The Trace's rows as a batch of one."""
+    tgt, tgt_valid = torch.tensor([traced.tgt_tokens]), torch.tensor(traced.tgt_valid)[None]
+    if not traced.src_tokens:
+        return Rows(tgt, tgt_valid)
+    src, src_valid = torch.tensor([traced.src_tokens]), torch.tensor(traced.src_valid)[None]
+    return Rows(tgt, tgt_valid, src, src_valid)
+
+
+def edits_of(traced: Trace) -> Edits:
+    """The Trace's own edits as a visitor."""
+    rows = rows_of(traced)
+    return edit_functions(traced.sites, traced.edits, rows.src_valid, rows.tgt_valid)
+
+
+def require_same_model(loaded: LoadedModel, traced: Trace) -> None:
+    """Refuse to rerun one model's Trace on another. Raises ValueError."""
+    if (loaded.name, loaded.config) != (traced.model, traced.config):
+        raise ValueError(f"the trace is of {traced.model!r}, the model is {loaded.name!r}")
 
 
 def written_tokens(traced: Trace) -> tuple[int, ...]:
-    """The token that was written after each of `tgt_tokens`, from the start mark on.
+    """The token that the logits of each position of `tgt_tokens` are held against, from the first.
 
-    After the last token of a translation that is the end mark. Nothing is known to follow the
-    last one of a decoder-only model's text, or of a translation that was cut off, so there the
-    row is one shorter. Padding follows nothing.
+    A model that predicts the next token: what was written after each of `tgt_tokens`. After the
+    last token of a translation that is the end mark. Nothing is known to follow the last one of a
+    continued text, or of a translation that was cut off, so there the row is one shorter. Padding
+    follows nothing.
+    A model that predicts the token at the same position: `tgt_tokens` themselves, and where one is
+    masked, what the model fills in. A model without logits: none.
     """
-    n_real = int(traced.tgt_valid.sum())
-    follow = traced.tgt_tokens[1:n_real]
+    row = traced.tgt_tokens[: int(traced.tgt_valid.sum())]
+    if traced.predicts is None:
+        return ()
+    if traced.predicts == "same":
+        pairs = zip(row, traced.predicted_tokens, strict=False)
+        return tuple(guess if token == traced.marks.mask else token for token, guess in pairs)
+    end = traced.marks.end
     ended = bool(traced.src_tokens) and traced.finished
-    return (*follow, traced.config.eos_id) if ended else follow
+    return (*row[1:], end) if ended and end is not None else row[1:]
 
 
 def token_logprobs(
     logits: Float[np.ndarray, "tgt vocab"], tokens: Sequence[int]
 ) -> Float[np.ndarray, " written"]:
-    """ln p(token) of `tokens` after the first positions of a run's logits, in float64."""
+    """ln p(token) of `tokens` at the first positions of a run's logits, in float64."""
     wide = logits[: len(tokens)].astype(np.float64)
     highest = wide.max(1, initial=-np.inf)
     whole = highest + np.log(np.exp(wide - highest[:, None]).sum(1))
@@ -58,25 +90,3 @@ def token_logprobs(
 def heads_off(traced: Trace, site: str) -> list[int]:
     """The heads of a site that an edit of the Trace has switched off."""
     return sorted({e.head for e in traced.edits if isinstance(e, HeadOff) and e.site == site})
-
-
-def rows_of(traced: Trace) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The Trace's rows as a batch of one: src, src_valid, tgt, tgt_valid, each [1, pos]."""
-    return (
-        torch.tensor([traced.src_tokens], dtype=torch.long),
-        torch.tensor(traced.src_valid)[None],
-        torch.tensor([traced.tgt_tokens], dtype=torch.long),
-        torch.tensor(traced.tgt_valid)[None],
-    )
-
-
-def edits_of(traced: Trace) -> Edits:
-    """The Trace's own edits as a visitor, to which more functions may be added."""
-    _, src_valid, _, tgt_valid = rows_of(traced)
-    return edit_functions(traced.sites, traced.edits, src_valid, tgt_valid)
-
-
-def require_same_model(loaded: LoadedModel, traced: Trace) -> None:
-    """Refuse to rerun one model's Trace on another. Raises ValueError."""
-    if (loaded.name, loaded.config) != (traced.model, traced.config):
-        raise ValueError(f"the trace is of {traced.model!r}, the model is {loaded.name!r}")

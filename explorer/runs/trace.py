@@ -2,27 +2,31 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
-import torch
 
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Candidate, Generation, GenerationStep, generate, translate
-from explorer.runs.interventions import edit_functions, fits
-from explorer.runs.rows import (
+from explorer.runs.inputs import (
     MAX_PADS,
     MAX_TOKENS,
-    Row,
-    prompt_row,
-    source_row,
+    checked_number,
+    continued_tokens,
+    given_tokens,
+    rows_of,
+    str_tokens,
     target_row,
     target_tokens,
 )
+from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.sentences import MAX_CHARS, clean_text
 from models.config import ModelConfig
-from models.hooks import AttentionSite, Record, visiting
-from models.transformer import DecoderOnly
+from models.hooks import AttentionSite, Role, StackSite
+from models.marks import OUR_MARKS, Marks
+from models.rows import Rows
+from models.run import run
 
 __all__ = [
     "MAX_CHARS",
@@ -41,7 +45,8 @@ __all__ = [
 class Trace:
     """What one run of a model did with one sentence; read-only arrays without a batch axis.
 
-    `tgt_tokens` is the decoder's input row: `<s>`, then the translation (decoder-only: the text).
+    `tgt_tokens` is the row that the logits belong to: the start mark, then the translation. A model
+    of one text has that text there, and no source.
     `activations[hook name]`: scores, mask, pattern [head, query, key]; q, z [head, query, d_head];
     k, v [kv_head, key, d_head]; the residual stream and what is added to it [pos, d_model].
     Masks are as the model applied them, edits included. `logits` is [tgt, vocab].
@@ -56,6 +61,7 @@ class Trace:
     tgt_str_tokens: tuple[str, ...]
     src_valid: np.ndarray
     tgt_valid: np.ndarray
+    stacks: tuple[StackSite, ...]
     sites: tuple[AttentionSite, ...]
     activations: dict[str, np.ndarray] = field(repr=False)
     logits: np.ndarray = field(repr=False)
@@ -64,8 +70,10 @@ class Trace:
     ignored_edits: tuple[Edit, ...] = ()  # those that name a site, head or cell not in this run
     unknown: tuple[str, ...] = ()  # characters of the text that the vocabulary lacks
     finished: bool = True  # False: the translation was cut off before its end mark
-    predicted_tokens: tuple[int, ...] = ()  # the most probable token after each of tgt_tokens
+    predicts: Literal["next", "same"] | None = "next"  # what a position's logits are about
+    predicted_tokens: tuple[int, ...] = ()  # the most probable one by the logits of each position
     predicted_str_tokens: tuple[str, ...] = ()
+    marks: Marks = OUR_MARKS
 
     def site(self, name: str) -> AttentionSite:
         """The site with this name. Raises KeyError."""
@@ -73,6 +81,10 @@ class Trace:
             if site.name == name:
                 return site
         raise KeyError(f"{self.model} has no attention site {name!r}")
+
+    def sites_of(self, role: Role) -> tuple[AttentionSite, ...]:
+        """The sites of one role, first layer first; none where the model has no such role."""
+        return tuple(site for site in self.sites if site.role == role)
 
     def pattern(self, site: str) -> np.ndarray:
         """Attention weights of a site, float32 [head, query, key], as the model gave them."""
@@ -104,8 +116,8 @@ def trace(
     """Run `text` through the model once and keep everything.
 
     A translator first translates (greedily, under the same edits) unless `target` is given; then
-    one teacher-forced pass over `<s>` and the translation is what the Trace holds. A decoder-only
-    model gets `text`, and `target` after it. A blank target counts as none.
+    one teacher-forced pass over the start mark and the translation is what the Trace holds. A model
+    of one text gets `text`, and `target` after it. A blank target counts as none.
 
     `pads` times padding is put after the source and after the decoder's input, as in a batch with
     longer sentences; the translation itself is made with the source's padding only. Edits that
@@ -114,32 +126,34 @@ def trace(
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
     """
     edits = tuple(edits)
-    finished = True
-    output = ""
-    if isinstance(loaded.model, DecoderOnly):
-        src = Row()
-        tgt = prompt_row(loaded, text, target or "", pads)
-    else:
-        src = source_row(loaded, text, pads)
+    finished, output = True, ""
+    if "src" in loaded.model.reads:
+        given = given_tokens(loaded, text)
+        checked_number("pads", pads, 0, MAX_PADS)
         tokens = target_tokens(loaded, target or "")
         if not tokens:
-            tokens, finished = translate(loaded, src, edits)
-        tgt = target_row(loaded, tokens, pads)
+            tokens, finished = translate(loaded, given, edits, pads)
+        rows = rows_of(loaded, given, target_row(loaded, tokens), pads)
         output = loaded.tokenizer.decode(tokens)
-    activations = _run(loaded, src, tgt, edits)
+    else:
+        rows = rows_of(loaded, continued_tokens(loaded, text, target or ""), pads=pads)
+    activations = _run(loaded, rows, edits)
     logits = activations["hook_logits"]
-    predicted = tuple(logits.argmax(-1).tolist())
-    fitting = tuple(e for e in edits if fits(e, loaded.sites, len(src.tokens), len(tgt.tokens)))
+    predicted = tuple(logits.argmax(-1).tolist()) if logits.shape[-1] else ()
+    shown = {stream: rows.tokens(stream)[0].tolist() for stream in loaded.model.reads}
+    src, tgt = shown.get("src", []), shown["tgt"]
+    fitting = tuple(e for e in edits if fits(e, loaded.sites, len(src), len(tgt)))
     return Trace(
         model=loaded.name,
         config=loaded.config,
         text=clean_text(text),
-        src_tokens=src.tokens,
-        src_str_tokens=src.str_tokens,
-        tgt_tokens=tgt.tokens,
-        tgt_str_tokens=tgt.str_tokens,
-        src_valid=src.valid,
-        tgt_valid=tgt.valid,
+        src_tokens=tuple(src),
+        src_str_tokens=str_tokens(loaded, rows, "src"),
+        tgt_tokens=tuple(tgt),
+        tgt_str_tokens=str_tokens(loaded, rows, "tgt"),
+        src_valid=rows.valid("src")[0].numpy() if src else np.zeros(0, dtype=bool),
+        tgt_valid=rows.valid("tgt")[0].numpy(),
+        stacks=loaded.model.stacks(),
         sites=loaded.sites,
         activations=activations,
         logits=logits,
@@ -148,26 +162,19 @@ def trace(
         ignored_edits=tuple(edit for edit in edits if edit not in fitting),
         unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
         finished=finished,
+        predicts=loaded.model.predicts,
         predicted_tokens=predicted,
         predicted_str_tokens=tuple(loaded.tokenizer.str_tokens(predicted)),
+        marks=loaded.marks,
     )
 
 
-def _run(loaded: LoadedModel, src: Row, tgt: Row, edits: Sequence[Edit]) -> dict[str, np.ndarray]:
+def _run(loaded: LoadedModel, rows: Rows, edits: Sequence[Edit]) -> dict[str, np.ndarray]:
     """One teacher-forced pass under `edits`; every tensor worth seeing, without its batch axis."""
-    src_tokens, src_valid = src.tensors()
-    tgt_tokens, tgt_valid = tgt.tensors()
-    record = Record(
-        # The hidden units of the feed-forward nets are as large as all the rest together.
-        wants=lambda name: ".ffn." not in name,
-        edits=edit_functions(loaded.sites, edits, src_valid, tgt_valid),
-    )
-    with torch.inference_mode(), visiting(record):
-        if isinstance(loaded.model, DecoderOnly):
-            loaded.model(tgt_tokens, tgt_valid)
-        else:
-            loaded.model(src_tokens, tgt_tokens, src_valid, tgt_valid)
-    activations = {name: tensor[0].numpy() for name, tensor in record.activations.items()}
+    changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+    # The hidden units of the feed-forward nets are as large as all the rest together.
+    seen = run(loaded.model, rows, lambda name: ".ffn." not in name, changes)
+    activations = {name: tensor[0].numpy() for name, tensor in seen.items()}
     for array in activations.values():
         array.flags.writeable = False  # a Trace is shared between pages and sessions
     return activations

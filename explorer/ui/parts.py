@@ -9,7 +9,7 @@ import streamlit as st
 from explorer.ui import session
 from explorer.ui.choices import Offered, choice, one_of
 from explorer.ui.view import View
-from models.hooks import Stream
+from models.rows import Stream
 
 Choice = TypeVar("Choice", bound=str)
 

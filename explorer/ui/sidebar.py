@@ -169,7 +169,7 @@ def _output(model: str) -> None:
 def _continues(model: str) -> bool:
     """Whether `model` goes on with a text instead of translating it."""
     try:
-        return cache.open_model(model).config.family == "decoder-only"
+        return not cache.open_model(model).config.reads_source
     except InputProblem:  # the page says what is wrong with it
         return False
 

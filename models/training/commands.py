@@ -36,7 +36,7 @@ from models.training.recipes import more_rows, preferences
 from models.training.recipes.growing import grow
 from models.training.recipes.joining import joined_pairs
 from models.training.recipes.numbering import numbered_rows, numbers_kept
-from models.transformer import EncoderDecoder, Model, build_model
+from models.transformer import Model, build_model
 
 
 def train(args: argparse.Namespace) -> None:
@@ -64,7 +64,7 @@ def train(args: argparse.Namespace) -> None:
     pairs = [row for row in valid if isinstance(row, tuple)]
 
     def score(model: Model) -> dict[str, float]:
-        if isinstance(model, EncoderDecoder) and pairs:
+        if model.config.reads_source and pairs:
             return bleu_score(model, tokenizer, pairs)
         return {}
 
@@ -121,7 +121,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
     if args.recipe:
         rows = _rows(read_recipe(args.recipe, []), args.pairs, held_apart=True)
     elif args.pairs:
-        paired = isinstance(checkpoint.model, EncoderDecoder)
+        paired = checkpoint.config.reads_source
         rows = read_rows(args.pairs, DataConfig(), paired)
     else:
         rows = []
@@ -129,7 +129,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
         raise ValueError("nothing to score on: give --pairs, or a --recipe with a task")
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     figures: dict[str, float]
-    if isinstance(model, EncoderDecoder):
+    if model.config.reads_source:
         pairs = [row for row in rows if isinstance(row, tuple)]
         if args.joined:
             pairs = joined_pairs(pairs, args.joined, seed=1)

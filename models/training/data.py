@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from models.config import ModelConfig
+from models.marks import END, PAD, START
 from models.tokenizer import Tokenizer
 
 Pair = tuple[str, str]  # source, target
@@ -149,11 +150,11 @@ def pad(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
 
 def collate(examples: Sequence[Example], config: ModelConfig) -> Batch:
     """One padded batch, with the shifted rows that the module docstring describes."""
-    tgt, tgt_valid = pad([(config.bos_id, *e.tgt) for e in examples], config.pad_id)
-    labels, _ = pad([(*e.tgt, config.eos_id) for e in examples], config.pad_id)
+    tgt, tgt_valid = pad([(START, *e.tgt) for e in examples], PAD)
+    labels, _ = pad([(*e.tgt, END) for e in examples], PAD)
     src = src_valid = None
     if config.family == "encoder-decoder":
-        src, src_valid = pad([(*e.src, config.eos_id) for e in examples], config.pad_id)
+        src, src_valid = pad([(*e.src, END) for e in examples], PAD)
     return Batch(src, src_valid, tgt, tgt_valid, labels, tgt_valid, int(tgt_valid.sum()))
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import sacrebleu
 
 from models.decoding import Beam, Greedy, Strategy, best, decode
+from models.marks import END, PAD, START
 from models.tokenizer import Tokenizer
 from models.training.data import encode_pairs, encode_texts, pad
 from models.training.faults import Masks, masked_as
 from models.training.forcing import teacher_forced
 from models.training.ngram import Trigram
 from models.training.repetition import repetition_of
-from models.transformer import DecoderOnly, EncoderDecoder
+from models.transformer import Model
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def output_limit(n_source: int) -> int:
 
 
 def translate(
-    model: EncoderDecoder,
+    model: Model,
     tokenizer: Tokenizer,
     sentences: Sequence[str],
     strategy: Strategy | None = None,
@@ -54,7 +55,7 @@ def translate(
     ValueError for a sentence without a token.
     """
     device = next(model.parameters()).device
-    sources = [(*ids, model.config.eos_id) for ids in tokenizer.encode_batch(sentences)]
+    sources = [(*ids, END) for ids in tokenizer.encode_batch(sentences)]
     for sentence, source in zip(sentences, sources, strict=True):
         if len(source) == 1:
             raise ValueError(f"{sentence!r} holds nothing to translate")
@@ -63,7 +64,7 @@ def translate(
     while order:
         width = len(sources[order[-1]])
         rows = [order.pop() for _ in range(min(len(order), max(1, max_tokens // width)))]
-        src, src_valid = pad([sources[i] for i in rows], model.config.pad_id)
+        src, src_valid = pad([sources[i] for i in rows], PAD)
         steps = decode(
             model,
             src.to(device),
@@ -92,7 +93,7 @@ def is_chinese(texts: Sequence[str]) -> bool:
 
 
 def evaluate_translation(
-    model: EncoderDecoder,
+    model: Model,
     tokenizer: Tokenizer,
     pairs: Sequence[tuple[str, str]],
     strategy: Strategy | None = None,
@@ -131,14 +132,14 @@ def evaluate_translation(
 
 
 def bleu_score(
-    model: EncoderDecoder, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
+    model: Model, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
 ) -> dict[str, float]:
     """Greedy BLEU, as the training loop wants it after an epoch."""
     return {"bleu": evaluate_translation(model, tokenizer, pairs, Greedy()).bleu}
 
 
 def evaluate_language_model(
-    model: DecoderOnly, tokenizer: Tokenizer, texts: Sequence[str], counted: Sequence[str] = ()
+    model: Model, tokenizer: Tokenizer, texts: Sequence[str], counted: Sequence[str] = ()
 ) -> dict[str, float]:
     """Loss in nats and perplexity per token, over texts cut at the model's n_ctx.
 
@@ -161,8 +162,8 @@ def evaluate_language_model(
             round(100 * share, 1) for share in found
         )
     if counted:
-        train = [(*e.tgt, config.eos_id) for e in encode_texts(counted, tokenizer, config.n_ctx)]
-        trigram = Trigram(train, config.vocab_size, config.bos_id)
-        rows = [(*e.tgt, config.eos_id) for e in examples]
+        train = [(*e.tgt, END) for e in encode_texts(counted, tokenizer, config.n_ctx)]
+        trigram = Trigram(train, config.vocab_size, START)
+        rows = [(*e.tgt, END) for e in examples]
         figures["trigram_perplexity"] = round(trigram.perplexity(rows), 3)
     return figures

@@ -7,16 +7,15 @@ arXiv 1908.04319, §6.1; `objectives/unlikelihood.py` trains against it.
 from collections.abc import Sequence
 
 from models.decoding import Greedy, best, decode
+from models.marks import END, PAD, START
 from models.training.data import pad
-from models.transformer import DecoderOnly
+from models.transformer import Model
 
 N_GRAM = 4
 BEGINNING, CONTINUATION = 24, 128  # tokens: given, and written at most
 
 
-def continued(
-    model: DecoderOnly, beginnings: Sequence[Sequence[int]], n_new: int
-) -> list[list[int]]:
+def continued(model: Model, beginnings: Sequence[Sequence[int]], n_new: int) -> list[list[int]]:
     """Each beginning (ids with bos) and what the model writes greedily after it.
 
     That is `n_new` tokens, or less where it comes to an end (eos, included). In eval mode, whatever
@@ -24,7 +23,7 @@ def continued(
     """
     was_training = model.training
     model.eval()
-    src, src_valid = pad(beginnings, model.config.pad_id)
+    src, src_valid = pad(beginnings, PAD)
     steps = decode(model, src, Greedy(), n_new, src_valid=src_valid, n_candidates=0)
     written = [hypothesis.tokens for hypothesis in best(steps)]
     model.train(was_training)
@@ -54,7 +53,7 @@ def repetition(rows: Sequence[Sequence[int]]) -> float:
 
 
 def repetition_of(
-    model: DecoderOnly, texts: Sequence[Sequence[int]], rows_at_once: int = 64
+    model: Model, texts: Sequence[Sequence[int]], rows_at_once: int = 64
 ) -> tuple[float, float] | None:
     """`repetition` of the model's greedy continuations of texts, and of how these really go on.
 
@@ -68,7 +67,7 @@ def repetition_of(
         return None
     written = []
     for start in range(0, len(long_enough), rows_at_once):
-        some = [[config.bos_id, *text[:BEGINNING]] for text in long_enough[start:][:rows_at_once]]
+        some = [[START, *text[:BEGINNING]] for text in long_enough[start:][:rows_at_once]]
         for row in continued(model, some, n_new):
-            written.append([token for token in row[BEGINNING + 1 :] if token != config.eos_id])
+            written.append([token for token in row[BEGINNING + 1 :] if token != END])
     return repetition(written), repetition([text[BEGINNING:][:n_new] for text in long_enough])

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from families import WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from models.cache import KVCache, LayerCache
 from models.config import ModelConfig
 from models.hooks import Edits, visiting
 from models.positions import POSITIONS
-from models.transformer import FAMILIES, EncoderDecoder, Model, build_model
+from models.transformer import EncoderDecoder, Model, build_model
 
 SRC = torch.tensor([[5, 9, 3, 7, 2], [8, 4, 2, 0, 0], [6, 6, 10, 2, 0]])
 TGT = torch.tensor(
@@ -54,7 +55,7 @@ def logits_of(
 
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
 @pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 @pytest.mark.parametrize(("dtype", "atol"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 def test_cached_logits_equal_uncached_ones(family, positions, n_kv_heads, dtype, atol):
     model = tiny(family, positions, n_kv_heads, dtype)
@@ -68,7 +69,7 @@ def test_cached_logits_equal_uncached_ones(family, positions, n_kv_heads, dtype,
 
 @given(
     cuts=st.lists(st.integers(1, 6), max_size=3),
-    family=st.sampled_from(list(FAMILIES)),
+    family=st.sampled_from(list(WRITERS)),
     positions=st.sampled_from(list(POSITIONS)),
     left=st.lists(st.integers(0, 3), min_size=3, max_size=3),
 )
@@ -88,7 +89,7 @@ def test_any_way_to_cut_a_padded_row_into_cached_pieces_gives_the_same(
     torch.testing.assert_close(joined[valid], whole[valid], atol=1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
     model, cache = tiny(family, "rotary", 2), KVCache(2)
     if isinstance(model, EncoderDecoder):  # beams of one sentence: every row has the same source

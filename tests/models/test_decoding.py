@@ -9,6 +9,7 @@ import math
 
 import pytest
 import torch
+from families import WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
@@ -17,10 +18,10 @@ from models.config import ModelConfig
 from models.decoding import Beam, Greedy, Sample, best, decode, lineage
 from models.hooks import Edits, visiting
 from models.positions import POSITIONS
-from models.transformer import FAMILIES, EncoderDecoder, Model, build_model
+from models.transformer import EncoderDecoder, Model, build_model
 
 STRATEGIES = [Greedy(), Sample(temperature=1.5, top_p=0.9, seed=2), Beam(3, 0.7)]
-BOTH = [(family, positions) for family in FAMILIES for positions in POSITIONS]
+BOTH = [(family, positions) for family in WRITERS for positions in POSITIONS]
 SRC = torch.tensor([[1, 9, 3, 7, 5, 2], [1, 4, 11, 0, 0, 0], [1, 6, 10, 8, 0, 0]])
 VALID = SRC != 0
 LIMIT = 7
@@ -90,7 +91,7 @@ def test_the_models_here_say_different_things_and_some_stop(wide_model):
 
 @given(
     padding=st.lists(st.integers(0, 12), min_size=5, max_size=5),
-    family=st.sampled_from(list(FAMILIES)),
+    family=st.sampled_from(list(WRITERS)),
     positions=st.sampled_from(list(POSITIONS)),
 )
 def test_what_stands_at_padding_leaks_nowhere(wide_model, padding, family, positions):
@@ -102,7 +103,7 @@ def test_what_stands_at_padding_leaks_nowhere(wide_model, padding, family, posit
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_log_probs_and_sums_are_the_models_own(wide_model, family, strategy):
     """Teacher forcing on the answer gives the same numbers, step by step and in all."""
     model, src = wide_model(family), SRC[:1]
@@ -123,7 +124,7 @@ def test_log_probs_and_sums_are_the_models_own(wide_model, family, strategy):
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_a_wide_beam_finds_the_best_of_all_outputs(wide_model, family, penalty):
     model, limit = wide_model(family, vocab_size=5), 4
     src = torch.tensor([[1, 4, 3]])
@@ -139,7 +140,7 @@ def test_a_wide_beam_finds_the_best_of_all_outputs(wide_model, family, penalty):
     assert [h.tokens for h in last.ended[0]] == sorted(scores, key=lambda o: -scores[o])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_a_model_in_half_precision_is_summed_in_float32(wide_model, family):
     model = copy.deepcopy(wide_model(family)).bfloat16()
     for step in decode(model, SRC, Greedy(), 3, src_valid=VALID):
@@ -151,7 +152,7 @@ def test_a_model_in_half_precision_is_summed_in_float32(wide_model, family):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_a_forced_prefix_is_obeyed_and_shown(wide_model, family, strategy):
     model, prefix = wide_model(family), [11, 5]
     steps = list(decode(model, SRC, strategy, 6, src_valid=VALID, prefix=prefix))
@@ -177,7 +178,7 @@ def assert_same_log_probs(one, other):
         torch.testing.assert_close(a.log_probs, b.log_probs, atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_forcing_the_models_own_output_changes_nothing(wide_model, family):
     model = wide_model(family)
     for strategy in (Greedy(), Sample(seed=4)):
@@ -211,7 +212,7 @@ def test_learned_positions_end_at_n_ctx(wide_model):
 
 
 @pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"learned"}))
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_other_positions_run_on_beyond_n_ctx(wide_model, family, positions):
     model = wide_model(family, positions)
     model_never_ends = Edits({"hook_logits": lambda t: t.index_fill(-1, torch.tensor([2]), -1e9)})

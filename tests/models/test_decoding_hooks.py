@@ -2,14 +2,14 @@
 
 import pytest
 import torch
+from families import WRITERS
 
 from models.decoding import Beam, Greedy, Sample, best, decode
 from models.hooks import Edits, Record, visiting
 from models.positions import POSITIONS
-from models.transformer import FAMILIES
 
 STRATEGIES = [Greedy(), Sample(temperature=1.5, top_p=0.9, seed=2), Beam(3, 0.7)]
-BOTH = [(family, positions) for family in FAMILIES for positions in POSITIONS]
+BOTH = [(family, positions) for family in WRITERS for positions in POSITIONS]
 SRC = torch.tensor([[1, 9, 3, 7, 5, 2], [1, 4, 11, 0, 0, 0], [1, 6, 10, 8, 0, 0]])
 VALID = SRC != 0
 

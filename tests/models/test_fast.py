@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from families import WRITERS
 from torch import nn
 from torch.nn import functional as F
 
@@ -22,7 +23,7 @@ from models.fast import (
 )
 from models.hooks import Edits, HookPoint, Record, hook_names, name_hook_points, visiting
 from models.positions import POSITIONS
-from models.transformer import FAMILIES, EncoderDecoder
+from models.transformer import EncoderDecoder
 
 PUT_ON = {"sped up": speed_up, "laid out": lay_out_for_decoding}
 LEFT = torch.tensor([[True] * 5, [False] + 4 * [True], 2 * [False] + 3 * [True]])
@@ -57,7 +58,7 @@ def read(model, src, tgt, padded, cache=None, cuts=()):
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_fast_is_plain(family, placement, positions, padded, put_on, tiny_model, random_tokens):
     plain = tiny_model(
         family=family, norm_placement=placement, positions=positions, n_kv_heads=2, dropout=0.3
@@ -83,7 +84,7 @@ def test_fast_is_plain(family, placement, positions, padded, put_on, tiny_model,
 @pytest.mark.parametrize("hooked", [False, True])
 @pytest.mark.parametrize("use_cache", [False, True])
 @pytest.mark.parametrize("strategy", [Greedy(), Beam(2), Beam(FEW)], ids=str)
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_fast_decodes_as_plain(family, strategy, use_cache, hooked, wide_model):
     plain = wide_model(family)
     fast = copy.deepcopy(plain)
@@ -103,7 +104,7 @@ def test_fast_decodes_as_plain(family, strategy, use_cache, hooked, wide_model):
         close(found[1][1][name], tensor, name)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_what_is_put_on_twice_is_put_on_once(family, tiny_model, random_tokens):
     model = tiny_model(family=family)
     names, state = hook_names(model), {k: v.clone() for k, v in model.state_dict().items()}
@@ -117,7 +118,7 @@ def test_what_is_put_on_twice_is_put_on_once(family, tiny_model, random_tokens):
         assert torch.equal(weight, state[name])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_gradients_and_dropout_are_those_of_the_plain_model(
     family, tiny_model, random_tokens, run_model
 ):
@@ -197,7 +198,7 @@ def test_torchs_own_hooks_on_a_hook_point_still_run():
 
 @pytest.mark.parametrize("width", [1, 2, FEW])
 @pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_only_the_order_in_memory_changes(tiny_model, random_tokens, family, tied, width):
     plain = tiny_model(family=family, tie_embeddings=tied, vocab_size=41)
     laid = copy.deepcopy(plain)

@@ -92,6 +92,7 @@ hook_logits
 GOLDEN = {
     "decoder-only": (DECODER_ONLY, "swiglu"),
     "encoder-decoder": (ENCODER_DECODER, "relu"),
+    "encoder-only": (DECODER_ONLY, "swiglu"),  # the same parts; only the mask differs
 }
 
 
@@ -114,8 +115,7 @@ def test_every_hook_point_fires_where_it_has_something_to_show(
     acts = POSITIONS[positions].acts
     expected = set()
     if acts != "adds":
-        stacks = ("",) if family == "decoder-only" else ("encoder.", "decoder.")
-        expected |= {f"{stack}hook_pos_embed" for stack in stacks}
+        expected |= {stack.hook("pos_embed") for stack in model.stacks()}
     expected |= {
         site.hook("bias")
         for site in model.attention_sites()
@@ -127,6 +127,8 @@ def test_every_hook_point_fires_where_it_has_something_to_show(
 def test_sites_of_the_encoder_decoder(tiny_model):
     sites = tiny_model().attention_sites()
     rows = [(s.name, s.stack, s.layer, s.kind, s.query_stream, s.key_stream) for s in sites]
+    assert all(s.name.startswith(f"{s.block}.") for s in sites)
+    assert [s.role for s in sites] == ["encoder"] * 3 + ["decoder"] * 2 + ["cross"] * 2
     assert rows == [
         ("encoder.blocks.0.attn", "encoder", 0, "self", "src", "src"),
         ("encoder.blocks.1.attn", "encoder", 1, "self", "src", "src"),
@@ -138,11 +140,29 @@ def test_sites_of_the_encoder_decoder(tiny_model):
     ]
 
 
-def test_sites_of_decoder_only(tiny_model):
-    assert tiny_model(family="decoder-only").attention_sites() == (
-        AttentionSite("blocks.0.attn", "decoder", 0, "self", "tgt", "tgt", n_heads=4),
-        AttentionSite("blocks.1.attn", "decoder", 1, "self", "tgt", "tgt", n_heads=4),
+@pytest.mark.parametrize("role", ["decoder", "encoder"])
+def test_sites_of_models_of_one_text(role, tiny_model):
+    assert tiny_model(family=f"{role}-only").attention_sites() == (
+        AttentionSite("blocks.0.attn", "blocks.0", role, 0, "self", "tgt", "tgt", n_heads=4),
+        AttentionSite("blocks.1.attn", "blocks.1", role, 1, "self", "tgt", "tgt", n_heads=4),
     )
+
+
+def test_stacks_name_what_is_inside_them(tiny_model):
+    encoder, decoder = tiny_model().stacks()
+    assert (encoder.stream, encoder.role, encoder.n_layers) == ("src", "encoder", 3)
+    assert (decoder.stream, decoder.role, decoder.n_layers) == ("tgt", "decoder", 2)
+    (alone,) = tiny_model(family="decoder-only").stacks()
+    assert (alone.hook("embed"), alone.path("embed")) == ("hook_embed", "embed")
+    for family in GOLDEN:
+        model = tiny_model(family=family)
+        names = set(hook_names(model))
+        for stack in model.stacks():
+            assert {stack.hook("embed"), stack.hook("resid_final")} <= names
+            for layer in range(stack.n_layers):
+                hooks = {stack.block_hook(layer, "resid_post"), stack.ffn_hook(layer, "post")}
+                assert hooks <= names
+            assert stack.block_hook(stack.n_layers, "resid_post") not in names
 
 
 @pytest.mark.parametrize("family", GOLDEN)

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from families import WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from models.feedforward import FEEDFORWARDS
 from models.hooks import Record, visiting
 from models.norms import NORMS
 from models.positions import POSITIONS
-from models.transformer import FAMILIES, build_model
+from models.transformer import build_model
 
 B, T, S, V = 3, 5, 7, 23
 PAD = 0
@@ -43,7 +44,7 @@ def path(request):
     return request.param
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=WRITERS)
 def family(request):
     return request.param
 
@@ -148,7 +149,7 @@ def test_order_matters_unless_nothing_tells_it(positions, tiny_model, random_tok
 
 
 @pytest.mark.parametrize("path", ["explicit", "fused"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", WRITERS)
 def test_an_empty_sentence_in_a_batch_is_finite(family, path, tiny_model, run_model, random_tokens):
     model = taking(path, tiny_model(family=family).train())
     src, tgt = random_tokens(B, S), random_tokens(B, T)
@@ -164,7 +165,7 @@ def test_an_empty_sentence_in_a_batch_is_finite(family, path, tiny_model, run_mo
 
 configs = st.builds(
     dict,
-    family=st.sampled_from(sorted(FAMILIES)),
+    family=st.sampled_from(sorted(WRITERS)),
     norm=st.sampled_from(sorted(NORMS)),
     norm_placement=st.sampled_from(PLACEMENTS),
     positions=st.sampled_from(sorted(POSITIONS)),

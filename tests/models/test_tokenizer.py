@@ -4,9 +4,11 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+import tokenizers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.marks import OUR_MARKS, Marks
 from models.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 ENGLISH = ["The quick brown fox jumps over the lazy dog.", "Don't pay 250 dollars, Tom!"]
@@ -21,7 +23,7 @@ def tokenizer() -> Tokenizer:
 def test_texts_of_the_corpus_come_back(tokenizer: Tokenizer) -> None:
     for text in ENGLISH + CHINESE:
         ids = tokenizer.encode(text)
-        assert tokenizer.unk_id not in ids
+        assert tokenizer.marks.unknown not in ids
         assert tokenizer.decode(ids) == text
 
 
@@ -38,13 +40,14 @@ def test_digits_stand_alone(tokenizer: Tokenizer) -> None:
 
 
 def test_special_tokens_typed_by_a_user_are_text(tokenizer: Tokenizer) -> None:
-    special = {tokenizer.pad_id, tokenizer.bos_id, tokenizer.eos_id}
+    special = {tokenizer.marks.pad, tokenizer.marks.start, tokenizer.marks.end}
     for token in SPECIAL_TOKENS:
         assert not special & set(tokenizer.encode(f"the {token} dog"))
 
 
 def test_special_tokens_are_shown_but_not_decoded(tokenizer: Tokenizer) -> None:
-    ids = [tokenizer.bos_id, *tokenizer.encode("我喜欢"), tokenizer.eos_id, tokenizer.pad_id]
+    marks = tokenizer.marks
+    ids = [marks.start, *tokenizer.encode("我喜欢"), marks.end, marks.pad]
     shown = tokenizer.str_tokens(ids)
     assert (shown[0], *shown[-2:]) == ("<s>", "</s>", "<pad>")
     assert "".join(shown[1:-2]) == "我喜欢"
@@ -61,7 +64,7 @@ def test_a_piece_inside_a_word_is_marked_and_a_chinese_one_is_not(tokenizer: Tok
 
 def test_unknown_characters_are_named_once_each(tokenizer: Tokenizer) -> None:
     assert tokenizer.unknown("我 😀 fox 😀 龘") == ["😀", "龘"]
-    assert tokenizer.unk_id in tokenizer.encode("😀")
+    assert tokenizer.marks.unknown in tokenizer.encode("😀")
 
 
 @given(st.text(max_size=40))
@@ -91,3 +94,54 @@ def test_a_file_that_is_no_tokenizer_is_refused(content: str, tmp_path: Path) ->
     (tmp_path / "tokenizer.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match="not a usable tokenizer"):
         Tokenizer.load(tmp_path / "tokenizer.json")
+
+
+# Marks: each may be absent, several may be one token.
+
+
+def words_only(*special: str) -> tokenizers.Tokenizer:
+    """A tokenizer of whole words that knows "the" and "cat" and these special tokens."""
+    vocabulary = {token: i for i, token in enumerate((*special, "the", "cat"))}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    made.add_special_tokens(list(special))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("special", "marks"),
+    [
+        (("<|endoftext|>",), Marks(start=0, end=0)),  # GPT-2
+        (
+            ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),  # BERT
+            Marks(pad=0, unknown=1, start=2, end=3, separator=3, mask=4),
+        ),
+        ((), Marks()),
+        (SPECIAL_TOKENS, OUR_MARKS),
+    ],
+)
+def test_marks_are_found_by_their_usual_names(special: tuple[str, ...], marks: Marks) -> None:
+    tokenizer = Tokenizer(words_only(*special))
+    assert tokenizer.marks == marks
+    n = len(special)
+    assert [tokenizer.is_special(i) for i in range(n + 2)] == [True] * n + [False] * 2
+    assert tokenizer.encode("the cat") == [n, n + 1]
+
+
+def test_given_marks_win_and_are_special() -> None:
+    tokenizer = Tokenizer(words_only("a", "b"), Marks(pad=1, start=1, end=0))
+    assert (tokenizer.marks.pad, tokenizer.marks.start) == (1, 1)
+    assert None not in tokenizer.marks
+    assert 1 in tokenizer.marks
+    assert not tokenizer.unknown("x"), "a tokenizer without a mark for it knows nothing of unknowns"
+
+
+def test_a_mask_can_be_typed_and_only_where_there_is_one(tokenizer: Tokenizer) -> None:
+    bert = Tokenizer(words_only("[MASK]"))
+    assert bert.encode("the [MASK] cat") == [1, 0, 2]
+    assert bert.encode("[MASK][MASK]") == [0, 0]
+    assert bert.encode_batch(["[MASK] cat", "the"]) == [[0, 2], [1]]
+    assert tokenizer.marks.mask is None
+    typed = set(tokenizer.encode("the [MASK] dog"))
+    assert typed.isdisjoint({tokenizer.marks.pad, tokenizer.marks.start, tokenizer.marks.end})
+    assert len(typed) > 3, "its letters and brackets are text"

@@ -1,4 +1,4 @@
-"""The two families: what adds up, what is shared, what an edit does, what is refused."""
+"""The families: what adds up, what is shared, what an edit does, what is refused."""
 
 import math
 
@@ -9,10 +9,15 @@ from torch import nn
 from models.cache import KVCache
 from models.hooks import Edits, Record, visiting
 from models.positions import POSITIONS, sinusoidal_table
-from models.transformer import FAMILIES, DecoderOnly, EncoderDecoder, build_model
+from models.rows import Rows
+from models.transformer import FAMILIES, DecoderOnly, EncoderDecoder, EncoderOnly, build_model
 
 B, T, S, H, V, D_MODEL = 3, 5, 7, 4, 23, 24
-STACKS = {"encoder-decoder": ("encoder.", "decoder."), "decoder-only": ("",)}
+STACKS = {
+    "encoder-decoder": ("encoder.", "decoder."),
+    "decoder-only": ("",),
+    "encoder-only": ("",),
+}
 
 
 def everything(name):
@@ -32,6 +37,7 @@ def streams(random_tokens):
 def test_build_model_builds_the_family(tiny_config):
     assert isinstance(build_model(tiny_config()), EncoderDecoder)
     assert isinstance(build_model(tiny_config(family="decoder-only")), DecoderOnly)
+    assert isinstance(build_model(tiny_config(family="encoder-only")), EncoderOnly)
 
 
 # Sum to the whole
@@ -49,8 +55,7 @@ def test_heads_add_up_to_attn_out(
         z = seen[site.hook("z")]
         heads = w_o.weight.unflatten(1, (H, -1))  # [d_model, head, d_head]
         parts = torch.einsum("bhqd,mhd->bhqm", z, heads)
-        block, sublayer = site.name.rsplit(".", 1)
-        whole = seen[f"{block}.hook_{sublayer}_out"]
+        whole = seen[site.block_hook("attn_out" if site.kind == "self" else "cross_attn_out")]
         torch.testing.assert_close(parts.sum(1) + w_o.bias, whole, atol=1e-12, rtol=0)
 
 
@@ -105,11 +110,8 @@ def test_logits_are_the_unembedded_last_stream(
 def test_last_only_gives_the_last_of_all_logits(family, streams, tiny_model):
     model = tiny_model(family=family)
     src, tgt = streams
-    if isinstance(model, EncoderDecoder):
-        memory = model.encode(src)
-        whole, last = (model.decode(tgt, memory, last_only=only) for only in (False, True))
-    else:
-        whole, last = (model(tgt, last_only=only) for only in (False, True))
+    rows = Rows(tgt, None, src if model.config.reads_source else None)
+    whole, last = (model.read(rows, last_only=only) for only in (False, True))
     assert last.shape == (B, 1, V)
     torch.testing.assert_close(last, whole[:, -1:], atol=1e-12, rtol=0)
 

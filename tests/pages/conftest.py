@@ -48,8 +48,8 @@ def _save(folder: Path, **changes: object) -> None:
 
 
 def _loss(model: Model, tokenizer: Tokenizer, source: str, target: str) -> Tensor:
-    src = torch.tensor([[*tokenizer.encode(source), tokenizer.eos_id]])
-    row = torch.tensor([tokenizer.bos_id, *tokenizer.encode(target), tokenizer.eos_id])
+    src = torch.tensor([[*tokenizer.encode(source), tokenizer.marks.end]])
+    row = torch.tensor([tokenizer.marks.start, *tokenizer.encode(target), tokenizer.marks.end])
     inputs = row[None, :-1]
     logits = model(inputs) if model.config.family == "decoder-only" else model(src, inputs)
     return nn.functional.cross_entropy(logits[0], row[1:])

@@ -8,11 +8,9 @@ import torch
 from jaxtyping import Float
 
 from explorer.library import LoadedModel
-from explorer.runs.rerun import edits_of, require_same_model, rows_of
+from explorer.runs.rerun import rerun
 from explorer.runs.trace import Trace
 from models.feedforward import ACTIVATIONS
-from models.hooks import Record, visiting
-from models.transformer import DecoderOnly
 
 What = Literal["value", "slope", "difference"]
 NAMES = tuple(ACTIVATIONS)
@@ -62,23 +60,20 @@ class Hidden:
         return 0.0 if self.gate is None else float((np.abs(self.gate) < 0.05).mean())
 
 
-def hidden(loaded: LoadedModel, traced: Trace, stack: str, layer: int) -> Hidden:
+def hidden(
+    loaded: LoadedModel, traced: Trace, stack: Literal["encoder", "decoder"], layer: int
+) -> Hidden:
     """Run a Trace's rows again and keep one block's hidden units.
 
-    `stack` is "encoder" or "decoder". Raises KeyError for a block that is not there, ValueError
-    for another model's Trace.
+    `stack` is the role of a stack, "encoder" or "decoder". Raises KeyError for a block that is not
+    there, ValueError for another model's Trace.
     """
-    require_same_model(loaded, traced)
-    prefix = "" if isinstance(loaded.model, DecoderOnly) else f"{stack}."
-    path = f"{prefix}blocks.{layer}.ffn.hook_"
-    record = Record(lambda name: name.startswith(path), edits_of(traced))
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
-    with torch.inference_mode(), visiting(record):
-        if isinstance(loaded.model, DecoderOnly):
-            loaded.model(tgt, tgt_valid)
-        else:
-            loaded.model(src, tgt, src_valid, tgt_valid)
-    kept = {
-        name.removeprefix(path): tensor[0].numpy() for name, tensor in record.activations.items()
-    }
-    return Hidden(pre=kept["pre"], post=kept["post"], gate=kept.get("gate"))
+    of_role = {site.role: site for site in loaded.model.stacks()}
+    hooks = {what: of_role[stack].ffn_hook(layer, what) for what in ("pre", "post", "gate")}
+    seen = rerun(loaded, traced, set(hooks.values()))
+    gate = seen.get(hooks["gate"])
+    return Hidden(
+        pre=seen[hooks["pre"]][0].numpy(),
+        post=seen[hooks["post"]][0].numpy(),
+        gate=None if gate is None else gate[0].numpy(),
+    )

@@ -14,10 +14,12 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from explorer.analysis.positions.changes import stack_of
-from explorer.analysis.positions.order import reading_row, reading_stream
+from explorer.analysis.positions.order import reading_stream
 from explorer.library import LoadedModel
+from explorer.runs.inputs import given_tokens
 from models.norms import RMSNorm, layer_norm_backward, layer_norm_forward
 from models.positions import positions_of
+from models.rows import padded
 
 Norm = Literal["layernorm", "rmsnorm", "batchnorm"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
@@ -51,20 +53,16 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
 
     Raises InputProblem for a sentence that cannot be read; ValueError for no sentence.
     """
-    rows = [reading_row(loaded, sentence) for sentence in sentences]
-    stack = stack_of(loaded, reading_stream(loaded.config))
+    rows = [given_tokens(loaded, sentence) for sentence in sentences]
+    stack = stack_of(loaded, reading_stream(loaded))
     if not rows or stack is None:
         raise ValueError("a batch needs at least one sentence")
-    width = max(len(row.tokens) for row in rows)
-    pad = loaded.config.pad_id
-    tokens = [[*row.tokens, *[pad] * (width - len(row.tokens))] for row in rows]
-    valid = torch.tensor([[at < len(row.tokens) for at in range(width)] for row in rows])
-    ids = torch.tensor(tokens)
+    ids, valid = padded(rows, loaded.marks.pad)
     with torch.inference_mode():
         x = stack.embed(ids) * stack.embed_scale
         added = stack.positions.added(positions_of(valid, ids))
         x = x if added is None else x + added
-    shown = tuple(tuple(loaded.tokenizer.str_tokens(row)) for row in tokens)
+    shown = tuple(tuple(loaded.tokenizer.str_tokens(row)) for row in ids.tolist())
     return Batch(x.double().numpy(), valid.numpy(), shown)
 
 

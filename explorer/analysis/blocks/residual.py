@@ -21,7 +21,7 @@ from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.config import ModelConfig, NormPlacement
 from models.hooks import visiting
-from models.transformer import DecoderOnly, Model, build_model
+from models.transformer import Model, build_model
 
 PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
 SEEDS = (0, 1, 2)
@@ -103,7 +103,7 @@ def fresh_flow(
     for seed in seeds:
         with seeded(seed):
             model = build_model(config).requires_grad_(False)
-        flows.append(_flow(model, partial(_predictions, model, row), row[0, 1:], "", residual))
+        flows.append(_flow(model, partial(_predictions, model, row), row[0, 1:], residual))
     return Flow(
         *(np.stack([getattr(flow, name) for flow in flows]) for name in Flow.__annotations__)
     )
@@ -124,39 +124,35 @@ def trained_flow(loaded: LoadedModel, traced: Trace) -> Flow:
     written = torch.tensor(written_tokens(traced), dtype=torch.long)
     if not len(written):
         raise ValueError("no token was written, so there is no loss")
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
 
-    def run() -> Tensor:
-        if isinstance(loaded.model, DecoderOnly):
-            return loaded.model(tgt, tgt_valid)[0, : len(written)]
-        return loaded.model(src, tgt, src_valid, tgt_valid)[0, : len(written)]
+    def read() -> Tensor:
+        return loaded.model.read(rows_of(traced))[0, : len(written)]
 
-    prefix = "" if isinstance(loaded.model, DecoderOnly) else "encoder."
-    return _flow(loaded.model, run, written, prefix)
+    return _flow(loaded.model, read, written)
 
 
 def _flow(
     model: Model,
-    run: Callable[[], Tensor],
+    read: Callable[[], Tensor],
     targets: Int[Tensor, " pos"],
-    prefix: str,
     residual: bool = True,
 ) -> Flow:
-    """One pass and its gradients at every block below `prefix`."""
-    stack = model if isinstance(model, DecoderOnly) else model.encoder
-    places = [f"{prefix}blocks.0.hook_resid_pre"]
-    places += [f"{prefix}blocks.{at}.hook_resid_post" for at in range(len(stack.blocks))]
-    added = [f"{prefix}blocks.{at}.hook_attn_out" for at in range(len(stack.blocks))]
-    branches = {"hook_resid_mid": "hook_attn_out", "hook_resid_post": "hook_ffn_out"}
+    """One pass and its gradients at every block of the first stack."""
+    stack = model.stacks()[0]
+    layers = range(stack.n_layers)
+    places = [stack.block_hook(0, "resid_pre")]
+    places += [stack.block_hook(layer, "resid_post") for layer in layers]
+    added = [stack.block_hook(layer, "attn_out") for layer in layers]
+    branches = {"resid_mid": "attn_out", "resid_post": "ffn_out"}
     alone = {
-        f"{prefix}blocks.{at}.{total}": f"{prefix}blocks.{at}.{branch}"
-        for at in range(len(stack.blocks))
+        stack.block_hook(layer, total): stack.block_hook(layer, branch)
+        for layer in layers
         for total, branch in branches.items()
         if not residual
     }
     keep = _Keep([*places, *added], places[0], alone)
     with torch.enable_grad(), visiting(keep):
-        loss = nn.functional.cross_entropy(run(), targets)
+        loss = nn.functional.cross_entropy(read(), targets)
         gradients = torch.autograd.grad(loss, [keep.tensors[name] for name in places])
     return Flow(
         stream=np.array([_rms(keep.tensors[name]) for name in places]),

@@ -25,8 +25,9 @@ from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.attention import Attention
 from models.config import ModelConfig
-from models.hooks import AttentionSite, Record, visiting
-from models.transformer import DecoderOnly, Model, build_model
+from models.hooks import AttentionSite
+from models.run import run
+from models.transformer import Model, build_model
 
 Init = Literal["ours", "xavier", "torch", "gpt2", "unit"]
 INITS: tuple[Init, ...] = get_args(Init)
@@ -195,16 +196,10 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
         read.append((inputs[0], inputs[1] if len(inputs) > 1 else inputs[0]))
 
     names = {site.hook(what) for what in ("scores", "bias", "mask", "pattern")}
-    record = Record(names.__contains__)
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
     handle = module.register_forward_pre_hook(note)  # this model is nobody else's
-    with torch.inference_mode(), visiting(record):
-        if isinstance(model, DecoderOnly):
-            model(tgt, tgt_valid)
-        else:
-            model(src, tgt, src_valid, tgt_valid)
+    seen = run(model, rows_of(traced), names)
     handle.remove()
-    kept = {name: tensor[0].numpy() for name, tensor in record.activations.items()}
+    kept = {name: tensor[0].numpy() for name, tensor in seen.items()}
     valid = traced.src_valid if site.query_stream == "src" else traced.tgt_valid
     allowed = kept[site.hook("mask")] & valid[:, None]
     (x, memory), config = read[0], traced.config

@@ -19,12 +19,12 @@ from explorer.runs.rerun import (
     edits_of,
     heads_off,
     require_same_model,
+    rerun,
     rows_of,
     written_tokens,
 )
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Edits, visiting
-from models.transformer import DecoderOnly
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,13 +230,8 @@ def effect(
     tokens = tuple(likeliest if chosen in likeliest else [*likeliest[: n - 1], chosen])
     off = cell.head in heads_off(traced, cell.site.name)
     missing = torch.tensor((0.0 if off else cell.weight) * cell.v)
-    visitor = edits_of(traced)
-    hook = cell.site.hook("z")
-    visitor.functions[hook] = partial(
-        _without, cell=cell, missing=missing, before=visitor.functions.get(hook)
-    )
-    with torch.inference_mode():
-        after = _logits(loaded, traced, visitor)[position].numpy()
+    without = Edits({cell.site.hook("z"): partial(_without, cell=cell, missing=missing)})
+    after = rerun(loaded, traced, {"hook_logits"}, without)["hook_logits"][0, position].numpy()
     return Effect(
         position=position,
         tokens=tokens,
@@ -248,9 +243,9 @@ def effect(
     )
 
 
-def _without(z: Tensor, cell: Cell, missing: Tensor, before: object) -> Tensor:
+def _without(z: Tensor, cell: Cell, missing: Tensor) -> Tensor:
     """z [batch, head, query, d_head] less what one cell put into it."""
-    changed = (before(z) if callable(before) else z).clone()
+    changed = z.clone()
     changed[:, cell.head, cell.query] -= missing
     return changed
 
@@ -261,19 +256,11 @@ def _slope(loaded: LoadedModel, traced: Trace, cell: Cell, position: int, token:
         nudge = torch.zeros((), requires_grad=True)
         spot = torch.zeros(1, *traced.pattern(cell.site.name).shape)
         spot[0, cell.head, cell.query, cell.key] = cell.weight
-        visitor = edits_of(traced)
-        visitor.functions[cell.site.hook("pattern")] = lambda pattern: pattern + nudge * spot
-        logit = _logits(loaded, traced, visitor)[position, token]
+        nudged = Edits({cell.site.hook("pattern"): lambda pattern: pattern + nudge * spot})
+        with visiting(edits_of(traced).then(nudged)):
+            logit = loaded.model.read(rows_of(traced))[0, position, token]
         (gradient,) = torch.autograd.grad(logit, [nudge], materialize_grads=True)
     return float(gradient)
-
-
-def _logits(loaded: LoadedModel, traced: Trace, visitor: Edits) -> Float[Tensor, "tgt vocab"]:
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
-    with visiting(visitor):
-        if isinstance(loaded.model, DecoderOnly):
-            return loaded.model(tgt, tgt_valid)[0]
-        return loaded.model(src, tgt, src_valid, tgt_valid)[0]
 
 
 def lengths(vectors: Sequence[Float[np.ndarray, " d_model"]]) -> tuple[float, ...]:

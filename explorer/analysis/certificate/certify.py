@@ -14,15 +14,15 @@ from threading import Lock
 import numpy as np
 
 from explorer.analysis.certificate.examiner import N_PADS, Examiner, Place, Worst
-from explorer.analysis.certificate.probe import Interference, Probe, Rows, Subject
+from explorer.analysis.certificate.probe import Interference, Probe, Subject
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
+from explorer.runs.inputs import continued_tokens, given_tokens, target_tokens
 from explorer.runs.interventions import edit_functions
-from explorer.runs.rows import prompt_row, source_row, target_tokens
 from models.config import ModelConfig
 from models.hooks import Edits
-from models.transformer import DecoderOnly
+from models.rows import Rows
 
 MAX_PROBED = 32
 """Tokens per stream that are probed. Masks know places and no words, so more would show no more."""
@@ -125,9 +125,14 @@ class Examination:
         interference: Interference | None = None,
         cached: bool = True,
     ) -> None:
-        if not tgt or not (src or config.family == "decoder-only"):
+        if not tgt or (config.reads_source and not src):
             raise ValueError("there is nothing to certify a model on: give it at least one token")
-        left_out = {"cross_mask": config.family == "decoder-only", "cache": not cached}
+        both_ways = dict.fromkeys(("future_leak", "future_mass", "prefix"), not config.is_causal)
+        left_out = {
+            "cross_mask": not config.reads_source,
+            "cache": not (cached and config.is_causal),
+            **both_ways,
+        }
         self.names = tuple(name for name in FINDINGS if not left_out.get(name))
         room = min(MAX_PROBED, config.n_ctx)
         self._sentence = tuple(src[:room]), tuple(tgt[:room])
@@ -214,13 +219,13 @@ def examine_text(
         return edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
 
     interference = edited if edits else None
-    if isinstance(loaded.model, DecoderOnly):
-        row = prompt_row(loaded, text, target or "")
-        return Examination(loaded.model, loaded.config, (), row.tokens, interference, not edits)
-    src = source_row(loaded, text)
+    if not loaded.config.reads_source:
+        tgt = continued_tokens(loaded, text, target or "")
+        return Examination(loaded.model, loaded.config, (), tgt, interference, not edits)
+    src = given_tokens(loaded, text)
     tokens = target_tokens(loaded, target or "") or translate(loaded, src)[0]
-    tgt = (loaded.config.bos_id, *tokens)
-    return Examination(loaded.model, loaded.config, src.tokens, tgt, interference, not edits)
+    tgt = loaded.model.with_marks("tgt", tokens)
+    return Examination(loaded.model, loaded.config, src, tgt, interference, not edits)
 
 
 def certify_text(

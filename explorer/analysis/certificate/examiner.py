@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from explorer.analysis.certificate.probe import Probe, Rows, batch_of, stacked
+from explorer.analysis.certificate.probe import Probe, stacked
 from models.hooks import AttentionSite
+from models.rows import Rows, Stream
 
 N_PADS = 2
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
@@ -75,7 +76,7 @@ class Examiner:
 
     def alone(self, left: int = 0, right: int = 0) -> Rows:
         """The sentence as a batch of one."""
-        return batch_of([self.sentence], self.config, left, right)
+        return self.probe.batch_of([self.sentence], left, right)
 
     @property
     def plain(self) -> dict[str, Tensor]:
@@ -95,9 +96,7 @@ class Examiner:
         row, worst = self.alone(right=N_PADS), Worst()
         n_tgt = row.tgt.shape[1]
         self.reach["decoder"] = self._reach(row, "tgt", "hook_logits")
-        after = self.probe.run(
-            row.with_changed("tgt", [[key] for key in range(n_tgt)], self.config)
-        )
+        after = self.probe.run(self.probe.with_changed(row, "tgt", [[key] for key in range(n_tgt)]))
         before_it = torch.ones(n_tgt, n_tgt).tril(-1).bool()  # [changed, pos]
         for name, tensor in after.items():
             if self.probe.stream(name) == "tgt":
@@ -110,9 +109,10 @@ class Examiner:
         worst = Worst()
         for left in (0, N_PADS):
             row = self.alone(left=left, right=N_PADS - left)
-            for stream in ("tgt",) if row.src is None else ("src", "tgt"):
+            streams: tuple[Stream, ...] = ("tgt",) if row.src is None else ("src", "tgt")
+            for stream in streams:
                 pads = (~row.valid(stream)[0]).nonzero().flatten().tolist()
-                after = self.probe.run(row.with_changed(stream, [pads], self.config))
+                after = self.probe.run(self.probe.with_changed(row, stream, [pads]))
                 for name, tensor in after.items():
                     real = row.valid(self.probe.stream(name))[0]
                     moved = _moved(tensor[1], tensor[0]).masked_fill(~real, 0.0)
@@ -122,17 +122,17 @@ class Examiner:
                             name, query, pads[0], left
                         ),
                     )
-        if self.sentence[0] and self.config.family != "decoder-only":
+        if self.sentence[0] and self.config.reads_source:
             row = self.alone(right=N_PADS)
             last = [name for name, site in self.probe.blocks.items() if site.stack == "encoder"][-1]
             self.reach["encoder"] = self._reach(row, "src", last)
             self.reach["cross"] = self._reach(row, "src", "hook_logits")
         return worst
 
-    def _reach(self, row: Rows, stream: str, name: str) -> np.ndarray:
+    def _reach(self, row: Rows, stream: Stream, name: str) -> np.ndarray:
         """Bool [pos of the tensor, changed token]: whether the change arrived there."""
         n = row.valid(stream).shape[1]
-        tensor = self.probe.run(row.with_changed(stream, [[key] for key in range(n)], self.config))
+        tensor = self.probe.run(self.probe.with_changed(row, stream, [[key] for key in range(n)]))
         return (_moved(tensor[name][1:], tensor[name][0]) > self.tolerance).T.numpy()
 
     # Padding, cache, prefix: other ways to the same numbers.
@@ -142,7 +142,7 @@ class Examiner:
         sentences, row = [self.sentence], 0
         if in_a_batch:
             sentences, row = [self._other(-1), self.sentence, self._other(3)], 1
-        found, worst = self.probe.run(batch_of(sentences, self.config, left, right)), Worst()
+        found, worst = self.probe.run(self.probe.batch_of(sentences, left, right)), Worst()
         for name, before in self.plain.items():
             after = found[name][row, left : left + before.shape[1]]
             worst.see(
@@ -174,7 +174,7 @@ class Examiner:
         """The beginning of the target alone: the logits that the whole pass had there."""
         worst, (src, tgt) = Worst(), self.sentence
         for length in range(1, len(tgt)):
-            found = self.probe.run(batch_of([(src, tgt[:length])], self.config))
+            found = self.probe.run(self.probe.batch_of([(src, tgt[:length])]))
             whole = self.plain["hook_logits"][0, :length]
             worst.see(
                 _moved(found["hook_logits"][0], whole), lambda pos: self._at("hook_logits", pos)

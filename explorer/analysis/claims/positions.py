@@ -8,7 +8,6 @@ from explorer.analysis.cell.origin import module_of
 from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged
 from explorer.analysis.positions.encoding import dot_by_distance, model_table, table, wavelengths
 from explorer.library import LoadedModel, open_model
-from explorer.runs.rerun import kind_of
 from explorer.runs.trace import Trace
 from models.decoding import Greedy, decode
 from models.masks import causal_mask
@@ -82,7 +81,7 @@ def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int =
     texts = [
         " ".join(generator.choice(list("abcdefghijklmnopqrst"), length)) for _ in range(n_rows)
     ]
-    src = torch.tensor([[*tokenizer.encode(text), tokenizer.eos_id] for text in texts])
+    src = torch.tensor([model.with_marks("src", tokenizer.encode(text)) for text in texts])
     step = None
     for step in decode(model, src, Greedy(), max_new_tokens=length + 2):  # noqa: B007
         pass
@@ -90,7 +89,7 @@ def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int =
     right = 0
     for text, done in zip(texts, step.ended, strict=True):
         wanted = tokenizer.encode(" ".join(reversed(text.split())))
-        right += bool(done) and list(done[0].tokens) == [*wanted, tokenizer.eos_id]
+        right += bool(done) and list(done[0].tokens) == [*wanted, model.marks.end]
     return right / n_rows
 
 
@@ -100,7 +99,7 @@ def causal_order(loaded: LoadedModel, traced: Trace, progress: Progress) -> Find
     How far the outputs are from moving along with the words: nothing tells places apart where all
     may be seen; under the causal mask a word's output depends on what stands before it.
     """
-    site = next(site for site in traced.sites if kind_of(site) == "decoder")
+    site = next(site for site in traced.sites if site.role == "decoder")
     prefix = site.name.rpartition("blocks.")[0]
     words = torch.tensor(traced.activations[f"{prefix}hook_embed"])[None]
     attention = module_of(loaded, site)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from explorer.analysis.certificate.probe import Rows, Subject
+from explorer.analysis.certificate.probe import Subject
 from explorer.analysis.clinic.card import (
     Demonstration,
     Figure,
@@ -25,6 +25,7 @@ from explorer.runs.trace import Trace
 from models.hooks import Edits
 from models.norms import layer_norm_backward
 from models.positions import rotate, sinusoidal_table
+from models.rows import Rows
 
 
 def scaled_by_the_model(q: Tensor, k: Tensor, d_model: int) -> Tensor:

@@ -1,11 +1,12 @@
 """Which tokens are padding, where they stand, and what a mask means once there is a cache."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.certificate.probe import Rows
+from explorer.analysis.certificate.probe import Subject
 from explorer.analysis.clinic.card import (
     END,
     PAD,
@@ -20,8 +21,10 @@ from explorer.analysis.clinic.planting import plant_mask, plant_pattern, plant_p
 from explorer.analysis.clinic.senses import masked_softmax
 from explorer.runs.trace import Trace
 from models.attention import attend
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, Edits
+from models.marks import Marks
 from models.masks import causal_mask, padding_mask
+from models.rows import Rows
 
 
 def cached_step_is_causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -92,8 +95,9 @@ def _confused(traced: Trace | None = None) -> Demonstration:
     pad_id, eos_id = 0, 2
     row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
     columns: tuple[str, ...] = ("a", "b", "c", END, PAD, PAD)
-    if traced is not None and traced.src_tokens:
-        pad_id, eos_id = traced.config.pad_id, traced.config.eos_id
+    own = traced is not None and bool(traced.src_tokens)
+    if traced is not None and own and None not in (traced.marks.pad, traced.marks.end):
+        pad_id, eos_id = int(traced.marks.pad or 0), int(traced.marks.end or 0)
         n_real = int(traced.src_valid.sum())
         row = (*traced.src_tokens[:n_real], pad_id, pad_id)
         columns = (*traced.src_str_tokens[:n_real], PAD, PAD)
@@ -108,7 +112,7 @@ def _confused(traced: Trace | None = None) -> Demonstration:
         ),
         wrong=bad.numpy(),
         right=good.numpy(),
-        own=traced is not None and bool(traced.src_tokens),
+        own=own,
         columns=columns,
     )
 
@@ -129,12 +133,15 @@ def _left_padding(traced: Trace | None = None) -> Demonstration:
     )
 
 
-def _confused_mask(site: AttentionSite, rows: Rows, shape: Sequence[int]) -> Tensor:
-    pad_id, eos_id = 0, 2  # as in every config of ours
-    tokens = rows.tgt if site.key_stream == "tgt" else rows.src
-    assert tokens is not None
+def _plant_confusion(model: Subject, rows: Rows) -> Edits:
+    return plant_mask(partial(_confused_mask, marks=model.marks))(model, rows)
+
+
+def _confused_mask(site: AttentionSite, rows: Rows, shape: Sequence[int], marks: Marks) -> Tensor:
+    tokens = rows.tokens(site.key_stream)
     n_query, n_key = shape[2:]
-    keep = padding_mask(end_mark_taken_for_padding(tokens[:, :n_key], pad_id, eos_id))
+    ends = -1 if marks.end is None else marks.end
+    keep = padding_mask(end_mark_taken_for_padding(tokens[:, :n_key], marks.pad or 0, ends))
     if decoder_self(site):
         keep = keep & causal_mask(n_query, n_key, offset=n_key - n_query)
     return keep.repeat_interleave(shape[0] // len(keep), 0)
@@ -156,7 +163,7 @@ PADDING = (
         wrong=end_mark_taken_for_padding,
         right=padding_by_its_own_id,
         demonstrate=_confused,
-        plant=plant_mask(_confused_mask),
+        plant=_plant_confusion,
     ),
     Pitfall(
         id="left_positions",

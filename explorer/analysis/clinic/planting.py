@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from explorer.analysis.certificate.probe import Rows, Subject
+from explorer.analysis.certificate.probe import Subject
 from explorer.analysis.clinic.card import Pattern, Plant, everywhere
-from models.hooks import AttentionSite, Edits
+from models.hooks import NO_EDITS, AttentionSite, Edits
 from models.positions import Positions
+from models.rows import Rows
+from models.transformer import Model
 
 
 def plant_pattern(wrong: Pattern, where: Callable[[AttentionSite], bool] = everywhere) -> Plant:
@@ -75,16 +77,13 @@ def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
 
             return looked_up
 
-        stacks = {"encoder.": rows.src_valid, "decoder.": rows.tgt_valid}
-        if rows.src is None:
-            stacks = {"": rows.tgt_valid}
-        modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
-        return Edits(
-            {
-                f"{path}hook_pos_embed": chosen(modules[f"{path}positions"], valid)
-                for path, valid in stacks.items()
-                if valid is not None and f"{path}positions" in modules
-            }
-        )
+        if not isinstance(model, Model):
+            return NO_EDITS
+        changes = {}
+        for stack in model.stacks():
+            positions = model.get_submodule(stack.path("positions"))
+            assert isinstance(positions, Positions)
+            changes[stack.hook("pos_embed")] = chosen(positions, rows.valid(stack.stream))
+        return Edits(changes)
 
     return plant

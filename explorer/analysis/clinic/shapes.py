@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from explorer.analysis.certificate.probe import Rows, Subject
+from explorer.analysis.certificate.probe import Subject
 from explorer.analysis.clinic.card import (
     Demonstration,
     Figure,
@@ -24,6 +24,7 @@ from explorer.analysis.clinic.senses import masked_softmax
 from explorer.runs.trace import Trace
 from models.hooks import Edits
 from models.masks import causal_mask
+from models.rows import Rows
 
 
 def mask_with_an_extra_axis(q: Tensor, k: Tensor, v: Tensor, keep: Tensor) -> Tensor:

@@ -1,27 +1,26 @@
 """A fault planted into the model of the reader, on the reader's sentence: before and after."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
 
-from explorer.analysis.certificate.probe import Rows
 from explorer.analysis.clinic.card import Pitfall, Plant
 from explorer.analysis.heads.compare import Status, token_diff
 from explorer.library import LoadedModel
+from explorer.runs.inputs import limit
 from explorer.runs.rerun import (
     require_same_model,
     rows_of,
     token_logprobs,
     written_tokens,
 )
-from explorer.runs.rows import limit
 from explorer.runs.trace import Trace
 from models.cache import KVCache
-from models.hooks import Edits, Record, visiting
-from models.transformer import DecoderOnly, EncoderDecoder
+from models.hooks import NO_EDITS, Edits, visiting
+from models.rows import Rows
+from models.run import run
 
 MAX_NEW_TOKENS = 40
 
@@ -92,13 +91,11 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
 
 def _rows(traced: Trace, pitfall: Pitfall) -> Rows:
     """The Trace's sentence; twice where a fault spares the first one, and the last is looked at."""
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
-    rows = Rows(tgt, tgt_valid, src, src_valid) if traced.src_tokens else Rows(tgt, tgt_valid)
-    return rows.times(2) if pitfall.batched else rows
+    return rows_of(traced).times(2) if pitfall.batched else rows_of(traced)
 
 
 def _edits(loaded: LoadedModel, plant: Plant | None, rows: Rows) -> Edits:
-    return plant(loaded.model, rows) if plant else Edits({})
+    return plant(loaded.model, rows) if plant else NO_EDITS
 
 
 def _forced(
@@ -107,39 +104,26 @@ def _forced(
     """Logits [tgt, vocab] and patterns of one teacher-forced pass over the Trace's rows."""
     rows = _rows(traced, pitfall)
     hooks = {site.hook("pattern"): site.name for site in loaded.sites}
-    record = Record(hooks.__contains__, _edits(loaded, plant, rows))
-    with torch.inference_mode(), visiting(record):
-        logits = _logits(loaded, rows, None, None)
-    patterns = {site: record.activations[hook][-1].numpy() for hook, site in hooks.items()}
-    return logits[-1].numpy(), patterns
-
-
-def _logits(
-    loaded: LoadedModel, rows: Rows, memory: Tensor | None, cache: KVCache | None
-) -> Tensor:
-    """One pass over the target (over its last token only, once there is something in the cache)."""
-    new = rows.tgt[:, cache.length :] if cache else rows.tgt
-    if isinstance(loaded.model, DecoderOnly):
-        return loaded.model(new, rows.tgt_valid, cache)
-    assert rows.src is not None
-    memory = loaded.model.encode(rows.src, rows.src_valid) if memory is None else memory
-    return loaded.model.decode(new, memory, rows.src_valid, rows.tgt_valid, cache)
+    seen = run(loaded.model, rows, {"hook_logits", *hooks}, _edits(loaded, plant, rows))
+    patterns = {site: seen[hook][-1].numpy() for hook, site in hooks.items()}
+    return seen["hook_logits"][-1].numpy(), patterns
 
 
 def _output(loaded: LoadedModel, traced: Trace, plant: Plant | None, pitfall: Pitfall) -> list[int]:
     """What the model writes by itself, greedily; a new visitor each step, as rows grow."""
-    config, rows = loaded.config, _rows(traced, pitfall)
-    is_translator = isinstance(loaded.model, EncoderDecoder)
-    row = [config.bos_id] if is_translator else list(traced.tgt_tokens)
-    row = [token for token in row if token != config.pad_id]
-    n_given, cache = len(row), KVCache(config.n_layers) if pitfall.cached else None
+    model, rows = loaded.model, _rows(traced, pitfall)
+    if model.predicts != "next":
+        return []
+    given = traced.src_tokens or traced.tgt_tokens
+    row = model.begin(torch.tensor([[t for t in given if t != loaded.marks.pad]])).tgt[0].tolist()
+    n_given, cache = len(row), KVCache(loaded.config.n_layers) if pitfall.cached else None
     while len(row) < min(limit(loaded), n_given + MAX_NEW_TOKENS):
         tgt = torch.tensor([row] * len(rows))
-        valid = torch.ones_like(tgt, dtype=torch.bool)
-        rows = Rows(tgt, valid, rows.src, rows.src_valid)
+        rows = replace(rows, tgt=tgt, tgt_valid=torch.ones_like(tgt, dtype=torch.bool))
+        new = replace(rows, tgt=tgt[:, cache.length :]) if cache else rows
         with torch.inference_mode(), visiting(_edits(loaded, plant, rows)):
-            last = _logits(loaded, rows, None, cache)[-1, -1]
-        if last.isnan().any() or int(last.argmax()) == config.eos_id:
+            last = model.read(new, cache=cache)[-1, -1]
+        if last.isnan().any() or int(last.argmax()) == loaded.marks.end:
             break
         row.append(int(last.argmax()))
     return row[n_given:]

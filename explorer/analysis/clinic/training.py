@@ -74,10 +74,11 @@ def steps_with_zero_grad(weight: Tensor, loss: Callable[[Tensor], Tensor], n: in
 def _label_view(traced: Trace | None = None) -> Demonstration:
     pad_id, row = 0, [1, 5, 6, 2, 0, 0]
     columns: tuple[str, ...] = (START, "a", "b", END, PAD)
-    if traced is not None:
-        pad_id, config = traced.config.pad_id, traced.config
+    own = traced is not None and None not in (traced.marks.pad, traced.marks.end)
+    if traced is not None and own:
+        pad_id, end = int(traced.marks.pad or 0), int(traced.marks.end or 0)
         n_real = int(traced.tgt_valid.sum())
-        row = [*traced.tgt_tokens[:n_real], config.eos_id, pad_id, pad_id]
+        row = [*traced.tgt_tokens[:n_real], end, pad_id, pad_id]
         columns = (*traced.tgt_str_tokens[:n_real], END, PAD)
     bad, _ = shifted_by_views(torch.tensor([row]), pad_id)
     good, _ = shifted_by_copies(torch.tensor([row]), pad_id)
@@ -90,7 +91,7 @@ def _label_view(traced: Trace | None = None) -> Demonstration:
         ),
         bad.double().numpy(),
         good.double().numpy(),
-        own=traced is not None,
+        own=own,
         columns=columns,
     )
 

@@ -7,7 +7,7 @@ self-attention layer, one column a step, and those of cross-attention, which the
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from explorer.library import LoadedModel
 from explorer.runs.generation import Generation
 from models.cache import KVCache
 from models.config import ModelConfig
-from models.transformer import EncoderDecoder
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 RUNS = 3
@@ -71,7 +70,7 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
         n_bytes.append(cache.n_bytes)
         gaps.append(float((with_cache - without).abs().max()))
     own, cross = cache.self_attn, cache.cross_attn
-    has_source = isinstance(loaded.model, EncoderDecoder)
+    has_source = loaded.config.reads_source
     return Cached(
         keys=_lengths([layer.keys for layer in own]),
         values=_lengths([layer.values for layer in own]),
@@ -93,10 +92,10 @@ def _reader(
 ) -> tuple[list[int], Callable[[Tensor, KVCache | None], Tensor]]:
     """The tokens that a decoder's row begins with, and how to read a part of it."""
     model = loaded.model
-    if isinstance(model, EncoderDecoder):
-        memory = model.encode(given)
-        return [loaded.config.bos_id], lambda row, cache: model.decode(row, memory, cache=cache)
-    return given[0].tolist(), lambda row, cache: model(row, None, cache)
+    first = model.begin(given)
+    memory = model.memory_of(first)
+    start: list[int] = first.tgt[0].tolist()
+    return start, lambda row, cache: model.read(replace(first, tgt=row), memory, cache)
 
 
 def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
@@ -110,7 +109,7 @@ def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
     d, d_kv = config.d_model, config.kv_heads * config.d_head
     own = new * (2 * d * d + 2 * d * d_kv) + 2 * new * (past + new) * d
     cross = 0
-    if config.family == "encoder-decoder":
+    if config.reads_source:
         cross = new * 2 * d * d + 2 * new * n_src * d + (0 if past else 2 * n_src * d * d_kv)
     feed_forward = new * (3 if config.ffn == "swiglu" else 2) * d * config.d_ff
     return config.n_layers * (own + cross + feed_forward) + new * d * config.vocab_size
@@ -134,7 +133,7 @@ def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int, siz
     2 (keys, values) x layers x kv_heads x d_head x positions, of the row and of the source. Equal
     to the `n_bytes` of a real cache (tested).
     """
-    positions = length + (n_src if config.family == "encoder-decoder" else 0)
+    positions = length + (n_src if config.reads_source else 0)
     return 2 * config.n_layers * kv_heads * config.d_head * positions * size
 
 

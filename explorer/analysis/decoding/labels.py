@@ -10,11 +10,10 @@ from jaxtyping import Bool, Float
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.generation import translate
-from explorer.runs.rows import limit, source_row, target_tokens
+from explorer.runs.inputs import given_tokens, limit, target_tokens
 from models.training.data import Example, collate
 from models.training.forcing import forward
 from models.training.loss import sequence_loss
-from models.transformer import DecoderOnly
 
 MOST_LINES = 8
 
@@ -43,7 +42,7 @@ def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
 
     A translator's line is a sentence, or a sentence, TAB, and its translation; without one the
     model's own is taken. `loss_with_padding` is what the mean would be if PAD counted too.
-    Raises InputProblem: `no_lines`, `too_many_lines`, and as `source_row` and `target_tokens`.
+    Raises InputProblem: `no_lines`, `too_many_lines`, and as `given_tokens` and `target_tokens`.
     """
     lines = [line for line in lines if line.strip()]
     if not lines:
@@ -70,16 +69,16 @@ def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
 
 def _example(loaded: LoadedModel, line: str) -> Example:
     """One line as token ids, without start and end marks."""
-    if isinstance(loaded.model, DecoderOnly):
+    if not loaded.config.reads_source:
         tokens = target_tokens(loaded, line)
         if len(tokens) >= limit(loaded):
             raise InputProblem("too_many_tokens", limit=limit(loaded) - 1, length=len(tokens))
         return Example((), tuple(tokens))
     sentence, _, translation = line.partition("\t")
-    source = source_row(loaded, sentence)
+    source = given_tokens(loaded, sentence)
     target = target_tokens(loaded, translation)
     if not target:
         target, _ = translate(loaded, source)
     if len(target) >= limit(loaded):
         raise InputProblem("target_too_long", limit=limit(loaded) - 1, length=len(target))
-    return Example(source.tokens[:-1], tuple(target))
+    return Example(source[:-1], tuple(target))

@@ -6,7 +6,7 @@ give the same logits, up to rounding; without it, every row but the last has see
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from explorer.runs.generation import Generation
 from explorer.runs.interventions import edit_functions
 from models.decoding import Greedy, decode
 from models.hooks import Record, visiting
-from models.transformer import DecoderOnly
+from models.run import run
 
 CAUSAL_OFF = MaskSwitch("causal", False)
 
@@ -101,15 +101,11 @@ def _both(
         with visiting(record):
             next(steps)
         logits.append(record.activations["hook_logits"][0, -1])
-    sites = [site for site in loaded.sites if site.stack == "decoder"]
+    sites = [site for site in loaded.sites if site.query_stream == "tgt"]
     wanted = {site.hook(what) for site in sites for what in ("pattern", "mask")}
-    record = Record(lambda name: name == "hook_logits" or name in wanted, functions)
-    with torch.inference_mode(), visiting(record):
-        if isinstance(loaded.model, DecoderOnly):
-            loaded.model(torch.tensor([[*made.given, *made.tokens[:-1]]]))
-        else:
-            loaded.model(given, torch.tensor([[loaded.config.bos_id, *made.tokens[:-1]]]))
-    seen = record.activations
+    first = loaded.model.begin(given)
+    row = torch.cat((first.tgt, torch.tensor([made.tokens[:-1]], dtype=torch.long)), dim=1)
+    seen = run(loaded.model, replace(first, tgt=row), {"hook_logits", *wanted}, functions)
     patterns, masks = (
         {site.name: seen[site.hook(what)][0, :, -n:].numpy() for site in sites}
         for what in ("pattern", "mask")

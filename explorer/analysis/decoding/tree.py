@@ -13,7 +13,7 @@ from typing import Literal
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
-from explorer.runs.rows import checked_number
+from explorer.runs.inputs import checked_number
 from models.decoding import Beam, DecodeStep
 from models.hooks import visiting
 

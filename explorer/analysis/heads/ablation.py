@@ -15,18 +15,14 @@ from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.runs.rerun import (
-    KINDS,
-    Kind,
     edits_of,
-    kind_of,
     require_same_model,
     rows_of,
     token_logprobs,
     written_tokens,
 )
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite, visiting
-from models.transformer import DecoderOnly, EncoderDecoder
+from models.hooks import ROLES, AttentionSite, Edits, Role, visiting
 
 MAX_ROWS = 24  # heads per pass: few enough that progress is seen
 MAX_LOGITS = 1 << 23  # logits per pass, 64 MB in float64
@@ -52,12 +48,12 @@ class Ablation:
         return float(self.logprobs.sum())
 
     @property
-    def delta_logprob(self) -> dict[Kind, Float[np.ndarray, "layer head"]]:
-        """The change for all tokens together, a map of layers x heads for each kind there is."""
+    def delta_logprob(self) -> dict[Role, Float[np.ndarray, "layer head"]]:
+        """The change for all tokens together, a map of layers x heads for each role there is."""
         return {
-            kind: np.stack([self.token_deltas[site.name].sum(1) for site in of_kind])
-            for kind in KINDS
-            if (of_kind := [site for site in self.sites if kind_of(site) == kind])
+            role: np.stack([self.token_deltas[site.name].sum(1) for site in of_role])
+            for role in ROLES
+            if (of_role := [site for site in self.sites if site.role == role])
         }
 
     def most_needed(self) -> tuple[str, int]:
@@ -107,14 +103,14 @@ def ablating(
     size = max(1, min(MAX_ROWS, MAX_LOGITS // traced.logits.size))
     done = 0
     memory: Tensor | None = None
-    for in_encoder in (True, False):
+    for of_source in (True, False):
         off = [
             (site, head)
             for site in traced.sites
-            if (site.stack == "encoder") == in_encoder
+            if (site.query_stream == "src") == of_source
             for head in range(site.n_heads)
         ]
-        if off and not in_encoder:
+        if off and not of_source:
             memory = _memory(loaded, traced)
         for start in range(0, len(off), size):
             batch = off[start : start + size]
@@ -128,11 +124,8 @@ def ablating(
 
 def _memory(loaded: LoadedModel, traced: Trace) -> Tensor | None:
     """The encoder's output [1, src, d_model] under the Trace's edits: one for all decoder heads."""
-    if isinstance(loaded.model, DecoderOnly):
-        return None
-    src, src_valid, _, _ = rows_of(traced)
     with torch.inference_mode(), visiting(edits_of(traced)):
-        return loaded.model.encode(src, src_valid)
+        return loaded.model.memory_of(rows_of(traced))
 
 
 def _logprobs(
@@ -143,37 +136,22 @@ def _logprobs(
     memory: Tensor | None,
 ) -> Float[np.ndarray, "row written"]:
     """The tokens' log-probabilities, each row with another head off; `memory` saves encoding."""
-    src, src_valid, tgt, tgt_valid = (row.expand(len(off), -1) for row in rows_of(traced))
-    visitor = edits_of(traced)
+    silence = {}
     for site in dict.fromkeys(site for site, _ in off):
         rows = [row for row, (of_row, _) in enumerate(off) if of_row == site]
-        hook = site.hook("z")
-        visitor.functions[hook] = partial(
-            _silenced,
-            rows=rows,
-            heads=[off[row][1] for row in rows],
-            before=visitor.functions.get(hook),
-        )
-    with torch.inference_mode(), visiting(visitor):
-        if isinstance(loaded.model, EncoderDecoder):
-            if memory is None:
-                memory = loaded.model.encode(src, src_valid)
-            memory = memory.expand(len(off), -1, -1)
-            logits = loaded.model.decode(tgt, memory, src_valid, tgt_valid)
-        else:
-            logits = loaded.model(tgt, tgt_valid)
+        heads = [off[row][1] for row in rows]
+        silence[site.hook("z")] = partial(_silenced, rows=rows, heads=heads)
+    if memory is not None:
+        memory = memory.expand(len(off), -1, -1)
+    with torch.inference_mode(), visiting(edits_of(traced).then(Edits(silence))):
+        logits = loaded.model.read(rows_of(traced).times(len(off)), memory)
         wide = logits[:, : len(tokens)].double()
         chosen = wide[:, torch.arange(len(tokens)), list(tokens)]
         return (chosen - wide.logsumexp(-1)).numpy()
 
 
-def _silenced(
-    z: Tensor,
-    rows: list[int],
-    heads: list[int],
-    before: Callable[[Tensor], Tensor] | None,
-) -> Tensor:
+def _silenced(z: Tensor, rows: list[int], heads: list[int]) -> Tensor:
     """z [batch, head, query, d_head] with nothing in one head of each of these rows."""
-    z = z.clone() if before is None else before(z).clone()
+    z = z.clone()
     z[rows, heads] = 0.0
     return z

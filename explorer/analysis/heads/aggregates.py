@@ -7,9 +7,8 @@ from jaxtyping import Bool, Float
 
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
-from explorer.runs.rerun import Kind, sites_of
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, Role
 
 MAX_FLOW = 24
 """Longer rows have no flow among the extras: 24 tokens take two thirds of a second."""
@@ -28,13 +27,13 @@ class Extra:
     mask: Bool[np.ndarray, "query key"] = field(repr=False)
 
 
-def extras_of(traced: Trace, kind: Kind) -> tuple[Extra, ...]:
+def extras_of(traced: Trace, kind: Role) -> tuple[Extra, ...]:
     """The extras of one kind: "mean-1" … per layer, "rollout", and for self-attention "flow".
 
     Rollout and flow go through all layers; rollout of cross-attention through the encoder too.
     Raises ValueError for a kind that the model does not have.
     """
-    sites = sites_of(traced, kind)
+    sites = traced.sites_of(kind)
     if not sites:
         raise ValueError(f"{traced.model} has no attention of the kind {kind!r}")
     means = [
@@ -60,26 +59,26 @@ def _seen(traced: Trace, site: AttentionSite) -> Bool[np.ndarray, "query key"]:
     return np.asarray(traced.mask(site.name).any(axis=0))
 
 
-def _open_cells(traced: Trace, kind: Kind) -> Bool[np.ndarray, "query key"]:
+def _open_cells(traced: Trace, kind: Role) -> Bool[np.ndarray, "query key"]:
     """Which keys a query can know of through all layers, by the masks that the model applied."""
     if kind != "cross":
         return _reach(traced, kind)[-1]
     encoded = _reach(traced, "encoder")[-1]
     known = np.zeros((len(traced.tgt_tokens), len(traced.src_tokens)), np.bool_)
     for own, site in zip(
-        (_seen(traced, site) for site in sites_of(traced, "decoder")),
-        sites_of(traced, "cross"),
+        (_seen(traced, site) for site in traced.sites_of("decoder")),
+        traced.sites_of("cross"),
         strict=True,
     ):
         known = known | own @ known | _seen(traced, site) @ encoded
     return known
 
 
-def _reach(traced: Trace, kind: Kind) -> Bool[np.ndarray, "layer query key"]:
+def _reach(traced: Trace, kind: Role) -> Bool[np.ndarray, "layer query key"]:
     """The same for self-attention, up to each layer; the residual keeps the diagonal open."""
-    reach = np.eye(len(traced.query_tokens(sites_of(traced, kind)[0].name)), dtype=np.bool_)
+    reach = np.eye(len(traced.query_tokens(traced.sites_of(kind)[0].name)), dtype=np.bool_)
     layers = []
-    for site in sites_of(traced, kind):
+    for site in traced.sites_of(kind):
         reach = reach | _seen(traced, site) @ reach
         layers.append(reach)
     return np.stack(layers)

@@ -25,18 +25,15 @@ from torch import Tensor
 from explorer.analysis.heads.ablation import Ablation, ablate
 from explorer.library import LoadedModel
 from explorer.runs.rerun import (
-    Kind,
     edits_of,
     heads_off,
-    kind_of,
     require_same_model,
     rows_of,
     token_logprobs,
     written_tokens,
 )
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite, visiting
-from models.transformer import DecoderOnly
+from models.hooks import AttentionSite, Edits, Role, visiting
 
 Measure = Literal["weight", "contribution", "gradient", "off"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
@@ -109,14 +106,14 @@ class Causes:
         }
 
     def agreement(
-        self, kind: Kind, key: int | None = None
+        self, kind: Role, key: int | None = None
     ) -> Float[np.ndarray, "measure other_measure"]:
         """How alike the measures order all heads of a kind by size: Spearman's rho, -1 to 1.
 
         In the order of `MEASURES`; signs are left out, since a weight has none. NaN where a
         measure is the same for all heads. Raises ValueError for a kind that is not there.
         """
-        sites = [site.name for site in self.sites if kind_of(site) == kind]
+        sites = [site.name for site in self.sites if site.role == kind]
         if not sites:
             raise ValueError(f"there is no attention of the kind {kind!r}")
         of_sites = [self.over_heads(site, key) for site in sites]
@@ -205,16 +202,12 @@ def _gradients(loaded: LoadedModel, traced: Trace, position: int, token: int) ->
     nudges: dict[str, Tensor] = {}
     # A page may have asked under either mode; neither would leave a way back to the patterns.
     with torch.inference_mode(False), torch.enable_grad():
-        visitor = edits_of(traced)
-        for site in traced.sites:
-            hook = site.hook("pattern")
-            visitor.functions[hook] = partial(_nudged, nudges=nudges, site=site.name)
-        src, src_valid, tgt, tgt_valid = rows_of(traced)
-        with visiting(visitor):
-            if isinstance(loaded.model, DecoderOnly):
-                logits = loaded.model(tgt, tgt_valid)
-            else:
-                logits = loaded.model(src, tgt, src_valid, tgt_valid)
+        nudged = {
+            site.hook("pattern"): partial(_nudged, nudges=nudges, site=site.name)
+            for site in traced.sites
+        }
+        with visiting(edits_of(traced).then(Edits(nudged))):
+            logits = loaded.model.read(rows_of(traced))
         logprob = logits[0, position].log_softmax(-1)[token]
         sites = list(nudges)
         gradients = torch.autograd.grad(

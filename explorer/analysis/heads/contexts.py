@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.runs.trace import Trace
-from models.hooks import Stream
+from models.rows import Stream
 
 MOST = 6
 
@@ -33,16 +33,13 @@ def shared_words(one: Trace, other: Trace, stream: Stream) -> tuple[SharedWord, 
     if (one.model, one.config) != (other.model, other.config):
         raise ValueError(f"the traces are of {one.model!r} and {other.model!r}")
     sites = [site for site in one.sites if site.kind == "self" and site.query_stream == stream]
-    blocks = [site.name.rpartition(".")[0] for site in sites]
-    stack = blocks[0].partition("blocks")[0]
-    hooks = [f"{stack}hook_embed", *(f"{block}.hook_resid_post" for block in blocks)]
-    config = one.config
-    marks = {config.bos_id, config.eos_id, config.pad_id}
+    stack = next(stack for stack in one.stacks if stack.stream == stream)
+    hooks = [stack.hook("embed"), *(site.block_hook("resid_post") for site in sites)]
     ids, others = (each.src_tokens if stream == "src" else each.tgt_tokens for each in (one, other))
     names = one.src_str_tokens if stream == "src" else one.tgt_str_tokens
     found = []
     for token in dict.fromkeys(ids):
-        if token in others and token not in marks:
+        if token in others and token not in one.marks:
             places = ids.index(token), others.index(token)
             cosines = [
                 _cosine(one.activations[hook][places[0]], other.activations[hook][places[1]])

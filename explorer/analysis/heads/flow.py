@@ -14,15 +14,15 @@ from jaxtyping import Float
 
 from explorer.analysis.heads.rollout import layer_mixes
 from explorer.problems import InputProblem
-from explorer.runs.rerun import Kind
 from explorer.runs.trace import Trace
+from models.hooks import Role
 
 MAX_FLOW_TOKENS = 32  # padding included: a row of n tokens is n * n networks of n * layers nodes
 _LEAST = 1e-12  # less room than this in a pipe is rounding
 
 
 def attention_flow(
-    traced: Trace, kind: Kind, queries: Sequence[int] | None = None
+    traced: Trace, kind: Role, queries: Sequence[int] | None = None
 ) -> Float[np.ndarray, "query key"]:
     """The maximum flow from every query (None: all) in the last layer to every input token.
 

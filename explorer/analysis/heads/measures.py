@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from explorer.analysis.heads.reading import distances, entropy
-from explorer.runs.rerun import Kind, sites_of
 from explorer.runs.trace import Trace
+from models.hooks import Role
 
 HeadMeasure = Literal[
     "entropy", "information", "distance", "previous", "diagonal", "first", "end_mark", "alignment"
@@ -48,7 +48,7 @@ def head_measures(trace: Trace, site: str) -> tuple[HeadMeasures, ...]:
     of_site = trace.site(site)
     tokens = {"src": trace.src_tokens, "tgt": trace.tgt_tokens}
     valid = {"src": trace.src_valid, "tgt": trace.tgt_valid}
-    is_end = np.array(tokens[of_site.key_stream]) == trace.config.eos_id
+    is_end = np.array(tokens[of_site.key_stream]) == trace.marks.end
     return tuple(
         _measures(site, head, pattern, valid[of_site.query_stream], is_end, of_site.kind == "self")
         for head, pattern in enumerate(trace.pattern(site).astype(np.float64))
@@ -95,7 +95,7 @@ def _alignment(information: float, rows: Float[np.ndarray, "row key"]) -> float 
     return information / np.log2(min(len(rows), n_keys)) if n_keys > 1 else 0.0
 
 
-def measure_map(trace: Trace, kind: Kind, measure: HeadMeasure) -> Float[np.ndarray, "layer head"]:
+def measure_map(trace: Trace, kind: Role, measure: HeadMeasure) -> Float[np.ndarray, "layer head"]:
     """One measure of every head of a kind, NaN where a head has none.
 
     Raises ValueError for a kind that the model does not have.
@@ -103,13 +103,13 @@ def measure_map(trace: Trace, kind: Kind, measure: HeadMeasure) -> Float[np.ndar
     return _maps(trace, kind)[measure]
 
 
-def measure_maps(trace: Trace, kind: Kind) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
+def measure_maps(trace: Trace, kind: Role) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
     """`measure_map` of every measure that some head of the kind has. Raises as it does."""
     return {name: found for name, found in _maps(trace, kind).items() if np.isfinite(found).any()}
 
 
-def _maps(trace: Trace, kind: Kind) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
-    sites = sites_of(trace, kind)
+def _maps(trace: Trace, kind: Role) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
+    sites = trace.sites_of(kind)
     if not sites:
         raise ValueError(f"{trace.model} has no attention of the kind {kind!r}")
     found = [head_measures(trace, site.name) for site in sites]

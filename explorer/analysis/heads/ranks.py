@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.attribution import MEASURES, Causes, Measure
-from explorer.runs.rerun import Kind, kind_of
+from models.hooks import Role
 
 LITTLE = 0.1
 """Nats: a head whose absence changes a whole text by less makes no difference worth a word."""
@@ -33,12 +33,10 @@ def standing(causes: Causes, site: str, head: int) -> Standing:
     place = next((each for each in causes.sites if each.name == site), None)
     if place is None:
         raise KeyError(f"there is no attention site {site!r}")
-    kind = kind_of(place)
+    kind = place.role
     values, ranks = {}, {}
     for name in MEASURES:
-        of_kind = [
-            causes.over_heads(each.name)[name] for each in causes.sites if kind_of(each) == kind
-        ]
+        of_kind = [causes.over_heads(each.name)[name] for each in causes.sites if each.role == kind]
         values[name] = float(causes.over_heads(site)[name][head])
         ranks[name] = 1 + int((np.abs(np.concatenate(of_kind)) > abs(values[name])).sum())
     agreement = causes.agreement(kind)[:, MEASURES.index("off")]
@@ -78,6 +76,6 @@ def need(ablation: Ablation) -> Need:
     )
 
 
-def need_map(ablation: Ablation, kind: Kind) -> Float[np.ndarray, "layer head"]:
+def need_map(ablation: Ablation, kind: Role) -> Float[np.ndarray, "layer head"]:
     """What the whole text loses without each head of a kind, in nats. Raises KeyError."""
     return -ablation.delta_logprob[kind] + 0.0  # no -0.0

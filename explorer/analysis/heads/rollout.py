@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from explorer.runs.rerun import Kind, heads_off, sites_of
+from explorer.runs.rerun import heads_off
 from explorer.runs.trace import Trace
+from models.hooks import Role
 
 RESIDUAL = 0.5  # the share of a row that Abnar & Zuidema give to the residual connection
 
@@ -65,19 +66,19 @@ def head_difference(
     return patterns[0] - patterns[1]
 
 
-def layer_mixes(traced: Trace, kind: Kind) -> Float[np.ndarray, "layer query key"]:
+def layer_mixes(traced: Trace, kind: Role) -> Float[np.ndarray, "layer query key"]:
     """Per layer of a kind of self-attention (mean head + identity) / 2, rows scaled to 1.
 
     A row that the mask closes altogether is the residual alone. Raises ValueError for
     cross-attention, which has no residual from its keys, and for a kind that is not there.
     """
-    sites = sites_of(traced, kind)
+    sites = traced.sites_of(kind)
     if kind == "cross" or not sites:
         raise ValueError(f"{traced.model} has no self-attention of the kind {kind!r}")
     return np.stack([_with_residual(mean_head(traced, site.name)) for site in sites])
 
 
-def rollout(traced: Trace, kind: Kind) -> Float[np.ndarray, "layer query key"]:
+def rollout(traced: Trace, kind: Role) -> Float[np.ndarray, "layer query key"]:
     """Attention rollout up to each layer: mix(l) ... mix(2) mix(1); every row adds up to 1.
 
     A cell to which no open cells of the layers lead is exactly 0, so causality and padding hold
@@ -106,7 +107,7 @@ def cross_rollout(traced: Trace) -> CrossRollout:
     (`aligned`), not how much of it there is. A row that cross-attention closes keeps its residual
     whole. Raises ValueError for a model without cross-attention.
     """
-    crossings = sites_of(traced, "cross")
+    crossings = traced.sites_of("cross")
     if not crossings:
         raise ValueError(f"{traced.model} has no cross-attention")
     encoded = rollout(traced, "encoder")[-1]

@@ -7,18 +7,18 @@ left out: they are a few per mille of the rest.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from explorer.analysis.machine.parameters import on_paper
 from explorer.library import LoadedModel
-from explorer.runs.rerun import require_same_model
+from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.config import ModelConfig
-from models.transformer import EncoderDecoder, build_model
+from models.transformer import build_model
 
 FLOAT = 4
 Clock = Callable[[], float]
@@ -81,9 +81,8 @@ def cost(config: ModelConfig, length: int, weight_bytes: int | None = None) -> C
     d, kv = config.d_model, config.kv_heads * config.d_head
     attention = 2 * d * d + 2 * d * kv  # W_Q and W_O, W_K and W_V
     nets = (3 if config.ffn == "swiglu" else 2) * d * config.d_ff
-    has_encoder = config.family == "encoder-decoder"
-    encoder = config.encoder_layers if has_encoder else 0
-    cross = config.n_layers if has_encoder else 0
+    encoder = config.encoder_layers if config.reads_source else 0
+    cross = config.n_layers if config.reads_source else 0
     matrices = encoder * (attention + nets) + config.n_layers * (attention + nets)
     matrices += cross * attention + config.vocab_size * d
     n_sites = encoder + config.n_layers + cross
@@ -139,18 +138,11 @@ def measure_passes(
     row = torch.tensor([(own * (n_tokens // len(own) + 1))[:n_tokens]])
     model = loaded.model
     with torch.inference_mode():
-        memory: Tensor | None = None
-        if isinstance(model, EncoderDecoder):
-            memory = model.encode(
-                torch.tensor([traced.src_tokens]), torch.tensor(traced.src_valid)[None]
-            )
+        given = rows_of(traced)
+        memory = model.memory_of(given)
 
         def logits(new: Tensor, cache: KVCache | None = None) -> Tensor:
-            if isinstance(model, EncoderDecoder):
-                assert memory is not None
-                src_valid = torch.tensor(traced.src_valid)[None]
-                return model.decode(new, memory, src_valid, cache=cache)
-            return model(new, cache=cache)
+            return model.read(replace(given, tgt=new, tgt_valid=None), memory, cache)
 
         logits(row)  # the first pass pays for what torch sets up
         start = clock()

@@ -10,8 +10,8 @@ from explorer.analysis.machine.parameters import numbers_of
 from explorer.library import LoadedModel
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.trace import Trace
-from models.hooks import Edits, Stream, visiting
-from models.transformer import DecoderOnly
+from models.hooks import Edits, StackSite, visiting
+from models.rows import Stream
 
 What = Literal[
     "tokens", "embedding", "positions", "self", "cross", "norm", "ffn", "final_norm", "unembed"
@@ -38,12 +38,8 @@ def shapes(loaded: LoadedModel, traced: Trace) -> Shapes:
     """The shape of every tensor of a Trace's run, feed-forward nets included, by hook name."""
     require_same_model(loaded, traced)
     visitor = _Shapes(edits_of(traced))
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
     with torch.inference_mode(), visiting(visitor):
-        if isinstance(loaded.model, DecoderOnly):
-            loaded.model(tgt, tgt_valid)
-        else:
-            loaded.model(src, tgt, src_valid, tgt_valid)
+        loaded.model.read(rows_of(traced))
     return visitor.shapes
 
 
@@ -78,40 +74,29 @@ class Tower:
 
 
 def towers(loaded: LoadedModel, traced: Trace) -> tuple[Tower, ...]:
-    """The encoder, if there is one, and the decoder. Raises ValueError for another's Trace.
+    """A tower for each stack of the model. Raises ValueError for another's Trace.
 
     A table that both streams share is counted where it is met first, in the encoder.
     """
     made = shapes(loaded, traced)
     counted: set[int] = set()
-    if isinstance(loaded.model, DecoderOnly):
-        return (_tower(loaded, made, "", "tgt", counted),)
-    return (
-        _tower(loaded, made, "encoder.", "src", counted),
-        _tower(loaded, made, "decoder.", "tgt", counted),
-    )
+    return tuple(_tower(loaded, made, stack, counted) for stack in loaded.model.stacks())
 
 
-def _tower(
-    loaded: LoadedModel, made: Shapes, prefix: str, stream: Stream, counted: set[int]
-) -> Tower:
+def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int]) -> Tower:
     model = loaded.model
 
     def part(what: What, path: str, out: str, inside: str = "") -> Station:
         new = _new_parameters(model, path, counted)
         return Station(what, made[out], made.get(inside, ()), new)
 
-    embed = made[f"{prefix}hook_embed"]
-    before = [
-        Station("tokens", embed[:1]),
-        part("embedding", f"{prefix}embed", f"{prefix}hook_embed"),
-    ]
-    if f"{prefix}hook_pos_embed" in made:
-        before.append(part("positions", f"{prefix}positions", f"{prefix}hook_pos_embed"))
-    n_layers = sum(f"{prefix}blocks.{i}.hook_resid_post" in made for i in range(len(made)))
+    embed = stack.hook("embed")
+    before = [Station("tokens", made[embed][:1]), part("embedding", stack.path("embed"), embed)]
+    if stack.hook("pos_embed") in made:
+        before.append(part("positions", stack.path("positions"), stack.hook("pos_embed")))
     layers = []
-    for index in range(n_layers):
-        block = f"{prefix}blocks.{index}"
+    for index in range(stack.n_layers):
+        block = stack.path("blocks", index)
         layer = [
             part("self", f"{block}.attn", f"{block}.hook_attn_out", f"{block}.attn.hook_pattern"),
             part("norm", f"{block}.attn_norm", f"{block}.hook_resid_mid"),
@@ -129,10 +114,10 @@ def _tower(
         layers.append(tuple(layer))
     after = []
     if loaded.config.final_norm:
-        after.append(part("final_norm", f"{prefix}final_norm", f"{prefix}hook_resid_final"))
-    if stream == "tgt":
+        after.append(part("final_norm", stack.path("final_norm"), stack.hook("resid_final")))
+    if stack.stream == "tgt" and loaded.model.predicts is not None:
         after.append(part("unembed", "unembed", "hook_logits"))
-    return Tower(stream, tuple(before), tuple(layers), tuple(after))
+    return Tower(stack.stream, tuple(before), tuple(layers), tuple(after))
 
 
 def _new_parameters(model: nn.Module, path: str, counted: set[int]) -> int:

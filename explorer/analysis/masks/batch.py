@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import torch
 from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
+from explorer.runs.inputs import given_tokens, rows_of, str_tokens, target_row
 from explorer.runs.interventions import edit_functions
-from explorer.runs.rows import Row, prompt_row, source_row, target_row
-from models.hooks import Record, visiting
-from models.transformer import DecoderOnly
+from models.rows import Rows
+from models.run import run
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +19,8 @@ class Member:
     """One sentence of a batch, under the same edits alone and in it.
 
     `src_str_tokens` and `tgt_str_tokens` are its rows in the batch, padding included; the target
-    row begins with `<s>` and is the translation that was made alone (decoder-only: the text, and
-    no source). `alone` and `together` are the translations, "" for a decoder-only model.
+    row is the translation that was made alone, behind its start mark (the text itself, and no
+    source, for a model of one text, whose `alone` and `together` are ""; else the translations).
     `weight_moved` is the largest change of any attention weight between real tokens, and
     `logprob_moved` that of ln p of any token of the vocabulary after a real one.
     """
@@ -43,36 +41,35 @@ def batch(
 ) -> tuple[Member, ...]:
     """Put sentences into one batch, padded on the right to the longest, and read each also alone.
 
-    Raises InputProblem: as `source_row` and `target_row`.
+    Raises InputProblem: as `given_tokens` and `target_row`.
     """
     alone = [_alone(loaded, text, edits) for text in texts]
-    width = {
-        stream: max(len(rows[stream].tokens) for rows, _ in alone) for stream in ("src", "tgt")
-    }
-    padded = [
-        {stream: _widened(loaded, row, width[stream]) for stream, row in rows.items()}
-        for rows, _ in alone
-    ]
-    whole = _run(loaded, padded, edits)
+    together = Rows.of(
+        [row for row, _, _ in alone],
+        [given for _, given, _ in alone] if loaded.config.reads_source else None,
+        loaded.marks.pad,
+    )
+    whole = _run(loaded, together, edits)
     members = []
-    for index, (text, (rows, tokens), in_batch) in enumerate(
-        zip(texts, alone, padded, strict=True)
-    ):
-        single = _run(loaded, [rows], edits)
-        together = tokens
-        if rows["src"].tokens:
+    for index, (text, (row, given, tokens)) in enumerate(zip(texts, alone, strict=True)):
+        single = _run(loaded, rows_of(loaded, given or row, row), edits)
+        n_pads = {
+            stream: int((~together.valid(stream)[index]).sum()) for stream in loaded.model.reads
+        }
+        rewritten = tokens
+        if loaded.config.reads_source:
             # A sentence is written with the padding that the batch gave its source. Sentences that
             # have ended leave a batch, so each is written by itself, from its row of the batch.
-            together, _ = translate(loaded, in_batch["src"], edits)
+            rewritten, _ = translate(loaded, given, edits, n_pads["src"])
         members.append(
             Member(
                 text=text,
-                src_str_tokens=in_batch["src"].str_tokens,
-                tgt_str_tokens=in_batch["tgt"].str_tokens,
-                src_pads=in_batch["src"].n_pads,
-                tgt_pads=in_batch["tgt"].n_pads,
+                src_str_tokens=str_tokens(loaded, together, "src", index),
+                tgt_str_tokens=str_tokens(loaded, together, "tgt", index),
+                src_pads=n_pads.get("src", 0),
+                tgt_pads=n_pads["tgt"],
                 alone=loaded.tokenizer.decode(tokens),
-                together=loaded.tokenizer.decode(together),
+                together=loaded.tokenizer.decode(rewritten),
                 weight_moved=_weights_moved(loaded, single, whole, index),
                 logprob_moved=_moved(
                     single["hook_logits"].log_softmax(-1)[0],
@@ -85,39 +82,20 @@ def batch(
 
 def _alone(
     loaded: LoadedModel, text: str, edits: Sequence[Edit]
-) -> tuple[dict[str, Row], list[int]]:
-    """The rows of one sentence without padding, and its translation's tokens."""
-    if isinstance(loaded.model, DecoderOnly):
-        return {"src": Row(), "tgt": prompt_row(loaded, text)}, []
-    src = source_row(loaded, text)
-    tokens, _ = translate(loaded, src, edits)
-    return {"src": src, "tgt": target_row(loaded, tokens)}, tokens
+) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
+    """Of one sentence: the row of its logits, its source, and its translation's tokens."""
+    if not loaded.config.reads_source:
+        return given_tokens(loaded, text), (), []
+    given = given_tokens(loaded, text)
+    tokens, _ = translate(loaded, given, edits)
+    return target_row(loaded, tokens), given, tokens
 
 
-def _widened(loaded: LoadedModel, row: Row, width: int) -> Row:
-    pads = width - len(row.tokens)
-    tokens = (*row.tokens, *[loaded.config.pad_id] * pads)
-    return Row(tokens, tuple(loaded.tokenizer.str_tokens(tokens)), pads)
-
-
-def _run(
-    loaded: LoadedModel, rows: Sequence[dict[str, Row]], edits: Sequence[Edit]
-) -> dict[str, Tensor]:
+def _run(loaded: LoadedModel, rows: Rows, edits: Sequence[Edit]) -> dict[str, Tensor]:
     """One pass over all rows: every pattern [batch, head, query, key], and the logits."""
-    valid, tokens = {}, {}
-    for stream in ("src", "tgt"):
-        tokens[stream] = torch.tensor([each[stream].tokens for each in rows], dtype=torch.long)
-        valid[stream] = torch.from_numpy(np.stack([each[stream].valid for each in rows]))
     wanted = {"hook_logits", *(site.hook("pattern") for site in loaded.sites)}
-    record = Record(
-        wanted.__contains__, edit_functions(loaded.sites, edits, valid["src"], valid["tgt"])
-    )
-    with torch.inference_mode(), visiting(record):
-        if isinstance(loaded.model, DecoderOnly):
-            loaded.model(tokens["tgt"], valid["tgt"])
-        else:
-            loaded.model(tokens["src"], tokens["tgt"], valid["src"], valid["tgt"])
-    return record.activations
+    changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+    return run(loaded.model, rows, wanted, changes)
 
 
 def _weights_moved(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from explorer.library import LoadedModel
@@ -17,8 +16,7 @@ from explorer.runs.rerun import (
     written_tokens,
 )
 from explorer.runs.trace import Trace
-from models.hooks import visiting
-from models.transformer import DecoderOnly
+from models.run import run
 
 N_NEXT = 6
 
@@ -75,12 +73,9 @@ def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
 
 
 def _logits(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> np.ndarray:
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
-    functions = edit_functions(loaded.sites, edits, src_valid, tgt_valid)
-    with torch.inference_mode(), visiting(functions):
-        if isinstance(loaded.model, DecoderOnly):
-            return loaded.model(tgt, tgt_valid)[0].numpy()
-        return loaded.model(src, tgt, src_valid, tgt_valid)[0].numpy()
+    rows = rows_of(traced)
+    changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+    return run(loaded.model, rows, {"hook_logits"}, changes)["hook_logits"][0].numpy()
 
 
 def _next(loaded: LoadedModel, old: np.ndarray, new: np.ndarray) -> tuple[Next, ...]:

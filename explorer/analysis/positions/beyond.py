@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.sentences import clean_text
-from models.transformer import DecoderOnly
+from models.rows import Rows
 
 MAX_CHARS = 5000
 """The most of a text; it stands in the link, too."""
@@ -75,7 +75,8 @@ class Beyond:
 
 def can_go_beyond(loaded: LoadedModel) -> bool:
     """Whether a model continues texts and has positions for any place: learned ones end."""
-    return isinstance(loaded.model, DecoderOnly) and loaded.config.longest is None
+    one_text = not loaded.config.reads_source and loaded.model.predicts == "next"
+    return one_text and loaded.config.longest is None
 
 
 def beyond(loaded: LoadedModel, text: str) -> Beyond:
@@ -91,7 +92,7 @@ def beyond(loaded: LoadedModel, text: str) -> Beyond:
     tokens = loaded.tokenizer.encode(cleaned)
     if len(tokens) < n_ctx + LEAST_BEYOND:
         raise InputProblem("too_few_tokens", limit=n_ctx + LEAST_BEYOND, length=len(tokens))
-    row = [loaded.config.bos_id, *tokens[: TIMES * n_ctx]]
+    row = [*loaded.model.with_marks("tgt", tokens[: TIMES * n_ctx])]
     (whole,) = _losses(loaded, [row], len(row) - 1)
     return Beyond(
         n_ctx=n_ctx,
@@ -113,7 +114,8 @@ def _windowed(loaded: LoadedModel, row: list[int], window: int) -> Float[np.ndar
     (first,) = _losses(loaded, [row[: window + 1]], window)
     ends = range(window + 1 + hop, len(row) + hop, hop)  # the last one may reach beyond the row
     rows = [
-        [loaded.config.bos_id, *row[end - window : end]] for end in (min(e, len(row)) for e in ends)
+        [*loaded.model.with_marks("tgt", row[end - window : end])]
+        for end in (min(e, len(row)) for e in ends)
     ]
     later = [
         losses
@@ -130,7 +132,7 @@ def _losses(
     """-ln p of the last `n_last` tokens of rows of one length, each read from those before it."""
     tokens = torch.tensor(rows)
     with torch.inference_mode():
-        logits = loaded.model(tokens[:, :-1])[:, -n_last:]
+        logits = loaded.model.read(Rows(tokens[:, :-1]))[:, -n_last:]
         losses = F.cross_entropy(logits.transpose(1, 2), tokens[:, -n_last:], reduction="none")
     return losses.double().numpy()
 

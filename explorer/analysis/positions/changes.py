@@ -9,15 +9,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from explorer.library import LoadedModel
-from models.hooks import Stream
-from models.transformer import EncoderDecoder, Stack
+from models.rows import Stream
+from models.transformer import Stack
 
 ChangeKind = Literal["remove", "shift", "swap", "reverse"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
@@ -84,10 +84,11 @@ def told_positions(change: Change, n: int) -> Int[Tensor, " pos"] | None:
 
 
 def stack_of(loaded: LoadedModel, stream: Stream) -> Stack | None:
-    """The part of a model that reads a stream; None for the source of a decoder-only model."""
-    if isinstance(loaded.model, EncoderDecoder):
-        return loaded.model.encoder if stream == "src" else loaded.model.decoder
-    return None if stream == "src" else loaded.model
+    """The part of a model that reads a stream; None for a stream that the model does not have."""
+    for stack in loaded.model.stacks():
+        if stack.stream == stream:
+            return cast(Stack, loaded.model.get_submodule(stack.name))
+    return None
 
 
 def position_functions(

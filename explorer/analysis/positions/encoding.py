@@ -9,8 +9,8 @@ from jaxtyping import Float
 from explorer.analysis.positions.changes import stack_of
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
-from models.hooks import Stream
 from models.positions import frequencies, sinusoidal_table
+from models.rows import Stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +58,11 @@ def sizes(
 
     The embedding is scaled as the model scales it. None where nothing is added, or no such stream.
     """
-    prefix = {"src": "encoder.", "tgt": "decoder."}[stream]
-    if traced.config.family == "decoder-only":
-        prefix = ""
-    embedded = traced.activations.get(f"{prefix}hook_embed")
-    added = traced.activations.get(f"{prefix}hook_pos_embed")
+    stack = next((stack for stack in traced.stacks if stack.stream == stream), None)
+    if stack is None:
+        return None
+    embedded = traced.activations.get(stack.hook("embed"))
+    added = traced.activations.get(stack.hook("pos_embed"))
     if embedded is None or added is None:
         return None
     return np.linalg.norm(embedded, axis=-1), np.linalg.norm(added, axis=-1)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from explorer.analysis.positions.encoding import dot_by_distance, model_table, table
 from explorer.library import LoadedModel, split_moment
 from explorer.seeding import seeded
-from models.hooks import Stream
+from models.rows import Stream
 from models.training.recipe import read_recipe, recipe_names
 from models.transformer import build_model
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from explorer.analysis.positions.changes import MOST_SHIFT, Change
@@ -13,7 +12,7 @@ from explorer.analysis.positions.reread import reread
 from explorer.library import LoadedModel, split_moment
 from explorer.runs.trace import Trace
 from models.decoding import Greedy, best, decode
-from models.hooks import Stream
+from models.rows import Stream, padded
 from models.training.recipe import read_recipe, recipe_names
 from models.training.tasks import Task, task_pairs
 
@@ -94,9 +93,8 @@ def by_length(
 
 def _answers(loaded: LoadedModel, questions: Sequence[str], longest: int) -> list[str]:
     """The greedy answers to rows of one and the same length in tokens."""
-    rows = [[*tokens, loaded.config.eos_id] for tokens in loaded.tokenizer.encode_batch(questions)]
-    width = max(len(row) for row in rows)
-    src = torch.tensor([row + [loaded.config.pad_id] * (width - len(row)) for row in rows])
-    valid = torch.tensor([[at < len(row) for at in range(width)] for row in rows])
+    encoded = loaded.tokenizer.encode_batch(questions)
+    rows = [loaded.model.with_marks("src", tokens) for tokens in encoded]
+    src, valid = padded(rows, loaded.marks.pad)
     outputs = best(decode(loaded.model, src, Greedy(), longest, src_valid=valid, n_candidates=1))
     return [loaded.tokenizer.decode(output.tokens) for output in outputs]

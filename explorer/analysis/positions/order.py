@@ -17,14 +17,14 @@ from jaxtyping import Float
 from explorer.analysis.positions.changes import REMOVE, position_functions, stack_of
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit, MaskSwitch
+from explorer.runs.inputs import given_tokens, limit
 from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
-from explorer.runs.rows import Row, limit, prompt_row, source_row
 from explorer.runs.trace import Trace
-from models.config import ModelConfig
 from models.decoding import Greedy, best, decode
-from models.hooks import Edits, Record, Stream, visiting
-from models.transformer import DecoderOnly
+from models.hooks import Edits, visiting
+from models.rows import Stream
+from models.run import run
 
 Setting = Literal["as_is", "without", "unmasked"]
 CONTINUED = 16
@@ -126,53 +126,41 @@ def _states(
     names: list[str],
     setting: Setting,
 ) -> Float[np.ndarray, "layer pos d_model"]:
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
-    if order is not None and stream == "src":
-        src = src[:, order]
-    elif order is not None:
-        tgt = tgt[:, order]
-    functions = edits_of(traced)
+    rows = rows_of(traced)
+    if order is not None:
+        rows = rows.reordered(stream, order)
+    edits = edits_of(traced)
     if setting == "unmasked":
         switched = (*traced.edits, MaskSwitch("causal", False))
-        functions = edit_functions(traced.sites, switched, src_valid, tgt_valid)
+        edits = edit_functions(traced.sites, switched, rows.src_valid, rows.tgt_valid)
     if setting != "as_is":
-        functions.functions |= position_functions(loaded, stream, REMOVE)
-    record = Record(set(names).__contains__, functions)
-    with torch.inference_mode(), visiting(record):
-        if isinstance(loaded.model, DecoderOnly):
-            loaded.model(tgt, tgt_valid)
-        else:
-            loaded.model(src, tgt, src_valid, tgt_valid)
-    return np.stack([record.activations[name][0].double().numpy() for name in names])
+        edits = edits.then(Edits(position_functions(loaded, stream, REMOVE)))
+    seen = run(loaded.model, rows, set(names), edits)
+    return np.stack([seen[name][0].double().numpy() for name in names])
 
 
-def reading_row(loaded: LoadedModel, text: str) -> Row:
-    """What the model reads before it writes: the source, or a decoder-only model's prompt."""
-    decoder_only = isinstance(loaded.model, DecoderOnly)
-    return prompt_row(loaded, text) if decoder_only else source_row(loaded, text)
-
-
-def reading_stream(config: ModelConfig) -> Stream:
-    """The stream of `reading_row`."""
-    return "tgt" if config.family == "decoder-only" else "src"
+def reading_stream(loaded: LoadedModel) -> Stream:
+    """The stream that a model is given before it writes."""
+    return loaded.model.reads[0]
 
 
 def written(
     loaded: LoadedModel,
-    row: Row,
+    given: Sequence[int],
     functions: Edits,
     order: Sequence[int] | None = None,
 ) -> str:
-    """What the model writes greedily after `row`, in another `order`, under some functions.
+    """What the model writes greedily when it is `given` tokens, in another `order`, under edits.
 
-    A decoder-only model goes on for at most `CONTINUED` tokens.
+    A text is continued by at most `CONTINUED` tokens. "" where there is nothing to write.
     """
-    tokens, valid = row.tensors()
+    tokens = torch.tensor([list(given)])
     if order is not None:
         tokens = tokens[:, list(order)]
-    decoder_only = isinstance(loaded.model, DecoderOnly)
-    longest = limit(loaded) - (len(row.tokens) if decoder_only else 1)
-    longest = min(longest, CONTINUED if decoder_only else 2 * int(row.valid.sum()) + 20)
+    usual = 2 * len(given) + 20 if loaded.config.reads_source else CONTINUED
+    longest = min(loaded.model.room(loaded.model.begin(tokens), limit(loaded)), usual)
+    if longest < 1 or loaded.model.predicts is None:
+        return ""
     with visiting(functions):
         # Without a cache: what a shuffled or shifted row holds is computed anew at each step.
         (output,) = best(
@@ -180,8 +168,7 @@ def written(
                 loaded.model,
                 tokens,
                 Greedy(),
-                max(0, longest),
-                src_valid=valid,
+                longest,
                 use_cache=False,
                 n_candidates=1,
             )
@@ -201,13 +188,13 @@ class FourTexts:
 
 def four_texts(loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()) -> FourTexts:
     """Write four times. Raises InputProblem as `trace`."""
-    row, stream = reading_row(loaded, text), reading_stream(loaded.config)
-    order = shuffled_order(row.str_tokens, len(row.tokens), stream, seed)
+    given, stream = given_tokens(loaded, text), reading_stream(loaded)
+    order = shuffled_order(loaded.tokenizer.str_tokens(given), len(given), stream, seed)
 
     def write(shuffle: bool, without: bool) -> str:
         functions = edit_functions(loaded.sites, edits)
         if without:
-            functions.functions |= position_functions(loaded, stream, REMOVE)
-        return written(loaded, row, functions, order if shuffle else None)
+            functions = functions.then(Edits(position_functions(loaded, stream, REMOVE)))
+        return written(loaded, given, functions, order if shuffle else None)
 
     return FourTexts(write(False, False), write(True, False), write(False, True), write(True, True))

@@ -4,24 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
 
 from explorer.analysis.positions.changes import Change, position_functions
-from explorer.analysis.positions.order import reading_row, written
+from explorer.analysis.positions.order import written
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
+from explorer.runs.inputs import given_tokens
 from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import (
-    edits_of,
     require_same_model,
-    rows_of,
+    rerun,
     token_logprobs,
     written_tokens,
 )
 from explorer.runs.trace import Trace
-from models.hooks import Record, Stream, visiting
-from models.transformer import DecoderOnly
+from models.hooks import Edits
+from models.rows import Stream
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +47,9 @@ def reread(loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | 
     """
     require_same_model(loaded, traced)
     hooks = {site.hook(what) for site in traced.sites for what in ("scores", "pattern")}
-    functions = edits_of(traced)
-    if change is not None:
-        functions.functions |= position_functions(loaded, stream, change)
-    record = Record((hooks | {"hook_logits"}).__contains__, functions)
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
-    with torch.inference_mode(), visiting(record):
-        if isinstance(loaded.model, DecoderOnly):
-            loaded.model(tgt, tgt_valid)
-        else:
-            loaded.model(src, tgt, src_valid, tgt_valid)
-    found = {name: tensor[0].numpy() for name, tensor in record.activations.items()}
+    changed = {} if change is None else position_functions(loaded, stream, change)
+    seen = rerun(loaded, traced, hooks | {"hook_logits"}, Edits(changed))
+    found = {name: tensor[0].numpy() for name, tensor in seen.items()}
     return Reread(
         scores={site.name: found[site.hook("scores")] for site in traced.sites},
         patterns={site.name: found[site.hook("pattern")] for site in traced.sites},
@@ -71,8 +62,8 @@ def write_under(
 ) -> str:
     """What the model writes while the positions of `stream` are changed. Raises InputProblem."""
     functions = edit_functions(loaded.sites, edits)
-    functions.functions |= position_functions(loaded, stream, change)
-    return written(loaded, reading_row(loaded, text), functions)
+    changed = functions.then(Edits(position_functions(loaded, stream, change)))
+    return written(loaded, given_tokens(loaded, text), changed)
 
 
 def weight_moved(

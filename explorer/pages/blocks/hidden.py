@@ -20,8 +20,8 @@ def hidden_units(view: View) -> None:
     controls.edits_bar(view, "blocks.reset")
     with st.container(horizontal=True, vertical_alignment="bottom"):
         stream = pick_stream(view, "blocks.stream")
-        stack = "encoder" if stream == "src" else "decoder"
-        n_layers = len(view.sites_of(stack))
+        stack = next(stack for stack in view.trace.stacks if stack.stream == stream)
+        n_layers = stack.n_layers
         layer = min(view.layer, n_layers - 1)
         with st.container(width=110):
             controls.pick(
@@ -29,10 +29,10 @@ def hidden_units(view: View) -> None:
                 range(n_layers),
                 layer,
                 "blocks.layer",
-                lambda at: session.change(site=stack, layer=at, head=0),
+                lambda at: session.change(site=stack.role, layer=at, head=0),
                 format_func=lambda at: str(at + 1),
             )
-    found = hidden(view.loaded, view.trace, stack, layer)
+    found = hidden(view.loaded, view.trace, stack.role, layer)
     chosen = found.strongest(MOST_UNITS)
     tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
     pictures = [("pre", found.pre), ("post", found.post)]

@@ -117,7 +117,7 @@ def _who_moves(view: View, batch: Batch, sentences: list[str]) -> None:
         [view.t(f"blocks.{name}") for name in NORMS],
         y_title=view.t("blocks.moved"),
         x_title=view.t("blocks.sentence", number=1),
-        stream=reading_stream(view.loaded.config),
+        stream=reading_stream(view.loaded),
         dark=view.dark,
     )
     controls.chart(figure, "blocks.moved", alt=view.t("blocks.who_moves"))

@@ -99,7 +99,7 @@ def _patterns(view: View, found: OnePass) -> None:
 
 def _padding(view: View) -> str:
     """The label of padding; "" where the tokenizer has none."""
-    pad = view.loaded.tokenizer.pad_id
+    pad = view.loaded.marks.pad
     return "" if pad is None else view.loaded.tokenizer.str_tokens([pad])[0]
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from explorer.analysis.heads import ablation as ablating
 from explorer.analysis.heads import aggregates, attribution
-from explorer.runs.rerun import Kind
 from explorer.ui import cache
 from explorer.ui.cache import Run
 from explorer.ui.caching import cached
+from models.hooks import Role
 
 
 @cached
-def extras(run: Run, kind: Kind) -> tuple[aggregates.Extra, ...]:
+def extras(run: Run, kind: Role) -> tuple[aggregates.Extra, ...]:
     """Means, rollout and flow of one kind of attention. Raises InputProblem."""
     return aggregates.extras_of(cache.trace(run), kind)
 

@@ -10,9 +10,10 @@ from explorer.figures.head_map import head_map
 from explorer.pages.heads import cached
 from explorer.pages.heads.opened import Opened
 from explorer.runs.edits import HeadOff
-from explorer.runs.rerun import KINDS, kind_of, written_tokens
+from explorer.runs.rerun import written_tokens
 from explorer.ui import controls, session
 from explorer.ui.view import View
+from models.hooks import ROLES
 
 AT_ONCE = 40
 """Tokens, source and target together, up to which nobody waits long enough to be asked first."""
@@ -61,7 +62,7 @@ def heads_that_matter(choice: Opened, ablation: Ablation) -> None:
             st.markdown(
                 view.t(
                     "matter.reading",
-                    kind=view.t(f"kinds.{kind_of(site)}"),
+                    kind=view.t(f"kinds.{site.role}"),
                     layer=site.layer + 1,
                     head=found.head + 1,
                     loss=f"{found.loss:.2f}",
@@ -74,7 +75,7 @@ def heads_that_matter(choice: Opened, ablation: Ablation) -> None:
             view.t("matter.open"),
             key="heads.open_needed",
             on_click=_open,
-            args=(kind_of(site), site.layer, found.head),
+            args=(site.role, site.layer, found.head),
         )
 
 
@@ -84,7 +85,7 @@ def _open(kind: str, layer: int, head: int) -> None:
 
 def _map(choice: Opened, ablation: Ablation) -> None:
     view = choice.view
-    kinds = [kind for kind in KINDS if kind in ablation.delta_logprob]
+    kinds = [kind for kind in ROLES if kind in ablation.delta_logprob]
     addresses = {
         (at, site.layer, head): HeadOff(site.name, head)
         for at, kind in enumerate(kinds)

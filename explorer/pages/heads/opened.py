@@ -13,11 +13,10 @@ from explorer.analysis.heads.measures import measure_maps
 from explorer.components import HeadsSelection
 from explorer.pages.heads import cached
 from explorer.pages.heads.choices import MEASURES, NOTHING, HeadsChoices, Place
-from explorer.runs.rerun import Kind, kind_of
 from explorer.ui import session
 from explorer.ui.url import FREE
 from explorer.ui.view import View
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, Role
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +46,9 @@ class Opened:
         return self.view.sites_of(self.view.kind)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Role:
         """The kind of attention, as analysis names it."""
-        return kind_of(self.view.site)
+        return self.view.site.role
 
     @cached_property
     def measures(self) -> dict[str, NDArray[np.float64]]:

@@ -10,7 +10,7 @@ from explorer.runs.edits import Edit
 from explorer.ui import cache
 from explorer.ui.cache import Run
 from explorer.ui.caching import cached
-from models.hooks import Stream
+from models.rows import Stream
 
 
 @cached

@@ -23,8 +23,8 @@ from explorer.pages.positions.choices import PositionsChoices
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one, pick_stream
 from explorer.ui.view import View
-from models.hooks import Stream
 from models.positions import apply_rotation, sinusoidal_table
+from models.rows import Stream
 
 
 def this_head(view: View) -> None:

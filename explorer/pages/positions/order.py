@@ -62,7 +62,7 @@ def shuffled(view: View) -> None:
         alt=view.t("positions.moved"),
     )
     controls.reading("order", _reading(view, found))
-    if stream == reading_stream(view.loaded.config):
+    if stream == reading_stream(view.loaded):
         _texts(view, seed)
     controls.small_print(
         view,

@@ -80,7 +80,7 @@ def sines(view: View) -> None:
 
 def _sizes(view: View) -> None:
     """What words bring and what positions add, token by token: they must stand up to each other."""
-    stream = reading_stream(view.loaded.config)
+    stream = reading_stream(view.loaded)
     found = numbers.sizes(view.trace, stream)
     if found is None:
         return

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from models.config import ModelConfig
+from models.marks import PAD, START
 from models.training.data import Batch, Preference, pad
 from models.training.objectives import Loss, OfOwnText, Training
 from models.transformer import DecoderOnly
@@ -89,9 +90,9 @@ def batch_of(pairs: Sequence[Preference], config: ModelConfig) -> Batch:
 
     `loss_mask` is True at the tokens that the pair does not have in common.
     """
-    rows = [(config.bos_id, *pair.given, *pair.better) for pair in pairs]
-    rows += [(config.bos_id, *pair.given, *pair.worse) for pair in pairs]
-    tokens, valid = pad([row[: config.n_ctx + 1] for row in rows], config.pad_id)
+    rows = [(START, *pair.given, *pair.better) for pair in pairs]
+    rows += [(START, *pair.given, *pair.worse) for pair in pairs]
+    tokens, valid = pad([row[: config.n_ctx + 1] for row in rows], PAD)
     n_given = torch.tensor([len(pair.given) for pair in pairs] * 2)
     written = valid[:, 1:] & (torch.arange(valid.shape[1] - 1) >= n_given[:, None])
     return Batch(

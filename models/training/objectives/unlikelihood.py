@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from models.marks import PAD
 from models.training.data import Batch, pad
 from models.training.objectives import Loss, OfOwnText, Training
 from models.training.repetition import CONTINUATION, continued, repeated
-from models.transformer import DecoderOnly
+from models.transformer import Model
 
 
 @dataclass(kw_only=True)
@@ -26,14 +27,13 @@ class Unlikelihood(OfOwnText):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """How much of each text is given changes with the step; all processes give the same."""
-        assert isinstance(training.model, DecoderOnly)
         n_given = 8 + training.step % 41  # 8 to 48, the start mark included
         own = own_words(training.model, batch, n_given)
         logits = training.logits(own)
         return Loss(self.weight * unlikelihood(logits, own.labels, own.loss_mask))
 
 
-def own_words(model: DecoderOnly, batch: Batch, n_given: int) -> Batch:
+def own_words(model: Model, batch: Batch, n_given: int) -> Batch:
     """The beginnings of a batch's texts as the model itself continues them.
 
     `n_given` tokens of each text are given, or all of a shorter one, but at most half of what the
@@ -47,7 +47,7 @@ def own_words(model: DecoderOnly, batch: Batch, n_given: int) -> Batch:
         for tokens, valid in zip(batch.tgt, batch.tgt_valid, strict=True)
     ]
     rows = continued(model, beginnings, min(CONTINUATION, model.config.n_ctx - n_given))
-    tokens, valid = pad(rows, model.config.pad_id)
+    tokens, valid = pad(rows, PAD)
     flags = [repeated(row, len(given)) for row, given in zip(rows, beginnings, strict=True)]
     repeats: Bool[Tensor, "batch pos"] = pad(flags, False)[0].bool()
     counts = batch.loss_mask.any(dim=1, keepdim=True)  # False: a row that only fills a share

@@ -18,7 +18,7 @@ from models.tokenizer import Tokenizer
 from models.training.data import Pair
 from models.training.evaluate import translate
 from models.training.faults import Masks, masked_as
-from models.transformer import EncoderDecoder
+from models.transformer import Model
 
 MOST = 999_999  # the highest number that is read, written or drawn
 
@@ -207,7 +207,7 @@ def numbered_rows(pairs: Sequence[Pair], n: int, seed: int) -> list[tuple[str, s
 
 
 def numbers_kept(
-    model: EncoderDecoder,
+    model: Model,
     tokenizer: Tokenizer,
     rows: Sequence[tuple[str, str, int]],
     strategy: Strategy | None = None,

@@ -10,7 +10,6 @@ from explorer.analysis.cell import layouts, origin
 from explorer.analysis.cell.scaling import SCALINGS, scaled, softmax_gradient
 from explorer.analysis.heads.reading import entropy
 from explorer.library import LoadedModel
-from explorer.runs.rerun import kind_of
 from explorer.runs.trace import trace
 
 TEXT = "The cat sat on the mat."
@@ -32,7 +31,7 @@ def test_the_usual_scaling_is_the_model_itself(translator: LoadedModel) -> None:
 
 def test_means_are_over_rows_with_a_choice(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT, pads=2)
-    site = next(site for site in traced.sites if kind_of(site) == "decoder")
+    site = next(site for site in traced.sites if site.role == "decoder")
     n_real = int(traced.tgt_valid.sum())
     rows = traced.pattern(site.name)[0, 1:n_real]  # row 0 sees itself alone
     found = scaled(traced, site, 0, "head")
@@ -144,7 +143,7 @@ def test_unprojected_scores_are_symmetric_and_projected_ones_are_not(
 
 def test_groups_share_in_order_and_the_cache_shrinks(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT)
-    site = next(site for site in traced.sites if kind_of(site) == "decoder")
+    site = next(site for site in traced.sites if site.role == "decoder")
     assert layouts.possible_groups(site) == (1, 2, 4)
     own, two, one = (layouts.grouped(traced, site, n) for n in (4, 2, 1))
     assert own.group_of == (0, 1, 2, 3)
@@ -171,7 +170,7 @@ def test_a_model_that_shares_already_moves_only_below_its_own_number(tiny) -> No
 
 def test_dropout_leaves_rows_that_no_longer_sum_to_one(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT)
-    site = next(site for site in traced.sites if kind_of(site) == "cross")
+    site = next(site for site in traced.sites if site.role == "cross")
     off = layouts.dropped(traced, site, 1, 2, 0.0)
     np.testing.assert_allclose(off.after, off.before, atol=1e-6)
     np.testing.assert_allclose(off.sums, 1, atol=1e-5)

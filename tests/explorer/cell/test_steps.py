@@ -17,7 +17,6 @@ from explorer.analysis.cell.steps import (
 )
 from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff, MaskSwitch
-from explorer.runs.rerun import kind_of
 from explorer.runs.trace import Trace, trace
 
 TEXT = "The cat sat on the mat."
@@ -109,7 +108,7 @@ def test_the_only_cell_of_a_row_is_the_whole_head(tiny) -> None:
 
 def test_a_cell_that_the_mask_blocks_writes_nothing(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT)
-    site = next(site for site in traced.sites if kind_of(site) == "decoder")
+    site = next(site for site in traced.sites if site.role == "decoder")
     cell = cell_of(translator, traced, site, 0, 1, 3)
     assert not cell.is_allowed
     assert cell.weight == 0
@@ -120,7 +119,7 @@ def test_a_cell_that_the_mask_blocks_writes_nothing(translator: LoadedModel) -> 
 
 
 def test_a_head_that_is_off_writes_nothing_and_keeps_its_weights(translator: LoadedModel) -> None:
-    site = next(site for site in translator.sites if kind_of(site) == "cross")
+    site = next(site for site in translator.sites if site.role == "cross")
     traced = trace(translator, TEXT, edits=(HeadOff(site.name, 1), MaskSwitch("causal", False)))
     cell = cell_of(translator, traced, site, 1, 2, 0)
     assert cell.weight > 0

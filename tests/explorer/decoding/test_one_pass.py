@@ -91,10 +91,10 @@ def test_each_loss_is_that_of_the_sentence_alone(translator: LoadedModel) -> Non
         n = alone.losses.shape[1]
         np.testing.assert_allclose(together.losses[row, :n], alone.losses[0], atol=1e-4)
     row = translator.tokenizer.encode("我爱你。")
-    src = [*translator.tokenizer.encode("I love you."), translator.config.eos_id]
+    src = [*translator.tokenizer.encode("I love you."), translator.marks.end]
     with torch.no_grad():
         logits = translator.model(torch.tensor([src]), torch.tensor([[1, *row]]))[0]
-    own = -logits.log_softmax(-1)[range(len(row) + 1), [*row, translator.config.eos_id]]
+    own = -logits.log_softmax(-1)[range(len(row) + 1), [*row, translator.marks.end]]
     np.testing.assert_allclose(together.losses[0, : len(own)], own.numpy(), atol=1e-4)
 
 

@@ -144,10 +144,13 @@ def test_an_archive_is_the_trace(translator: LoadedModel, writer: LoadedModel) -
             np.testing.assert_array_equal(arrays[name], array, err_msg=name)
         assert ModelConfig.from_json(json.dumps(meta["config"])) == traced.config
         assert meta["sites"] == [vars(site) for site in traced.sites]
+        assert meta["stacks"] == [vars(stack) for stack in traced.stacks]
+        assert meta["marks"] == vars(traced.marks)
+        named = (*expected, "activations", "config", "sites", "stacks", "marks")
         for name, value in vars(traced).items():
             if name in ("edits", "ignored_edits"):
                 assert parse_edits(meta[name]) == value
-            elif name not in (*expected, "activations", "config", "sites"):
+            elif name not in named:
                 assert (tuple(meta[name]) if isinstance(value, tuple) else meta[name]) == value
 
 

@@ -11,7 +11,7 @@ from explorer.analysis.heads import ablation
 from explorer.analysis.heads.ablation import Ablation, ablate, ablating
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
-from explorer.runs.rerun import kind_of, sites_of, token_logprobs, written_tokens
+from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import Trace, trace
 from models.hooks import HookPoint, hook_names
 
@@ -59,7 +59,7 @@ def test_the_same_as_one_head_at_a_time(
     for name, deltas in expected.items():
         np.testing.assert_allclose(found.token_deltas[name], deltas, atol=1e-5, err_msg=name)
     for kind, heads in found.delta_logprob.items():
-        sites = sites_of(traced, kind)
+        sites = traced.sites_of(kind)
         np.testing.assert_allclose(heads, [expected[site.name].sum(1) for site in sites], atol=1e-4)
     assert found.logprob == pytest.approx(found.logprobs.sum())
     assert found.logprobs.max() < 0
@@ -71,13 +71,13 @@ def test_every_kind_has_its_map(translator: LoadedModel, writer: LoadedModel) ->
     assert shapes == {"encoder": (3, 4), "decoder": (2, 4), "cross": (2, 4)}
     (kind,) = ablate(writer, trace(writer, TEXT)).delta_logprob
     assert kind == "decoder"
-    assert [kind_of(site) for site in translator.sites] == (
+    assert [site.role for site in translator.sites] == (
         ["encoder"] * 3 + ["decoder"] * 2 + ["cross"] * 2
     )
 
 
 def test_what_is_scored(translator: LoadedModel, writer: LoadedModel) -> None:
-    end = translator.config.eos_id
+    end = translator.marks.end
     traced = trace(translator, TEXT, TARGET, pads=2)
     assert written_tokens(traced) == (*traced.tgt_tokens[1:-2], end)
     assert written_tokens(replace(traced, finished=False)) == traced.tgt_tokens[1:-2]

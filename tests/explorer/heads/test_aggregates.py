@@ -10,7 +10,6 @@ from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit
-from explorer.runs.rerun import sites_of
 from explorer.runs.trace import Trace, trace
 
 
@@ -23,7 +22,7 @@ def traced(translator: LoadedModel) -> Trace:
 def test_extras_of_a_kind_are_what_analysis_computes(traced: Trace) -> None:
     extras = {extra.name: extra for extra in extras_of(traced, "encoder")}
     assert list(extras) == ["mean-1", "mean-2", "mean-3", "rollout", "flow"]
-    site = sites_of(traced, "encoder")[1].name
+    site = traced.sites_of("encoder")[1].name
     np.testing.assert_allclose(extras["mean-2"].pattern, mean_head(traced, site), rtol=1e-6)
     np.testing.assert_allclose(extras["rollout"].pattern, rollout(traced, "encoder")[-1], rtol=1e-6)
     np.testing.assert_allclose(extras["flow"].pattern, attention_flow(traced, "encoder"), rtol=1e-6)

@@ -15,7 +15,7 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, HeadOff, MaskSwitch
 from explorer.runs.rerun import edits_of, rows_of, token_logprobs, written_tokens
 from explorer.runs.trace import Trace, trace
-from models.hooks import visiting
+from models.hooks import Edits, visiting
 
 TEXT, TARGET = "The cat ran", "我爱你猫"
 CROSS, SELF, ENCODER = (
@@ -38,15 +38,9 @@ def logprob_with(
     change: Callable[[Tensor], Tensor],
 ) -> float:
     """log p(token) after `position` with one more change in force, made by the model itself."""
-    visitor = edits_of(traced)
-    before = visitor.functions.get(hook, lambda tensor: tensor)
-    visitor.functions[hook] = lambda tensor: change(before(tensor))
-    src, src_valid, tgt, tgt_valid = rows_of(traced)
+    visitor = edits_of(traced).then(Edits({hook: change}))
     with torch.inference_mode(), visiting(visitor):
-        if loaded.config.family == "decoder-only":
-            logits = loaded.model(tgt, tgt_valid)
-        else:
-            logits = loaded.model(src, tgt, src_valid, tgt_valid)
+        logits = loaded.model.read(rows_of(traced))
     return float(logits[0, position].log_softmax(-1)[token])
 
 
@@ -174,7 +168,7 @@ def test_which_token(translator: LoadedModel, writer: LoadedModel) -> None:
     usual = causes(translator, traced, 0)
     assert (usual.token, usual.str_token) == (traced.tgt_tokens[1], traced.tgt_str_tokens[1])
     end = causes(translator, traced, 2)
-    assert (end.token, end.str_token) == (translator.config.eos_id, "</s>")
+    assert (end.token, end.str_token) == (translator.marks.end, "</s>")
     text = trace(writer, TEXT)
     last = len(text.tgt_tokens) - 1
     assert causes(writer, text, last).token == text.predicted_tokens[last]

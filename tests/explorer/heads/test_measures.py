@@ -13,7 +13,6 @@ from explorer.analysis.heads.measures import (
     measure_maps,
 )
 from explorer.library import LoadedModel
-from explorer.runs.rerun import sites_of
 from explorer.runs.trace import Trace, trace
 
 CROSS = "decoder.blocks.1.cross_attn"
@@ -57,7 +56,7 @@ def test_a_map_holds_every_head(measure: str, traced: Trace) -> None:
     for kind, shape in (("encoder", (3, 4)), ("decoder", (2, 4)), ("cross", (2, 4))):
         values = measure_map(traced, kind, measure)  # type: ignore[arg-type]
         assert values.shape == shape
-        site = sites_of(traced, kind)[1].name  # type: ignore[arg-type]
+        site = traced.sites_of(kind)[1].name  # type: ignore[arg-type]
         found = getattr(head_measures(traced, site)[2], measure)
         assert np.isnan(values[1, 2]) if found is None else values[1, 2] == found
 

@@ -9,7 +9,6 @@ from explorer.analysis.heads.ablation import Ablation, ablate
 from explorer.analysis.heads.attribution import MEASURES, Causes, causes
 from explorer.analysis.heads.ranks import need, need_map, standing
 from explorer.library import LoadedModel
-from explorer.runs.rerun import kind_of
 from explorer.runs.trace import trace
 
 CROSS = "decoder.blocks.1.cross_attn"
@@ -27,7 +26,7 @@ def test_values_and_ranks_are_those_of_all_heads_of_the_kind(
 ) -> None:
     found, _ = ablated
     place = standing(found, CROSS, 2)
-    sites = [site.name for site in found.sites if kind_of(site) == "cross"]
+    sites = [site.name for site in found.sites if site.role == "cross"]
     assert place.n_heads == 8
     for name in MEASURES:
         sizes = np.abs(np.concatenate([found.over_heads(site)[name] for site in sites]))

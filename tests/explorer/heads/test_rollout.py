@@ -17,7 +17,6 @@ from explorer.analysis.heads.rollout import (
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, HeadOff
-from explorer.runs.rerun import sites_of
 from explorer.runs.trace import Trace, trace
 
 CROSS, SELF = "decoder.blocks.1.cross_attn", "decoder.blocks.0.attn"
@@ -151,7 +150,7 @@ def test_a_closed_row_is_its_residual(translator: LoadedModel) -> None:
     np.testing.assert_allclose(crossed.source[1].sum(1) + crossed.target[1].sum(1), 1, atol=1e-6)
     closed = [
         CellEdit(site.name, None, 0, key, False)
-        for site in sites_of(traced, "cross")
+        for site in traced.sites_of("cross")
         for key in range(4)
     ]
     nothing = cross_rollout(trace(translator, "The cat ran", "我爱你猫", closed))

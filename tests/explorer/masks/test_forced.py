@@ -30,7 +30,7 @@ def test_the_losses_are_those_of_a_trace_with_the_edits(translator: LoadedModel)
     found = forced(translator, traced, OFF)
     wide = edited.logits.astype(np.float64)
     logprobs = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
-    ids = (*traced.tgt_tokens[1 : int(traced.tgt_valid.sum())], translator.config.eos_id)
+    ids = (*traced.tgt_tokens[1 : int(traced.tgt_valid.sum())], translator.marks.end)
     expected = [-logprobs[row, token] for row, token in enumerate(ids)]
     np.testing.assert_allclose(found.losses_after, expected, atol=1e-5)
     assert found.tokens[-1] == "</s>"

@@ -37,7 +37,7 @@ def test_each_token_is_read_from_what_it_says(tiny: Tiny, positions: str, n_char
     text = TEXT[:n_chars]
     found = beyond(loaded, text)
     tokens = loaded.tokenizer.encode(text.strip())
-    row = [loaded.config.bos_id, *tokens[:120]]
+    row = [loaded.marks.start, *tokens[:120]]
     assert found.window == 20
     assert found.n_tokens == len(tokens)
     assert len(found.whole) == len(found.windowed) == len(row) - 1

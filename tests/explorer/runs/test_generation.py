@@ -6,7 +6,7 @@ import pytest
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
-from explorer.runs.rows import MAX_TOKENS
+from explorer.runs.inputs import MAX_TOKENS
 from explorer.runs.trace import generate, trace
 from models.decoding import Beam, Greedy, Sample, Strategy
 
@@ -59,7 +59,7 @@ def test_the_rows_of_the_steps_are_those_of_one_teacher_forced_pass(
 ) -> None:
     """Which is what the causal mask is for; and for a beam, that each step took its own row."""
     made = generate(translator, TEXT, strategy, 8, edits)
-    end = translator.config.eos_id
+    end = translator.marks.end
     given = [token for token in made.tokens if token != end]
     forced = generate(translator, TEXT, Greedy(), len(given), edits, forced=given)
     text = translator.tokenizer.decode(given)
@@ -112,7 +112,7 @@ def test_forced_beginnings(loaded: LoadedModel) -> None:
         3 - len(tokens)
     )
     assert generate(loaded, TEXT, Beam(2), 6, forced=tokens).tokens == as_text.tokens
-    end = loaded.config.eos_id
+    end = loaded.marks.end
     ended = generate(loaded, TEXT, Greedy(), 6, forced=[*tokens, end, 7, 8])
     assert ended.tokens == (*tokens, end)
     assert ended.finished

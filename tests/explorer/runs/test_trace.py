@@ -43,8 +43,8 @@ def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
 def test_a_trace_is_what_the_model_computes(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT, TARGET)
     config = translator.config
-    assert traced.src_tokens == (*translator.tokenizer.encode(TEXT), config.eos_id)
-    assert traced.tgt_tokens == (config.bos_id, *translator.tokenizer.encode(TARGET))
+    assert traced.src_tokens == (*translator.tokenizer.encode(TEXT), translator.marks.end)
+    assert traced.tgt_tokens == (translator.marks.start, *translator.tokenizer.encode(TARGET))
     assert traced.src_str_tokens[-1] == "</s>"
     assert traced.tgt_str_tokens[0] == "<s>"
     assert traced.output == TARGET
@@ -70,11 +70,11 @@ def test_a_trace_is_what_the_model_computes(translator: LoadedModel) -> None:
 
 def test_without_a_target_the_model_writes_it(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT)
-    written = [*traced.tgt_tokens[1:], translator.config.eos_id]
+    written = [*traced.tgt_tokens[1:], translator.marks.end]
     n = len(traced.tgt_tokens) - 1
     assert traced.predicted_tokens[:n] == tuple(written[:n])  # greedy, step by step
     if traced.finished:
-        assert traced.predicted_tokens[n] == translator.config.eos_id
+        assert traced.predicted_tokens[n] == translator.marks.end
     assert traced.output == translator.tokenizer.decode(written)
     assert trace(translator, TEXT, "  ").tgt_tokens == traced.tgt_tokens
 
@@ -97,7 +97,7 @@ def test_a_decoder_only_model_has_one_stream(writer: LoadedModel) -> None:
     traced = trace(writer, TEXT, pads=2)
     assert traced.src_tokens == ()
     assert traced.output == ""
-    pads = (writer.config.pad_id,) * 2
+    pads = (writer.marks.pad,) * 2
     assert traced.tgt_tokens == (1, *writer.tokenizer.encode(TEXT), *pads)
     both = trace(writer, TEXT, TARGET)
     assert both.tgt_tokens[1:] == (
@@ -167,7 +167,7 @@ def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(
     assert traced.tgt_tokens != trace(translator, TEXT).tgt_tokens
     sites = [site for site in translator.sites if site.stack == "decoder" and site.kind == "self"]
     wide = Edits({site.hook("mask"): torch.ones_like for site in sites})
-    row = [translator.config.bos_id]
+    row = [translator.marks.start]
     for token in traced.tgt_tokens[1:]:
         with torch.inference_mode(), visiting(wide):
             logits = translator.model(torch.tensor([traced.src_tokens]), torch.tensor([row]))
@@ -284,7 +284,7 @@ def test_refusals_say_the_limit(translator: LoadedModel, tiny: Callable[..., Loa
 def test_unknown_characters_are_read_and_reported(translator: LoadedModel) -> None:
     traced = trace(translator, "I love 鸭 😀 鸭.", TARGET)
     assert traced.unknown == ("鸭", "😀")
-    assert translator.tokenizer.unk_id in traced.src_tokens
+    assert translator.tokenizer.marks.unknown in traced.src_tokens
 
 
 def test_the_library(translator: LoadedModel, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from models.checkpoint import MOMENTS, CheckpointError, moment_name, moments
 from models.config import ModelConfig
 from models.decoding import Greedy, best, decode
+from models.marks import END, PAD, START
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.data import Example, Material, collate, pad
 from models.training.forcing import forward, teacher_forced
@@ -194,9 +195,9 @@ def test_teacher_forcing_does_not_depend_on_batching_or_leave_the_mode_changed()
 def test_the_accuracy_of_teacher_forcing_by_hand() -> None:
     model = build_model(CONFIG).eval()
     [first] = EXAMPLES[:1]
-    src = torch.tensor([[*first.src, CONFIG.eos_id]])
-    guesses = model(src, torch.tensor([[CONFIG.bos_id, *first.tgt]])).argmax(-1)[0].tolist()
-    right = sum(a == b for a, b in zip(guesses, (*first.tgt, CONFIG.eos_id), strict=True))
+    src = torch.tensor([[*first.src, END]])
+    guesses = model(src, torch.tensor([[START, *first.tgt]])).argmax(-1)[0].tolist()
+    right = sum(a == b for a, b in zip(guesses, (*first.tgt, END), strict=True))
     assert teacher_forced(model, [first], 40).accuracy == pytest.approx(right / len(guesses))
 
 
@@ -267,9 +268,9 @@ def test_it_learns_to_reverse_and_generates_what_it_learnt(tmp_path: Path) -> No
     assert curve[-1]["loss"] < curve[0]["loss"] / 2
     model = run.model.eval()
     unseen = task_examples("reverse", 50, (2, 5), seed=2)
-    src, src_valid = pad([(*e.src, config.eos_id) for e in unseen], config.pad_id)
+    src, src_valid = pad([(*e.src, END) for e in unseen], PAD)
     written = best(decode(model, src, Greedy(), 10, src_valid=src_valid))
-    right = sum(h.tokens == (*e.tgt, config.eos_id) for h, e in zip(written, unseen, strict=True))
+    right = sum(h.tokens == (*e.tgt, END) for h, e in zip(written, unseen, strict=True))
     assert right >= 35  # by chance: none
 
 

@@ -1,0 +1,91 @@
+"""Text to the tokens and rows that a model is given, bounded and refused in words."""
+
+from collections.abc import Sequence
+
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.sentences import clean_text
+from models.rows import Rows, Stream
+
+MAX_TOKENS = 128  # per stream, special tokens included, padding not
+MAX_PADS = 16
+
+
+def limit(loaded: LoadedModel) -> int:
+    """The most tokens per stream, special ones included, that are traced for this model."""
+    return min(MAX_TOKENS, loaded.config.n_ctx)
+
+
+def given_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
+    """What the model is given: `text` in the first stream that it reads, with its marks.
+
+    Raises InputProblem for a text that cannot be used, as `clean_text`, and `too_many_tokens`.
+    """
+    model = loaded.model
+    tokens = model.with_marks(model.reads[0], _text_tokens(loaded, text))
+    if len(tokens) > limit(loaded):
+        raise InputProblem("too_many_tokens", limit=limit(loaded), length=len(tokens))
+    return tokens
+
+
+def continued_tokens(loaded: LoadedModel, text: str, more: str = "") -> tuple[int, ...]:
+    """What a model of one text reads: `text` and what follows it, with its marks.
+
+    Raises InputProblem as `given_tokens`, and `target_too_long` where only both together are.
+    """
+    given_tokens(loaded, text)
+    return target_row(loaded, [*_text_tokens(loaded, text), *target_tokens(loaded, more)])
+
+
+def target_row(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
+    """The row that the logits belong to: `tokens` with the marks that the model expects.
+
+    Raises InputProblem `target_too_long`.
+    """
+    row = loaded.model.with_marks("tgt", tokens)
+    if len(row) > limit(loaded):
+        raise InputProblem("target_too_long", limit=limit(loaded), length=len(row))
+    return row
+
+
+def target_tokens(loaded: LoadedModel, target: str) -> list[int]:
+    """The tokens of a given translation, or of its forced beginning; none for a blank one.
+
+    Raises InputProblem for a text that cannot be used, as `clean_text`.
+    """
+    return _text_tokens(loaded, target) if target.strip() else []
+
+
+def rows_of(
+    loaded: LoadedModel, given: Sequence[int], target: Sequence[int] = (), pads: int = 0
+) -> Rows:
+    """A batch of one with `pads` times padding behind each stream.
+
+    `given` is the first stream that the model reads; `target` the second one of a model that has
+    two. Raises InputProblem `bad_number`.
+    """
+    checked_number("pads", pads, 0, MAX_PADS)
+    pad = loaded.marks.pad
+    if len(loaded.model.reads) == 1:
+        return Rows.of([given], None, pad, right=pads)
+    return Rows.of([target], [given], pad, right=pads)
+
+
+def str_tokens(loaded: LoadedModel, rows: Rows, stream: Stream, row: int = 0) -> tuple[str, ...]:
+    """What is shown for each token of a stream of one row; () for a stream that is not there."""
+    if stream not in loaded.model.reads:
+        return ()
+    return tuple(loaded.tokenizer.str_tokens(rows.tokens(stream)[row].tolist()))
+
+
+def checked_number(name: str, value: int | float, low: int | float, high: int | float) -> None:
+    """Refuse a number outside `low` to `high`, and NaN. Raises InputProblem `bad_number`."""
+    if not low <= value <= high:
+        raise InputProblem("bad_number", name=name, value=value, low=low, high=high)
+
+
+def _text_tokens(loaded: LoadedModel, text: str) -> list[int]:
+    tokens = loaded.tokenizer.encode(clean_text(text))
+    if not tokens:
+        raise InputProblem("nothing_left")
+    return tokens

@@ -1,0 +1,28 @@
+"""What a tokenizer's special tokens are for."""
+
+from dataclasses import astuple, dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """Token ids by their purpose. Each may be absent (None), and one token may serve several.
+
+    GPT-2 has one token that both starts and ends a text; Marian's decoder starts with the padding
+    token; BERT starts with [CLS] and both separates and ends with [SEP].
+    """
+
+    pad: int | None = None  # fills a row of a batch up; no real token sees it
+    start: int | None = None  # the first token of what is generated, or of the one text
+    end: int | None = None  # the last token of a source, of an output, of a text read both ways
+    mask: int | None = None  # stands for a token to be filled in
+    separator: int | None = None  # between two texts in one row
+    unknown: int | None = None  # stands for what the vocabulary lacks
+
+    def __contains__(self, token: object) -> bool:
+        """Whether a token id is one of the marks."""
+        return token is not None and token in astuple(self)
+
+
+PAD, START, END, UNKNOWN = range(4)
+"""The marks of every tokenizer that is trained here: its first tokens."""
+OUR_MARKS = Marks(pad=PAD, start=START, end=END, unknown=UNKNOWN)

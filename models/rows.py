@@ -1,0 +1,103 @@
+"""A batch of token rows: what a model of any family reads, and which of the tokens are real."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+Stream = Literal["src", "tgt"]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Token ids of a batch; `…_valid` is True at real tokens, False at padding (None: no padding).
+
+    In a cached step `tgt` holds the new tokens only, and `tgt_valid` all that were read, they last.
+
+    `tgt` is the stream that the logits belong to, and `src` the other one that a translator reads.
+    A model of one text, whether decoder or encoder, reads it as `tgt`; its `src` is None.
+    """
+
+    tgt: Int[Tensor, "batch tgt"]
+    tgt_valid: Bool[Tensor, "batch past_and_tgt"] | None = None
+    src: Int[Tensor, "batch src"] | None = None
+    src_valid: Bool[Tensor, "batch src"] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        tgt: Sequence[Sequence[int]],
+        src: Sequence[Sequence[int]] | None = None,
+        pad_id: int | None = None,
+        left: int = 0,
+        right: int = 0,
+    ) -> "Rows":
+        """Lists of token ids side by side, as `padded`; `src` None for a model of one text."""
+        if src is None:
+            return cls(*padded(tgt, pad_id, left, right))
+        return cls(*padded(tgt, pad_id, left, right), *padded(src, pad_id, left, right))
+
+    def __len__(self) -> int:
+        return len(self.tgt)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows lie."""
+        return self.tgt.device
+
+    def tokens(self, stream: Stream) -> Int[Tensor, "batch pos"]:
+        """The ids of one stream. Raises ValueError for a source that these rows do not have."""
+        tokens = self.src if stream == "src" else self.tgt
+        if tokens is None:
+            raise ValueError("these rows have no source: they are of a model that reads one text")
+        return tokens
+
+    def valid(self, stream: Stream) -> Bool[Tensor, "batch pos"]:
+        """Which tokens of one stream are real. Raises ValueError as `tokens`."""
+        tokens = self.tokens(stream)
+        valid = self.src_valid if stream == "src" else self.tgt_valid
+        return torch.ones_like(tokens, dtype=torch.bool) if valid is None else valid
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Rows":
+        held = (self.tgt, self.tgt_valid, self.src, self.src_valid)
+        tgt, *others = (None if tensor is None else change(tensor) for tensor in held)
+        assert tgt is not None
+        return Rows(tgt, *others)
+
+    def select(self, rows: Sequence[int] | Tensor) -> "Rows":
+        """These rows of the batch, in this order; a row may be taken several times."""
+        index = torch.as_tensor(rows, device=self.device)
+        return self._each(lambda tensor: tensor[index])
+
+    def reordered(self, stream: Stream, order: Sequence[int]) -> "Rows":
+        """The tokens of one stream in another order; what is padding stays where it is."""
+        tokens = self.tokens(stream)[:, list(order)]
+        return replace(self, src=tokens) if stream == "src" else replace(self, tgt=tokens)
+
+    def times(self, n: int) -> "Rows":
+        """Every row n times, its copies one after another."""
+        return self.select(torch.arange(len(self), device=self.device).repeat_interleave(n))
+
+    def to(self, device: torch.device) -> "Rows":
+        """The same rows on another device."""
+        return self._each(lambda tensor: tensor.to(device))
+
+
+def padded(
+    rows: Sequence[Sequence[int]], pad_id: int | None = None, left: int = 0, right: int = 0
+) -> tuple[Int[Tensor, "batch pos"], Bool[Tensor, "batch pos"]]:
+    """Rows of ids padded on the right to the longest: (ids, valid).
+
+    `left` and `right` are further padding on both sides of every row. Without a `pad_id` padding
+    is written as 0: no model reads it, since `valid` is False there.
+    """
+    width = left + max(map(len, rows)) + right
+    tokens = torch.full((len(rows), width), 0 if pad_id is None else pad_id)
+    valid = torch.zeros(len(rows), width, dtype=torch.bool)
+    for row, ids in enumerate(rows):
+        tokens[row, left : left + len(ids)] = torch.tensor(ids, dtype=torch.long)
+        valid[row, left : left + len(ids)] = True
+    return tokens, valid

@@ -1,0 +1,27 @@
+"""One pass of a model over given rows, with edits, keeping what is asked for."""
+
+from collections.abc import Callable, Container
+
+import torch
+from torch import Tensor
+
+from models.hooks import NO_EDITS, Edits, Record, visiting
+from models.rows import Rows
+from models.transformer import Model
+
+
+def run(
+    model: Model,
+    rows: Rows,
+    keep: Container[str] | Callable[[str], bool],
+    edits: Edits = NO_EDITS,
+) -> dict[str, Tensor]:
+    """Read `rows` once under `edits`; the tensors of the kept hook points, by name.
+
+    `keep` holds hook names, or says of a name whether it is kept. Tensors keep their batch axis;
+    they are what the model went on with, edits included. No gradients are computed.
+    """
+    record = Record(keep if callable(keep) else keep.__contains__, edits)
+    with torch.inference_mode(), visiting(record):
+        model.read(rows)
+    return record.activations
