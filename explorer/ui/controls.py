@@ -14,7 +14,7 @@ from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, f
 from explorer.text import t
 from explorer.ui import session
 from explorer.ui.escape import escape, shorten
-from explorer.ui.view import View, kind_of
+from explorer.ui.view import View
 
 Figure = dict[str, Any]
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -220,7 +220,7 @@ def name_edit(view: View, edit: Edit) -> str:
             site = view.trace.site(name)
             return view.t(
                 "edits.head_off",
-                kind=view.t(f"kinds.{kind_of(site)}"),
+                kind=view.t(f"kinds.{site.role}"),
                 layer=site.layer + 1,
                 head=head + 1,
             )

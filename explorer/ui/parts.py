@@ -94,8 +94,7 @@ def pick_stream(view: View, key: str, streams: tuple[Stream, ...] | None = None)
 
     `streams` are those of the view's own model where nothing else is said.
     """
-    own: tuple[Stream, ...] = ("src", "tgt") if view.trace.src_tokens else ("tgt",)
-    choices = own if streams is None else streams
+    choices = view.loaded.model.reads if streams is None else streams
     now: Stream = "tgt" if view.choices(PartChoices).stream == "tgt" or len(choices) == 1 else "src"
     if len(choices) > 1:
         st.session_state[key] = now

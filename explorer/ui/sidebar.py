@@ -169,7 +169,7 @@ def _output(model: str) -> None:
 def _continues(model: str) -> bool:
     """Whether `model` goes on with a text instead of translating it."""
     try:
-        return not cache.open_model(model).config.reads_source
+        return "src" not in cache.open_model(model).model.reads
     except InputProblem:  # the page says what is wrong with it
         return False
 

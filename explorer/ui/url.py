@@ -23,8 +23,8 @@ from explorer.ui.choices import (
     plus_one,
     whole,
 )
+from models.hooks import ROLES, Role
 
-KINDS: tuple[str, ...] = ("encoder", "decoder", "cross")
 MOST_PADS = 8
 FREE = -1
 """The row of a visitor who wants none lit."""
@@ -60,7 +60,7 @@ class State:
     text: str | None = choice(None, str)
     target: str | None = choice(None, str)
     beside: str = choice("", str)
-    site: str = choice("cross", one_of(KINDS))
+    site: Role = choice("cross", one_of(ROLES))
     layer: int | None = choice(None, from_one(999), plus_one, of_site=True)
     head: int | None = choice(None, from_one(999), plus_one, of_site=True)
     row: int | None = choice(

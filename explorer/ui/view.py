@@ -12,8 +12,8 @@ from explorer.runs.edits import Edit
 from explorer.runs.trace import Trace
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.url import FREE, KINDS, State
-from models.hooks import AttentionSite
+from explorer.ui.url import FREE, State
+from models.hooks import ROLES, AttentionSite, Role
 
 Choices = TypeVar("Choices")
 MOST_OTHERS = 7
@@ -56,9 +56,9 @@ class View:
         return tuple(line for line in lines if line)[:MOST_OTHERS]
 
     @property
-    def kind(self) -> str:
-        """The kind of attention of `site`: one of KINDS."""
-        return kind_of(self.site)
+    def kind(self) -> Role:
+        """The kind of attention of `site`: one of ROLES."""
+        return self.site.role
 
     @property
     def layer(self) -> int:
@@ -85,13 +85,13 @@ class View:
         return Run(self.loaded.name, self.text, self.target, self.edits, self.pads)
 
     @cached_property
-    def kinds(self) -> tuple[str, ...]:
+    def kinds(self) -> tuple[Role, ...]:
         """The kinds of attention that this model has."""
-        return tuple(kind for kind in KINDS if self.sites_of(kind))
+        return tuple(kind for kind in ROLES if self.sites_of(kind))
 
-    def sites_of(self, kind: str) -> tuple[AttentionSite, ...]:
+    def sites_of(self, kind: Role) -> tuple[AttentionSite, ...]:
         """The sites of one kind, one per layer."""
-        return sites_of(self.trace, kind)
+        return self.trace.sites_of(kind)
 
     def before(self) -> Trace:
         """The same sentence in the model as it is: no edit, no padding."""
@@ -110,16 +110,6 @@ class View:
         return text.family(prefix, lang=self.lang)
 
 
-def kind_of(site: AttentionSite) -> str:
-    """ "encoder", "decoder" or "cross": the three kinds of attention as links name them."""
-    return "cross" if site.kind == "cross" else site.stack
-
-
-def sites_of(trace: Trace, kind: str) -> tuple[AttentionSite, ...]:
-    """The sites of one kind in a trace, one per layer."""
-    return tuple(site for site in trace.sites if kind_of(site) == kind)
-
-
 def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     """Run what is chosen, with `usual_pads` PADs where no number of them was chosen.
 
@@ -131,9 +121,9 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     pads = usual_pads if state.pads is None else state.pads
     trace = cache.trace(Run(loaded.name, sentence, state.target, state.edits, pads))
     notes: list[InputProblem] = []
-    kinds = [kind for kind in KINDS if sites_of(trace, kind)]
+    kinds = [kind for kind in ROLES if trace.sites_of(kind)]
     kind = state.site if state.site in kinds else kinds[-1]
-    sites = sites_of(trace, kind)
+    sites = trace.sites_of(kind)
     site, head = _place(state, trace, sites, notes)
     n_rows = len(trace.query_tokens(site.name))
     chosen_row = default_row(trace, site) if state.row in (None, FREE) else state.row

@@ -35,8 +35,8 @@ from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, t, words
-from explorer.ui.url import KINDS
 from models.feedforward import ACTIVATIONS, FeedForwardKind
+from models.hooks import ROLES
 from models.positions import POSITIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +82,7 @@ def said_in_claims(family: str) -> set[str]:
 
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
-    "kinds": set(KINDS),
+    "kinds": set(ROLES),
     "models": set(list_models(CHECKPOINTS)),
     "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
@@ -95,7 +95,7 @@ MADE = {
     },
     "clinic.groups": set(get_args(Group)),
     "clinic.figures": FIGURES,
-    "export": {"title", "sentence", "translation", *KINDS, "src", "tgt"}
+    "export": {"title", "sentence", "translation", *ROLES, "src", "tgt"}
     | words_in("exports/picture.py"),
     "heads.measures": {"none", *MEASURES},
     "figures.heatmap": words_in("figures/heatmap.py"),

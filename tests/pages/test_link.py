@@ -23,8 +23,9 @@ from explorer.shell import LINKS
 from explorer.ui.choices import choice, form_of
 from explorer.ui.escape import escape
 from explorer.ui.parts import PartChoices
-from explorer.ui.url import FREE, KINDS, MOST_PADS, Links, State
+from explorer.ui.url import FREE, MOST_PADS, Links, State
 from models.decoding import Beam, Greedy, Sample
+from models.hooks import ROLES
 
 Open = Callable[..., AppTest]
 
@@ -65,7 +66,7 @@ states = st.builds(
     model=st.sampled_from(["", "en-zh"]),
     text=st.none() | st.text(max_size=30),
     target=st.none() | st.text(max_size=30),
-    site=st.sampled_from(KINDS),
+    site=st.sampled_from(ROLES),
     layer=index,
     head=index,
     row=index | st.just(FREE),

@@ -57,7 +57,7 @@ def key_of(view: View) -> int:
 def _effect(view: View, cell: Cell) -> Effect:
     """What the cell does to the token written at its query; the encoder's asks for which token."""
     n_real = int(view.trace.tgt_valid.sum())
-    place = view.step if cell.site.stack == "encoder" else cell.query
+    place = view.step if cell.site.query_stream == "src" else cell.query
     position = min(place, n_real - 1)
     goal = view.choices(CellChoices).goal
     if goal is not None and goal >= view.loaded.config.vocab_size:
@@ -75,7 +75,7 @@ def _place(view: View) -> None:
             _pick(view, "query", view.trace.query_tokens(site), view.row, "row")
         with st.container(width=170):
             _pick(view, "key", view.trace.key_tokens(site), key_of(view), "key")
-        if view.site.stack == "encoder":
+        if view.site.query_stream == "src":
             n_real = int(view.trace.tgt_valid.sum())
             tokens = view.trace.predicted_str_tokens[:n_real]
             with st.container(width=190):

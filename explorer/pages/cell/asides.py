@@ -93,7 +93,7 @@ def _split(view: View, cell: Cell) -> None:
         st.info(view.t("cell.split_not"), icon=":material/lightbulb:")
         first = next((s for s in view.trace.sites if cell_origin.can_split(view.trace, s)), None)
         if first is not None:
-            kind = "encoder" if first.stack == "encoder" else "decoder"
+            kind = first.role
             st.button(
                 view.t("cell.split_go"),
                 key="cell.split_go",

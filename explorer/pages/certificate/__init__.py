@@ -19,7 +19,7 @@ from explorer.ui import controls, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
-from explorer.ui.view import View, kind_of
+from explorer.ui.view import View
 
 
 def render(view: View) -> None:
@@ -162,7 +162,7 @@ def _place(view: View, certificate: Certificate, place: Place) -> str:
     site = next((site for site in view.trace.sites if site.name == place.name), None)
     if site is not None:
         words = [
-            view.t(f"kinds.{kind_of(site)}"),
+            view.t(f"kinds.{site.role}"),
             view.t("certificate.at_layer", layer=site.layer + 1),
         ]
     elif place.layer is not None:
@@ -171,7 +171,9 @@ def _place(view: View, certificate: Certificate, place: Place) -> str:
         words = [view.t("certificate.logits")]
     if place.head is not None:
         words.append(view.t("certify.at_head", index=place.head + 1))
-    stream = site.query_stream if site else "src" if place.stack == "encoder" else "tgt"
+    # Behind the last block of all, at the logits, no stack is named.
+    behind = next((each.stream for each in view.trace.stacks if each.role == place.stack), "tgt")
+    stream = site.query_stream if site else behind
     if place.query is not None:
         token = _token(view, certificate, stream, place.query - place.left)
         words.append(view.t("certificate.query", token=token))

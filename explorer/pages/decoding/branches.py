@@ -20,7 +20,7 @@ from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, Role
 
 TREE = "branches.tree"
 
@@ -119,7 +119,7 @@ def _two_lines(view: View, first: Generation, second: Generation) -> None:
 
 def _compare(view: View, first: Generation, second: Generation) -> None:
     """The attention of both lines, side by side or as a difference, step by step."""
-    kind = "cross" if view.sites_of("cross") else "decoder"
+    kind: Role = "cross" if view.sites_of("cross") else "decoder"
     sites = [site for site in view.sites_of(kind) if site.name in first.steps[0].rows]
     shown = pick_one(
         view,
@@ -188,7 +188,7 @@ def _pattern(view: View, made: Generation, sites: list[AttentionSite]) -> np.nda
     return of_layer.mean(0) if head is None or head >= len(of_layer) else of_layer[head]
 
 
-def _place(view: View, sites: list[AttentionSite], kind: str) -> str:
+def _place(view: View, sites: list[AttentionSite], kind: Role) -> str:
     layer, head = view.state.layer, view.state.head
     if layer is None:
         where = view.t("branches.everywhere")

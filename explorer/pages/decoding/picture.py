@@ -12,7 +12,7 @@ from explorer.runs.generation import Generation, GenerationStep
 from explorer.ui import session
 from explorer.ui.current import latest
 from explorer.ui.view import View
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, Role
 
 KEY = "decoding.film"
 
@@ -57,7 +57,7 @@ def show_film(view: View, generation: Generation) -> None:
     )
 
 
-def _sites(view: View, generation: Generation, kind: str) -> list[AttentionSite]:
+def _sites(view: View, generation: Generation, kind: Role) -> list[AttentionSite]:
     return [site for site in view.sites_of(kind) if site.name in generation.steps[0].rows]
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from models.config import ModelConfig
+from models.transformer import FAMILIES
 
 OWN = "own"
 _TEXT = re.compile(
@@ -39,7 +40,7 @@ class Sizes:
             config.n_layers,
             config.d_ff,
             config.vocab_size,
-            has_encoder=config.family == "encoder-decoder",
+            has_encoder="src" in FAMILIES[config.family].reads,
             swiglu=config.ffn == "swiglu",
             bias=config.bias,
             tied=config.tie_embeddings,
@@ -50,8 +51,11 @@ class Sizes:
 
         Raises ValueError, as ModelConfig does, for heads that do not divide.
         """
+        family = next(
+            name for name, kind in FAMILIES.items() if ("src" in kind.reads) == self.has_encoder
+        )
         return ModelConfig(
-            family="encoder-decoder" if self.has_encoder else "decoder-only",
+            family=family,
             vocab_size=self.vocab_size,
             d_model=self.d_model,
             n_layers=self.n_layers,

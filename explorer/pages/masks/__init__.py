@@ -8,7 +8,7 @@ from explorer.pages.masks.matrices import matrices
 from explorer.pages.masks.rules import rules
 from explorer.ui import controls
 from explorer.ui.current import latest
-from explorer.ui.view import View, kind_of, sites_of
+from explorer.ui.view import View
 from models.masks import (
     block_mask,
     causal_mask,
@@ -64,10 +64,10 @@ def _numbers(view: View, comparison: Comparison) -> dict[str, list[object]]:
     rows = [
         (site, comparison.sites[site.name], view.trace.mask(site.name))
         for kind in view.kinds
-        for site in sites_of(view.trace, kind)
+        for site in view.trace.sites_of(kind)
     ]
     return {
-        view.t("place.kind"): [view.t(f"kinds.{kind_of(site)}") for site, _, _ in rows],
+        view.t("place.kind"): [view.t(f"kinds.{site.role}") for site, _, _ in rows],
         view.t("place.layer"): [site.layer + 1 for site, _, _ in rows],
         view.t("masks.open_cells"): [int(mask[0].sum()) for _, _, mask in rows],
         view.t("masks.blocked_cells"): [int((~mask[0]).sum()) for _, _, mask in rows],

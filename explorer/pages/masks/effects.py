@@ -23,7 +23,7 @@ from explorer.ui import cache, controls
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
-from explorer.ui.view import View, kind_of
+from explorer.ui.view import View
 
 
 def effects(view: View, comparison: Comparison) -> None:
@@ -50,7 +50,7 @@ def _largest(view: View, comparison: Comparison) -> None:
             view.t(
                 "masks.largest",
                 points=f"{points:.2g}" if points < 1 else f"{points:.0f}",
-                kind=view.t(f"kinds.{kind_of(found)}"),
+                kind=view.t(f"kinds.{found.role}"),
                 layer=found.layer + 1,
             ),
         )

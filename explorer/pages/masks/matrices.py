@@ -9,7 +9,7 @@ from explorer.pages.masks import history
 from explorer.runs.edits import paint
 from explorer.ui import controls, session
 from explorer.ui.view import View
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, Role
 
 TOOLS = ("look", "brush")
 SCOPES = ("everywhere", "layer", "head")
@@ -60,17 +60,17 @@ def _tools(view: View) -> None:
             )
 
 
-def _site(view: View, kind: str) -> AttentionSite:
+def _site(view: View, kind: Role) -> AttentionSite:
     """The site of this kind in the layer looked at."""
     sites = view.sites_of(kind)
     return sites[min(view.layer, len(sites) - 1)]
 
 
-def _head(view: View, kind: str) -> int:
+def _head(view: View, kind: Role) -> int:
     return view.head if kind == view.kind else 0
 
 
-def _matrix(view: View, kind: str) -> None:
+def _matrix(view: View, kind: Role) -> None:
     site, head, key = _site(view, kind), _head(view, kind), f"masks.matrix.{kind}"
     brush = st.session_state.get("masks.tool") == "brush"
     picked = controls.clicked(key)
@@ -97,7 +97,7 @@ def _matrix(view: View, kind: str) -> None:
     )
 
 
-def _paint(view: View, kind: str) -> None:
+def _paint(view: View, kind: Role) -> None:
     """A stroke becomes edits: only cells that are not yet as the stroke wants them."""
     site, head = _site(view, kind), _head(view, kind)
     mask = view.trace.mask(site.name)[head]
@@ -112,16 +112,16 @@ def _paint(view: View, kind: str) -> None:
     history.change_edits(paint(session.state().edits, where, heads, cells, stroke.open))
 
 
-def _chosen_cell(view: View) -> tuple[str, int, int] | None:
+def _chosen_cell(view: View) -> tuple[Role, int, int] | None:
     """The cell last clicked, while it exists in this run."""
-    chosen: tuple[str, int, int] | None = st.session_state.get("masks.cell")
+    chosen: tuple[Role, int, int] | None = st.session_state.get("masks.cell")
     if chosen is None or chosen[0] not in view.kinds:
         return None
     shape = view.trace.mask(_site(view, chosen[0]).name).shape
     return chosen if chosen[1] < shape[1] and chosen[2] < shape[2] else None
 
 
-def _cell(view: View, kind: str, query: int, key: int) -> None:
+def _cell(view: View, kind: Role, query: int, key: int) -> None:
     """What decides one cell, and a button that decides otherwise, in every layer of its kind."""
     site, head = _site(view, kind).name, _head(view, kind)
     is_open = bool(view.trace.mask(site)[head, query, key])

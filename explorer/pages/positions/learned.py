@@ -41,8 +41,7 @@ def learned_vectors(view: View) -> None:
         if loaded is not view.loaded
         else view.t("positions.learned_own", limit=loaded.config.n_ctx)
     )
-    both = loaded.config.family == "encoder-decoder"
-    stream = pick_stream(view, "positions.stream.learned", ("src", "tgt") if both else ("tgt",))
+    stream = pick_stream(view, "positions.stream.learned", loaded.model.reads)
     found = cached.learned(loaded.name, stream)
     _pictures(view, found)
     left, right = st.columns(2, gap="large")

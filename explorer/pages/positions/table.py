@@ -120,7 +120,7 @@ def _others(view: View, encoding: np.ndarray) -> None:
 
 def _projected(view: View, length: int) -> None:
     """The same dot products as this head sees them."""
-    kind = "encoder" if "encoder" in view.kinds else "decoder"
+    kind = view.kinds[0]
     sites = view.sites_of(kind)
     head = min(view.head, sites[0].n_heads - 1)
     found = numbers.projected_gram(view.loaded, sites[0].name, head, length)
