@@ -12,13 +12,14 @@ import torch
 import torch.distributed as dist
 
 from models.checkpoint import MOMENTS, TOKENIZER, WEIGHTS, load_weights, save_checkpoint
-from models.tokenizer import Tokenizer
+from models.tokenizer import SPECIAL_TOKENS, Tokenizer
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.corpus import DataConfig, Row, make_rows, read_rows
 from models.training.data import Material, encode_rows, read_texts
 from models.training.evaluate import (
     bleu_score,
     evaluate_language_model,
+    evaluate_masked_words,
     evaluate_translation,
 )
 from models.training.faults import Masks
@@ -49,9 +50,13 @@ def train(args: argparse.Namespace) -> None:
     rows, valid = _rows(recipe, args.data), _rows(recipe, args.valid, held_apart=True)
     out.mkdir(parents=True, exist_ok=True)
     start = open_checkpoint(recipe.data.start) if recipe.data.start else None
+    torch.manual_seed(recipe.training.seed)
+    model = build_model(recipe.model)
     if not (out / TOKENIZER).is_file() and int(os.environ.get("RANK", 0)) == 0:
         texts = [text for row in rows for text in (row if isinstance(row, tuple) else (row,))]
-        made = start.tokenizer if start else Tokenizer.train(texts, recipe.model.vocab_size)
+        special = (*SPECIAL_TOKENS, "<mask>") if model.predicts == "same" else SPECIAL_TOKENS
+        size = recipe.model.vocab_size
+        made = start.tokenizer if start else Tokenizer.train(texts, size, special_tokens=special)
         made.save(out / TOKENIZER)
     if dist.is_initialized():
         dist.barrier()  # one process made the tokenizer, all read it
@@ -68,8 +73,7 @@ def train(args: argparse.Namespace) -> None:
             return bleu_score(model, tokenizer, pairs)
         return {}
 
-    torch.manual_seed(recipe.training.seed)
-    model = build_model(recipe.model)
+    model.marks = tokenizer.marks
     if start is not None:
         if start.config.n_layers == recipe.model.n_layers:
             load_weights(model, start.folder / WEIGHTS)
@@ -81,11 +85,11 @@ def train(args: argparse.Namespace) -> None:
             f"preference is 0.0, with {len(pairs_to_prefer)} pairs to prefer in: it must be above "
             "0 where there are judged continuations (data.judged), else 0"
         )
-    material = Material(
-        encode_rows(rows, tokenizer, recipe.model.n_ctx),
-        encode_rows(valid, tokenizer, recipe.model.n_ctx),
-        pairs_to_prefer,
+    n_marks = len(model.with_marks("tgt", ()))
+    examples, held_out = (
+        encode_rows(each, tokenizer, recipe.model.n_ctx, n_marks) for each in (rows, valid)
     )
+    material = Material(examples, held_out, pairs_to_prefer)
     trainer = Trainer(model, material, recipe.training, out, recipe.objectives, score=score)
     progress = trainer.run()
     if trainer.rank == 0:
@@ -104,7 +108,7 @@ def train(args: argparse.Namespace) -> None:
 
 def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[Row]:
     """What to train on, or to choose by; nothing to choose by where no file was given."""
-    paired = recipe.model.family == "encoder-decoder"
+    paired = recipe.model.reads_source
     if recipe.data.task is not None:
         return make_rows(recipe.data, paired, recipe.training.seed)[held_apart]
     if path is None:
@@ -139,6 +143,8 @@ def evaluate_model(args: argparse.Namespace) -> None:
             figures = numbers_kept(model, tokenizer, others, strategy, args.masks)
         else:
             figures = asdict(evaluate_translation(model, tokenizer, pairs, strategy, args.masks))
+    elif model.predicts == "same":
+        figures = evaluate_masked_words(model, tokenizer, [x for x in rows if isinstance(x, str)])
     else:
         texts = [row for row in rows if isinstance(row, str)]
         counted = read_texts(args.trigram) if args.trigram else ()

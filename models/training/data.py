@@ -1,8 +1,10 @@
 """From text files to padded batches.
 
 A pair becomes: source = tokens + end; decoder input = start + tokens; labels = tokens + end. Input
-and labels are separate tensors made from one row, never views of each other. A text becomes
-decoder input and labels alone, for a decoder-only model.
+and labels are separate tensors made from one row, never views of each other. A text for a
+decoder-only model becomes decoder input and labels alone. For an encoder that fills in masked
+words, input and labels are the text with its marks, and the words' labels count: its objective
+hides some of them.
 """
 
 import csv
@@ -15,9 +17,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from models.config import ModelConfig
-from models.marks import END, PAD, START
+from models.rows import Rows, padded
 from models.tokenizer import Tokenizer
+from models.transformer import Model
 
 Pair = tuple[str, str]  # source, target
 
@@ -25,7 +27,7 @@ END_OF_TEXT = "<|endoftext|>"  # a line of its own between two texts of a plain-
 
 
 class Example(NamedTuple):
-    """Token ids of one training example; `src` is empty for a decoder-only model."""
+    """Token ids of one training example; `src` is empty for a model of one text."""
 
     src: tuple[int, ...]
     tgt: tuple[int, ...]
@@ -50,36 +52,27 @@ class Material:
 
 @dataclass(frozen=True)
 class Batch:
-    """One padded batch; `src` and `src_valid` are None for a decoder-only model."""
+    """What a model reads in one step, and what it should predict at every position."""
 
-    src: Tensor | None  # Long [batch, src]
-    src_valid: Tensor | None  # Bool [batch, src]
-    tgt: Tensor  # Long [batch, tgt], starts with bos
-    tgt_valid: Tensor  # Bool [batch, tgt]
-    labels: Tensor  # Long [batch, tgt], ends with eos; what to predict after each of tgt
+    rows: Rows
+    labels: Tensor  # Long [batch, tgt]
     loss_mask: Tensor  # Bool [batch, tgt], True = this label counts
     n_labels: int  # labels that count, those of the batch's other shares included
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
-        return Batch(
-            None if self.src is None else self.src.to(device),
-            None if self.src_valid is None else self.src_valid.to(device),
-            self.tgt.to(device),
-            self.tgt_valid.to(device),
-            self.labels.to(device),
-            self.loss_mask.to(device),
-            self.n_labels,
+        return replace(
+            self,
+            rows=self.rows.to(device),
+            labels=self.labels.to(device),
+            loss_mask=self.loss_mask.to(device),
         )
 
     def twice(self) -> "Batch":
         """All rows in order, then all of them again; `n_labels` stays."""
         return replace(
             self,
-            src=None if self.src is None else self.src.repeat(2, 1),
-            src_valid=None if self.src_valid is None else self.src_valid.repeat(2, 1),
-            tgt=self.tgt.repeat(2, 1),
-            tgt_valid=self.tgt_valid.repeat(2, 1),
+            rows=self.rows.select([*range(len(self.rows))] * 2),
             labels=self.labels.repeat(2, 1),
             loss_mask=self.loss_mask.repeat(2, 1),
         )
@@ -118,9 +111,11 @@ def encode_pairs(
     return [e for e in examples if e.src and e.tgt and max(map(len, e)) < n_ctx]
 
 
-def encode_texts(texts: Sequence[str], tokenizer: Tokenizer, n_ctx: int) -> list[Example]:
-    """Token ids of texts, cut into pieces of at most `n_ctx - 1`."""
-    step = n_ctx - 1
+def encode_texts(
+    texts: Sequence[str], tokenizer: Tokenizer, n_ctx: int, n_marks: int = 1
+) -> list[Example]:
+    """Token ids of texts, cut into pieces that leave room for `n_marks` of the `n_ctx` tokens."""
+    step = n_ctx - n_marks
     return [
         Example((), tuple(ids[start : start + step]))
         for ids in tokenizer.encode_batch(list(texts))
@@ -129,33 +124,34 @@ def encode_texts(texts: Sequence[str], tokenizer: Tokenizer, n_ctx: int) -> list
 
 
 def encode_rows(
-    rows: Sequence[tuple[str, str] | str], tokenizer: Tokenizer, n_ctx: int
+    rows: Sequence[tuple[str, str] | str], tokenizer: Tokenizer, n_ctx: int, n_marks: int = 1
 ) -> list[Example]:
     """`encode_pairs` of the pairs among `rows`, and `encode_texts` of the texts."""
     pairs = [row for row in rows if isinstance(row, tuple)]
     texts = [row for row in rows if isinstance(row, str)]
-    return encode_pairs(pairs, tokenizer, n_ctx) + encode_texts(texts, tokenizer, n_ctx)
+    return encode_pairs(pairs, tokenizer, n_ctx) + encode_texts(texts, tokenizer, n_ctx, n_marks)
 
 
-def pad(rows: Sequence[Sequence[int]], pad_id: int) -> tuple[Tensor, Tensor]:
-    """Rows padded on the right to the longest: (Long [batch, pos], Bool valid [batch, pos])."""
-    width = max(map(len, rows))
-    tokens = torch.full((len(rows), width), pad_id)
-    valid = torch.zeros(len(rows), width, dtype=torch.bool)
-    for i, row in enumerate(rows):
-        tokens[i, : len(row)] = torch.tensor(row, dtype=torch.long)
-        valid[i, : len(row)] = True
-    return tokens, valid
+def labelled(example: Example, model: Model) -> tuple[list[int], list[int], list[bool]]:
+    """What the model reads of the text, its label at each position, and whether that counts."""
+    if model.predicts == "same":
+        row = list(model.with_marks("tgt", example.tgt))
+        return row, row, [token not in model.marks for token in row]
+    end = [] if model.marks.end is None else [model.marks.end]
+    row = [*model.with_marks("tgt", example.tgt), *end]
+    return row[:-1], row[1:], [True] * (len(row) - 1)
 
 
-def collate(examples: Sequence[Example], config: ModelConfig) -> Batch:
-    """One padded batch, with the shifted rows that the module docstring describes."""
-    tgt, tgt_valid = pad([(START, *e.tgt) for e in examples], PAD)
-    labels, _ = pad([(*e.tgt, END) for e in examples], PAD)
-    src = src_valid = None
-    if config.family == "encoder-decoder":
-        src, src_valid = pad([(*e.src, END) for e in examples], PAD)
-    return Batch(src, src_valid, tgt, tgt_valid, labels, tgt_valid, int(tgt_valid.sum()))
+def collate(examples: Sequence[Example], model: Model) -> Batch:
+    """One padded batch for this model, as the module docstring describes."""
+    inputs, labels, counts = zip(*(labelled(e, model) for e in examples), strict=True)
+    sources = None
+    if "src" in model.reads:
+        sources = [model.with_marks("src", e.src) for e in examples]
+    pad_id = model.marks.pad
+    loss_mask = padded(counts)[0].bool()
+    rows = Rows.of(inputs, sources, pad_id)
+    return Batch(rows, padded(labels, pad_id)[0], loss_mask, int(loss_mask.sum()))
 
 
 def plan_batches(
@@ -189,7 +185,7 @@ def plan_batches(
 
 def batches(
     examples: Sequence[Example],
-    config: ModelConfig,
+    model: Model,
     max_tokens: int,
     seed: int,
     epoch: int,
@@ -203,11 +199,11 @@ def batches(
     """
     part, n_parts = share
     for indices in plan_batches(examples, max_tokens, seed, epoch)[skip:]:
-        n_labels = sum(len(examples[i].tgt) + 1 for i in indices)
         # A batch smaller than the number of processes: somebody trains on a row that counts
         # for nothing, so that all of them take the same number of steps.
         mine = indices[part::n_parts] or indices[:1]
-        batch = collate([examples[i] for i in mine], config)
+        batch = collate([examples[i] for i in mine], model)
         if part >= len(indices):
-            batch = replace(batch, loss_mask=torch.zeros_like(batch.tgt_valid))
+            batch = replace(batch, loss_mask=torch.zeros_like(batch.loss_mask))
+        n_labels = sum(sum(labelled(examples[i], model)[2]) for i in indices)
         yield replace(batch, n_labels=n_labels)

@@ -9,12 +9,13 @@ from typing import Any
 import sacrebleu
 
 from models.decoding import Beam, Greedy, Strategy, best, decode
-from models.marks import END, PAD, START
+from models.rows import padded
 from models.tokenizer import Tokenizer
-from models.training.data import encode_pairs, encode_texts, pad
+from models.training.data import encode_pairs, encode_texts, labelled
 from models.training.faults import Masks, masked_as
 from models.training.forcing import teacher_forced
 from models.training.ngram import Trigram
+from models.training.objectives.masked_words import fill_in
 from models.training.repetition import repetition_of
 from models.transformer import Model
 
@@ -55,16 +56,17 @@ def translate(
     ValueError for a sentence without a token.
     """
     device = next(model.parameters()).device
-    sources = [(*ids, END) for ids in tokenizer.encode_batch(sentences)]
+    sources = [model.with_marks("src", ids) for ids in tokenizer.encode_batch(sentences)]
+    nothing = model.with_marks("src", ())
     for sentence, source in zip(sentences, sources, strict=True):
-        if len(source) == 1:
+        if source == nothing:
             raise ValueError(f"{sentence!r} holds nothing to translate")
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     translations = [""] * len(sources)
     while order:
         width = len(sources[order[-1]])
         rows = [order.pop() for _ in range(min(len(order), max(1, max_tokens // width)))]
-        src, src_valid = pad([sources[i] for i in rows], PAD)
+        src, src_valid = padded([sources[i] for i in rows], model.marks.pad)
         steps = decode(
             model,
             src.to(device),
@@ -150,11 +152,12 @@ def evaluate_language_model(
     """
     config = model.config
     examples = encode_texts(texts, tokenizer, config.n_ctx)
+    labels = [labelled(e, model)[1] for e in examples]
     loss = teacher_forced(model, examples, max_tokens=2048).loss
     figures = {
         "loss": round(loss, 4),
         "perplexity": round(math.exp(loss), 3),
-        "tokens": sum(len(e.tgt) + 1 for e in examples),
+        "tokens": sum(map(len, labels)),
     }
     found = repetition_of(model, tokenizer.encode_batch(list(texts)))
     if found is not None:
@@ -162,8 +165,25 @@ def evaluate_language_model(
             round(100 * share, 1) for share in found
         )
     if counted:
-        train = [(*e.tgt, END) for e in encode_texts(counted, tokenizer, config.n_ctx)]
-        trigram = Trigram(train, config.vocab_size, START)
-        rows = [(*e.tgt, END) for e in examples]
-        figures["trigram_perplexity"] = round(trigram.perplexity(rows), 3)
+        train = encode_texts(counted, tokenizer, config.n_ctx)
+        start = -1 if model.marks.start is None else model.marks.start
+        trigram = Trigram([labelled(e, model)[1] for e in train], config.vocab_size, start)
+        figures["trigram_perplexity"] = round(trigram.perplexity(labels), 3)
     return figures
+
+
+def evaluate_masked_words(
+    model: Model, tokenizer: Tokenizer, texts: Sequence[str]
+) -> dict[str, float]:
+    """Loss in nats and accuracy in percent on words that are hidden, over texts cut at n_ctx.
+
+    Always the same words are hidden (`objectives/masked_words.py`); `words` is how many there are.
+    """
+    n_marks = len(model.with_marks("tgt", ()))
+    examples = encode_texts(texts, tokenizer, model.config.n_ctx, n_marks)
+    filled = fill_in(model, examples, max_tokens=2048)
+    return {
+        "loss": round(filled.loss, 4),
+        "accuracy": round(100 * filled.accuracy, 1),
+        "words": filled.n_words,
+    }

@@ -1,22 +1,14 @@
-"""Teacher forcing: one pass over rows whose right continuation is given."""
+"""Teacher forcing: how well a model predicts each next token of texts that are given to it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
 
-from models.training.data import Batch, Example, batches
+from models.training.data import Example, batches
 from models.training.faults import Masks, masked_as
 from models.training.loss import sequence_loss
 from models.transformer import Model
-
-
-def forward(model: nn.Module, batch: Batch) -> Tensor:
-    """Teacher-forced logits [batch, tgt, vocab] of either family."""
-    if batch.src is not None:
-        return model(batch.src, batch.tgt, batch.src_valid, batch.tgt_valid)
-    return model(batch.tgt, batch.tgt_valid)
 
 
 @dataclass(frozen=True)
@@ -36,10 +28,10 @@ def teacher_forced(
     model.eval()
     device = next(model.parameters()).device
     total, n_right, n_labels = 0.0, 0, 0
-    for batch in batches(examples, model.config, max_tokens, seed=0, epoch=0):
+    for batch in batches(examples, model, max_tokens, seed=0, epoch=0):
         moved = batch.to(device)
-        with masked_as(masks, model, moved.tgt_valid):
-            logits = forward(model, moved)
+        with masked_as(masks, model, moved.rows.tgt_valid):
+            logits = model.read(moved.rows)
         total += float(sequence_loss(logits, moved.labels, moved.loss_mask))
         n_right += int(((logits.argmax(-1) == moved.labels) & moved.loss_mask).sum())
         n_labels += batch.n_labels

@@ -22,9 +22,9 @@ from tqdm import tqdm
 
 from models.checkpoint import MOMENTS, moment_name, save_tensors
 from models.fast import speed_up
+from models.rows import Rows
 from models.training.averaging import best_epochs
 from models.training.data import Batch, Material, batches, plan_batches
-from models.training.forcing import forward
 from models.training.objectives import Objective, check_objectives
 from models.training.objectives.likelihood import Likelihood
 from models.training.optimizers import autocast, make_optimizers
@@ -33,6 +33,17 @@ from models.training.state import STATE, Progress, State
 from models.transformer import Model
 
 SNAPSHOTS = "snapshots"  # the folder of one snapshot an epoch
+
+
+class _Reader(nn.Module):
+    """`Model.read` as a forward pass, which is what DDP wraps."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, rows: Rows) -> Tensor:
+        return self.model.read(rows)
 
 
 class Trainer:
@@ -69,9 +80,9 @@ class Trainer:
             self.rank, self.n_processes = dist.get_rank(), dist.get_world_size()
         for objective in objectives:
             objective.prepare(self)
-        self._wrapped: nn.Module = self.model
+        self._reader: nn.Module = _Reader(self.model)
         if self.n_processes > 1:
-            self._wrapped = nn.parallel.DistributedDataParallel(self.model)
+            self._reader = nn.parallel.DistributedDataParallel(self._reader)
         (folder / SNAPSHOTS).mkdir(parents=True, exist_ok=True)
         if (folder / STATE).is_file():
             self.state.resume(folder)
@@ -92,10 +103,11 @@ class Trainer:
         """(i, n): this is the i-th of n processes."""
         return self.rank, self.n_processes
 
-    def logits(self, batch: Batch, model: nn.Module | None = None) -> Tensor:
+    def logits(self, rows: Rows, model: Model | None = None) -> Tensor:
         """Float32 logits [batch, tgt, vocab] of the model in training, or of another one."""
         with autocast(self.config.precision, self.device):
-            return forward(model or self._wrapped, batch).float()
+            logits: Tensor = model.read(rows) if model else self._reader(rows)
+        return logits.float()
 
     def run(self, stop: Callable[[], bool] = lambda: False) -> Progress:
         """Train to the end, or until `stop()`; save at the end of each epoch and now and then."""
@@ -136,7 +148,7 @@ class Trainer:
     def _rest_of_epoch(self) -> Iterator[Batch]:
         return batches(
             self.material.examples,
-            self.model.config,
+            self.model,
             self.config.max_tokens,
             self.config.seed,
             self.progress.epoch,

@@ -7,8 +7,7 @@ arXiv 1908.04319, §6.1; `objectives/unlikelihood.py` trains against it.
 from collections.abc import Sequence
 
 from models.decoding import Greedy, best, decode
-from models.marks import END, PAD, START
-from models.training.data import pad
+from models.rows import padded
 from models.transformer import Model
 
 N_GRAM = 4
@@ -23,7 +22,7 @@ def continued(model: Model, beginnings: Sequence[Sequence[int]], n_new: int) -> 
     """
     was_training = model.training
     model.eval()
-    src, src_valid = pad(beginnings, PAD)
+    src, src_valid = padded(beginnings, model.marks.pad)
     steps = decode(model, src, Greedy(), n_new, src_valid=src_valid, n_candidates=0)
     written = [hypothesis.tokens for hypothesis in best(steps)]
     model.train(was_training)
@@ -67,7 +66,9 @@ def repetition_of(
         return None
     written = []
     for start in range(0, len(long_enough), rows_at_once):
-        some = [[START, *text[:BEGINNING]] for text in long_enough[start:][:rows_at_once]]
-        for row in continued(model, some, n_new):
-            written.append([token for token in row[BEGINNING + 1 :] if token != END])
+        some = long_enough[start:][:rows_at_once]
+        beginnings = [model.with_marks("tgt", text[:BEGINNING]) for text in some]
+        n_given = len(beginnings[0])
+        for row in continued(model, beginnings, n_new):
+            written.append([token for token in row[n_given:] if token != model.marks.end])
     return repetition(written), repetition([text[BEGINNING:][:n_new] for text in long_enough])

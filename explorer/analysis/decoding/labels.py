@@ -12,7 +12,6 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import translate
 from explorer.runs.inputs import given_tokens, limit, target_tokens
 from models.training.data import Example, collate
-from models.training.forcing import forward
 from models.training.loss import sequence_loss
 
 MOST_LINES = 8
@@ -49,16 +48,16 @@ def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
         raise InputProblem("no_lines", limit=MOST_LINES)
     if len(lines) > MOST_LINES:
         raise InputProblem("too_many_lines", limit=MOST_LINES, length=len(lines))
-    batch = collate([_example(loaded, line) for line in lines], loaded.config)
+    batch = collate([_example(loaded, line) for line in lines], loaded.model)
     with torch.inference_mode():
-        logits = forward(loaded.model, batch)
+        logits = loaded.model.read(batch.rows)
         log_probs = logits.double().log_softmax(-1)
         losses = -log_probs.gather(-1, batch.labels[..., None])[..., 0]
         total = sequence_loss(logits, batch.labels, batch.loss_mask)
-    shown = loaded.tokenizer.str_tokens
+    rows, shown = batch.rows, loaded.tokenizer.str_tokens
     return LabelledBatch(
-        sources=() if batch.src is None else tuple(tuple(shown(row)) for row in batch.src.tolist()),
-        inputs=tuple(tuple(shown(row)) for row in batch.tgt.tolist()),
+        sources=() if rows.src is None else tuple(tuple(shown(row)) for row in rows.src.tolist()),
+        inputs=tuple(tuple(shown(row)) for row in rows.tgt.tolist()),
         labels=tuple(tuple(shown(row)) for row in batch.labels.tolist()),
         counts=batch.loss_mask.numpy(),
         losses=losses.masked_fill(~batch.loss_mask, 0.0).numpy(),

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from models.rows import Rows
 from models.training.data import Batch, Material
 from models.training.settings import TrainingConfig
-from models.transformer import DecoderOnly, Model
+from models.transformer import Model
 
 
 class Loss(NamedTuple):
@@ -46,7 +47,7 @@ class Training(Protocol):
         """(i, n): this is the i-th of n processes."""
         ...
 
-    def logits(self, batch: Batch, model: nn.Module | None = None) -> Tensor:
+    def logits(self, rows: Rows, model: Model | None = None) -> Tensor:
         """Float32 logits [batch, tgt, vocab] of the model in training, or of another one.
 
         Computed in the precision of the training, and by way of DDP, so that the gradients of all
@@ -125,7 +126,8 @@ class OfOwnText(Objective):
 
     def prepare(self, training: Training) -> None:
         """Raises ValueError for a model that continues no text."""
-        if not isinstance(training.model, DecoderOnly):
+        config = training.model.config
+        if config.reads_source or not config.is_causal:
             raise ValueError(
                 f"{self.name} is {self.weight}: it is for decoder-only models, which continue a "
                 "text"

@@ -22,9 +22,17 @@ class Likelihood(Objective):
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing is {self.label_smoothing}: it must be in [0, 1)")
 
+    def prepare(self, training: Training) -> None:
+        """Raises ValueError for a model whose labels would be the tokens that it reads."""
+        if training.model.predicts != "next":
+            raise ValueError(
+                f"{self.name} is for models that predict the next token, not for "
+                f"{training.model.config.family} ones: masked_words is"
+            )
+
     def loss(self, batch: Batch, training: Training) -> Loss:
         """The cross-entropy of all labels that count."""
-        logits = training.logits(batch)
+        logits = training.logits(batch.rows)
         total = sequence_loss(logits, batch.labels, batch.loss_mask, self.label_smoothing)
         return Loss(total, shown=total)
 

@@ -15,11 +15,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from models.config import ModelConfig
-from models.marks import PAD, START
-from models.training.data import Batch, Preference, pad
+from models.rows import Rows, padded
+from models.training.data import Batch, Preference
 from models.training.objectives import Loss, OfOwnText, Training
-from models.transformer import DecoderOnly
+from models.transformer import Model
 
 LIKELIHOOD = 0.2  # what a nat per token of the better one counts beside the preference
 PAIRS = 16  # of one step, over all processes
@@ -29,7 +28,7 @@ PAIRS = 16  # of one step, over all processes
 class DirectPreference(OfOwnText):
     """Prefer as `training.material.preferences` do; `weight` is that of a pair beside a label."""
 
-    _before: DecoderOnly | None = field(default=None, init=False, repr=False, compare=False)
+    _before: Model | None = field(default=None, init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "preference"
 
@@ -44,7 +43,6 @@ class DirectPreference(OfOwnText):
                 f"preference is {self.weight}, with 0 pairs to prefer in: it must be above 0 where "
                 "there are judged continuations (data.judged), else 0"
             )
-        assert isinstance(training.model, DecoderOnly)
         self._before = copy.deepcopy(training.model).eval()
 
     def loss(self, batch: Batch, training: Training) -> Loss:
@@ -56,12 +54,12 @@ class DirectPreference(OfOwnText):
         preferences = training.material.preferences
         pairs = pairs_of_step(preferences, training.step, training.config.seed, training.share)
         if not pairs:  # more processes than pairs
-            return Loss(torch.zeros((), device=batch.tgt.device))
-        both = batch_of(pairs, training.model.config).to(batch.tgt.device)
+            return Loss(torch.zeros((), device=batch.rows.device))
+        both = batch_of(pairs, training.model).to(batch.rows.device)
         training.model.eval()
         with torch.no_grad():
-            before = log_likelihoods(training.logits(both, self._before), both)
-        now = log_likelihoods(training.logits(both), both)
+            before = log_likelihoods(training.logits(both.rows, self._before), both)
+        now = log_likelihoods(training.logits(both.rows), both)
         training.model.train()
         n_written = both.loss_mask.sum(1)
         objective = preference_objective(now, before, n_written)
@@ -85,19 +83,18 @@ def pairs_of_step(
     return [pairs[orders[place // len(pairs)][place % len(pairs)]] for place in places]
 
 
-def batch_of(pairs: Sequence[Preference], config: ModelConfig) -> Batch:
+def batch_of(pairs: Sequence[Preference], model: Model) -> Batch:
     """The better text of every pair, then the worse ones, cut to what the model reads.
 
     `loss_mask` is True at the tokens that the pair does not have in common.
     """
-    rows = [(START, *pair.given, *pair.better) for pair in pairs]
-    rows += [(START, *pair.given, *pair.worse) for pair in pairs]
-    tokens, valid = pad([row[: config.n_ctx + 1] for row in rows], PAD)
-    n_given = torch.tensor([len(pair.given) for pair in pairs] * 2)
-    written = valid[:, 1:] & (torch.arange(valid.shape[1] - 1) >= n_given[:, None])
-    return Batch(
-        None, None, tokens[:, :-1], valid[:, :-1], tokens[:, 1:], written, int(written.sum())
-    )
+    texts = [(*pair.given, *pair.better) for pair in pairs]
+    texts += [(*pair.given, *pair.worse) for pair in pairs]
+    rows = [model.with_marks("tgt", text)[: model.config.n_ctx + 1] for text in texts]
+    tokens, valid = padded(rows, model.marks.pad)
+    n_given = torch.tensor([len(model.with_marks("tgt", pair.given)) for pair in pairs] * 2)
+    written = valid[:, 1:] & (torch.arange(1, valid.shape[1]) >= n_given[:, None])
+    return Batch(Rows(tokens[:, :-1], valid[:, :-1]), tokens[:, 1:], written, int(written.sum()))
 
 
 def log_likelihoods(

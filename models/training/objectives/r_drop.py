@@ -35,7 +35,7 @@ class RDrop(Likelihood):
     def loss(self, batch: Batch, training: Training) -> Loss:
         """What is shown is the mean cross-entropy of the two passes."""
         twice = batch.twice()
-        logits = training.logits(twice)
+        logits = training.logits(twice.rows)
         total = sequence_loss(logits, twice.labels, twice.loss_mask, self.label_smoothing)
         one, other = logits.chunk(2)
         apart = disagreement(one, other, batch.loss_mask)

@@ -6,13 +6,15 @@ from typing import Any
 
 from models.training.objectives import Objective
 from models.training.objectives.likelihood import Likelihood
+from models.training.objectives.masked_words import MaskedWords
 from models.training.objectives.preference import DirectPreference
 from models.training.objectives.r_drop import RDrop
 from models.training.objectives.unlikelihood import Unlikelihood
 from models.training.objectives.wrong_masks import WrongMasks
 
 OBJECTIVES: dict[str, type[Objective]] = {
-    cls.name: cls for cls in (Likelihood, RDrop, WrongMasks, Unlikelihood, DirectPreference)
+    cls.name: cls
+    for cls in (Likelihood, RDrop, WrongMasks, MaskedWords, Unlikelihood, DirectPreference)
 }
 
 Tables = dict[str, dict[str, Any]]

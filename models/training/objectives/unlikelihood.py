@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from models.marks import PAD
-from models.training.data import Batch, pad
+from models.rows import Rows, padded
+from models.training.data import Batch
 from models.training.objectives import Loss, OfOwnText, Training
 from models.training.repetition import CONTINUATION, continued, repeated
 from models.transformer import Model
@@ -29,7 +29,7 @@ class Unlikelihood(OfOwnText):
         """How much of each text is given changes with the step; all processes give the same."""
         n_given = 8 + training.step % 41  # 8 to 48, the start mark included
         own = own_words(training.model, batch, n_given)
-        logits = training.logits(own)
+        logits = training.logits(own.rows)
         return Loss(self.weight * unlikelihood(logits, own.labels, own.loss_mask))
 
 
@@ -44,20 +44,17 @@ def own_words(model: Model, batch: Batch, n_given: int) -> Batch:
     n_given = min(n_given, model.config.n_ctx // 2)
     beginnings = [
         tokens[valid][:n_given].tolist()
-        for tokens, valid in zip(batch.tgt, batch.tgt_valid, strict=True)
+        for tokens, valid in zip(batch.rows.tgt, batch.rows.valid("tgt"), strict=True)
     ]
     rows = continued(model, beginnings, min(CONTINUATION, model.config.n_ctx - n_given))
-    tokens, valid = pad(rows, PAD)
+    tokens, valid = padded(rows, model.marks.pad)
     flags = [repeated(row, len(given)) for row, given in zip(rows, beginnings, strict=True)]
-    repeats: Bool[Tensor, "batch pos"] = pad(flags, False)[0].bool()
+    repeats: Bool[Tensor, "batch pos"] = padded(flags)[0].bool()
     counts = batch.loss_mask.any(dim=1, keepdim=True)  # False: a row that only fills a share
-    device = batch.tgt.device
+    device = batch.rows.device
     labels: Int[Tensor, "batch pos"] = tokens[:, 1:]
     return Batch(
-        None,
-        None,
-        tokens[:, :-1].to(device),
-        valid[:, :-1].to(device),
+        Rows(tokens[:, :-1], valid[:, :-1]).to(device),
         labels.to(device),
         repeats[:, 1:].to(device) & counts,
         batch.n_labels,

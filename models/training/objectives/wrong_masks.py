@@ -25,7 +25,8 @@ class WrongMasks(Likelihood):
             raise ValueError(f"masks is {self.masks!r}: it must be one of {options}")
 
     def prepare(self, training: Training) -> None:
-        """Raises ValueError beside an objective for which the model writes text."""
+        """Raises ValueError as `Likelihood`, and beside an objective that has the model write."""
+        super().prepare(training)
         for other in training.objectives:
             if isinstance(other, OfOwnText):
                 raise ValueError(
@@ -35,7 +36,7 @@ class WrongMasks(Likelihood):
 
     def loss(self, batch: Batch, training: Training) -> Loss:
         """As `Likelihood`, under these masks."""
-        with masked_as(self.masks, training.model, batch.tgt_valid):
+        with masked_as(self.masks, training.model, batch.rows.tgt_valid):
             return super().loss(batch, training)
 
     def metrics(self, training: Training) -> dict[str, float]:

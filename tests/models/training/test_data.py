@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.config import ModelConfig
+from models.marks import Marks
 from models.tokenizer import Tokenizer
 from models.training.data import (
     Example,
@@ -19,36 +20,57 @@ from models.training.data import (
     read_pairs,
     read_texts,
 )
+from models.transformer import build_model
 
-CONFIG = ModelConfig(vocab_size=20, d_model=8, n_heads=2, n_layers=1, d_ff=8)
-LANGUAGE_MODEL = ModelConfig(
-    family="decoder-only", vocab_size=20, d_model=8, n_heads=2, n_layers=1, d_ff=8
+TRANSLATOR, LANGUAGE_MODEL, ENCODER = (
+    build_model(ModelConfig(family=family, vocab_size=20, d_model=8, n_heads=2, n_layers=1, d_ff=8))
+    for family in ("encoder-decoder", "decoder-only", "encoder-only")
 )
 
 
 def test_rows_are_shifted_by_one_and_padded() -> None:
-    batch = collate([Example((5, 6), (7, 8, 9)), Example((5,), (7,))], CONFIG)
-    assert batch.src is not None
-    assert batch.src_valid is not None
-    assert batch.src.tolist() == [[5, 6, 2], [5, 2, 0]]
-    assert batch.src_valid.tolist() == [[True, True, True], [True, True, False]]
-    assert batch.tgt.tolist() == [[1, 7, 8, 9], [1, 7, 0, 0]]
+    batch = collate([Example((5, 6), (7, 8, 9)), Example((5,), (7,))], TRANSLATOR)
+    assert batch.rows.src is not None
+    assert batch.rows.src_valid is not None
+    assert batch.rows.src.tolist() == [[5, 6, 2], [5, 2, 0]]
+    assert batch.rows.src_valid.tolist() == [[True, True, True], [True, True, False]]
+    assert batch.rows.tgt.tolist() == [[1, 7, 8, 9], [1, 7, 0, 0]]
     assert batch.labels.tolist() == [[7, 8, 9, 2], [7, 2, 0, 0]]
     assert batch.loss_mask.tolist() == [[True] * 4, [True, True, False, False]]
     assert batch.n_labels == 6
 
 
 def test_writing_into_the_labels_leaves_the_input_alone() -> None:
-    batch = collate([Example((5, 6), (7, 8, 9))], CONFIG)
+    batch = collate([Example((5, 6), (7, 8, 9))], TRANSLATOR)
     batch.labels[:] = -100
-    assert batch.tgt.tolist() == [[1, 7, 8, 9]]
+    assert batch.rows.tgt.tolist() == [[1, 7, 8, 9]]
 
 
 def test_a_language_model_has_no_source() -> None:
     batch = collate([Example((), (7, 8))], LANGUAGE_MODEL)
-    assert batch.src is None
-    assert batch.src_valid is None
-    assert batch.tgt.tolist() == [[1, 7, 8]]
+    assert batch.rows.src is None
+    assert batch.rows.src_valid is None
+    assert batch.rows.tgt.tolist() == [[1, 7, 8]]
+
+
+def test_an_encoder_reads_the_text_whole_and_its_words_are_the_labels() -> None:
+    batch = collate([Example((), (7, 8)), Example((), (9,))], ENCODER)
+    assert batch.rows.src is None
+    assert batch.rows.tgt.tolist() == batch.labels.tolist() == [[1, 7, 8, 2], [1, 9, 2, 0]]
+    assert batch.loss_mask.tolist() == [[False, True, True, False], [False, True, False, False]]
+    assert batch.n_labels == 3
+
+
+def test_marks_may_be_absent_or_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LANGUAGE_MODEL, "marks", Marks(start=4, end=4))
+    batch = collate([Example((), (7, 8)), Example((), (9,))], LANGUAGE_MODEL)
+    assert batch.rows.tgt.tolist() == [[4, 7, 8], [4, 9, 0]]
+    assert batch.labels.tolist() == [[7, 8, 4], [9, 4, 0]]
+    monkeypatch.setattr(LANGUAGE_MODEL, "marks", Marks(pad=3))
+    batch = collate([Example((), (7, 8)), Example((), (9, 5, 6))], LANGUAGE_MODEL)
+    assert batch.rows.tgt.tolist() == [[7, 3], [9, 5]]
+    assert batch.labels.tolist() == [[8, 3], [5, 6]]
+    assert batch.n_labels == 3
 
 
 lengths = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=60)
@@ -81,9 +103,9 @@ def test_another_epoch_or_seed_has_another_order() -> None:
 @given(lengths, st.integers(1, 5))
 def test_shares_of_a_batch_add_up_to_it(pairs: list[tuple[int, int]], n_shares: int) -> None:
     examples = made(pairs)
-    whole = list(batches(examples, CONFIG, 40, seed=1, epoch=0))
+    whole = list(batches(examples, TRANSLATOR, 40, seed=1, epoch=0))
     shares = [
-        list(batches(examples, CONFIG, 40, seed=1, epoch=0, share=(i, n_shares)))
+        list(batches(examples, TRANSLATOR, 40, seed=1, epoch=0, share=(i, n_shares)))
         for i in range(n_shares)
     ]
     for number, batch in enumerate(whole):
@@ -94,10 +116,10 @@ def test_shares_of_a_batch_add_up_to_it(pairs: list[tuple[int, int]], n_shares: 
 
 def test_skipped_batches_are_the_first_ones() -> None:
     examples = made([(n % 7 + 1, n % 5 + 1) for n in range(60)])
-    every = list(batches(examples, CONFIG, 30, seed=1, epoch=0))
-    rest = list(batches(examples, CONFIG, 30, seed=1, epoch=0, skip=3))
+    every = list(batches(examples, TRANSLATOR, 30, seed=1, epoch=0))
+    rest = list(batches(examples, TRANSLATOR, 30, seed=1, epoch=0, skip=3))
     assert len(every) > 4
-    assert all(torch.equal(a.tgt, b.tgt) for a, b in zip(every[3:], rest, strict=True))
+    assert all(torch.equal(a.rows.tgt, b.rows.tgt) for a, b in zip(every[3:], rest, strict=True))
 
 
 def test_pairs_are_read_with_further_columns_and_quotes_left_alone(tmp_path: Path) -> None:
@@ -126,3 +148,5 @@ def test_what_is_too_long_is_left_out_or_cut() -> None:
     pieces = encode_texts(["a b c d e f"], tokenizer, n_ctx=5)
     assert [len(e.tgt) for e in pieces] == [4, 2]
     assert [i for e in pieces for i in e.tgt] == tokenizer.encode("a b c d e f")
+    marked = encode_texts(["a b c d e f"], tokenizer, n_ctx=5, n_marks=2)
+    assert [len(e.tgt) for e in marked] == [3, 3]

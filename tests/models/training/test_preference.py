@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from models.training.data import Example, Material, Preference, collate
-from models.training.forcing import forward
 from models.training.loop import Trainer
 from models.training.objectives import Objective
 from models.training.objectives.likelihood import Likelihood
@@ -41,8 +40,8 @@ def built(seed: int) -> DecoderOnly:
 
 def objective_of(model: DecoderOnly, before: DecoderOnly, pairs: list[Preference]) -> torch.Tensor:
     """The objective of these pairs, whose rows the two models read."""
-    batch = batch_of(pairs, CONFIG)
-    now, then = (log_likelihoods(forward(one, batch), batch) for one in (model, before))
+    batch = batch_of(pairs, model)
+    now, then = (log_likelihoods(one.read(batch.rows), batch) for one in (model, before))
     return preference_objective(now, then.detach(), batch.loss_mask.sum(1))
 
 
@@ -84,7 +83,7 @@ def test_the_objective_is_counted_from_where_the_model_stood() -> None:
 def test_no_gradient_reaches_the_model_before(tmp_path: Path) -> None:
     trainer = run(built(0), tmp_path, 2.0)
     before = reference(trainer)
-    trainer.objectives[1].loss(collate(ROWS[:2], CONFIG), trainer).minimised.backward()
+    trainer.objectives[1].loss(collate(ROWS[:2], trainer.model), trainer).minimised.backward()
     assert all(parameter.grad is None for parameter in before.parameters())
     assert all(parameter.grad is not None for parameter in trainer.model.parameters())
 
@@ -179,7 +178,7 @@ def test_what_was_before_stays_and_dropout_has_no_say(tmp_path: Path) -> None:
             assert torch.equal(before.get_parameter(name), parameter)
     trainer.model.train()
     pairs = pairs_of_step(LIKED, trainer.progress.step, SETTINGS.seed)
-    batch = collate(ROWS[:3], CONFIG)
+    batch = collate(ROWS[:3], trainer.model)
     said = trainer.objectives[1].loss(batch, trainer).minimised.detach()
     assert trainer.model.training  # as the rest of a step wants it
     assert isinstance(trainer.model, DecoderOnly)
@@ -190,7 +189,8 @@ def test_what_was_before_stays_and_dropout_has_no_say(tmp_path: Path) -> None:
 def test_a_process_without_pairs_adds_nothing(tmp_path: Path) -> None:
     trainer = run(built(0), tmp_path, 2.0)
     trainer.rank, trainer.n_processes = PAIRS, PAIRS + 1
-    assert float(trainer.objectives[1].loss(collate(ROWS[:3], CONFIG), trainer).minimised) == 0
+    batch = collate(ROWS[:3], trainer.model)
+    assert float(trainer.objectives[1].loss(batch, trainer).minimised) == 0
 
 
 def test_it_is_refused_where_it_cannot_be(tmp_path: Path) -> None:

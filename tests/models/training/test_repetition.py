@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from models.config import ModelConfig
 from models.training.data import Example, Material, batches, collate
-from models.training.forcing import forward
 from models.training.loop import Trainer
 from models.training.objectives.likelihood import Likelihood
 from models.training.objectives.unlikelihood import Unlikelihood, own_words, unlikelihood
@@ -89,26 +88,26 @@ def test_the_mode_of_the_model_stays(chain) -> None:
 def test_own_words_are_marked_where_they_repeat(chain) -> None:
     """A, B, C, A, B, C ... for ever after A; D ends at once."""
     model = chain(8, _3={4: 1.0}, _4={5: 1.0}, _5={3: 1.0})
-    batch = collate([Example((), (A, B, D, D)), Example((), (D, D))], model.config)
+    batch = collate([Example((), (A, B, D, D)), Example((), (D, D))], model)
     own = own_words(model, batch, n_given=3)
-    assert own.tgt.shape == own.labels.shape
+    assert own.rows.tgt.shape == own.labels.shape
     assert own.n_labels == batch.n_labels
-    assert own.src is None
+    assert own.rows.src is None
     first = [BOS, A, B, C] + [A, B, C] * CONTINUATION
-    assert own.tgt[0].tolist() == first[: own.tgt.shape[1]]
-    assert own.labels[0].tolist() == first[1 : own.tgt.shape[1] + 1]
+    assert own.rows.tgt[0].tolist() == first[: own.rows.tgt.shape[1]]
+    assert own.labels[0].tolist() == first[1 : own.rows.tgt.shape[1] + 1]
     # Given: <s> A B. Written: C, then A B C A, the first copy of the four from A on, and so on.
-    assert own.loss_mask[0].tolist() == [False] * 3 + [True] * (own.tgt.shape[1] - 3)
+    assert own.loss_mask[0].tolist() == [False] * 3 + [True] * (own.rows.tgt.shape[1] - 3)
     assert own.labels[1, 2] == EOS
     assert not own.loss_mask[1].any()
-    assert own.tgt_valid[1].tolist() == [True] * 4 + [False] * (own.tgt.shape[1] - 4)
+    assert own.rows.tgt_valid[1].tolist() == [True] * 4 + [False] * (own.rows.tgt.shape[1] - 4)
 
 
 def test_at_most_half_of_what_the_model_reads_is_given(chain) -> None:
     model = chain(8)  # ends at once, whatever it reads
     model.config = dataclasses.replace(model.config, n_ctx=40)
-    own = own_words(model, collate([Example((), (D,) * 35)], model.config), n_given=48)
-    assert own.tgt.tolist() == [[BOS] + [D] * 19]
+    own = own_words(model, collate([Example((), (D,) * 35)], model), n_given=48)
+    assert own.rows.tgt.tolist() == [[BOS] + [D] * 19]
     assert own.labels[0, -1] == EOS
 
 
@@ -120,9 +119,9 @@ def test_shares_of_a_batch_add_up_to_the_whole() -> None:
     rows = [Example((), tuple(range(3, 3 + n))) for n in (9, 10, 11)]
 
     def loss(share: tuple[int, int], few: list[Example]) -> float:
-        (batch,) = batches(few, CONFIG, 100, seed=0, epoch=0, share=share)
+        (batch,) = batches(few, model, 100, seed=0, epoch=0, share=share)
         own = own_words(model, batch, n_given=5)
-        logits = forward(model, own).detach()
+        logits = model.read(own.rows).detach()
         return float(unlikelihood(logits, own.labels, own.loss_mask))
 
     assert loss((0, 1), rows) > 0

@@ -16,9 +16,10 @@ from models.checkpoint import MOMENTS, CheckpointError, moment_name, moments
 from models.config import ModelConfig
 from models.decoding import Greedy, best, decode
 from models.marks import END, PAD, START
+from models.rows import padded
 from models.training.averaging import average_snapshots, best_epochs
-from models.training.data import Example, Material, collate, pad
-from models.training.forcing import forward, teacher_forced
+from models.training.data import Example, Material, collate
+from models.training.forcing import teacher_forced
 from models.training.loop import SNAPSHOTS, Trainer
 from models.training.objectives import Objective
 from models.training.objectives.likelihood import Likelihood
@@ -239,11 +240,11 @@ def test_r_drop_asks_two_passes_to_agree(tmp_path: Path) -> None:
         assert agreeing["valid_loss"] == pytest.approx(plain["valid_loss"], abs=2e-3)
 
     def apart(trained: Trainer) -> float:
-        batch = collate(VALID, trained.model.config)
+        batch = collate(VALID, trained.model)
         trained.model.train()
         torch.manual_seed(0)
         with torch.no_grad():
-            one, other = forward(trained.model, batch.twice()).chunk(2)
+            one, other = trained.model.read(batch.twice().rows).chunk(2)
         return float(disagreement(one, other, batch.loss_mask)) / batch.n_labels
 
     assert apart(made("with", 5.0, 0.3)) < 0.8 * apart(made("without", 0.0, 0.3))
@@ -268,7 +269,7 @@ def test_it_learns_to_reverse_and_generates_what_it_learnt(tmp_path: Path) -> No
     assert curve[-1]["loss"] < curve[0]["loss"] / 2
     model = run.model.eval()
     unseen = task_examples("reverse", 50, (2, 5), seed=2)
-    src, src_valid = pad([(*e.src, END) for e in unseen], PAD)
+    src, src_valid = padded([(*e.src, END) for e in unseen], PAD)
     written = best(decode(model, src, Greedy(), 10, src_valid=src_valid))
     right = sum(h.tokens == (*e.tgt, END) for h, e in zip(written, unseen, strict=True))
     assert right >= 35  # by chance: none

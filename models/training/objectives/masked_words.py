@@ -1,0 +1,120 @@
+"""Masked language modelling: predict words that were hidden, from the words on both sides.
+
+Devlin et al. 2018, BERT: Pre-training of Deep Bidirectional Transformers for Language
+Understanding, arXiv 1810.04805, §3.1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from models.marks import Marks
+from models.rows import Rows
+from models.training.data import Batch, Example, batches
+from models.training.loss import sequence_loss
+from models.training.objectives import Loss, Objective, Training
+from models.transformer import Model
+
+CHOSEN = 0.15  # of the words of a text, at least one: these are to be predicted
+MASKED, RANDOM = 0.8, 0.1  # shares of the chosen that become [MASK] or a random token
+
+
+@dataclass(kw_only=True)
+class MaskedWords(Objective):
+    """Choose 15 % of the words, hide most of them, and predict what they were."""
+
+    name: ClassVar[str] = "masked_words"
+    main: ClassVar[bool] = True
+
+    def prepare(self, training: Training) -> None:
+        """Raises ValueError for a model that does not predict the tokens that it reads."""
+        if training.model.predicts != "same":
+            raise ValueError(
+                "masked_words is for encoder-only models, whose logits are about the token at the "
+                "same position"
+            )
+        if training.model.marks.mask is None:
+            raise ValueError("masked_words needs a tokenizer with a mask token: it has none")
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        """The mean cross-entropy of the chosen words, times the words of this part of the batch.
+
+        So the whole batch's loss, divided by its number of words, is a mean over chosen ones.
+        """
+        model = training.model
+        rows, chosen = with_words_masked(
+            batch.rows, batch.loss_mask, model.marks, model.config.vocab_size
+        )
+        total = sequence_loss(training.logits(rows), batch.labels, chosen)
+        total = total * (batch.loss_mask.sum() / chosen.sum().clamp(min=1))
+        return Loss(total, shown=total)
+
+    def metrics(self, training: Training) -> dict[str, float]:
+        """`valid_loss` in nats and `valid_accuracy` in percent, of hidden words held out."""
+        if not training.material.valid:
+            return {}
+        filled = fill_in(training.model, training.material.valid, training.config.max_tokens)
+        return {
+            "valid_loss": round(filled.loss, 4),
+            "valid_accuracy": round(100 * filled.accuracy, 2),
+        }
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Means over chosen words: loss in nats, and the share whose first guess is right."""
+
+    loss: float
+    accuracy: float
+    n_words: int
+
+
+@torch.no_grad()
+def fill_in(model: Model, examples: Sequence[Example], max_tokens: int) -> Filled:
+    """Loss and accuracy on the words of `examples`, hidden as in training, always the same ones."""
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    draw = torch.Generator().manual_seed(0)
+    total, n_right, n_chosen = 0.0, 0, 0
+    for batch in batches(examples, model, max_tokens, seed=0, epoch=0):
+        rows, chosen = with_words_masked(
+            batch.rows, batch.loss_mask, model.marks, model.config.vocab_size, draw
+        )
+        logits = model.read(rows.to(device))
+        labels, chosen = batch.labels.to(device), chosen.to(device)
+        total += float(sequence_loss(logits, labels, chosen))
+        n_right += int(((logits.argmax(-1) == labels) & chosen).sum())
+        n_chosen += int(chosen.sum())
+    model.train(was_training)
+    return Filled(total / max(1, n_chosen), n_right / max(1, n_chosen), n_chosen)
+
+
+def with_words_masked(
+    rows: Rows,
+    words: Bool[Tensor, "batch tgt"],
+    marks: Marks,
+    vocab_size: int,
+    draw: torch.Generator | None = None,
+) -> tuple[Rows, Bool[Tensor, "batch tgt"]]:
+    """The rows as the model reads them, and the positions that it has to predict.
+
+    Of each row 15 % of the positions at which `words` is True are chosen, at least one. 80 % of
+    these become the mask token, 10 % a random token that is no mark, and 10 % stay as they are.
+    Numbers are drawn on the CPU, from torch's global generator unless another is given.
+    """
+    device = words.device
+    n_chosen = (CHOSEN * words.sum(1)).round().clamp(min=1)
+    order = torch.rand(words.shape, generator=draw).to(device).masked_fill(~words, 2.0)
+    chosen = (order.argsort(dim=1).argsort(dim=1) < n_chosen[:, None]) & words
+    kind = torch.rand(words.shape, generator=draw).to(device)
+    plain = torch.tensor([token for token in range(vocab_size) if token not in marks])
+    drawn = plain[torch.randint(len(plain), words.shape, generator=draw)].to(device)
+    assert marks.mask is not None
+    tokens = rows.tgt.masked_fill(chosen & (kind < MASKED), marks.mask)
+    tokens = torch.where(chosen & (kind >= MASKED) & (kind < MASKED + RANDOM), drawn, tokens)
+    return Rows(tokens, rows.tgt_valid), chosen
