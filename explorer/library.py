@@ -6,7 +6,7 @@ from pathlib import Path
 
 from explorer.problems import InputProblem
 from models.checkpoint import CheckpointError, load_checkpoint
-from models.checkpoint import moments as kept_moments
+from models.checkpoint import snapshots as kept_snapshots
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding
 from models.home import asset
@@ -51,35 +51,35 @@ def list_models(folder: Path = CHECKPOINTS) -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in folder.glob("*/config.json")))
 
 
-def moments(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:
+def snapshots(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:
     """The steps of a model's training at which it can be opened too, rising; mostly none."""
-    base, _ = split_moment(name)
-    return kept_moments(folder / base) if base in list_models(folder) else ()
+    base, _ = split_step(name)
+    return kept_snapshots(folder / base) if base in list_models(folder) else ()
 
 
-def split_moment(name: str) -> tuple[str, int | None]:
+def split_step(name: str) -> tuple[str, int | None]:
     """ "reverse@40" is the model "reverse" after 40 steps of training: ("reverse", 40)."""
     base, _, step = name.partition("@")
     return (base, int(step)) if step.isascii() and step.isdecimal() else (name, None)
 
 
-def at_moment(name: str, step: int | None) -> str:
+def at_step(name: str, step: int | None) -> str:
     """The name of a model at a step of its training; None: as it was in the end."""
-    base, _ = split_moment(name)
+    base, _ = split_step(name)
     return base if step is None else f"{base}@{step}"
 
 
 def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
     """Load a checkpoint: a str is the name of one in `folder`, a Path is a checkpoint's folder.
 
-    A name can say a moment of the training, as in "reverse@40". A str is never taken as a path,
-    since it may come from a link. Raises InputProblem with `unknown_model` or `broken_model`.
+    A name can ask for a snapshot of the training, as in "reverse@40". A str is never taken as a
+    path, since it may come from a link. Raises InputProblem with `unknown_model` or `broken_model`.
     """
     step = None
     if isinstance(name, str):
         available = list_models(folder)
-        base, step = split_moment(name)
-        if base not in available or (step is not None and step not in moments(base, folder)):
+        base, step = split_step(name)
+        if base not in available or (step is not None and step not in snapshots(base, folder)):
             raise InputProblem("unknown_model", name=name, available=", ".join(available))
         path = folder / base
     else:
@@ -93,7 +93,7 @@ def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
         raise InputProblem("broken_model", name=path.name, reason=str(error)) from error
     lay_out_for_decoding(checkpoint.model)
     return LoadedModel(
-        name=at_moment(path.name, step),
+        name=at_step(path.name, step),
         model=checkpoint.model,
         tokenizer=checkpoint.tokenizer,
         config=checkpoint.config,

@@ -19,7 +19,7 @@ from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
-MOMENTS = "moments"  # a folder of further weights: the same model earlier in its training
+SNAPSHOTS = "moments"  # the folder of snapshots: the same model earlier in its training
 
 
 class CheckpointError(ValueError):
@@ -74,21 +74,21 @@ def _write_whole(path: Path, text: str) -> None:
     part.replace(path)
 
 
-def moment_name(step: int) -> str:
-    """The file of the weights after `step` steps, in the folder MOMENTS."""
+def snapshot_name(step: int) -> str:
+    """The file of the weights after `step` steps, in the folder SNAPSHOTS."""
     return f"step-{step:06d}.safetensors"
 
 
-def moments(folder: Path) -> tuple[int, ...]:
+def snapshots(folder: Path) -> tuple[int, ...]:
     """The steps of a checkpoint's training whose weights were kept, rising."""
-    names = (path.stem for path in (folder / MOMENTS).glob("step-*.safetensors"))
+    names = (path.stem for path in (folder / SNAPSHOTS).glob("step-*.safetensors"))
     return tuple(sorted(int(n.removeprefix("step-")) for n in names if n[5:].isdecimal()))
 
 
-def load_checkpoint(folder: Path, moment: int | None = None) -> Checkpoint:
+def load_checkpoint(folder: Path, step: int | None = None) -> Checkpoint:
     """Read a checkpoint folder, checking every tensor's name and shape against the config.
 
-    `moment` is one of `moments(folder)`: the model as it was after that many steps.
+    `step` is one of `snapshots(folder)`: the model as it was after that many steps.
     Raises CheckpointError when a file is missing, is not what it should be, or does not fit.
     """
     folder = Path(folder)
@@ -120,7 +120,7 @@ def load_checkpoint(folder: Path, moment: int | None = None) -> Checkpoint:
     model = build_model(config)
     model.marks = tokenizer.marks
     load_weights(
-        model, folder / (WEIGHTS if moment is None else f"{MOMENTS}/{moment_name(moment)}")
+        model, folder / (WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}")
     )
     model.eval().requires_grad_(False)
     card = folder / CARD

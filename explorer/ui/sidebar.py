@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from explorer import library, text
-from explorer.library import at_moment, split_moment
+from explorer.library import at_step, split_step
 from explorer.problems import InputProblem
 from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import cache, session
@@ -181,10 +181,10 @@ def _other_words(before: str, model: str) -> dict[str, None]:
 
 def _moment(model: str) -> None:
     """For a model whose training was kept as a film: which moment of it to look at."""
-    steps = library.moments(model, library.CHECKPOINTS)
+    steps = library.snapshots(model, library.CHECKPOINTS)
     if not steps:
         return
-    _, step = split_moment(model)
+    _, step = split_step(model)
     st.session_state["sidebar.moment"] = _END if step is None else step
     st.select_slider(
         _t("sidebar.moment"),
@@ -201,13 +201,13 @@ def _moment(model: str) -> None:
 
 def _pick_moment(model: str) -> None:
     step = st.session_state["sidebar.moment"]
-    session.change(model=at_moment(model, None if step == _END else step))
+    session.change(model=at_step(model, None if step == _END else step))
 
 
 def _model() -> None:
     names = cache.models()
     whole = session.state().model or default_model(names)
-    current, _ = split_moment(whole)
+    current, _ = split_step(whole)
     if current in names:
         st.session_state["sidebar.model"] = current
     st.selectbox(

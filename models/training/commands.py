@@ -11,7 +11,7 @@ from typing import get_args
 import torch
 import torch.distributed as dist
 
-from models.checkpoint import MOMENTS, TOKENIZER, WEIGHTS, load_weights, save_checkpoint
+from models.checkpoint import SNAPSHOTS, TOKENIZER, WEIGHTS, load_weights, save_checkpoint
 from models.tokenizer import SPECIAL_TOKENS, Tokenizer
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.corpus import DataConfig, Row, make_rows, read_rows
@@ -23,7 +23,7 @@ from models.training.evaluate import (
     evaluate_translation,
 )
 from models.training.faults import Masks
-from models.training.loop import SNAPSHOTS, Trainer
+from models.training.loop import EPOCHS, Trainer
 from models.training.objectives.preference import DirectPreference
 from models.training.options import (
     Commands,
@@ -95,12 +95,12 @@ def train(args: argparse.Namespace) -> None:
     if trainer.rank == 0:
         best = best_epochs(progress.curve, recipe.training.average)
         average_snapshots(
-            trainer.model, [out / SNAPSHOTS / f"epoch-{e:03d}.safetensors" for e in best]
+            trainer.model, [out / EPOCHS / f"epoch-{e:03d}.safetensors" for e in best]
         )
         checkpoint = out / "checkpoint"
         save_checkpoint(checkpoint, trainer.model, tokenizer, dtype=torch.float16)
         if recipe.training.snapshots:
-            shutil.copytree(out / MOMENTS, checkpoint / MOMENTS, dirs_exist_ok=True)
+            shutil.copytree(out / SNAPSHOTS, checkpoint / SNAPSHOTS, dirs_exist_ok=True)
         print(f"{checkpoint}: the mean of epochs {', '.join(map(str, best))}")
     if dist.is_initialized():
         dist.destroy_process_group()

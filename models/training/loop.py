@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from models.checkpoint import MOMENTS, moment_name, save_tensors
+from models.checkpoint import SNAPSHOTS, save_tensors, snapshot_name
 from models.fast import speed_up
 from models.rows import Rows
 from models.training.averaging import best_epochs
@@ -32,7 +32,7 @@ from models.training.settings import TrainingConfig, learning_rate
 from models.training.state import STATE, Progress, State
 from models.transformer import Model
 
-SNAPSHOTS = "snapshots"  # the folder of one snapshot an epoch
+EPOCHS = "snapshots"  # the folder of one snapshot an epoch
 
 
 class _Reader(nn.Module):
@@ -83,7 +83,7 @@ class Trainer:
         self._reader: nn.Module = _Reader(self.model)
         if self.n_processes > 1:
             self._reader = nn.parallel.DistributedDataParallel(self._reader)
-        (folder / SNAPSHOTS).mkdir(parents=True, exist_ok=True)
+        (folder / EPOCHS).mkdir(parents=True, exist_ok=True)
         if (folder / STATE).is_file():
             self.state.resume(folder)
         self._wait_for_all()
@@ -206,20 +206,20 @@ class Trainer:
             # Only now: the snapshots that the saved state still names are all there.
             best = best_epochs(progress.curve, self.config.average)
             keep = {self._epoch_snapshot(epoch) for epoch in best}
-            for path in (self.folder / SNAPSHOTS).glob("*.safetensors"):
+            for path in (self.folder / EPOCHS).glob("*.safetensors"):
                 if path not in keep:
                     path.unlink()
         self._wait_for_all()
 
     def _epoch_snapshot(self, epoch: int) -> Path:
-        return self.folder / SNAPSHOTS / f"epoch-{epoch:03d}.safetensors"
+        return self.folder / EPOCHS / f"epoch-{epoch:03d}.safetensors"
 
     def _keep_snapshot(self) -> None:
         """Store this step's weights, in 16 bits, if the film of the training shows them."""
         if self.step in self.config.snapshots and self.rank == 0:
-            (self.folder / MOMENTS).mkdir(exist_ok=True)
+            (self.folder / SNAPSHOTS).mkdir(exist_ok=True)
             kept = {name: tensor.half() for name, tensor in self.state.weights().items()}
-            save_tensors(self.folder / MOMENTS / moment_name(self.step), kept)
+            save_tensors(self.folder / SNAPSHOTS / snapshot_name(self.step), kept)
 
     def _save(self) -> None:
         if self.rank == 0:

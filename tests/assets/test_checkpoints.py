@@ -8,7 +8,7 @@ import pytest
 
 from explorer import text
 from models import load_checkpoint
-from models.checkpoint import CARD, CONFIG, MOMENTS, TOKENIZER, WEIGHTS, moments
+from models.checkpoint import CARD, CONFIG, SNAPSHOTS, TOKENIZER, WEIGHTS, snapshots
 from models.decoding import Beam
 from models.training.evaluate import translate
 from models.training.recipes.numbering import numbers
@@ -36,9 +36,9 @@ def test_all_of_them_stay_small() -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
     files = {CARD, CONFIG, TOKENIZER, WEIGHTS}
-    assert {path.name for path in folder.iterdir()} - {MOMENTS} == files
-    for moment in moments(folder):
-        load_checkpoint(folder, moment)
+    assert {path.name for path in folder.iterdir()} - {SNAPSHOTS} == files
+    for step in snapshots(folder):
+        load_checkpoint(folder, step)
     checkpoint = load_checkpoint(folder)
     n_parameters = sum(p.numel() for p in checkpoint.model.parameters())
     stated = re.search(r"([\d,]+)\s+parameters", checkpoint.card)

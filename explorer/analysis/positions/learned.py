@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.analysis.positions.encoding import dot_by_distance, model_table, table
-from explorer.library import LoadedModel, split_moment
+from explorer.library import LoadedModel, split_step
 from explorer.seeding import seeded
 from models.rows import Stream
 from models.training.recipe import read_recipe, recipe_names
@@ -67,7 +67,7 @@ def learned(loaded: LoadedModel, stream: Stream) -> Learned:
 
 def _beginning(loaded: LoadedModel, stream: Stream) -> Float[np.ndarray, "pos d_model"] | None:
     """The vectors that the training of this name began with: the model, built from its seed."""
-    base, _ = split_moment(loaded.name)
+    base, _ = split_step(loaded.name)
     if base not in recipe_names():
         return None
     recipe = read_recipe(base, [])

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from explorer.analysis.positions.changes import MOST_SHIFT, Change
 from explorer.analysis.positions.reread import reread
-from explorer.library import LoadedModel, split_moment
+from explorer.library import LoadedModel, split_step
 from explorer.runs.trace import Trace
 from models.decoding import Greedy, best, decode
 from models.rows import Stream, padded
@@ -50,7 +50,7 @@ class Toy:
 @cache
 def toy_of(name: str) -> Toy | None:
     """The toy task of a model's own recipe; None for a model of language."""
-    base, _ = split_moment(name)
+    base, _ = split_step(name)
     if base not in recipe_names():
         return None
     data = read_recipe(base, []).data

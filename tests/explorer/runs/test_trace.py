@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.library import LoadedModel, at_moment, list_models, moments, open_model
+from explorer.library import LoadedModel, at_step, list_models, open_model, snapshots
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.trace import MAX_PADS, MAX_TOKENS, Trace, trace
-from models.checkpoint import moment_name, save_checkpoint, save_tensors
+from models.checkpoint import save_checkpoint, save_tensors, snapshot_name
 from models.hooks import Edits, visiting
 
 TEXT, TARGET = "The cat ran.", "猫跑开了。"
@@ -318,7 +318,7 @@ def test_the_shipped_model_with_and_without_padding(shipped: LoadedModel) -> Non
     np.testing.assert_allclose(padded.logits[: len(alone.logits)], alone.logits, atol=1e-4)
 
 
-def test_a_moment_of_the_training_opens_by_its_step(
+def test_a_snapshot_of_the_training_opens_by_its_step(
     translator: LoadedModel, tiny: Callable[..., LoadedModel], tmp_path: Path
 ) -> None:
     earlier = tiny("earlier", seed=3)
@@ -326,14 +326,14 @@ def test_a_moment_of_the_training_opens_by_its_step(
     save_checkpoint(tmp_path / "plain", translator.model, translator.tokenizer)
     (tmp_path / "film" / "moments").mkdir()
     weights = dict(earlier.model.named_parameters())
-    save_tensors(tmp_path / "film" / "moments" / moment_name(40), weights)
-    assert moments("film", tmp_path) == moments("film@40", tmp_path) == (40,)
-    assert moments("plain", tmp_path) == moments("nothing", tmp_path) == ()
+    save_tensors(tmp_path / "film" / "moments" / snapshot_name(40), weights)
+    assert snapshots("film", tmp_path) == snapshots("film@40", tmp_path) == (40,)
+    assert snapshots("plain", tmp_path) == snapshots("nothing", tmp_path) == ()
     then = open_model("film@40", tmp_path)
     assert then.name == "film@40"
     np.testing.assert_array_equal(trace(then, TEXT).logits, trace(earlier, TEXT).logits)
-    assert at_moment(then.name, None) == "film"
-    assert at_moment("film@40", 7) == "film@7"
+    assert at_step(then.name, None) == "film"
+    assert at_step("film@40", 7) == "film@7"
     for name in ("film@41", "plain@40", "film@", "film@-1", "film@4٠"):
         with pytest.raises(InputProblem) as caught:
             open_model(name, tmp_path)

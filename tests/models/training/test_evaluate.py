@@ -12,7 +12,7 @@ import torch
 
 from models import ModelConfig, build_model, load_checkpoint, save_checkpoint
 from models.__main__ import main
-from models.checkpoint import moments
+from models.checkpoint import snapshots
 from models.tokenizer import Tokenizer
 from models.training import evaluate as scores
 from models.training.recipe import read_recipe, recipe_names
@@ -341,7 +341,7 @@ def test_a_task_trains_without_a_file_and_a_second_model_begins_with_the_first(
     first, second = tmp_path / "first", tmp_path / "second"
     assert main(["train", "--recipe", str(recipe), "--out", str(first)]) == 0
     trained = first / "checkpoint"
-    assert moments(trained) == (0, 2)
+    assert snapshots(trained) == (0, 2)
     assert not same_weights(load_checkpoint(trained, 0).model, load_checkpoint(trained).model)
     arguments = ["evaluate", "--model", str(trained), "--recipe", str(recipe)]
     assert main(arguments) == 0

@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from models.checkpoint import MOMENTS, CheckpointError, moment_name, moments
+from models.checkpoint import SNAPSHOTS, CheckpointError, snapshot_name, snapshots
 from models.config import ModelConfig
 from models.decoding import Greedy, best, decode
 from models.marks import END, PAD, START
@@ -20,7 +20,7 @@ from models.rows import padded
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.data import Example, Material, collate
 from models.training.forcing import teacher_forced
-from models.training.loop import SNAPSHOTS, Trainer
+from models.training.loop import EPOCHS, Trainer
 from models.training.objectives import Objective
 from models.training.objectives.likelihood import Likelihood
 from models.training.objectives.r_drop import RDrop, disagreement
@@ -142,7 +142,7 @@ def test_snapshots_are_kept_for_the_best_epochs_and_averaged(tmp_path: Path) -> 
     settings = dataclasses.replace(SETTINGS, epochs=4)
     run = trainer(tmp_path, settings)
     curve = run.run().curve
-    kept = sorted((tmp_path / SNAPSHOTS).glob("*.safetensors"))
+    kept = sorted((tmp_path / EPOCHS).glob("*.safetensors"))
     best_two = best_epochs(curve, 2)
     assert [path.stem for path in kept] == [f"epoch-{epoch:03d}" for epoch in best_two]
     average_snapshots(run.model, kept)
@@ -202,7 +202,7 @@ def test_the_accuracy_of_teacher_forcing_by_hand() -> None:
     assert teacher_forced(model, [first], 40).accuracy == pytest.approx(right / len(guesses))
 
 
-def test_moments_are_the_weights_at_their_steps(tmp_path: Path) -> None:
+def test_snapshots_are_the_weights_at_their_steps(tmp_path: Path) -> None:
     settings = dataclasses.replace(SETTINGS, snapshots=(0, 3))
     untrained = weights(trainer(tmp_path / "other").model)
     run = trainer(tmp_path, settings)
@@ -214,9 +214,9 @@ def test_moments_are_the_weights_at_their_steps(tmp_path: Path) -> None:
         return run.progress.step == 3
 
     run.run(stop=third)
-    assert moments(tmp_path) == (0, 3)
+    assert snapshots(tmp_path) == (0, 3)
     for step, expected in ((0, untrained), (3, taken[0])):
-        kept = load_file(tmp_path / MOMENTS / moment_name(step))
+        kept = load_file(tmp_path / SNAPSHOTS / snapshot_name(step))
         assert same(kept, {name: tensor.half() for name, tensor in expected.items()})
 
 
