@@ -6,7 +6,7 @@ and the progress. It is replaced as a whole, so a kill at any moment leaves the 
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from models.checkpoint import save_tensors
+from models.config import ModelConfig
 from models.training.objectives import Objective, settings_of
 from models.training.objectives.registry import without_shorthands
 from models.training.optimizers import optimizer_state
@@ -83,12 +84,13 @@ class State:
                 rest, tables = without_shorthands(stored["training"], {})
                 stored["training"] = {**rest, "objectives": tables}
             ours = json.loads(json.dumps(self._settings()))
-            for section, values in ours.items():
-                for name, value in values.items():
-                    if name not in MAY_CHANGE and stored[section].get(name) != value:
+            for section, kind in (("model", ModelConfig), ("training", TrainingConfig)):
+                theirs = {**_defaults(kind), **stored[section]}
+                for name, value in ours[section].items():
+                    if name not in MAY_CHANGE and theirs.get(name) != value:
                         raise ValueError(
-                            f"{folder} holds a run with {name} = "
-                            f"{stored[section].get(name)!r}, not {value!r}: use another folder"
+                            f"{folder} holds a run with {name} = {theirs.get(name)!r}, "
+                            f"not {value!r}: use another folder"
                         )
             self.progress = Progress(**json.loads(about["progress"]))
             with torch.no_grad():
@@ -96,3 +98,9 @@ class State:
                     parameter.copy_(file.get_tensor(f"weights/{name}"))
                 for name, tensor in optimizer_state(self.model, self.optimizers).items():
                     tensor.copy_(file.get_tensor(name))
+
+
+def _defaults(kind: type[ModelConfig] | type[TrainingConfig]) -> dict[str, Any]:
+    """The defaults of a table: what a run had for fields that did not exist when it was begun."""
+    known = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    return dict(json.loads(json.dumps(known)))
