@@ -107,7 +107,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[Row]:
-    """What to train on, or to choose by; nothing to choose by where no file was given."""
+    """The rows to train on, or those held apart: none where no file was given for these."""
     paired = recipe.model.reads_source
     if recipe.data.task is not None:
         return make_rows(recipe.data, paired, recipe.training.seed)[held_apart]

@@ -161,11 +161,11 @@ def plan_batches(
 
     Examples of similar length share a batch, and a batch holds at most `max_tokens` cells of its
     longer stream, padding included (an example longer than that makes a batch of its own). The
-    order depends on `seed` and `epoch` only, so a resumed run goes on with the same batches.
+    order depends on `seed` and `epoch` only, so a resumed run continues with the same batches.
     """
     order = random.Random(f"{seed}/{epoch}")
     indices = list(range(len(examples)))
-    order.shuffle(indices)  # so that equal lengths meet other neighbours in every epoch
+    order.shuffle(indices)  # so that examples of one length are grouped anew in every epoch
     indices.sort(key=lambda i: (len(examples[i].tgt), len(examples[i].src)))
     batches: list[list[int]] = []
     current: list[int] = []
@@ -199,8 +199,8 @@ def batches(
     """
     part, n_parts = share
     for indices in plan_batches(examples, max_tokens, seed, epoch)[skip:]:
-        # A batch smaller than the number of processes: somebody trains on a row that counts
-        # for nothing, so that all of them take the same number of steps.
+        # With fewer rows than processes, the others read a row that does not count, so that all
+        # processes take the same number of steps.
         mine = indices[part::n_parts] or indices[:1]
         batch = collate([examples[i] for i in mine], model)
         if part >= len(indices):

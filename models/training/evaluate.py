@@ -1,4 +1,4 @@
-"""Translate and score: BLEU and chrF by sacrebleu, perplexity for a language model."""
+"""Scores: BLEU and chrF of translations (by sacrebleu), perplexity of texts, hidden words found."""
 
 import math
 import time
@@ -22,11 +22,11 @@ from models.transformer import Model
 
 @dataclass(frozen=True)
 class TranslationScores:
-    """What the model writes, and what it is worth when the right words are given to it.
+    """How good translations are, and how well the model predicts given ones.
 
-    `bleu`, `chrf` and `exact` (equal to a reference, character by character) in percent; `loss`
-    in nats and `accuracy` in percent are those of teacher forcing; `seconds` is the time of the
-    translation alone.
+    `bleu`, `chrf` and `exact` (translations equal to a reference, character by character) in
+    percent. `loss` in nats and `accuracy` in percent are those under teacher forcing. `seconds` is
+    the time of translating alone.
     """
 
     bleu: float
@@ -81,7 +81,7 @@ def translate(
 
 
 def by_source(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
-    """Rows with one source are its several references."""
+    """The targets of each source: all rows that share a source give its references."""
     references: dict[str, list[str]] = {}
     for source, target in pairs:
         references.setdefault(source, []).append(target)
@@ -89,7 +89,7 @@ def by_source(pairs: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def is_chinese(texts: Sequence[str]) -> bool:
-    """True when most letters are CJK ideographs: then BLEU counts characters, not words."""
+    """Whether most letters are CJK ideographs: then BLEU counts characters, not words."""
     letters = [c for text in texts for c in text if c.isalpha()]
     return sum("\u4e00" <= c <= "\u9fff" for c in letters) > len(letters) / 2
 
@@ -103,7 +103,7 @@ def evaluate_translation(
 ) -> TranslationScores:
     """BLEU (`tokenize="zh"` for Chinese, else 13a) and chrF against all references of a source.
 
-    All under `masks`: those that a twin was trained under, or the right ones.
+    The model runs under `masks`: the right ones, or the wrong ones that it was trained under.
     """
     references = by_source(pairs)
     started = time.monotonic()
@@ -111,8 +111,8 @@ def evaluate_translation(
         hypotheses = translate(model, tokenizer, list(references), strategy or Beam(width=4))
     seconds = time.monotonic() - started
     most = max(map(len, references.values()))
-    # sacrebleu wants the first references of all, then the second ones, ...; None where there
-    # is none.
+    # sacrebleu takes the first reference of every source, then the second ones, and so on; None
+    # stands for a missing one.
     columns: Any = [
         [r[i] if i < len(r) else None for r in references.values()] for i in range(most)
     ]
@@ -136,7 +136,7 @@ def evaluate_translation(
 def bleu_score(
     model: Model, tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]
 ) -> dict[str, float]:
-    """Greedy BLEU, as the training loop wants it after an epoch."""
+    """Greedy BLEU, for the training curve."""
     return {"bleu": evaluate_translation(model, tokenizer, pairs, Greedy()).bleu}
 
 
@@ -145,10 +145,9 @@ def evaluate_language_model(
 ) -> dict[str, float]:
     """Loss in nats and perplexity per token, over texts cut at the model's n_ctx.
 
-    With texts long enough, also what share of its 4-grams, in percent, the model repeats when it
-    continues them greedily (`repetition.py`), and what share these texts repeat themselves.
-    With texts to be `counted`, also the perplexity of a trigram model of these, in the same
-    vocabulary on the same pieces.
+    If texts are long enough, also the percentage of 4-grams that the model repeats when it
+    continues them greedily (`repetition.py`), and the percentage in these texts themselves. With
+    `counted` texts, also the perplexity of a trigram model of these, on the same tokens.
     """
     config = model.config
     examples = encode_texts(texts, tokenizer, config.n_ctx)

@@ -15,10 +15,10 @@ BEGINNING, CONTINUATION = 24, 128  # tokens: given, and written at most
 
 
 def continued(model: Model, beginnings: Sequence[Sequence[int]], n_new: int) -> list[list[int]]:
-    """Each beginning (ids with bos) and what the model writes greedily after it.
+    """Each beginning (ids with the start mark) and its greedy continuation.
 
-    That is `n_new` tokens, or less where it comes to an end (eos, included). In eval mode, whatever
-    mode the model is in.
+    At most `n_new` tokens are written, up to and including the end mark. The model is in eval mode
+    meanwhile.
     """
     was_training = model.training
     model.eval()
@@ -30,9 +30,9 @@ def continued(model: Model, beginnings: Sequence[Sequence[int]], n_new: int) -> 
 
 
 def repeated(row: Sequence[int], start: int) -> list[bool]:
-    """For each token: is it from `start` on, in an n-gram that stood earlier in the row?
+    """For each token: is it part of an n-gram that occurred earlier in the row?
 
-    An n-gram counts where all of it is from `start` on; its earlier copy may be anywhere.
+    Only n-grams that lie wholly at or after `start` count; the earlier one may be anywhere.
     """
     found = [False] * len(row)
     seen = set()
@@ -45,7 +45,7 @@ def repeated(row: Sequence[int], start: int) -> list[bool]:
 
 
 def repetition(rows: Sequence[Sequence[int]]) -> float:
-    """Share of the n-grams of `rows` that stood in the same row before (seq-rep-4, ibid., §6.1)."""
+    """Share of the n-grams of `rows` that occurred earlier in the same row (seq-rep-4)."""
     n_grams = [[tuple(row[i : i + N_GRAM]) for i in range(len(row) - N_GRAM + 1)] for row in rows]
     again = sum(len(each) - len(set(each)) for each in n_grams)
     return again / max(1, sum(map(len, n_grams)))
@@ -54,10 +54,10 @@ def repetition(rows: Sequence[Sequence[int]]) -> float:
 def repetition_of(
     model: Model, texts: Sequence[Sequence[int]], rows_at_once: int = 64
 ) -> tuple[float, float] | None:
-    """`repetition` of the model's greedy continuations of texts, and of how these really go on.
+    """`repetition` of the model's greedy continuations of texts, and of the texts' own.
 
-    Of each text `BEGINNING` tokens are given and the next `CONTINUATION` looked at, or as many as
-    the model reads; the end mark does not count. None where no text is long enough for that.
+    Of each text `BEGINNING` tokens are given, and the next `CONTINUATION` are compared, or as many
+    as the model reads; the end mark does not count. None when no text is long enough.
     """
     config = model.config
     n_new = min(CONTINUATION, config.n_ctx - BEGINNING - 1)

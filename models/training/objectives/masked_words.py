@@ -25,7 +25,10 @@ MASKED, RANDOM = 0.8, 0.1  # shares of the chosen that become [MASK] or a random
 
 @dataclass(kw_only=True)
 class MaskedWords(Objective):
-    """Choose 15 % of the words, hide most of them, and predict what they were."""
+    """Choose 15 % of the words, hide most of them, and predict what they were.
+
+    Each process draws for its own rows, so the curve of several is not exactly that of one.
+    """
 
     name: ClassVar[str] = "masked_words"
     main: ClassVar[bool] = True

@@ -215,8 +215,8 @@ def numbers_kept(
 ) -> dict[str, float]:
     """How many rows (source, target, number), as `numbered_rows` makes them, keep their number.
 
-    In percent: those whose translations name it, in digits or in words. Under `masks`: those that
-    a twin was trained under, or the right ones.
+    In percent: those whose translation names it, in digits or in words. The model runs under
+    `masks`: the right ones, or the wrong ones that it was trained under.
     """
     with masked_as(masks, model):
         written = translate(model, tokenizer, [row[0] for row in rows], strategy or Beam(width=4))
