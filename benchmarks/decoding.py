@@ -115,7 +115,7 @@ def _seconds(
 ) -> float:
     """One decoding of N_NEW tokens; `captured` keeps every pattern of every step."""
     # A model with random weights hardly ever ends a sentence; here it never does, on either side.
-    end = model.config.eos_id
+    end = model.marks.end
     never = Edits({"hook_logits": lambda logits: logits.index_fill_(-1, torch.tensor(end), -1e9)})
     patterns = {site.hook("pattern") for site in model.attention_sites()}
     kept = []

@@ -160,7 +160,7 @@ def test_a_story_goes_on_and_not_round_in_circles() -> None:
     assert isinstance(checkpoint.model, DecoderOnly)
     groups = tomllib.loads((ASSETS / "sentences" / "stories.toml").read_text(encoding="utf-8"))
     given = [
-        [checkpoint.config.bos_id, *checkpoint.tokenizer.encode(beginning)]
+        checkpoint.model.with_marks("tgt", checkpoint.tokenizer.encode(beginning))
         for beginnings in groups.values()
         for beginning in beginnings
     ]
