@@ -92,8 +92,10 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
 
     embed = stack.hook("embed")
     before = [Station("tokens", made[embed][:1]), part("embedding", stack.path("embed"), embed)]
-    if stack.hook("pos_embed") in made:
-        before.append(part("positions", stack.path("positions"), stack.hook("pos_embed")))
+    bias = stack.path("blocks", 0, "attn", "hook_bias")
+    for given in (stack.hook("pos_embed"), bias):  # what positions give: to embeddings or to scores
+        if given in made:
+            before.append(part("positions", stack.path("positions"), given))
     layers = []
     for index in range(stack.n_layers):
         block = stack.path("blocks", index)

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from explorer.analysis.positions.changes import REMOVE, position_functions, stack_of
+from explorer.analysis.positions.changes import REMOVE, position_functions
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.inputs import given_tokens, limit
@@ -85,17 +85,16 @@ def moved(
     a stream that it has not, or an order that is none.
     """
     require_same_model(loaded, traced)
-    stack = stack_of(loaded, stream)
+    stack = next((each for each in loaded.model.stacks() if each.stream == stream), None)
     n = len(traced.src_tokens if stream == "src" else traced.tgt_tokens)
     if stack is None or sorted(order) != list(range(n)):
         raise ValueError(f"{list(order)} is no order of the {n} tokens of {stream}")
-    prefix = stack.hook_pos_embed.name.removesuffix("hook_pos_embed")
-    names = [f"{prefix}blocks.0.hook_resid_pre"]
-    names += [f"{prefix}blocks.{layer}.hook_resid_post" for layer in range(len(stack.blocks))]
+    names = [stack.block_hook(0, "resid_pre")]
+    names += [stack.block_hook(layer, "resid_post") for layer in range(stack.n_layers)]
     settings: list[Setting] = ["as_is", "without"]
     if loaded.config.position_type.acts == "nothing":
         settings.remove("as_is")
-    if stream == "tgt":
+    if stack.role == "decoder":
         settings.append("unmasked")
     return tuple(_moved(loaded, traced, stream, list(order), names, each) for each in settings)
 

@@ -41,6 +41,7 @@ def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator: LoadedMod
     [
         {},
         {"tie_embeddings": True, "positions": "learned"},
+        {"positions": "t5"},
         {"family": "decoder-only", "final_norm": True, "n_kv_heads": 1, "ffn": "swiglu"},
     ],
 )
