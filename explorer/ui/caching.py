@@ -258,7 +258,7 @@ class Cached(Generic[P, Result]):
         bound.apply_defaults()
         progress = bound.arguments.pop("progress", None)
         name = f"{self._function.__module__}.{self._function.__qualname__}"
-        return (name, library.CHECKPOINTS, *bound.arguments.values()), progress
+        return (name, str(library.CHECKPOINTS), *bound.arguments.values()), progress
 
 
 @overload

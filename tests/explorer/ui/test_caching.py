@@ -54,7 +54,7 @@ def test_many_texts_come_to_a_plateau_under_the_budget(store: Store) -> None:
         levels.append(store.n_bytes)
     assert max(levels) <= ROOM
     assert min(levels[10:]) > ROOM / 2  # full, not emptied
-    assert len(set(levels[10:])) == 1
+    assert max(levels[10:]) - min(levels[10:]) < 300
     assert trace.is_kept("text 39")
     assert not trace.is_kept("text 00")
     assert first() is None  # nobody holds what has gone
@@ -174,41 +174,41 @@ def opened(name: str, n_bytes: int) -> Loaded:
 
 
 @cached
-def result(number: int, size: int = 1000) -> np.ndarray:
+def result(number: int, size: int = 10_000) -> np.ndarray:
     return np.full(size, number % 256, np.uint8)
 
 
 def test_the_model_in_use_stays_whatever_its_size_and_idle_ones_go_as_results_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store = Store(200_000)
+    store = Store(2_000_000)
     monkeypatch.setattr(caching, "STORE", store)
-    opened("a", 80_000)
-    opened("b", 80_000)
+    opened("a", 800_000)
+    opened("b", 800_000)
     for number in range(60):
         result(number)
-    assert opened.is_kept("a", 80_000)
-    opened("a", 80_000)  # now b is idle
-    for number in range(60, 110):
+    assert opened.is_kept("a", 800_000)
+    opened("a", 800_000)  # now b is idle
+    for number in range(60, 120):
         result(number)
-    assert opened.is_kept("b", 80_000)
+    assert opened.is_kept("b", 800_000)
     assert not result.is_kept(0)  # older than b
-    for number in range(110, 400):
+    for number in range(120, 370):
         result(number)
-    assert opened.is_kept("a", 80_000)  # in use, though every result is newer
-    assert not opened.is_kept("b", 80_000)
-    assert result.is_kept(399)
-    assert 190_000 < store.n_bytes <= 200_000
-    opened("huge", 400_000)
-    assert opened.is_kept("huge", 400_000)
-    assert opened.is_kept("a", 80_000)
-    assert store.n_bytes <= 200_000
+    assert opened.is_kept("a", 800_000)  # in use, though every result is newer
+    assert not opened.is_kept("b", 800_000)
+    assert result.is_kept(369)
+    assert 1_900_000 < store.n_bytes <= 2_000_000
+    opened("huge", 4_000_000)
+    assert opened.is_kept("huge", 4_000_000)
+    assert opened.is_kept("a", 800_000)
+    assert store.n_bytes <= 2_000_000
     result(1)
     assert result.is_kept(1)  # there is room for results beside it
-    opened("a", 80_000)
-    assert not opened.is_kept("huge", 400_000)  # too large to be kept idle
-    assert opened.is_kept("a", 80_000)
-    assert store.n_bytes <= 200_000
+    opened("a", 800_000)
+    assert not opened.is_kept("huge", 4_000_000)  # too large to be kept idle
+    assert opened.is_kept("a", 800_000)
+    assert store.n_bytes <= 2_000_000
 
 
 def test_everything_is_forgotten_but_the_model_in_use(store: Store) -> None:
