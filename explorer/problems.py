@@ -18,6 +18,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "target_too_long": "limit length",
         "unknown_forced": "characters",
         "nothing_to_fill": "",  # a text without a mask, for a model that fills masks in
+        "writes_nothing": "",  # a model that writes no token after another
         "no_logits": "",  # a model that says no tokens
         # a batch of sentences, one a line
         "no_lines": "limit",

@@ -45,6 +45,11 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
     return found[key].format(**values)
 
 
+def has(key: str, /, *, lang: str) -> bool:
+    """Whether there are words at `key`."""
+    return key in words(lang)
+
+
 def family(table: str, *, lang: str) -> dict[str, str]:
     """All words directly under a table, by their last name: what figures and components take.
 

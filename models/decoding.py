@@ -220,12 +220,15 @@ class _Filler(_Writer):
 
     def __init__(self, model: Model, rows: Rows) -> None:
         super().__init__(model, rows, use_cache=False)
-        assert model.marks.mask is not None
-        self.mask = model.marks.mask
-        self.n_masks = rows.tgt.eq(self.mask).sum(1).tolist()  # of each sentence
+        mask = model.marks.mask
+        # Noted once: a model may well answer with the mask token itself.
+        self.places = [
+            [i for i, token in enumerate(row) if token == mask] for row in rows.tgt.tolist()
+        ]
+        self.n_filled = 0
 
     def positions(self) -> tuple[int, ...]:
-        return tuple(self.rows.tgt.eq(self.mask).int().argmax(1).tolist())
+        return tuple(self.places[sentence][self.n_filled] for sentence in self.sentences)
 
     def log_probs(self) -> Float[Tensor, "row vocab"]:
         with torch.inference_mode():
@@ -233,15 +236,15 @@ class _Filler(_Writer):
         return _log_softmax(logits[torch.arange(len(self.rows)), list(self.positions())])
 
     def ends(self, row: int, output: tuple[int, ...]) -> bool:
-        return len(output) == self.n_masks[self.sentences[row]]
+        return len(output) == len(self.places[self.sentences[row]])
 
     def go_on(self, parents: list[int], tokens: list[int]) -> None:
-        """Row i becomes row parents[i] with tokens[i] in the place of its first mask token."""
-        self.sentences = [self.sentences[parent] for parent in parents]
+        """Row i becomes row parents[i] with tokens[i] in the place that was asked about."""
         filled, places = self.rows.select(parents), self.positions()
         for row, (parent, token) in enumerate(zip(parents, tokens, strict=True)):
             filled.tgt[row, places[parent]] = token
-        self.rows = filled
+        self.rows, self.n_filled = filled, self.n_filled + 1
+        self.sentences = [self.sentences[parent] for parent in parents]
 
 
 def _log_softmax(logits: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:

@@ -147,6 +147,8 @@ def _picked() -> None:
 
 
 def _output(model: str) -> None:
+    if _fills_in(model):
+        return
     words = ("sidebar.target", "sidebar.target_hint", "sidebar.target_help")
     if _continues(model):
         words = ("sidebar.continuation", "sidebar.continuation_hint", "sidebar.continuation_help")
@@ -164,6 +166,14 @@ def _output(model: str) -> None:
                 target=st.session_state["sidebar.target"] or None, row=None
             ),
         )
+
+
+def _fills_in(model: str) -> bool:
+    """Whether `model` reads a whole text at once, so that nothing can be given to follow it."""
+    try:
+        return not cache.open_model(model).config.is_causal
+    except InputProblem:
+        return False
 
 
 def _continues(model: str) -> bool:

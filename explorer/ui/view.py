@@ -98,8 +98,19 @@ class View:
         return cache.trace(replace(self.run, edits=(), pads=0))
 
     def t(self, key: str, /, **values: object) -> str:
-        """The words at `key` in the visitor's language."""
+        """The words at `key` in the visitor's language.
+
+        A model that fills in masked tokens has words of its own where those of models that write
+        one token after another would be wrong: the table `filling` mirrors their keys.
+        """
+        if self.trace.predicts == "same" and text.has(f"filling.{key}", lang=self.lang):
+            key = f"filling.{key}"
         return text.t(key, lang=self.lang, **values)
+
+    @property
+    def own_role(self) -> Role:
+        """The role of self-attention in the stream that the logits belong to."""
+        return next(stack.role for stack in self.trace.stacks if stack.stream == "tgt")
 
     def stream(self, stream: str) -> str:
         """A stream in words: source and target, or the one text of a model without an encoder."""

@@ -264,8 +264,17 @@ def test_every_used_key_exists() -> None:
 def test_every_key_is_used() -> None:
     made = {f"{family}.{name}" for family, names in MADE.items() for name in names}
     settings = {key for key in words("en") if key.startswith("settings.")}
-    unused = set(words("en")) - literal_keys() - made - PIECES - settings
+    filling = {key for key in words("en") if key.startswith("filling.")}
+    unused = set(words("en")) - literal_keys() - made - PIECES - settings - filling
     assert not unused
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_words_for_filling_in_replace_words_of_the_same_values(lang: str) -> None:
+    replaced = {key: key.removeprefix("filling.") for key in words(lang) if "filling." in key}
+    assert replaced
+    for key, usual in replaced.items():
+        assert placeholders(words(lang)[key]) == placeholders(words(lang)[usual]), key
 
 
 def test_every_setting_that_can_be_refused_has_a_name() -> None:

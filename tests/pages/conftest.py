@@ -14,7 +14,8 @@ from explorer.ui import running
 from explorer.ui.caching import STORE
 from models.checkpoint import save_checkpoint
 from models.config import ModelConfig
-from models.tokenizer import Tokenizer
+from models.rows import Rows
+from models.tokenizer import SPECIAL_TOKENS, Tokenizer
 from models.transformer import Model, build_model
 
 PAIRS = (
@@ -27,7 +28,8 @@ CORPUS = tuple(sentence for pair in PAIRS for sentence in pair)
 
 def _save(folder: Path, **changes: object) -> None:
     """A small model that has half learned three pairs: unsure enough for every edit to show."""
-    tokenizer = Tokenizer.train(CORPUS * 2, vocab_size=150)
+    marks = (*SPECIAL_TOKENS, "<mask>") if changes.get("family") == "encoder-only" else None
+    tokenizer = Tokenizer.train(CORPUS * 2, vocab_size=150, special_tokens=marks or SPECIAL_TOKENS)
     sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 3, "n_heads": 4, "d_ff": 20}
     config = ModelConfig(
         vocab_size=tokenizer.vocab_size,
@@ -39,7 +41,7 @@ def _save(folder: Path, **changes: object) -> None:
         torch.manual_seed(5)
         model = build_model(config)
         optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-        for _ in range(15):
+        for _ in range(15 if config.lm_head else 0):
             loss = torch.stack([_loss(model, tokenizer, *pair) for pair in PAIRS]).sum()
             optimizer.zero_grad()
             loss.backward()
@@ -50,17 +52,22 @@ def _save(folder: Path, **changes: object) -> None:
 def _loss(model: Model, tokenizer: Tokenizer, source: str, target: str) -> Tensor:
     src = torch.tensor([[*tokenizer.encode(source), tokenizer.marks.end]])
     row = torch.tensor([tokenizer.marks.start, *tokenizer.encode(target), tokenizer.marks.end])
-    inputs = row[None, :-1]
-    logits = model(inputs) if model.config.family == "decoder-only" else model(src, inputs)
+    if model.predicts == "same":
+        return nn.functional.cross_entropy(model.read(Rows(src))[0], src[0])
+    logits = model.read(Rows(row[None, :-1], None, src if model.config.reads_source else None))
     return nn.functional.cross_entropy(logits[0], row[1:])
 
 
 @pytest.fixture(scope="session")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two models: a translator, which the app opens with, and a writer."""
+    """A folder with a translator, which the app opens with, a writer, and two that read both ways:
+    one that fills in masked words, and one without a head that says any.
+    """
     folder = tmp_path_factory.mktemp("checkpoints")
     _save(folder / "en-zh")
     _save(folder / "writer", family="decoder-only", norm_placement="pre", final_norm=True)
+    _save(folder / "reader", family="encoder-only", positions="alibi")
+    _save(folder / "headless", family="encoder-only", positions="t5", lm_head=False)
     return folder
 
 

@@ -21,6 +21,7 @@ from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.blocks import EncoderBlock
 from models.config import ModelConfig
+from models.hooks import AttentionSite
 from models.masks import causal_mask
 from models.positions import sinusoidal_table
 
@@ -124,9 +125,15 @@ def one_bias(
     return (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]) + bias).softmax(-1) @ v
 
 
+def _self_site(traced: Trace) -> AttentionSite:
+    """The first self-attention of the stream that the logits belong to."""
+    own = (site for site in traced.sites if site.kind == "self" and site.query_stream == "tgt")
+    return next(own)
+
+
 def reference(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
     """The reference code beside the operator, with every kind of mask, on the reader's q, k, v."""
-    site = next(site for site in traced.sites if decoder_self(site))
+    site = _self_site(traced)
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
     keep = causal_mask(q.shape[-2])

@@ -10,6 +10,7 @@ from explorer.analysis.positions.encoding import dot_by_distance, model_table, t
 from explorer.library import LoadedModel, open_model
 from explorer.runs.trace import Trace
 from models.decoding import Greedy, decode
+from models.hooks import StackSite
 from models.masks import causal_mask
 from models.tokenizer import Tokenizer
 from models.transformer import Model
@@ -99,10 +100,9 @@ def causal_order(loaded: LoadedModel, traced: Trace, progress: Progress) -> Find
     How far the outputs are from moving along with the words: nothing tells places apart where all
     may be seen; under the causal mask a word's output depends on what stands before it.
     """
-    site = next(site for site in traced.sites if site.role == "decoder")
-    prefix = site.name.rpartition("blocks.")[0]
-    words = torch.tensor(traced.activations[f"{prefix}hook_embed"])[None]
-    attention = module_of(loaded, site)
+    stack = next(stack for stack in traced.stacks if stack.stream == "tgt")
+    words = torch.tensor(traced.activations[stack.hook("embed")])[None]
+    attention = module_of(loaded, traced.sites_of(stack.role)[0])
     order = torch.arange(words.shape[1]).flip(0)
     causal = causal_mask(words.shape[1])
     rows = []
@@ -110,7 +110,7 @@ def causal_order(loaded: LoadedModel, traced: Trace, progress: Progress) -> Find
         for name, x, mask in (
             ("all_seen", words, None),
             ("causal_seen", words, causal),
-            ("with_positions", _with_positions(traced, prefix, words), None),
+            ("with_positions", _with_positions(traced, stack, words), None),
         ):
             if x is not None:
                 plain = attention(x, mask=mask)
@@ -121,8 +121,8 @@ def causal_order(loaded: LoadedModel, traced: Trace, progress: Progress) -> Find
     return Finding(verdict, ("difference",), tuple(rows), bars="difference")
 
 
-def _with_positions(traced: Trace, prefix: str, words: Tensor) -> Tensor | None:
-    added = traced.activations.get(f"{prefix}hook_pos_embed")
+def _with_positions(traced: Trace, stack: StackSite, words: Tensor) -> Tensor | None:
+    added = traced.activations.get(stack.hook("pos_embed"))
     return None if added is None else words + torch.tensor(added)
 
 

@@ -78,7 +78,7 @@ def compare(before: Trace, after: Trace) -> Comparison:
         same_output=all(status == "same" for _, status in words),
         changed_predictions=tuple(
             position
-            for position in range(n_tgt)
+            for position in range(n_tgt if before.predicted_str_tokens else 0)
             if before.predicted_str_tokens[position] != after.predicted_str_tokens[position]
         ),
         logits_max_abs=(

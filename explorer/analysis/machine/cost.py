@@ -14,6 +14,7 @@ from torch import Tensor
 
 from explorer.analysis.machine.parameters import on_paper
 from explorer.library import LoadedModel
+from explorer.problems import InputProblem
 from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.cache import KVCache
@@ -129,8 +130,11 @@ def measure_passes(
 ) -> Passes:
     """Read a row of `n_tokens` (the Trace's own, repeated) all at once and token by token.
 
-    Raises ValueError for another model's Trace and for rows longer than n_ctx.
+    Raises ValueError for another model's Trace and for rows longer than n_ctx; InputProblem
+    `writes_nothing` for a model that writes no token after another.
     """
+    if loaded.model.predicts != "next":
+        raise InputProblem("writes_nothing")
     require_same_model(loaded, traced)
     if not 1 <= n_tokens <= traced.config.n_ctx:
         raise ValueError(f"{n_tokens} tokens; this model reads up to {traced.config.n_ctx}")

@@ -59,9 +59,13 @@ class Station:
 
 @dataclass(frozen=True)
 class Tower:
-    """One token stream from its tokens up: before the layers, the layers, after them."""
+    """One token stream from its tokens up: before the layers, the layers, after them.
+
+    `role` is that of its self-attention: an encoder's looks both ways.
+    """
 
     stream: Stream
+    role: Literal["encoder", "decoder"]
     before: tuple[Station, ...]
     layers: tuple[tuple[Station, ...], ...]
     after: tuple[Station, ...]
@@ -119,7 +123,7 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
         after.append(part("final_norm", stack.path("final_norm"), stack.hook("resid_final")))
     if stack.stream == "tgt" and loaded.model.predicts is not None:
         after.append(part("unembed", "unembed", "hook_logits"))
-    return Tower(stack.stream, tuple(before), tuple(layers), tuple(after))
+    return Tower(stack.stream, stack.role, tuple(before), tuple(layers), tuple(after))
 
 
 def _new_parameters(model: nn.Module, path: str, counted: set[int]) -> int:

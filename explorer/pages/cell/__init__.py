@@ -54,8 +54,13 @@ def key_of(view: View) -> int:
     return int(view.trace.pattern(view.site.name)[view.head, view.row].argmax())
 
 
-def _effect(view: View, cell: Cell) -> Effect:
-    """What the cell does to the token written at its query; the encoder's asks for which token."""
+def _effect(view: View, cell: Cell) -> Effect | None:
+    """What the cell does to the token written at its query; the encoder's asks for which token.
+
+    None for a model without logits.
+    """
+    if view.trace.predicts is None:
+        return None
     n_real = int(view.trace.tgt_valid.sum())
     place = view.step if cell.site.query_stream == "src" else cell.query
     position = min(place, n_real - 1)

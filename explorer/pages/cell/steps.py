@@ -16,11 +16,10 @@ from explorer.ui.escape import escape
 from explorer.ui.view import View
 
 
-def chain(view: View, cell: Cell, goal: Effect) -> None:
+def chain(view: View, cell: Cell, goal: Effect | None) -> None:
     """Every number between q . k and the logit, side by side."""
     written, *_ = lengths([cell.written])
-    token = escape(goal.str_tokens[goal.chosen])
-    shown = (
+    shown = [
         (view.t("cell.dot"), fixed(cell.dot)),
         (view.t("cell.scaled", d_head=len(cell.q)), fixed(cell.scaled)),
         *_biased(view, cell),
@@ -31,8 +30,11 @@ def chain(view: View, cell: Cell, goal: Effect) -> None:
         (view.t("cell.row_sum"), fixed(cell.row_sum)),
         (view.t("cell.weight"), percent(cell.weight)),
         (view.t("cell.written"), fixed(written)),
-        (view.t("cell.logit", token=token), signed(float(goal.change[goal.chosen]), 3)),
-    )
+    ]
+    if goal is not None:
+        token = escape(goal.str_tokens[goal.chosen])
+        change = signed(float(goal.change[goal.chosen]), 3)
+        shown.append((view.t("cell.logit", token=token), change))
     with st.container(horizontal=True, key="cell-chain"):
         for label, value in shown:
             st.metric(label, value, width="content")
@@ -46,9 +48,9 @@ def _biased(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
     return ((view.t("cell.bias"), bias), (view.t("cell.score"), fixed(cell.score)))
 
 
-def step(view: View, cell: Cell, goal: Effect) -> None:
+def step(view: View, cell: Cell, goal: Effect | None) -> None:
     """The picture of the step that is looked at, and its reading."""
-    drawn: dict[str, Callable[[View, Cell, Effect], None]] = {
+    drawn: dict[str, Callable[[View, Cell, Effect | None], None]] = {
         "projection": _projection,
         "similarity": _similarity,
         "scale": _scale,
@@ -66,7 +68,7 @@ def _tokens(view: View, cell: Cell) -> dict[str, str]:
     }
 
 
-def _projection(view: View, cell: Cell, goal: Effect) -> None:
+def _projection(view: View, cell: Cell, goal: Effect | None) -> None:
     site = view.site
     key_stream = site.key_stream if site.key_stream != site.query_stream else None
     figure = figures.vectors(
@@ -86,7 +88,7 @@ def _is_turned(view: View) -> bool:
     return view.loaded.config.position_type.acts == "turns" and view.site.kind == "self"
 
 
-def _similarity(view: View, cell: Cell, goal: Effect) -> None:
+def _similarity(view: View, cell: Cell, goal: Effect | None) -> None:
     figure = figures.products(cell.products, dark=view.dark, words=view.words("figures.cell"))
     controls.chart(figure, "cell.products", alt=view.t("cell.stages.similarity"))
     most = int(np.abs(cell.products).argmax())
@@ -94,7 +96,7 @@ def _similarity(view: View, cell: Cell, goal: Effect) -> None:
     controls.reading("cell", view.t("cell.reading_similarity", **_tokens(view, cell), **values))
 
 
-def _scale(view: View, cell: Cell, goal: Effect) -> None:
+def _scale(view: View, cell: Cell, goal: Effect | None) -> None:
     keys = view.trace.key_tokens(cell.site.name)
     figure = figures.signed(
         keys,
@@ -129,7 +131,7 @@ def _scale(view: View, cell: Cell, goal: Effect) -> None:
     )
 
 
-def _softmax(view: View, cell: Cell, goal: Effect) -> None:
+def _softmax(view: View, cell: Cell, goal: Effect | None) -> None:
     figure = bars.row(
         view.trace.key_tokens(cell.site.name),
         cell.weights,
@@ -183,7 +185,7 @@ def _open_key(view: View, key: str) -> None:
     session.change(key=int(points[0]["point_index"]), **place)
 
 
-def _values(view: View, cell: Cell, goal: Effect) -> None:
+def _values(view: View, cell: Cell, goal: Effect | None) -> None:
     long = lengths([cell.stream, cell.site_written, cell.head_written, cell.written])
     names = [view.t(f"cell.{name}") for name in ("stream", "all_heads", "this_head", "this_cell")]
     left, right = st.columns([2, 3], gap="large")
@@ -197,6 +199,15 @@ def _values(view: View, cell: Cell, goal: Effect) -> None:
             words=view.words("figures.cell"),
         )
         controls.chart(figure, "cell.lengths", alt=view.t("cell.lengths"))
+    moved = {
+        "weight": percent(cell.weight),
+        "written": fixed(long[3]),
+        "stream": fixed(long[0]),
+        **_tokens(view, cell),
+    }
+    if goal is None:
+        controls.reading("cell", view.t("cell.reading_values_silent", **moved))
+        return
     with right:
         st.caption(view.t("cell.logits"))
         figure = figures.signed(
@@ -214,15 +225,12 @@ def _values(view: View, cell: Cell, goal: Effect) -> None:
         "cell",
         view.t(
             "cell.reading_values",
-            weight=percent(cell.weight),
-            written=fixed(long[3]),
-            stream=fixed(long[0]),
             token=controls.quoted(view, goal.str_tokens[goal.chosen]),
             before=fixed(float(goal.before[goal.chosen])),
             after=fixed(float(goal.after[goal.chosen])),
             change=signed(change, 3),
             slope=signed(goal.slope, 3),
-            **_tokens(view, cell),
+            **moved,
         ),
     )
     with st.container(width=260):

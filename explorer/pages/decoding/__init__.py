@@ -84,7 +84,12 @@ def _result(view: View, generation: Generation) -> None:
 
 
 def _parts(view: View, first: Generation, second: Generation | None) -> None:
-    """What stands under the film, one thing at a time: each of them computes more."""
+    """What stands under the film, one thing at a time: each of them computes more.
+
+    They are about rows that grow; a text that is filled in has none.
+    """
+    if view.trace.predicts != "next":
+        return
     part = pick_part(view, "decoding", DecodingChoices.parts)
     if part == "pass":
         one_pass(view, second or first)

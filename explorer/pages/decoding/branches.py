@@ -119,7 +119,7 @@ def _two_lines(view: View, first: Generation, second: Generation) -> None:
 
 def _compare(view: View, first: Generation, second: Generation) -> None:
     """The attention of both lines, side by side or as a difference, step by step."""
-    kind: Role = "cross" if view.sites_of("cross") else "decoder"
+    kind: Role = "cross" if view.sites_of("cross") else view.own_role
     sites = [site for site in view.sites_of(kind) if site.name in first.steps[0].rows]
     shown = pick_one(
         view,

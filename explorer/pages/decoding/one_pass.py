@@ -63,7 +63,7 @@ def _gaps(view: View, found: OnePass) -> None:
 
 def _patterns(view: View, found: OnePass) -> None:
     """The same site's attention in the one pass, with the causal mask and without."""
-    sites = view.sites_of("decoder")
+    sites = view.sites_of(view.own_role)
     layer = view.state.layer
     site = sites[len(sites) - 1 if layer is None else min(layer, len(sites) - 1)]
     head = view.state.head if layer is not None else None

@@ -20,7 +20,7 @@ KEY = "decoding.film"
 def take_moves(view: View, generation: Generation) -> View:
     """The view with where the film has come to rest, or with the candidate that was taken."""
     frames = frames_of(view, generation)
-    sites = _sites(view, generation, "decoder")
+    sites = _sites(view, generation, view.own_role)
     rested = sent_scene(KEY, len(frames), len(sites), sites[0].n_heads)
     taken = sent_choice(KEY, frames)
     if taken is not None:
@@ -36,7 +36,7 @@ def take_moves(view: View, generation: Generation) -> View:
 
 def show_film(view: View, generation: Generation) -> None:
     """The film of a Generation at the view's step."""
-    own = stacked(generation, _sites(view, generation, "decoder"))
+    own = stacked(generation, _sites(view, generation, view.own_role))
     across = _sites(view, generation, "cross")
     last = generation.steps[-1]
     n_layers, n_heads = own.shape[:2]

@@ -49,8 +49,8 @@ def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object]) -
         return view.t("heads.reading_extra" if sees else "heads.nothing_extra", **values)
     if not sees:
         return view.t("heads.nothing", **values)
-    writes = shown.site.query_stream == "tgt" and view.trace.predicts == "next"
-    if writes and view.row < int(view.trace.tgt_valid.sum()):
+    predicts = shown.site.query_stream == "tgt" and view.trace.predicts is not None
+    if predicts and view.row < int(view.trace.tgt_valid.sum()):
         after = controls.quoted(view, view.trace.predicted_str_tokens[view.row])
         return view.t("heads.reading_next", next=after, **values)
     return view.t("heads.reading", **values)

@@ -82,7 +82,12 @@ def _ways(view: View) -> None:
 
 
 def _measured(view: View) -> None:
-    """Training's one step against writing's many, timed with this model when asked for."""
+    """Training's one step against writing's many, timed with this model when asked for.
+
+    Nothing for a model that writes nothing token by token.
+    """
+    if view.trace.predicts != "next":
+        return
     st.subheader(view.t("machine.passes"), anchor=False)
     st.markdown(view.t("machine.passes_lead"))
     if not st.toggle(view.t("machine.measure"), key="machine.measure"):

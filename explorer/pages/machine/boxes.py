@@ -34,10 +34,9 @@ def _column(view: View, tower: Tower) -> Column:
         for index, layer in enumerate(tower.layers)
     )
     after = ((view.t("machine.after"), boxes(tower.after)),) if tower.after else ()
-    name = "encoder" if tower.stream == "src" else "decoder"
     millions = f"{tower.parameters / 1e6:.2f}"
     return Column(
-        view.t(f"machine.{name}", millions=millions),
+        view.t(f"machine.{tower.role}", millions=millions),
         tower.stream,
         ((view.t("machine.before"), boxes(tower.before)), *layers, *after),
     )
@@ -66,14 +65,10 @@ def _href(view: View, tower: Tower, station: Station, layer: int | None) -> str:
         return ""
     links, state = session.links(), view.state
     if station.what in ("self", "cross", "embedding"):
-        kind = "cross" if station.what == "cross" else _tower_kind(tower)
+        kind = "cross" if station.what == "cross" else tower.role
         state = links.change(links.elsewhere(state), site=kind, layer=layer or 0, head=0)
     if station.what == "embedding":
         state = links.change(state, aside="split", key=None)
     # The first page of the menu stands at the root: under its own name it does not exist.
     path = "./" if page == session.page_names()[0] else page
     return f"{path}?{urlencode(links.write(state))}"
-
-
-def _tower_kind(tower: Tower) -> str:
-    return "encoder" if tower.stream == "src" else "decoder"

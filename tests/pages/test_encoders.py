@@ -1,0 +1,71 @@
+"""Every page for encoders alone: one that fills in masked words, and one without a head."""
+
+from collections.abc import Callable
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.analysis.claims import CLAIMS
+from explorer.analysis.clinic import PITFALLS
+from explorer.pages import PAGES
+from explorer.text import t
+
+Open = Callable[..., AppTest]
+TEXT = "She reads a [MASK] every morning."
+
+PARTS = [(page.name, "part", part) for page in PAGES for part in getattr(page.choices, "parts", ())]
+ASIDES = [
+    ("cell", "aside", aside)
+    for aside in ("scaling", "initial", "split", "raw", "layouts", "groups", "dropout")
+]
+OTHERS = [
+    ("certificate", "tested", "1"),
+    ("masks", "edits", "pad_keys-off"),
+    ("heads", "measure", "needed"),
+    ("heads", "edits", "head-blocks.0.attn-1"),
+]
+
+
+@pytest.mark.parametrize("model", ["reader", "headless"])
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_each_page_opens(open_page: Open, page: str, model: str) -> None:
+    at = open_page(page, model=model, text=TEXT)
+    assert not at.exception
+    assert [each.value for each in at.error] == [], "an encoder is refused nothing as it opens"
+
+
+@pytest.mark.parametrize(("page", "name", "value"), [*PARTS, *ASIDES, *OTHERS])
+def test_each_part_opens(open_page: Open, page: str, name: str, value: str) -> None:
+    at = open_page(page, model="reader", text=TEXT, **{name: value})
+    assert not at.exception
+    assert not at.error
+
+
+@pytest.mark.parametrize("model", ["reader", "headless"])
+def test_every_pitfall_and_every_quick_claim_opens(open_page: Open, model: str) -> None:
+    for pitfall in PITFALLS:
+        assert not open_page("clinic", model=model, text=TEXT, case=pitfall.id).exception, (
+            pitfall.id
+        )
+    for claim in CLAIMS:
+        if claim.own and (not claim.slow or claim.id == "parallel"):
+            at = open_page("claims", model=model, text=TEXT, claim=claim.id, guess="true")
+            assert not at.exception, claim.id
+
+
+def test_what_a_model_that_fills_in_is_asked(open_page: Open) -> None:
+    """Its words are about the token at a place, not about the next one."""
+    at = open_page("heads", model="reader", text=TEXT, row="4")
+    words = " ".join(str(each.value) for each in at.markdown)
+    assert "where the model predicts" in words or "predicts" in words
+    assert "about to write" not in words
+    at = open_page("decoding", model="reader", text=TEXT)
+    assert t("filling.decoding.lead", lang="en") in [each.value for each in at.markdown]
+
+
+def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_page: Open) -> None:
+    for model, problem in (("reader", "nothing_to_fill"), ("headless", "no_logits")):
+        at = open_page("decoding", model=model, text="She reads a book.")
+        assert not at.exception
+        shown = [str(each.value) for each in (*at.error, *at.warning)]
+        assert any(t(f"problems.{problem}", lang="en") in each for each in shown), shown
