@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 
 import explorer.__main__
-import models.__main__
 from explorer import __version__
 from models.home import home
+from models.training.commands import add_commands
 
 DESCRIPTION = "Watch a really trained Transformer read your sentence."
 EXAMPLES = """\
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.set_defaults(run=app)
     command.add_argument("--port", type=_port, help="the port to listen on, usually 8501")
-    models.__main__.add_commands(commands)
+    add_commands(commands)
     explorer.__main__.add_commands(commands)
     return parser
 

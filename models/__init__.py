@@ -3,7 +3,7 @@
 Knows nothing of the explorer, of Streamlit or of Plotly, and is useful without them.
 """
 
-from models.checkpoint import Checkpoint, CheckpointError, load_checkpoint, save_checkpoint
+from models.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from models.config import ModelConfig
 from models.hooks import visiting
 from models.transformer import DecoderOnly, EncoderDecoder, build_model
@@ -16,6 +16,5 @@ __all__ = [
     "ModelConfig",
     "build_model",
     "load_checkpoint",
-    "save_checkpoint",
     "visiting",
 ]

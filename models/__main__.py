@@ -3,78 +3,7 @@
 import argparse
 import sys
 
-import torch
-
-from models.decoding import best, decode
-from models.training import commands as training
-from models.training.evaluate import translate
-from models.training.options import (
-    Commands,
-    add_command,
-    add_strategy,
-    open_checkpoint,
-    strategy_of,
-)
-
-
-def translate_text(args: argparse.Namespace) -> None:
-    """Translate the sentences given, or one a line from standard input."""
-    checkpoint = open_checkpoint(args.model)
-    if "src" not in checkpoint.model.reads:
-        raise ValueError(f"{args.model} is a {checkpoint.config.family} model: use generate")
-    sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
-    for line in translate(checkpoint.model, checkpoint.tokenizer, sentences, strategy_of(args)):
-        print(line)
-
-
-def generate(args: argparse.Namespace) -> None:
-    """Write with a model of any family: continue a text, translate it, or fill in its [MASK]s."""
-    checkpoint = open_checkpoint(args.model)
-    model, tokenizer = checkpoint.model, checkpoint.tokenizer
-    given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
-    steps = decode(model, torch.tensor([given]), strategy_of(args), args.max_new_tokens)
-    for hypothesis in best(steps):
-        print(tokenizer.decode(model.whole(given, hypothesis.tokens)))
-
-
-def info(args: argparse.Namespace) -> None:
-    """Sizes, choices, parameters and attention sites of a model."""
-    checkpoint = open_checkpoint(args.model)
-    print(checkpoint.config.to_json(), end="")
-    for name, child in checkpoint.model.named_children():
-        count = sum(p.numel() for p in child.parameters())
-        if count:
-            print(f"{name:12} {count:>12,} parameters")
-    total = sum(p.numel() for p in checkpoint.model.parameters())
-    print(f"{'all':12} {total:>12,} parameters (a tied matrix counts once)")
-    for site in checkpoint.model.attention_sites():
-        print(f"{site.name}: {site.n_heads} heads, {site.query_stream} looks at {site.key_stream}")
-
-
-def add_commands(commands: Commands) -> None:
-    """Add every command to what `ArgumentParser.add_subparsers()` returned.
-
-    `args.run(args)` then runs the one that was chosen; it raises ValueError or OSError, whose
-    message is meant for the user.
-    """
-    command = add_command(commands, "translate", translate_text)
-    command.add_argument("text", nargs="*", help="the sentences")
-    command.add_argument(
-        "--text", dest="more", action="append", default=[], help="another way to give a sentence"
-    )
-    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
-    add_strategy(command)
-
-    command = add_command(commands, "generate", generate)
-    command.add_argument("text")
-    command.add_argument("--model", required=True, help="a shipped model, or a folder")
-    command.add_argument("--max-new-tokens", type=int, default=64)
-    add_strategy(command)
-
-    command = add_command(commands, "info", info)
-    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
-
-    training.add_commands(commands)
+from models.training.commands import add_commands
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,11 +6,10 @@ blank came first, so that a word is the same token at the start and in the middl
 blanks and gets none.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from models.marks import Marks
 
@@ -27,8 +26,6 @@ MARK_NAMES: dict[str, tuple[str, ...]] = {
 BLANK = "▁"
 CONTINUED = "·"  # shown before a piece that goes on with a word of a script that has blanks
 
-# CJK ideographs, kana and full-width punctuation: scripts written without blanks.
-_UNSPACED = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef“”‘’…—"
 _LIBRARY_ERRORS = (Exception,)  # the library raises bare Exception for a file it cannot read
 
 
@@ -57,57 +54,6 @@ class Tokenizer:
             token for token, added in tokenizer.get_added_tokens_decoder().items() if added.special
         }
         tokenizer.encode_special_tokens = True  # "</s>" typed by a user is text, not an end mark
-
-    @classmethod
-    def train(
-        cls,
-        texts: Iterable[str],
-        vocab_size: int,
-        min_frequency: int = 2,
-        special_tokens: Sequence[str] = SPECIAL_TOKENS,
-    ) -> "Tokenizer":
-        """Learn merges from `texts`; characters seen fewer than twice become <unk>.
-
-        Digits are tokens of their own, and punctuation is never merged with letters. Of
-        `special_tokens`, the first ids, "<unk>" must be one.
-        """
-        texts = list(texts)
-        tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
-        tokenizer.normalizer = normalizers.Sequence(
-            [
-                normalizers.NFC(),
-                normalizers.Replace(Regex(r"\s+"), " "),
-                normalizers.Strip(),
-                normalizers.Replace(Regex(f"^(?=[^{_UNSPACED}])"), " "),
-            ]
-        )
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-            [
-                pre_tokenizers.Metaspace(BLANK, prepend_scheme="never"),
-                pre_tokenizers.Split(
-                    Regex(
-                        rf"{BLANK}?\p{{N}}|{BLANK}?[\p{{L}}\p{{M}}]+"
-                        rf"|{BLANK}?[^\p{{N}}\p{{L}}\p{{M}}{BLANK}]|{BLANK}"
-                    ),
-                    behavior="isolated",
-                ),
-            ]
-        )
-        tokenizer.decoder = decoders.Metaspace(BLANK, prepend_scheme="never")
-        counts: dict[str, int] = {}
-        for text in texts:
-            for character in text:
-                counts[character] = counts.get(character, 0) + 1
-        alphabet = sum(count >= min_frequency for count in counts.values())
-        trainer = trainers.BpeTrainer(
-            vocab_size=vocab_size,
-            min_frequency=min_frequency,
-            special_tokens=list(special_tokens),
-            limit_alphabet=alphabet,
-            show_progress=False,
-        )
-        tokenizer.train_from_iterator(texts, trainer)
-        return cls(tokenizer)
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":

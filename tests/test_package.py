@@ -228,14 +228,16 @@ def test_a_stopped_command_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) 
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("models.__main__.translate", stop)
+    monkeypatch.setattr("models.training.using.translate", stop)
     assert cli.main(["translate", "--model", "copy", "a b"]) == 130
 
 
 def test_one_or_several_texts_in_either_way(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("models.__main__.translate", lambda model, tokenizer, texts, how: texts)
+    monkeypatch.setattr(
+        "models.training.using.translate", lambda model, tokenizer, texts, how: texts
+    )
     assert cli.main(["translate", "--model", "copy", "a", "--text", "b"]) == 0
     assert capsys.readouterr().out == "a\nb\n"
 

@@ -1,4 +1,4 @@
-"""The commands that train and evaluate models; `models.__main__` has those that use them."""
+"""Every command of `python -m models`; those that train and evaluate models are written here."""
 
 import argparse
 import json
@@ -11,8 +11,9 @@ from typing import get_args
 import torch
 import torch.distributed as dist
 
-from models.checkpoint import SNAPSHOTS, TOKENIZER, WEIGHTS, load_weights, save_checkpoint
+from models.checkpoint import SNAPSHOTS, TOKENIZER, WEIGHTS, load_weights
 from models.tokenizer import SPECIAL_TOKENS, Tokenizer
+from models.training import using
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.corpus import DataConfig, Row, make_rows, read_rows
 from models.training.data import Material, encode_rows, read_texts
@@ -37,6 +38,8 @@ from models.training.recipes import more_rows, preferences
 from models.training.recipes.growing import grow
 from models.training.recipes.joining import joined_pairs
 from models.training.recipes.numbering import numbered_rows, numbers_kept
+from models.training.saving import save_checkpoint
+from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
 
 
@@ -56,7 +59,7 @@ def train(args: argparse.Namespace) -> None:
         texts = [text for row in rows for text in (row if isinstance(row, tuple) else (row,))]
         special = (*SPECIAL_TOKENS, "<mask>") if model.predicts == "same" else SPECIAL_TOKENS
         size = recipe.model.vocab_size
-        made = start.tokenizer if start else Tokenizer.train(texts, size, special_tokens=special)
+        made = start.tokenizer if start else train_tokenizer(texts, size, special_tokens=special)
         made.save(out / TOKENIZER)
     if dist.is_initialized():
         dist.barrier()  # one process made the tokenizer, all read it
@@ -159,7 +162,13 @@ def _count(text: str) -> int:
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `train` and `evaluate` to what `ArgumentParser.add_subparsers()` returned."""
+    """Add every command to what `ArgumentParser.add_subparsers()` returned.
+
+    `args.run(args)` then runs the one that was chosen; it raises ValueError or OSError, whose
+    message is meant for the user.
+    """
+    using.add_commands(commands)
+
     command = add_command(commands, "train", train)
     recipes = ", ".join(recipe_names())
     command.add_argument("--recipe", required=True, help=f"one of {recipes}, or a file")

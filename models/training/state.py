@@ -14,11 +14,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from models.checkpoint import save_tensors
 from models.config import ModelConfig
 from models.training.objectives import Objective, settings_of
 from models.training.objectives.registry import without_shorthands
 from models.training.optimizers import optimizer_state
+from models.training.saving import save_tensors
 from models.training.settings import TrainingConfig
 from models.transformer import Model
 

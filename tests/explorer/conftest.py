@@ -10,7 +10,7 @@ import torch
 from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding
-from models.tokenizer import Tokenizer
+from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
 
 CORPUS = (
@@ -24,7 +24,7 @@ CORPUS = (
 
 
 def _tiny(name: str = "tiny", seed: int = 2, **changes: Any) -> LoadedModel:
-    tokenizer = Tokenizer.train(CORPUS * 2, vocab_size=120)
+    tokenizer = train_tokenizer(CORPUS * 2, vocab_size=120)
     sizes: dict[str, Any] = {
         "d_model": 24,
         "n_layers": 2,

@@ -9,15 +9,17 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from models import CheckpointError, ModelConfig, build_model, load_checkpoint, save_checkpoint
+from models import CheckpointError, ModelConfig, build_model, load_checkpoint
 from models.tokenizer import Tokenizer
+from models.training.saving import save_checkpoint
+from models.training.vocabulary import train_tokenizer
 
 TEXTS = ["the fox likes the dog", "我喜欢你"] * 2
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.train(TEXTS, vocab_size=60)
+    return train_tokenizer(TEXTS, vocab_size=60)
 
 
 def config(tokenizer: Tokenizer, **changes: object) -> ModelConfig:
@@ -146,7 +148,7 @@ def test_a_failed_write_leaves_the_old_checkpoint(
     def broken(*args: object, **kwargs: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("models.checkpoint.save_file", broken)
+    monkeypatch.setattr("models.training.saving.save_file", broken)
     with pytest.raises(OSError, match="disk full"):
         save_checkpoint(folder, build_model(config(tokenizer)), tokenizer)
     after = load_checkpoint(folder)

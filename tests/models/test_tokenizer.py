@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from models.marks import OUR_MARKS, Marks
 from models.tokenizer import SPECIAL_TOKENS, Tokenizer
+from models.training.vocabulary import train_tokenizer
 
 ENGLISH = ["The quick brown fox jumps over the lazy dog.", "Don't pay 250 dollars, Tom!"]
 CHINESE = ["我喜欢你。", "你好吗？我很好，谢谢。", "他们喜欢这只狗。"]
@@ -17,7 +18,7 @@ CHINESE = ["我喜欢你。", "你好吗？我很好，谢谢。", "他们喜欢
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer.train((ENGLISH + CHINESE) * 3, vocab_size=200)
+    return train_tokenizer((ENGLISH + CHINESE) * 3, vocab_size=200)
 
 
 def test_texts_of_the_corpus_come_back(tokenizer: Tokenizer) -> None:

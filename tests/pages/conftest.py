@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from explorer import library
 from explorer.ui import running
 from explorer.ui.caching import STORE
-from models.checkpoint import save_checkpoint
 from models.config import ModelConfig
 from models.rows import Rows
-from models.tokenizer import SPECIAL_TOKENS, Tokenizer
+from models.tokenizer import SPECIAL_TOKENS
+from models.training.saving import save_checkpoint
+from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
 
 PAIRS = (
@@ -29,7 +30,7 @@ CORPUS = tuple(sentence for pair in PAIRS for sentence in pair)
 def _save(folder: Path, **changes: object) -> None:
     """A small model that has half learned three pairs: unsure enough for every edit to show."""
     marks = (*SPECIAL_TOKENS, "<mask>") if changes.get("family") == "encoder-only" else None
-    tokenizer = Tokenizer.train(CORPUS * 2, vocab_size=150, special_tokens=marks or SPECIAL_TOKENS)
+    tokenizer = train_tokenizer(CORPUS * 2, vocab_size=150, special_tokens=marks or SPECIAL_TOKENS)
     sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 3, "n_heads": 4, "d_ff": 20}
     config = ModelConfig(
         vocab_size=tokenizer.vocab_size,

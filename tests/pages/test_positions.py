@@ -11,10 +11,10 @@ from explorer import library
 from explorer.pages import PAGES
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.text import LANGUAGES, t
-from models.checkpoint import save_checkpoint
 from models.config import ModelConfig
-from models.tokenizer import Tokenizer
 from models.training.recipe import read_recipe
+from models.training.saving import save_checkpoint
+from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
 from tests.pages.test_pages import everything, figure, link, reading
 
@@ -24,7 +24,7 @@ WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
 
 def _begun(folder: Path) -> None:
     """A model with learned positions from its recipe's seed, the first 7 of the source moved."""
-    tokenizer = Tokenizer.train(["She reads a book."] * 2, vocab_size=60)
+    tokenizer = train_tokenizer(["She reads a book."] * 2, vocab_size=60)
     sizes = {"d_model": 24, "n_layers": 1, "n_heads": 4, "d_ff": 20, "n_ctx": 40}
     config = ModelConfig(vocab_size=tokenizer.vocab_size, positions="learned", **sizes)
     with torch.random.fork_rng():

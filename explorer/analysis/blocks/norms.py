@@ -13,11 +13,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from explorer.analysis.blocks.norms_by_hand import layer_norm_backward, layer_norm_forward
 from explorer.analysis.positions.changes import stack_of
 from explorer.analysis.positions.order import reading_stream
 from explorer.library import LoadedModel
 from explorer.runs.inputs import given_tokens
-from models.norms import RMSNorm, layer_norm_backward, layer_norm_forward
+from models.norms import RMSNorm
 from models.positions import positions_of
 from models.rows import padded
 

@@ -6,13 +6,14 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from explorer.analysis.blocks.norms_by_hand import layer_norm_forward
 from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged
 from explorer.analysis.machine.cost import best_time, measure_passes
 from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import Attention, attend
-from models.norms import LayerNorm, RMSNorm, layer_norm_forward
+from models.norms import LayerNorm, RMSNorm
 
 MEBI = 1024 * 1024
 LENGTHS = (32, 128, 512, 1024)

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from explorer.analysis.blocks.norms_by_hand import layer_norm_backward
 from explorer.analysis.certificate.probe import Subject
 from explorer.analysis.clinic.card import (
     Demonstration,
@@ -23,7 +24,6 @@ from explorer.analysis.clinic.senses import masked_softmax
 from explorer.analysis.heads.reading import entropy
 from explorer.runs.trace import Trace
 from models.hooks import Edits
-from models.norms import layer_norm_backward
 from models.positions import rotate, sinusoidal_table
 from models.rows import Rows
 

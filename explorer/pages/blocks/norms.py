@@ -12,6 +12,7 @@ from explorer.analysis.blocks.norms import (
     moved_by_others,
     statistics,
 )
+from explorer.analysis.blocks.norms_by_hand import layer_norm_backward, layer_norm_forward
 from explorer.analysis.positions.order import reading_stream
 from explorer.figures import norms as figures
 from explorer.figures.order import moved
@@ -23,7 +24,7 @@ from explorer.ui import controls
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
-from models.norms import LayerNorm, RMSNorm, layer_norm_backward, layer_norm_forward
+from models.norms import LayerNorm, RMSNorm
 
 EPSILONS = (1e-12, 1e-8, 1e-6, 1e-5)
 SCALES = np.logspace(-6, 1, 57)

@@ -32,12 +32,12 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch
 from explorer.text import LANGUAGES, t
-from models.checkpoint import save_checkpoint
 from models.fast import speed_up
 from models.hooks import Edits, visiting
 from models.masks import causal_mask
 from models.norms import NORMS
 from models.positions import POSITIONS
+from models.training.saving import save_checkpoint
 from models.transformer import FAMILIES, DecoderOnly, EncoderDecoder
 
 SRC, TGT = (7, 5, 9, 11, 13, 6, 2), (1, 8, 10, 4, 12)

@@ -15,7 +15,7 @@ from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import parse_edits
 from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, family, t
-from models.checkpoint import save_checkpoint
+from models.training.saving import save_checkpoint
 
 TEXT, TARGET = '<script>猫</script> & "cat"', "猫</dd>跑"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -19,8 +19,8 @@ from explorer.exports.snippet import VIEWS, snippet
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch, parse_edits
 from explorer.runs.trace import trace
-from models.checkpoint import save_checkpoint
 from models.config import ModelConfig
+from models.training.saving import save_checkpoint
 
 ENCODER, SELF, CROSS = (
     "encoder.blocks.1.attn",

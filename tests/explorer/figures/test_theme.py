@@ -15,7 +15,8 @@ from explorer.figures.theme import (
     palette,
     show,
 )
-from models.tokenizer import SpecialToken, Tokenizer
+from models.tokenizer import SpecialToken
+from models.training.vocabulary import train_tokenizer
 
 
 def luminance(colour: str) -> float:
@@ -107,7 +108,7 @@ def test_what_is_special_is_told_by_the_tokenizer_and_not_by_its_name() -> None:
 
 
 def test_an_end_mark_is_special_and_one_that_was_typed_is_text() -> None:
-    tokenizer = Tokenizer.train(["a cat </s> </s>"] * 9, 60)
+    tokenizer = train_tokenizer(["a cat </s> </s>"] * 9, 60)
     typed = tokenizer.str_tokens(tokenizer.encode("</s>"))
     assert "".join(typed).replace("·", "").replace("␣", "") == "</s>"
     assert not any(map(is_special, typed))

@@ -10,8 +10,8 @@ from explorer.analysis.positions.encoding import table
 from explorer.analysis.positions.learned import alike_by_distance, by_chance, learned
 from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from models.config import ModelConfig
-from models.tokenizer import Tokenizer
 from models.training.recipe import read_recipe
+from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
 
 Tiny = Callable[..., LoadedModel]
@@ -29,7 +29,7 @@ def trained(name: str, seed: int, n: int) -> LoadedModel:
     weight[:n] += 0.1 * weight[:n].roll(1, 0)
     for parameter in model.parameters():
         parameter.copy_(parameter.half())  # as it is shipped
-    return LoadedModel(name, model, Tokenizer.train(["ab"], 20), CONFIG, "")
+    return LoadedModel(name, model, train_tokenizer(["ab"], 20), CONFIG, "")
 
 
 def test_training_came_as_far_as_something_moved() -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from models.config import ModelConfig
 from models.marks import Marks
-from models.tokenizer import Tokenizer
 from models.training.data import (
     Example,
     batches,
@@ -20,6 +19,7 @@ from models.training.data import (
     read_pairs,
     read_texts,
 )
+from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
 
 TRANSLATOR, LANGUAGE_MODEL, ENCODER = (
@@ -142,7 +142,7 @@ def test_texts_end_at_their_mark(tmp_path: Path) -> None:
 
 
 def test_what_is_too_long_is_left_out_or_cut() -> None:
-    tokenizer = Tokenizer.train(["a b c d e f", "g h i j"] * 2, vocab_size=60)
+    tokenizer = train_tokenizer(["a b c d e f", "g h i j"] * 2, vocab_size=60)
     pairs = [("a b", "g h"), ("a b c d e f", "g"), ("a", "")]
     assert len(encode_pairs(pairs, tokenizer, n_ctx=5)) == 1
     pieces = encode_texts(["a b c d e f"], tokenizer, n_ctx=5)

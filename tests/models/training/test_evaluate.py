@@ -10,14 +10,15 @@ import pytest
 import sacrebleu
 import torch
 
-from models import ModelConfig, build_model, load_checkpoint, save_checkpoint
+from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
 from models.checkpoint import snapshots
-from models.tokenizer import Tokenizer
 from models.training import evaluate as scores
 from models.training.recipe import read_recipe, recipe_names
 from models.training.recipes import numbering
 from models.training.repetition import repetition
+from models.training.saving import save_checkpoint
+from models.training.vocabulary import train_tokenizer
 from models.transformer import EncoderDecoder, Model
 
 PAIRS = [("the fox", "狐狸"), ("the dog", "狗"), ("the dog", "那只狗"), ("a cat", "一只猫")] * 2
@@ -26,7 +27,7 @@ PAIRS = [("the fox", "狐狸"), ("the dog", "狗"), ("the dog", "那只狗"), ("
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(3)
-    tokenizer = Tokenizer.train([text for pair in PAIRS for text in pair], vocab_size=60)
+    tokenizer = train_tokenizer([text for pair in PAIRS for text in pair], vocab_size=60)
     path = tmp_path_factory.mktemp("checkpoints") / "tiny"
     sizes = {"d_model": 16, "n_layers": 1, "n_heads": 2, "d_ff": 16, "n_ctx": 40}
     config = ModelConfig(vocab_size=tokenizer.vocab_size, **sizes)  # type: ignore[arg-type]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from models import ModelConfig, build_model, load_checkpoint, save_checkpoint
+from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
-from models.tokenizer import Tokenizer
 from models.training.recipes.growing import grow
+from models.training.saving import save_checkpoint
+from models.training.vocabulary import train_tokenizer
 from models.transformer import EncoderDecoder, Model
 
 SIZES: dict[str, Any] = {
@@ -94,7 +95,7 @@ def test_what_cannot_grow_is_refused(
 
 def test_a_recipe_with_more_layers_begins_with_the_grown_model(tmp_path: Path) -> None:
     story = "the fox likes the dog and the dog likes the fox"
-    tokenizer = Tokenizer.train([story] * 2, vocab_size=30)
+    tokenizer = train_tokenizer([story] * 2, vocab_size=30)
     small = built(0, n_layers=1, vocab_size=tokenizer.vocab_size, **MODERN)
     save_checkpoint(tmp_path / "small", small, tokenizer)
     (tmp_path / "stories.txt").write_text(f"{story}\n<|endoftext|>\n")

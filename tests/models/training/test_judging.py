@@ -16,6 +16,7 @@ from models.training.recipes.judging import (
     preferences_of,
     read_judged,
 )
+from models.training.vocabulary import train_tokenizer
 
 TEXTS = ["one red cat sat there", "two dogs ran home and slept"]
 
@@ -23,7 +24,7 @@ TEXTS = ["one red cat sat there", "two dogs ran home and slept"]
 @pytest.fixture(scope="module")
 def letters() -> Tokenizer:
     """Pieces of one letter: a text of n letters is n tokens or some more."""
-    return Tokenizer.train(TEXTS * 20, 26)
+    return train_tokenizer(TEXTS * 20, 26)
 
 
 def test_the_text_that_keeps_sense_longer_is_the_better_one(letters: Tokenizer) -> None:
@@ -70,7 +71,7 @@ def test_the_text_that_keeps_sense_longer_is_the_better_one(letters: Tokenizer) 
 
 
 def test_a_text_that_goes_on_in_other_pieces_is_left_out() -> None:
-    whole = Tokenizer.train(["cat cat cat cats"], 19)  # "cat" is one piece, and "ca" another
+    whole = train_tokenizer(["cat cat cat cats"], 19)  # "cat" is one piece, and "ca" another
     assert len(whole.encode("cat")) < len(whole.encode("ca")) + len(whole.encode("t"))
     judged = [
         Judged(0, len(whole.encode("ca")), "t" + " cat" * LEAD, " a"),
@@ -83,7 +84,7 @@ def test_a_text_that_goes_on_in_other_pieces_is_left_out() -> None:
 
 def test_the_story_itself_goes_on_to_the_end_of_a_sentence() -> None:
     text = "a cat. a dog! a fox and a cat? a"
-    one = Tokenizer.train([text] * 20, 30)
+    one = train_tokenizer([text] * 20, 30)
     given, ids = len(one.encode("a cat.")), one.encode(text)
 
     def better(worse: str) -> str:

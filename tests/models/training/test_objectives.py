@@ -13,7 +13,6 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from models.__main__ import main
-from models.tokenizer import Tokenizer
 from models.training import objectives as package
 from models.training.data import Material
 from models.training.forcing import teacher_forced
@@ -27,6 +26,7 @@ from models.training.objectives.unlikelihood import Unlikelihood
 from models.training.objectives.wrong_masks import WrongMasks
 from models.training.recipe import read_recipe
 from models.training.state import STATE
+from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
 from tests.models.training.test_training import (
     CONFIG,
@@ -202,7 +202,7 @@ def test_judgements_that_no_objective_reads_are_refused(
         for kept in ("", " saw the king and the king and the king")
     ]
     (tmp_path / "judged.jsonl").write_text("\n".join(map(json.dumps, judged)), encoding="utf-8")
-    size = Tokenizer.train(texts, 60).vocab_size
+    size = train_tokenizer(texts, 60).vocab_size
     recipe = tmp_path / "recipe.toml"
     recipe.write_text(
         f'[data]\njudged = "{tmp_path / "judged.jsonl"}"\n[training]\nepochs = 1\n'

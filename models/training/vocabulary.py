@@ -1,0 +1,64 @@
+"""Learning a vocabulary: byte-pair encoding by the `tokenizers` library, with this project's rules.
+
+One vocabulary for all languages of a model (Sennrich et al. 2016, joint BPE). A text that begins
+with an alphabetic script is treated as if a blank came first, so that a word is the same token at
+the start and in the middle. Chinese has no blanks and gets none.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+from models.tokenizer import BLANK, SPECIAL_TOKENS, Tokenizer
+
+# CJK ideographs, kana and full-width punctuation: scripts written without blanks.
+_UNSPACED = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef“”‘’…—"
+
+
+def train_tokenizer(
+    texts: Iterable[str],
+    vocab_size: int,
+    min_frequency: int = 2,
+    special_tokens: Sequence[str] = SPECIAL_TOKENS,
+) -> Tokenizer:
+    """Learn merges from `texts`; characters seen fewer than `min_frequency` times become <unk>.
+
+    Digits are tokens of their own, and punctuation is never merged with letters. Of
+    `special_tokens`, the first ids, "<unk>" must be one.
+    """
+    texts = list(texts)
+    tokenizer = tokenizers.Tokenizer(models.BPE(unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.NFC(),
+            normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Strip(),
+            normalizers.Replace(Regex(f"^(?=[^{_UNSPACED}])"), " "),
+        ]
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(BLANK, prepend_scheme="never"),
+            pre_tokenizers.Split(
+                Regex(
+                    rf"{BLANK}?\p{{N}}|{BLANK}?[\p{{L}}\p{{M}}]+"
+                    rf"|{BLANK}?[^\p{{N}}\p{{L}}\p{{M}}{BLANK}]|{BLANK}"
+                ),
+                behavior="isolated",
+            ),
+        ]
+    )
+    tokenizer.decoder = decoders.Metaspace(BLANK, prepend_scheme="never")
+    counts = Counter(chain.from_iterable(texts))
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=list(special_tokens),
+        limit_alphabet=sum(count >= min_frequency for count in counts.values()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return Tokenizer(tokenizer)
