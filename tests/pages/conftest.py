@@ -14,7 +14,7 @@ from explorer.ui import running
 from explorer.ui.caching import STORE
 from models.config import ModelConfig
 from models.rows import Rows
-from models.tokenizer import SPECIAL_TOKENS
+from models.tokenizer import SPECIAL_TOKENS, Tokenizer
 from models.training.saving import save_checkpoint
 from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
