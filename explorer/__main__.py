@@ -75,7 +75,7 @@ def certify(args: argparse.Namespace) -> int:
 
 
 def show_landmarks(args: argparse.Namespace) -> int:
-    """Print which head does one thing most, over the model's example sentences, as JSON."""
+    """Print the heads with known roles (previous token, end token, alignment, …), as JSON."""
     loaded = _opened(args.model)
     sentences = [s for group in text.examples(loaded.name).values() for s in group]
     traces = [trace(loaded, sentence) for sentence in sentences]
@@ -106,8 +106,10 @@ def _command(
     command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
     command.set_defaults(run=run)
     command.add_argument("--model", required=True, help="name of a shipped model, or a folder")
-    command.add_argument("--target", help="a translation to be read instead of the model's own")
-    command.add_argument("--lang", choices=text.LANGUAGES, default="en", help="of words")
+    command.add_argument("--target", help="a translation to read instead of the model's own")
+    command.add_argument(
+        "--lang", choices=text.LANGUAGES, default="en", help="language of the output"
+    )
     return command
 
 
@@ -123,7 +125,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
     command = _command(commands, "certify", certify)
-    command.add_argument("--text", help="the sentence; an example where none is given")
+    command.add_argument("--text", help="the sentence; an example by default")
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
     _command(commands, "landmarks", show_landmarks)
 

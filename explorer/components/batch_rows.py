@@ -1,4 +1,4 @@
-"""A training batch: what the decoder reads, what it has to say, and the loss of every label."""
+"""A training batch: what the decoder reads, what it must predict, and the loss of every label."""
 
 from collections.abc import Sequence
 

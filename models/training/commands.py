@@ -44,7 +44,7 @@ from models.transformer import Model, build_model
 
 
 def train(args: argparse.Namespace) -> None:
-    """Train a recipe on sentence pairs (.tsv), plain text or its task; resume what is there."""
+    """Train a recipe on sentence pairs (.tsv), plain text or its task; resume an earlier run."""
     recipe = read_recipe(args.recipe, args.set)
     out: Path = args.out
     torch.set_num_threads(args.threads)
@@ -173,7 +173,7 @@ def add_commands(commands: Commands) -> None:
     recipes = ", ".join(recipe_names())
     command.add_argument("--recipe", required=True, help=f"one of {recipes}, or a file")
     command.add_argument("--data", type=Path, help="source TAB target, or text; none for a task")
-    command.add_argument("--valid", type=Path, help="the same, held apart")
+    command.add_argument("--valid", type=Path, help="the same, for validation")
     command.add_argument("--out", type=Path, required=True, help="the run's folder")
     command.add_argument(
         "--set",
@@ -187,22 +187,22 @@ def add_commands(commands: Commands) -> None:
     command = add_command(commands, "evaluate", evaluate_model)
     command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
-    command.add_argument(
-        "--trigram", type=Path, help="text to count, for a trigram to compare with"
-    )
+    command.add_argument("--trigram", type=Path, help="text for a trigram baseline")
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")
     command.add_argument(
         "--joined",
         type=_count,
         default=0,
-        help="score on so many longer rows, each of several pairs",
+        help="score on this many longer rows, each made of several pairs",
     )
     command.add_argument(
         "--numbered",
         type=_count,
         default=0,
-        help="instead, how often the number comes out, of so many rows with other numbers",
+        help="instead, how often the number is right, on this many rows with other numbers",
     )
     masks = get_args(Masks)
-    command.add_argument("--masks", choices=masks, default=masks[0], help="as a twin was trained")
+    command.add_argument(
+        "--masks", choices=masks, default=masks[0], help="the masks that a twin was trained with"
+    )
     add_strategy(command)

@@ -10,7 +10,7 @@ from models.training.tasks import MOST_SYMBOLS, Task, task_pairs
 Row = tuple[str, str] | str
 
 
-@no_type_check  # a checker at run time would speak before __post_init__ can say what is wrong
+@no_type_check  # the run-time type checker would report before __post_init__ can say why
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
     """Which rows. Raises ValueError, naming the field, for an impossible value.

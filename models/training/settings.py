@@ -9,7 +9,7 @@ Schedule = Literal["inverse_sqrt", "cosine"]
 Precision = Literal["auto", "float32", "bfloat16"]
 
 
-@no_type_check  # a checker at run time would speak before __post_init__ can say what is wrong
+@no_type_check  # the run-time type checker would report before __post_init__ can say why
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """How to train. Raises ValueError, naming the field, for an impossible value.

@@ -17,7 +17,7 @@ from models.training.options import (
 
 
 def translate_text(args: argparse.Namespace) -> None:
-    """Translate the sentences given, or one a line from standard input."""
+    """Translate the given sentences, or standard input, one sentence per line."""
     checkpoint = open_checkpoint(args.model)
     if "src" not in checkpoint.model.reads:
         raise ValueError(f"{args.model} is a {checkpoint.config.family} model: use generate")
@@ -47,7 +47,9 @@ def info(args: argparse.Namespace) -> None:
     total = sum(p.numel() for p in checkpoint.model.parameters())
     print(f"{'all':12} {total:>12,} parameters (a tied matrix counts once)")
     for site in checkpoint.model.attention_sites():
-        print(f"{site.name}: {site.n_heads} heads, {site.query_stream} looks at {site.key_stream}")
+        print(
+            f"{site.name}: {site.n_heads} heads, {site.query_stream} attends to {site.key_stream}"
+        )
 
 
 def add_commands(commands: Commands) -> None:

@@ -48,7 +48,7 @@ def test_positions_counted_from_the_end_change_head_and_translation(
 
 def test_arrows_turn_in_the_rotary_model(visitor: Visitor) -> None:
     visitor.open("positions", model="stories", part="rotary", row="5", key="2")
-    visitor.shows("They stand 3 apart")
+    visitor.shows("They are 3 apart")
     visitor.page.get_by_text("λ 35,333").first.wait_for()
     assert visitor.page.get_by_text(t("positions.as_if", lang="en")).count() == 0
 

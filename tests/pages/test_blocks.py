@@ -78,7 +78,7 @@ def test_a_sentence_that_cannot_be_read_is_said(open_page: Open) -> None:
 
 def test_a_gamma_shows_the_mistake(open_page: Open) -> None:
     at = open_page("blocks", gamma="100-100-100-100-100-100")
-    assert "All γ are alike" in everything(at)
+    assert "All γ are equal" in everything(at)
     at.slider(key="blocks.gamma.2").set_value(2.0).run()
     assert at.query_params["gamma"] == "100-100-200-100-100-100"
     said = reading(at, "With γ too late")
@@ -88,15 +88,15 @@ def test_a_gamma_shows_the_mistake(open_page: Open) -> None:
 
 def test_depth_and_the_last_norm_change_the_numbers(open_page: Open) -> None:
     at = open_page("blocks", part="residual", depth="3")
-    said = reading(at, "the stream ends at")
+    said = reading(at, "the size of the stream is")
     at.slider(key="blocks.depth").set_value(6).run()
     assert at.query_params["depth"] == "6"
-    deeper = reading(at, "the stream ends at")
-    assert "Through 6 blocks" in deeper
+    deeper = reading(at, "the size of the stream is")
+    assert "After 6 blocks" in deeper
     assert deeper != said
     at.toggle(key="blocks.final").set_value(False).run()
     assert at.query_params["final"] == "0"
-    assert reading(at, "the stream ends at") != deeper
+    assert reading(at, "the size of the stream is") != deeper
 
 
 def test_the_trained_twins_stand_beside(open_page: Open) -> None:
@@ -109,21 +109,21 @@ def test_the_trained_twins_stand_beside(open_page: Open) -> None:
 def test_hidden_units_of_a_layer(open_page: Open) -> None:
     at = open_page("blocks", part="hidden")
     assert len(at.get("plotly_chart")) == 2
-    before = reading(at, "answers most")
+    before = reading(at, "responds most")
     at.segmented_control(key="blocks.stream").set_value("tgt").run()
     other = 1 - at.selectbox(key="blocks.layer").value
     at.selectbox(key="blocks.layer").select(other).run()
     assert at.query_params["layer"] == str(other + 1)
     assert at.query_params["site"] == "decoder"
-    assert reading(at, "answers most") != before
+    assert reading(at, "responds most") != before
     gated = open_page("blocks", part="hidden", model="modern")
     assert len(gated.get("plotly_chart")) == 3
-    assert "The gate is nearly shut" in everything(gated)
+    assert "The gate is nearly closed" in everything(gated)
 
 
 def test_activations_can_be_seen_as_differences(open_page: Open) -> None:
     at = open_page("blocks", part="activations")
-    said = reading(at, "GELU dips to")
+    said = reading(at, "GELU has its minimum of")
     assert "**−0.17** at x = −0.76" in said or "**−0.17** at x = −0.75" in said or "−0.74" in said
     assert "4.7 · 10⁻⁴" in said
     at.segmented_control(key="blocks.curves").set_value("difference").run()

@@ -42,8 +42,14 @@ def test_every_step_has_its_picture_and_its_sentence(
     assert not at.exception
     assert len(at.get("plotly_chart")) == (2 if stage == 4 else 1)
     words = {
-        "en": ("asks with q", "Dimension by dimension", "is number", "of its attention", "joins"),
-        "zh": ("用 q 来问", "逐维相乘", "排第", "的注意力给了", "加进长度为"),
+        "en": (
+            "provides the query q",
+            "Dimension by dimension",
+            "ranks number",
+            "of its attention",
+            "is added to a residual stream",
+        ),
+        "zh": ("给出查询 q", "逐维相乘", "排第", "的注意力给了", "加到长度为"),
     }
     assert words[lang][stage] in everything(at)
 
@@ -81,10 +87,10 @@ def test_a_blocked_cell_says_so_and_writes_nothing(open_page: Open) -> None:
 
 def test_another_goal_has_another_gain(open_page: Open) -> None:
     at = open_page("cell", site="cross", layer="2", head="1", row="1", stage="5")
-    before = reading(at, "joins a stream")
+    before = reading(at, "is added to a residual stream")
     box = at.selectbox(key="cell.goal")
     box.select((box.value + 1) % 6).run()
-    assert reading(at, "joins a stream") != before
+    assert reading(at, "is added to a residual stream") != before
     assert "goal" in at.query_params
 
 
@@ -103,12 +109,12 @@ def test_every_aside_is_drawn_for_every_family(
 
 def test_the_scaling_that_is_chosen_is_measured(open_page: Open) -> None:
     at = open_page("cell", aside="scaling", site="encoder", layer="1", head="1", row="0")
-    usual = reading(at, "Scaled like this")
+    usual = reading(at, "With this scaling")
     weights = re.findall(r"[\d.]+ %", usual)
     assert weights[0] == weights[1]
     at.segmented_control(key="cell.scaling").set_value("none").run()
     assert at.query_params["scaling"] == "none"
-    assert reading(at, "Scaled like this") != usual
+    assert reading(at, "With this scaling") != usual
 
 
 def test_the_parts_of_a_score_are_added_up(open_page: Open) -> None:
@@ -166,12 +172,12 @@ def test_a_key_or_goal_that_is_not_there_is_replaced(open_page: Open) -> None:
 def test_an_initialisation_is_chosen_and_measured(open_page: Open) -> None:
     at = open_page("cell", aside="initial", site="encoder", layer="1", head="1")
     usual = reading(at, "Stored as three matrices")
-    assert "72 rows in place of 24" in usual  # W_Q, W_K and W_V of 24 dimensions
+    assert "72 rows instead of 24" in usual  # W_Q, W_K and W_V of 24 dimensions
     ratio = number(usual.split("times as much")[0].split()[-1])
     assert ratio == pytest.approx(0.5, abs=0.06)
-    assert "Softmax starts **open**" in everything(at)
+    assert "Softmax starts **undecided**" in everything(at)
     at.segmented_control(key="cell.init").set_value("torch").run()
     assert at.query_params["init"] == "torch"
     assert "the layout makes no difference" in reading(at, "Stored as three matrices")
     at.segmented_control(key="cell.init").set_value("gpt2").run()
-    assert "nearly even" in everything(at)
+    assert "nearly uniform" in everything(at)

@@ -32,7 +32,7 @@ def test_the_guess_is_answered_by_the_numbers(open_page: Open, guess: str, right
     said = t("claims.right", lang="en", verdict=words)
     assert (said in everything(at)) == right
     assert f"**{words}**" in everything(at)
-    assert "0.000473" in reading(at, "Measured |")
+    assert "0.000473" in reading(at, "Measurement |")
     assert t("claims.score", lang="en", right=int(right), count=1) in everything(at)
     assert figure(at)["data"][0]["type"] == "scatter"
 
@@ -71,10 +71,10 @@ def test_the_next_claim_and_the_list_lead_on(open_page: Open) -> None:
 
 def test_an_experiment_can_be_run_again(open_page: Open) -> None:
     at = open_page("claims", claim="quadratic", guess="true")
-    before = reading(at, "Measured |")
+    before = reading(at, "Measurement |")
     at.button(key="claims.again").click().run()
     assert not at.exception
-    assert reading(at, "Measured |") == before
+    assert reading(at, "Measurement |") == before
 
 
 def test_a_claim_whose_model_is_not_there_says_which(

@@ -131,7 +131,7 @@ def test_a_forced_beginning_makes_a_second_line_beside_the_first(open_page: Open
     at = open_page("decoding", limit="8", part="branches", fork="30.31")
     assert [each["forced"] for each in film(at)["frames"]][:3] == [True, True, False]
     said = everything(at)
-    assert "part at step" in said
+    assert "diverge at step" in said
     assert len(at.get("plotly_chart")) == 2
     at.segmented_control(key="branches.picture").set_value("difference").run()
     assert len(at.get("plotly_chart")) == 1

@@ -43,7 +43,7 @@ def test_all_heads_are_sent_and_the_opened_one_exactly(open_page: Open) -> None:
     assert chosen(at)["opened"] == 7
     assert chosen(at)["shown"] == [7]
     assert arrays["exact"].shape[0] == 1
-    assert "layer 2, head 4" in reading(at, "looks")
+    assert "layer 2, head 4" in reading(at, "puts its attention")
 
 
 def test_blocked_cells_of_the_opened_head_say_which_mask_blocked_them(open_page: Open) -> None:
@@ -74,7 +74,7 @@ def test_a_chosen_cell_comes_from_the_link_and_only_with_its_row(open_page: Open
 def test_a_free_row_lights_none_and_the_first_word_is_still_read(open_page: Open) -> None:
     at = open_page("heads", row="free")
     assert chosen(at)["query"] is None
-    assert "looks" in reading(at, "looks")
+    assert " on “" in reading(at, "puts its attention")
     assert at.query_params["row"] == "free"
 
 
@@ -93,7 +93,7 @@ def test_extras_open_like_heads_and_are_read_by_their_name(
     label = {"mean-2": "L2 avg", "rollout": "Rollout", "flow": "Flow"}[name]
     head, _ = sent(at)
     assert head["labels"][chosen(at)["opened"]] == label
-    assert reading(at, "looks").startswith(f"{label}: ")
+    assert reading(at, "puts its attention").startswith(f"{label}: ")
     assert "heads.off" not in {toggle.key for toggle in at.toggle}
 
 
@@ -139,7 +139,7 @@ def test_the_language_switch_changes_every_word_and_keeps_the_picture(open_page:
     assert t("heads.lead", lang="en") not in everything(at)
     np.testing.assert_array_equal(sent(at)[1]["exact"], before)
     assert at.query_params["lang"] == "zh"
-    assert titles(at) == ("查询 · 目标语言", "键 · 源语言")
+    assert titles(at) == ("查询 · 目标序列", "键 · 源序列")
 
 
 def test_another_kind_of_attention_has_its_own_axes(open_page: Open) -> None:
@@ -156,20 +156,20 @@ def test_another_query_is_read_out_with_its_numbers(open_page: Open) -> None:
 
     def read_out(row: str) -> str:
         at = open_page("heads", text=text, site="encoder", layer="1", head="1", row=row)
-        return reading(at, "looks")
+        return reading(at, "puts its attention")
 
     first = read_out("0")
     assert "“I”" in first
     assert "%" in first
     second = read_out("2")
-    assert "“you”" in second.split("looks")[0]
+    assert "“you”" in second.split("puts its attention")[0]
 
 
 def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Open) -> None:
     at = open_page("heads", site="cross", layer="1", head="2")
     at.toggle(key="heads.off").set_value(True).run()
     assert not at.exception
-    assert "Cross, layer 1, head 2: off" in everything(at)
+    assert "Cross-attention, layer 1, head 2: off" in everything(at)
     assert at.query_params["edits"] == "head-decoder.blocks.0.cross_attn-1"
     said = t("edits.same", lang="en"), t("edits.changed", lang="en", words="")
     assert any(words in everything(at) for words in said)
@@ -183,19 +183,19 @@ def test_four_numbers_of_the_head_and_what_their_order_says(open_page: Open) -> 
     words = everything(at)
     for name in ("weight", "contribution", "gradient", "off"):
         assert t(f"causes.{name}", lang="en") in words
-    ranks = re.findall(r"number (\d+) of 8", words)
+    ranks = re.findall(r"rank (\d+) of 8", words)
     assert len(ranks) == 4
     assert all(1 <= int(rank) <= 8 for rank in ranks)
     assert "ρ = " in words
     other = open_page("heads", site="cross", layer="2", head="4", row="3")
-    assert re.findall(r"number (\d+) of 8", everything(other)) != ranks
+    assert re.findall(r"rank (\d+) of 8", everything(other)) != ranks
 
 
 def test_the_encoder_asks_which_token_it_is_about(open_page: Open) -> None:
     at = open_page("heads", site="encoder", layer="1", head="2")
-    first = reading(at, "What does layer 1, head 2")
+    first = reading(at, "How does layer 1, head 2")
     at.selectbox(key="heads.token").select(2).run()
-    assert reading(at, "What does layer 1, head 2") != first
+    assert reading(at, "How does layer 1, head 2") != first
     assert at.query_params["step"] == "3"
 
 
@@ -208,7 +208,7 @@ def test_the_map_of_heads_marks_what_is_off_and_names_the_most_needed(open_page:
     assert t("edits.reset", lang="en") in {button.label for button in at.button}
     before = everything(at)
     at.button(key="heads.open_needed").click().run()
-    needed = re.search(r"\*?(\w+)(?: self)?, layer (\d), head (\d) is needed most", before)
+    needed = re.search(r"([\w -]+), layer (\d), head (\d) matters most", before)
     assert needed
     assert (at.query_params["layer"], at.query_params["head"]) == needed.groups()[1:]
 

@@ -142,7 +142,7 @@ def test_an_own_translation_is_read_instead(open_page: Open) -> None:
     at = open_page("heads")
     at.text_area(key="sidebar.target").set_value("我喜欢你").run()
     assert ":orange[我喜欢你]" in reading(at, "→")
-    assert "(your translation, read by the model)" in reading(at, "→")
+    assert "(your translation, read with teacher forcing)" in reading(at, "→")
     assert at.query_params["target"] == "我喜欢你"
 
 
@@ -195,22 +195,24 @@ def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) ->
     assert not at.get("bidi_component")
     assert t("certify.future_leak.title", lang="en") in everything(at)
     at.button(key="certificate.run").click().run()
-    assert "All 12 promises" in reading(at, "promises of the masks")
+    assert "All 12 mask properties" in reading(at, "mask properties")
     assert at.query_params["tested"] == "1"
     assert len(at.get("bidi_component")) == 3
     at.button(key="sidebar.example.first.1").click().run()
-    assert "All 12 promises" in reading(at, "promises of the masks")
+    assert "All 12 mask properties" in reading(at, "mask properties")
 
 
 def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page: Open) -> None:
     at = open_page("certificate", tested="1", edits="causal-off~head-decoder.blocks.0.attn-1")
-    assert "**3** of 11 promises" in reading(at, "promises of the masks")
+    assert "**3** of 11 mask properties" in reading(at, "mask properties")
     assert t("certify.future_mass.broken", lang="en") in everything(at)
-    where = next(str(each.value) for each in at.caption if "Decoder self · layer" in each.value)
+    where = next(
+        str(each.value) for each in at.caption if "Decoder self-attention · layer" in each.value
+    )
     assert "allowed 10⁻⁸" in where
     assert "query “" in where
     at.button(key="certificate.reset").click().run()
-    assert "All 12 promises" in reading(at, "promises of the masks")
+    assert "All 12 mask properties" in reading(at, "mask properties")
     assert "edits" not in at.query_params
 
 
@@ -281,8 +283,8 @@ def test_painted_cells_are_counted_and_an_empty_row_is_explained(open_page: Open
     cells = "-".join(f"1.{key}" for key in range(2))
     at = open_page("masks", edits=f"cells-decoder-all-shut-{cells}", site="decoder")
     assert not at.exception
-    assert "cell (1, 0) closed" in everything(at)
-    assert "may look at nothing now" in everything(at)
+    assert "cell (1, 0) blocked" in everything(at)
+    assert "can attend to nothing now" in everything(at)
     many = "-".join(f"{query}.0" for query in range(1, 5))
     at = open_page("masks", edits=f"cells-decoder-all-shut-{many}")
     assert t("edits.cells", lang="en", count=4) in everything(at)

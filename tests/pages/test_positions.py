@@ -99,10 +99,10 @@ def test_a_kind_that_biases_scores_breaks_no_page(open_page: Open, page: str) ->
 
 def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:
     at = open_page("positions", part="table")
-    before = reading(at, "is back where it began")
+    before = reading(at, "repeats after")
     at.select_slider(key="positions.base").set_value(10).run()
     at.select_slider(key="positions.width").set_value(8).run()
-    after = reading(at, "is back where it began")
+    after = reading(at, "repeats after")
     assert before != after
     assert "dimension 6" in after
     assert "35" in after  # 2 pi 10^(6/8)
@@ -136,7 +136,7 @@ def test_length_and_waves_come_back_from_the_link(open_page: Open) -> None:
 
 def test_shuffling_moves_vectors_with_positions_only(open_page: Open) -> None:
     at = open_page("positions", text="I like you because you are kind.")
-    said = reading(at, "on average once they stand elsewhere")
+    said = reading(at, "on average when the words are moved")
     assert "Without positions they change by **0 %**" in said
     table = reading(at, "| with positions |")
     last = table.splitlines()[-1].split("|")
@@ -145,14 +145,14 @@ def test_shuffling_moves_vectors_with_positions_only(open_page: Open) -> None:
     before = said
     at.button(key="positions.shuffle").click().run()
     assert at.query_params["shuffle"] == "2"
-    assert reading(at, "on average once they stand elsewhere") != before
+    assert reading(at, "on average when the words are moved") != before
 
 
 def test_a_causal_mask_tells_the_order(open_page: Open) -> None:
     at = open_page("positions", model="writer", text="She reads a book every morning.")
-    said = reading(at, "on average once they stand elsewhere")
-    assert "Without positions it is still" in said
-    assert "Without that mask too it is **0 %**" in said
+    said = reading(at, "on average when the words are moved")
+    assert "Without positions the change is still" in said
+    assert "Without that mask too, it is **0 %**" in said
 
 
 def test_one_word_cannot_be_shuffled(open_page: Open) -> None:
@@ -164,7 +164,7 @@ def test_one_word_cannot_be_shuffled(open_page: Open) -> None:
 
 def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
     at = open_page("positions", part="head", site="encoder")
-    assert "lies elsewhere now" in everything(at)
+    assert "is on other keys now" in everything(at)
     at.segmented_control(key="positions.change").set_value("shift").run()
     assert at.query_params["change"] == "shift-20"
     at.slider(key="positions.shift").set_value(0).run()
@@ -182,7 +182,7 @@ def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
         assert at.query_params["picture"] == shown
     again = open_page("positions", **link(at))
     assert again.segmented_control(key="positions.show").value == "scores"
-    assert reading(again, "lies elsewhere now") == reading(at, "lies elsewhere now")
+    assert reading(again, "is on other keys now") == reading(at, "is on other keys now")
 
 
 def test_a_rotary_model_does_not_notice_a_shift(open_page: Open) -> None:
@@ -207,13 +207,13 @@ def test_query_and_key_of_the_arrows_are_chosen(open_page: Open) -> None:
     at.selectbox(key="positions.rotary.key").select(1).run()
     assert at.query_params["row"] == "5"
     assert at.query_params["key"] == "1"
-    assert "They stand 4 apart" in everything(at)
-    before = reading(at, "They stand 4 apart")
+    assert "They are 4 apart" in everything(at)
+    before = reading(at, "They are 4 apart")
     at.segmented_control(key="positions.layout").set_value("half").run()
-    assert reading(at, "They stand 4 apart") != before
+    assert reading(at, "They are 4 apart") != before
     assert at.query_params["layout"] == "half"
     again = open_page("positions", **link(at))
-    assert reading(again, "They stand 4 apart") == reading(at, "They stand 4 apart")
+    assert reading(again, "They are 4 apart") == reading(at, "They are 4 apart")
     assert t("positions.as_if", lang="en") in everything(open_page("positions", part="rotary"))
 
 
@@ -233,9 +233,9 @@ def test_a_change_beyond_this_sentence_is_brought_back(open_page: Open) -> None:
 
 def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open) -> None:
     at = open_page("positions", part="learned")
-    assert "these are the 64 of **Twin: learned positions**" in everything(at)
+    assert "these are the 64 of **Twin: learned positional encoding**" in everything(at)
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
-    assert "Neighbours among the sines have a cosine of **0.95**" in everything(at)
+    assert "Neighbouring positions have a cosine similarity of **0.95**" in everything(at)
     sines, before = (figure(at, place)["data"][0]["z"] for place in (0, 1))
     at.segmented_control(key="positions.stream.learned").set_value("tgt").run()
     assert at.query_params["stream"] == "tgt"
@@ -246,8 +246,8 @@ def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open
 def test_how_far_training_came_is_measured(open_page: Open) -> None:
     at = open_page("positions", part="learned", model="twin-right")
     assert "the 40 of this model" in everything(at)
-    assert "Training came to **7** positions" in everything(at)
-    assert "moved them by 25 % of their length" in everything(at)
+    assert "Training reached **7** positions" in everything(at)
+    assert "moved them by 25 % of their norm" in everything(at)
     assert "From position **7** to 39 it moved nothing" in everything(at)
 
 
@@ -263,16 +263,16 @@ def test_a_shelf_without_learned_vectors_says_so(
 def test_a_long_text_is_read_with_all_of_it_and_with_its_end(open_page: Open) -> None:
     at = open_page("positions", part="length", model="turner")
     assert "**turner** reads the first 192 of" in everything(at)
-    before = reading(at, "Beyond 64 tokens the perplexity is")
+    before = reading(at, "Beyond 64 tokens, the perplexity is")
     assert "On the same 128 tokens" in everything(at)
     at.text_area(key="positions.story").set_value("We went to the park yesterday. " * 20).run()
     assert at.query_params["story"].startswith("We went")
-    assert reading(at, "Beyond 64 tokens the perplexity is") != before
+    assert reading(at, "Beyond 64 tokens, the perplexity is") != before
     at.text_area(key="positions.story").set_value("We went.").run()
     assert "at least 96" in everything(at)
     at.text_area(key="positions.story").set_value("").run()
     assert "story" not in at.query_params
-    assert reading(at, "Beyond 64 tokens the perplexity is") == before
+    assert reading(at, "Beyond 64 tokens, the perplexity is") == before
 
 
 def test_learned_positions_cannot_read_on(open_page: Open) -> None:

@@ -36,7 +36,7 @@ FORMULAS = {
     ),
     "blocks": (
         r"\mathrm{LN}(x + f(x)) \quad\text{post}, \qquad x + f(\mathrm{LN}(x)) \quad\text{pre}, "
-        r"\qquad x + \mathrm{LN}(f(x)) \quad\text{branch}"
+        r"\qquad x + \mathrm{LN}(f(x)) \quad\text{sublayer output}"
     ),
 }
 

@@ -44,8 +44,8 @@ def _linked(view: View) -> None:
         view,
         "heads",
         formula=(
-            r"\mathrm{pattern} = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d_\mathrm{head}}}"
-            r"\;\text{where the mask allows}\right), \qquad z = \mathrm{pattern}\cdot V",
+            r"\mathrm{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
+            r"\frac{QK^\top}{\sqrt{d_\mathrm{head}}}\right), \qquad z = \mathrm{pattern}\cdot V",
         ),
         code=(attend,),
         numbers=lambda: _numbers(choice),

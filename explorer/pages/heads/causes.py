@@ -71,17 +71,17 @@ def _row(view: View, place: Standing, key: str) -> None:
     for column, name in zip(st.columns(len(MEASURES)), MEASURES, strict=True):
         with column, st.container(key=f"cause-{name}", gap=None):
             st.caption(view.t(f"causes.{name}"), help=view.t(f"causes.{name}_help"))
-            st.markdown(f"**{_value(name, place.values[name])}**")
+            st.markdown(f"**{_value(view, name, place.values[name])}**")
             rank = view.t("causes.rank", rank=place.ranks[name], count=place.n_heads)
             st.caption(f"{view.t('causes.at', key=key)} · {rank}" if name == "weight" else rank)
 
 
-def _value(name: Measure, value: float) -> str:
+def _value(view: View, name: Measure, value: float) -> str:
     if name == "weight":
         return percent(value)
     if name == "contribution":
         return f"{value:.2f}"
-    return signed(value, 3) + " nats"
+    return view.t("causes.nats", value=signed(value, 3))
 
 
 def _verdict(view: View, place: Standing) -> str:

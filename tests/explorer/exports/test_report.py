@@ -182,7 +182,7 @@ def test_a_long_sentence_stays_small() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"--text": "  "}, "blank"),
+        ({"--text": "  "}, "white space"),
         ({"--model": "no-such"}, "no-such"),
         ({"--edits": "casual-off"}, "casual-off"),
         ({"--pads": "17"}, "16"),

@@ -167,7 +167,7 @@ def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixt
     out = capsys.readouterr().out
     model = load_checkpoint(folder).model
     assert f"{sum(p.numel() for p in model.parameters()):,} parameters" in out
-    assert "decoder.blocks.0.cross_attn: 2 heads, tgt looks at src" in out
+    assert "decoder.blocks.0.cross_attn: 2 heads, tgt attends to src" in out
 
 
 @pytest.mark.parametrize(
