@@ -9,6 +9,7 @@ sublayer  x ──┬── f ── norm ──(+)──     x + norm(f(x))    
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -18,17 +19,71 @@ from models.cache import LayerCache
 from models.config import ModelConfig
 from models.feedforward import FEEDFORWARDS
 from models.hooks import HookPoint
-from models.norms import NORMS
+from models.norms import NORMS, LayerNorm, RMSNorm
 from models.positions import NOWHERE, Placement
 
 
 class Block(nn.Module):
-    """What both kinds of block share: the residual around one sublayer."""
+    """Self-attention, cross-attention where the kind of block has it, feed-forward."""
+
+    crosses: ClassVar[bool]
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.norm_placement = config.norm_placement
         self.dropout = nn.Dropout(config.dropout)
+        self.attn = _attention(config)
+        self.attn_norm = _norm(config)
+        if self.crosses:
+            self.cross_attn = _attention(config)
+            self.cross_attn_norm = _norm(config)
+        self.ffn = FEEDFORWARDS[config.ffn](
+            config.d_model, config.d_ff, dropout=config.dropout, bias=config.bias
+        )
+        self.ffn_norm = _norm(config)
+        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as are all below
+        self.hook_attn_out = HookPoint()
+        self.hook_resid_mid = HookPoint()
+        if self.crosses:
+            self.hook_cross_attn_out = HookPoint()
+            self.hook_resid_mid_cross = HookPoint()
+        self.hook_ffn_out = HookPoint()
+        self.hook_resid_post = HookPoint()
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch pos d_model"],
+        memory: Float[Tensor, "batch src d_model"] | None = None,
+        mask: Tensor | None = None,
+        cross_mask: Tensor | None = None,
+        placement: Placement = NOWHERE,
+        cache: LayerCache | None = None,
+        cross_cache: LayerCache | None = None,
+    ) -> Float[Tensor, "batch pos d_model"]:
+        """One block of the stream `x`; cross-attention looks at `memory`, the encoder's output.
+
+        Raises ValueError for a memory that is missing, or that nothing here would look at.
+        """
+        if self.crosses != (memory is not None):
+            raise ValueError("a decoder block needs an encoder's output, and no other block does")
+        x = self.hook_resid_pre(x)
+        x = self.residual(
+            x,
+            lambda h: self.attn(h, mask=mask, placement=placement, cache=cache),
+            self.attn_norm,
+            self.hook_attn_out,
+            self.hook_resid_mid,
+        )
+        if self.crosses:
+            # No placement here: the two streams' positions are not on one scale.
+            x = self.residual(
+                x,
+                lambda h: self.cross_attn(h, memory, mask=cross_mask, cache=cross_cache),
+                self.cross_attn_norm,
+                self.hook_cross_attn_out,
+                self.hook_resid_mid_cross,
+            )
+        return self.residual(x, self.ffn, self.ffn_norm, self.hook_ffn_out, self.hook_resid_post)
 
     def residual(
         self,
@@ -51,6 +106,18 @@ class Block(nn.Module):
         return hook_resid(x)
 
 
+class EncoderBlock(Block):
+    """Self-attention, then feed-forward. With a causal mask it is a decoder-only model's block."""
+
+    crosses = False
+
+
+class DecoderBlock(Block):
+    """Masked self-attention, cross-attention over the encoder's output, feed-forward."""
+
+    crosses = True
+
+
 def _attention(config: ModelConfig) -> Attention:
     return Attention(
         config.d_model,
@@ -61,88 +128,5 @@ def _attention(config: ModelConfig) -> Attention:
     )
 
 
-class EncoderBlock(Block):
-    """Self-attention, then feed-forward. With a causal mask it is a decoder-only model's block."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        norm = NORMS[config.norm]
-        self.attn = _attention(config)
-        self.attn_norm = norm(config.d_model, config.norm_eps)
-        self.ffn = FEEDFORWARDS[config.ffn](
-            config.d_model, config.d_ff, dropout=config.dropout, bias=config.bias
-        )
-        self.ffn_norm = norm(config.d_model, config.norm_eps)
-        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as are all below
-        self.hook_attn_out = HookPoint()
-        self.hook_resid_mid = HookPoint()
-        self.hook_ffn_out = HookPoint()
-        self.hook_resid_post = HookPoint()
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch pos d_model"],
-        mask: Tensor | None = None,
-        placement: Placement = NOWHERE,
-        cache: LayerCache | None = None,
-    ) -> Float[Tensor, "batch pos d_model"]:
-        x = self.hook_resid_pre(x)
-        x = self.residual(
-            x,
-            lambda h: self.attn(h, mask=mask, placement=placement, cache=cache),
-            self.attn_norm,
-            self.hook_attn_out,
-            self.hook_resid_mid,
-        )
-        return self.residual(x, self.ffn, self.ffn_norm, self.hook_ffn_out, self.hook_resid_post)
-
-
-class DecoderBlock(Block):
-    """Masked self-attention, cross-attention over the encoder's output, feed-forward."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        norm = NORMS[config.norm]
-        self.attn = _attention(config)
-        self.attn_norm = norm(config.d_model, config.norm_eps)
-        self.cross_attn = _attention(config)
-        self.cross_attn_norm = norm(config.d_model, config.norm_eps)
-        self.ffn = FEEDFORWARDS[config.ffn](
-            config.d_model, config.d_ff, dropout=config.dropout, bias=config.bias
-        )
-        self.ffn_norm = norm(config.d_model, config.norm_eps)
-        self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as are all below
-        self.hook_attn_out = HookPoint()
-        self.hook_resid_mid = HookPoint()
-        self.hook_cross_attn_out = HookPoint()
-        self.hook_resid_mid_cross = HookPoint()
-        self.hook_ffn_out = HookPoint()
-        self.hook_resid_post = HookPoint()
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch tgt d_model"],
-        memory: Float[Tensor, "batch src d_model"],
-        mask: Tensor | None = None,
-        cross_mask: Tensor | None = None,
-        placement: Placement = NOWHERE,
-        cache: LayerCache | None = None,
-        cross_cache: LayerCache | None = None,
-    ) -> Float[Tensor, "batch tgt d_model"]:
-        x = self.hook_resid_pre(x)
-        x = self.residual(
-            x,
-            lambda h: self.attn(h, mask=mask, placement=placement, cache=cache),
-            self.attn_norm,
-            self.hook_attn_out,
-            self.hook_resid_mid,
-        )
-        # No placement here: the two streams' positions are not on one scale.
-        x = self.residual(
-            x,
-            lambda h: self.cross_attn(h, memory, mask=cross_mask, cache=cross_cache),
-            self.cross_attn_norm,
-            self.hook_cross_attn_out,
-            self.hook_resid_mid_cross,
-        )
-        return self.residual(x, self.ffn, self.ffn_norm, self.hook_ffn_out, self.hook_resid_post)
+def _norm(config: ModelConfig) -> LayerNorm | RMSNorm:
+    return NORMS[config.norm](config.d_model, config.norm_eps)

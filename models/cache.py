@@ -91,6 +91,10 @@ class KVCache:
         self.self_attn = [LayerCache() for _ in range(n_layers)]
         self.cross_attn = [LayerCache() for _ in range(n_layers)]
 
+    def block(self, layer: int) -> tuple[LayerCache, LayerCache]:
+        """The two caches of one block, of self- and of cross-attention."""
+        return self.self_attn[layer], self.cross_attn[layer]
+
     @property
     def length(self) -> int:
         return self.self_attn[0].length

@@ -158,13 +158,15 @@ class StackSite:
     """One stack of blocks of a model, by which all that is in it is found.
 
     `name` is its path in the module tree ("" for a model that is one stack); `role` says whether
-    its self-attention looks both ways (encoder) or back only (decoder).
+    its self-attention looks both ways (encoder) or back only (decoder). `reads_too` are the streams
+    that its cross-attention looks at.
     """
 
     name: str
     role: Literal["encoder", "decoder"]
     stream: Stream
     n_layers: int
+    reads_too: tuple[Stream, ...] = ()
 
     def path(self, *parts: str | int) -> str:
         """The path of something inside: `path("blocks", 0)` is "encoder.blocks.0"."""
@@ -181,6 +183,23 @@ class StackSite:
     def ffn_hook(self, layer: int, what: str) -> str:
         """The full name of a hook point of one feed-forward net, as `ffn_hook(0, "post")`."""
         return self.path("blocks", layer, "ffn", f"hook_{what}")
+
+    def attention(self, key_stream: Stream, n_heads: int) -> tuple["AttentionSite", ...]:
+        """The sublayers, one a block, that look at a stream: the stack's own, or another one."""
+        own = key_stream == self.stream
+        return tuple(
+            AttentionSite(
+                name=self.path("blocks", layer, "attn" if own else "cross_attn"),
+                block=self.path("blocks", layer),
+                stack=self.role,
+                layer=layer,
+                kind="self" if own else "cross",
+                query_stream=self.stream,
+                key_stream=key_stream,
+                n_heads=n_heads,
+            )
+            for layer in range(self.n_layers)
+        )
 
 
 @dataclass(frozen=True)

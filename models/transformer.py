@@ -9,14 +9,13 @@ promise, so that nobody who runs one has to ask which family it is of.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from models.blocks import DecoderBlock, EncoderBlock
+from models.blocks import Block, DecoderBlock, EncoderBlock
 from models.cache import KVCache
 from models.config import Family, ModelConfig
 from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
@@ -33,13 +32,13 @@ class Stack(nn.Module):
     def __init__(
         self,
         config: ModelConfig,
-        block: type[EncoderBlock] | type[DecoderBlock],
+        block: type[Block],
         n_layers: int,
         embed: nn.Embedding,
         causal: bool,
     ) -> None:
         super().__init__()
-        self.n_heads = config.n_heads
+        self.causal = causal
         self.embed = embed
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         self.positions = POSITIONS[config.positions](
@@ -62,6 +61,32 @@ class Stack(nn.Module):
         self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], where something is added
         self.hook_resid_final = HookPoint()  # [batch, pos, d_model], before the final norm
 
+    def run(
+        self,
+        tokens: Int[Tensor, "batch new"],
+        valid: Tensor | None = None,
+        memory: Float[Tensor, "batch src d_model"] | None = None,
+        memory_valid: Tensor | None = None,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+    ) -> Float[Tensor, "batch new_or_1 d_model"]:
+        """Embed the tokens; send them through every block and the final norm, where there is one.
+
+        Cross-attention reads `memory`. With a `cache`, the tokens follow those that it holds, and
+        `valid` covers these too. With `last_only` the final norm sees the last position alone.
+        Raises ValueError for a `valid` that does not fit, and for a cache of what looks ahead.
+        """
+        if cache is not None and not self.causal:
+            raise ValueError("an encoder keeps no cache: every token sees those that come later")
+        past = cache.length if cache else 0
+        mask = self._mask(tokens, valid, past)
+        cross_mask = None if memory is None else _padding(memory_valid, memory.shape[1])
+        x, placement = self.embed_tokens(tokens, valid, past)
+        for layer, block in enumerate(self.blocks):
+            held = cache.block(layer) if cache else (None, None)
+            x = block(x, memory, mask, cross_mask, placement, *held)
+        return self.final_norm(self.hook_resid_final(x[:, -1:] if last_only else x))
+
     def embed_tokens(
         self, tokens: Int[Tensor, "batch pos"], valid: Tensor | None, past: int = 0
     ) -> tuple[Float[Tensor, "batch pos d_model"], Placement]:
@@ -77,9 +102,31 @@ class Stack(nn.Module):
             x = x + self.hook_pos_embed(added)
         return self.dropout(x), self.positions.place(new, positions)
 
-    def finish(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
-        """After the last block: the final norm, where there is one."""
-        return self.final_norm(self.hook_resid_final(x))
+    def _mask(self, tokens: Tensor, valid: Tensor | None, past: int) -> Tensor | None:
+        """Bool [batch | -, ..., new, past + new]: no padding, and in a decoder no later key.
+
+        None where nothing is hidden. A single token is the last one: it sees every one before it.
+        """
+        n_new = tokens.shape[1]
+        padding = _padding(valid, n_new, past)
+        if not self.causal or n_new == 1:
+            return padding
+        causal = causal_mask(n_new, past + n_new, offset=past, device=tokens.device)
+        return causal if padding is None else causal & padding
+
+
+def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
+    """Bool [batch, 1, 1, past + new]: padding hidden as key. None where there is none.
+
+    Raises ValueError for a `valid` of another length: one of length 1 would broadcast.
+    """
+    if valid is None:
+        return None
+    if valid.shape[1] != past + n_new:
+        cached = f"{past} cached and {n_new} new tokens need {past + n_new}"
+        text = cached if past else f"the text has {n_new}"
+        raise ValueError(f"valid covers {valid.shape[1]} positions; {text}")
+    return padding_mask(valid)
 
 
 class Model(nn.Module, ABC):
@@ -139,12 +186,17 @@ class Model(nn.Module, ABC):
         return None
 
     @abstractmethod
-    def attention_sites(self) -> tuple[AttentionSite, ...]:
-        """Every attention sublayer, stack by stack, self-attention before cross-attention."""
-
-    @abstractmethod
     def stacks(self) -> tuple[StackSite, ...]:
         """The stacks of blocks, one for each stream that is read."""
+
+    def attention_sites(self) -> tuple[AttentionSite, ...]:
+        """Every attention sublayer, stack by stack, self-attention before cross-attention."""
+        return tuple(
+            site
+            for stack in self.stacks()
+            for keys in (stack.stream, *stack.reads_too)
+            for site in stack.attention(keys, self.config.n_heads)
+        )
 
     def with_marks(self, stream: Stream, tokens: Sequence[int]) -> tuple[int, ...]:
         """The tokens of a text with the marks that this model expects around them, if any."""
@@ -152,66 +204,6 @@ class Model(nn.Module, ABC):
         start = [self.marks.start] if before and self.marks.start is not None else []
         end = [self.marks.end] if behind and self.marks.end is not None else []
         return (*start, *tokens, *end)
-
-
-def _self_sites(stack: StackSite, module: "Stack") -> list[AttentionSite]:
-    """The self-attention of every block of a stack."""
-    return [
-        AttentionSite(
-            name=stack.path("blocks", layer, "attn"),
-            block=stack.path("blocks", layer),
-            stack=stack.role,
-            layer=layer,
-            kind="self",
-            query_stream=stack.stream,
-            key_stream=stack.stream,
-            n_heads=module.n_heads,
-        )
-        for layer in range(stack.n_layers)
-    ]
-
-
-def _cross_sites(stack: StackSite, module: "Stack") -> list[AttentionSite]:
-    """The cross-attention of every block of a decoder."""
-    return [
-        replace(
-            site,
-            name=stack.path("blocks", site.layer, "cross_attn"),
-            kind="cross",
-            key_stream="src",
-        )
-        for site in _self_sites(stack, module)
-    ]
-
-
-def _visible(n_new: int, valid: Tensor | None, past: int, device: torch.device) -> Tensor | None:
-    """Bool [batch | -, ..., new, past + new]: causal, and padding hidden as key.
-
-    None where nothing is hidden: the newest token alone, with a cache, sees every one before it.
-    """
-    if n_new == 1 and valid is None:
-        return None
-    causal = causal_mask(n_new, past + n_new, offset=past, device=device)
-    return causal if valid is None else causal & padding_mask(valid)
-
-
-def _checked_valid(valid: Tensor | None, tokens: Tensor, past: int) -> Tensor | None:
-    """Check that `valid` covers the cached positions too. Raises ValueError."""
-    if valid is not None and valid.shape[1] != past + tokens.shape[1]:
-        raise ValueError(
-            f"valid covers {valid.shape[1]} positions; {past} cached and {tokens.shape[1]} new "
-            f"tokens need {past + tokens.shape[1]}"
-        )
-    return valid
-
-
-def _hidden_padding(valid: Tensor | None, n_key: int) -> Tensor | None:
-    """Bool [batch, 1, 1, key]: padding hidden as key, and nothing else. Raises ValueError."""
-    if valid is None:
-        return None
-    if valid.shape[1] != n_key:  # one of length 1 would broadcast, and hide the mistake
-        raise ValueError(f"valid covers {valid.shape[1]} positions; the text has {n_key}")
-    return padding_mask(valid)
 
 
 class EncoderDecoder(Model):
@@ -238,69 +230,10 @@ class EncoderDecoder(Model):
         _initialise(self)
 
     def encode(
-        self,
-        src: Int[Tensor, "batch src"],
-        src_valid: Bool[Tensor, "batch src"] | None = None,
+        self, src: Int[Tensor, "batch src"], src_valid: Bool[Tensor, "batch src"] | None = None
     ) -> Float[Tensor, "batch src d_model"]:
         """The encoder's output, `memory`. Raises ValueError when `src_valid` does not fit `src`."""
-        mask = _hidden_padding(src_valid, src.shape[1])
-        x, placement = self.encoder.embed_tokens(src, src_valid)
-        for block in self.encoder.blocks:
-            x = block(x, mask=mask, placement=placement)
-        return self.encoder.finish(x)
-
-    def decode(
-        self,
-        tgt: Int[Tensor, "batch new"],
-        memory: Float[Tensor, "batch src d_model"],
-        src_valid: Bool[Tensor, "batch src"] | None = None,
-        tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
-        cache: KVCache | None = None,
-        last_only: bool = False,
-    ) -> Float[Tensor, "batch new_or_1 vocab"]:
-        """Logits for the token after each of `tgt`; with `last_only`, after the last alone.
-
-        With a `cache`, `tgt` holds the new tokens only and `tgt_valid` covers the cached ones too.
-        Raises ValueError when a `valid` does not fit its tokens.
-        """
-        past = cache.length if cache else 0
-        valid = _checked_valid(tgt_valid, tgt, past)
-        x, placement = self.decoder.embed_tokens(tgt, valid, past)
-        mask = _visible(tgt.shape[1], valid, past, tgt.device)
-        cross = _hidden_padding(src_valid, memory.shape[1])
-        for layer, block in enumerate(self.decoder.blocks):
-            x = block(
-                x,
-                memory,
-                mask=mask,
-                cross_mask=cross,
-                placement=placement,
-                cache=cache.self_attn[layer] if cache else None,
-                cross_cache=cache.cross_attn[layer] if cache else None,
-            )
-        x = x[:, -1:] if last_only else x
-        return self.hook_logits(self.unembed(self.decoder.finish(x)))
-
-    def forward(
-        self,
-        src: Int[Tensor, "batch src"],
-        tgt: Int[Tensor, "batch tgt"],
-        src_valid: Bool[Tensor, "batch src"] | None = None,
-        tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
-    ) -> Float[Tensor, "batch tgt vocab"]:
-        """Teacher forcing: logits for the token after each target token, all in one pass."""
-        return self.decode(tgt, self.encode(src, src_valid), src_valid, tgt_valid)
-
-    def begin(
-        self, given: Int[Tensor, "batch src"], valid: Bool[Tensor, "batch src"] | None = None
-    ) -> Rows:
-        """A source; the output begins with the start mark. Raises ValueError without one."""
-        if self.marks.start is None:
-            raise ValueError("a translation has to begin with a start mark: the marks have none")
-        return Rows(torch.full_like(given[:, :1], self.marks.start), None, given, valid)
-
-    def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
-        return tuple(output)
+        return self.encoder.run(src, src_valid)
 
     def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"]:
         return self.encode(rows.tokens("src"), rows.src_valid)
@@ -313,20 +246,34 @@ class EncoderDecoder(Model):
         last_only: bool = False,
     ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
         memory = self.memory_of(rows) if memory is None else memory
-        return self.decode(rows.tgt, memory, rows.src_valid, rows.tgt_valid, cache, last_only)
+        x = self.decoder.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache, last_only)
+        return self.hook_logits(self.unembed(x))
+
+    def forward(
+        self,
+        src: Int[Tensor, "batch src"],
+        tgt: Int[Tensor, "batch tgt"],
+        src_valid: Bool[Tensor, "batch src"] | None = None,
+        tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
+    ) -> Float[Tensor, "batch tgt vocab"]:
+        """`read` for streams that come one by one: teacher forcing."""
+        return self.read(Rows(tgt, tgt_valid, src, src_valid))
+
+    def begin(
+        self, given: Int[Tensor, "batch src"], valid: Bool[Tensor, "batch src"] | None = None
+    ) -> Rows:
+        """A source; the output begins with the start mark. Raises ValueError without one."""
+        if self.marks.start is None:
+            raise ValueError("a translation has to begin with a start mark: the marks have none")
+        return Rows(torch.full_like(given[:, :1], self.marks.start), None, given, valid)
+
+    def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
+        return tuple(output)
 
     def stacks(self) -> tuple[StackSite, ...]:
         return (
             StackSite("encoder", "encoder", "src", len(self.encoder.blocks)),
-            StackSite("decoder", "decoder", "tgt", len(self.decoder.blocks)),
-        )
-
-    def attention_sites(self) -> tuple[AttentionSite, ...]:
-        encoder, decoder = self.stacks()
-        return (
-            *_self_sites(encoder, self.encoder),
-            *_self_sites(decoder, self.decoder),
-            *_cross_sites(decoder, self.decoder),
+            StackSite("decoder", "decoder", "tgt", len(self.decoder.blocks), reads_too=("src",)),
         )
 
 
@@ -348,11 +295,27 @@ class OneStack(Stack, Model):
         self.hook_logits = HookPoint()  # [batch, tgt, vocab]
         _initialise(self)
 
+    def read(
+        self,
+        rows: Rows,
+        memory: Tensor | None = None,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
+        x = self.run(rows.tgt, rows.tgt_valid, cache=cache, last_only=last_only)
+        return self.hook_logits(self.unembed(x) if self.config.lm_head else x[..., :0])
+
+    def forward(
+        self,
+        tgt: Int[Tensor, "batch new"],
+        tgt_valid: Bool[Tensor, "batch past_and_new"] | None = None,
+        cache: KVCache | None = None,
+    ) -> Float[Tensor, "batch new vocab"]:
+        """`read` for a text that comes as tokens."""
+        return self.read(Rows(tgt, tgt_valid), cache=cache)
+
     def stacks(self) -> tuple[StackSite, ...]:
         return (StackSite("", self.role, "tgt", len(self.blocks)),)
-
-    def attention_sites(self) -> tuple[AttentionSite, ...]:
-        return tuple(_self_sites(self.stacks()[0], self))
 
 
 class DecoderOnly(OneStack):
@@ -372,37 +335,6 @@ class DecoderOnly(OneStack):
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         return (*given, *output)
-
-    def forward(
-        self,
-        tgt: Int[Tensor, "batch new"],
-        tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
-        cache: KVCache | None = None,
-        last_only: bool = False,
-    ) -> Float[Tensor, "batch new_or_1 vocab"]:
-        """Logits for the token after each of `tgt`; the rest as in `EncoderDecoder.decode`."""
-        past = cache.length if cache else 0
-        valid = _checked_valid(tgt_valid, tgt, past)
-        x, placement = self.embed_tokens(tgt, valid, past)
-        mask = _visible(tgt.shape[1], valid, past, tgt.device)
-        for layer, block in enumerate(self.blocks):
-            x = block(
-                x,
-                mask=mask,
-                placement=placement,
-                cache=cache.self_attn[layer] if cache else None,
-            )
-        x = x[:, -1:] if last_only else x
-        return self.hook_logits(self.unembed(self.finish(x)))
-
-    def read(
-        self,
-        rows: Rows,
-        memory: Tensor | None = None,
-        cache: KVCache | None = None,
-        last_only: bool = False,
-    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
-        return self(rows.tgt, rows.tgt_valid, cache, last_only)
 
 
 class EncoderOnly(OneStack):
@@ -435,32 +367,6 @@ class EncoderOnly(OneStack):
     @property
     def predicts(self) -> Literal["same"] | None:
         return "same" if self.config.lm_head else None
-
-    def forward(
-        self,
-        tgt: Int[Tensor, "batch tgt"],
-        tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
-    ) -> Float[Tensor, "batch tgt vocab"]:
-        """The logits of every position. Raises ValueError when `tgt_valid` does not fit `tgt`."""
-        mask = _hidden_padding(tgt_valid, tgt.shape[1])
-        x, placement = self.embed_tokens(tgt, tgt_valid)
-        for block in self.blocks:
-            x = block(x, mask=mask, placement=placement)
-        x = self.finish(x)
-        return self.hook_logits(self.unembed(x) if self.config.lm_head else x[..., :0])
-
-    def read(
-        self,
-        rows: Rows,
-        memory: Tensor | None = None,
-        cache: KVCache | None = None,
-        last_only: bool = False,
-    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
-        """As `Model.read`. Raises ValueError for a cache: each token depends on later ones."""
-        if cache is not None:
-            raise ValueError("an encoder keeps no cache: every token sees those that come later")
-        logits = self(rows.tgt, rows.tgt_valid)
-        return logits[:, -1:] if last_only else logits
 
 
 def _unembed(config: ModelConfig, embed: nn.Embedding) -> nn.Linear:

@@ -122,3 +122,11 @@ def test_cross_attention_reads_memory_and_self_attention_does_not(block):
     _, after = seen_by(lambda: made(x, memory + 1))
     assert torch.equal(before["attn_out"], after["attn_out"])
     assert (before["cross_attn_out"] - after["cross_attn_out"]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock])
+def test_a_memory_that_is_missing_or_that_nothing_reads_is_refused(block, kind):
+    x = torch.randn(B, T, D_MODEL).double()
+    memory = None if kind is DecoderBlock else x
+    with pytest.raises(ValueError, match="a decoder block needs an encoder's output"):
+        block(kind)(x, memory)

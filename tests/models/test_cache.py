@@ -16,6 +16,7 @@ from models.cache import KVCache, LayerCache
 from models.config import ModelConfig
 from models.hooks import Edits, visiting
 from models.positions import POSITIONS
+from models.rows import Rows
 from models.transformer import EncoderDecoder, Model, build_model
 
 SRC = torch.tensor([[5, 9, 3, 7, 2], [8, 4, 2, 0, 0], [6, 6, 10, 2, 0]])
@@ -49,7 +50,7 @@ def logits_of(
 ) -> torch.Tensor:
     if isinstance(model, EncoderDecoder):
         src = SRC[: len(tgt)]
-        return model.decode(tgt, model.encode(src, src != 0), src != 0, valid, cache)
+        return model.read(Rows(tgt, valid, src, src != 0), cache=cache)
     return model(tgt, valid, cache)
 
 
@@ -96,7 +97,7 @@ def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
         memory = model.encode(SRC[:1]).expand(3, -1, -1)
 
         def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
-            return model.decode(tgt, memory, cache=cache)
+            return model.read(Rows(tgt), memory, cache)
     else:
 
         def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
@@ -115,11 +116,11 @@ def test_cross_attention_is_computed_once_and_stays():
     model, cache = tiny("encoder-decoder", "sinusoidal"), KVCache(2)
     with torch.no_grad():
         memory = model.encode(SRC)
-        model.decode(TGT[:, :2], memory, cache=cache)
+        model.read(Rows(TGT[:, :2]), memory, cache)
         kept = [layer.keys.clone() for layer in cache.cross_attn]
         # A step later nothing reads the memory any more, so nonsense in it changes nothing.
-        with_nonsense = model.decode(TGT[:, 2:3], torch.full_like(memory, 1e3), cache=cache)
-        whole = model.decode(TGT[:, :3], memory)
+        with_nonsense = model.read(Rows(TGT[:, 2:3]), torch.full_like(memory, 1e3), cache)
+        whole = model.read(Rows(TGT[:, :3]), memory)
     torch.testing.assert_close(with_nonsense[:, 0], whole[:, 2], atol=1e-12, rtol=0)
     assert [layer.length for layer in cache.cross_attn] == [SRC.shape[1]] * 2
     assert [layer.length for layer in cache.self_attn] == [3, 3]

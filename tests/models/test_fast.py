@@ -23,6 +23,7 @@ from models.fast import (
 )
 from models.hooks import Edits, HookPoint, Record, hook_names, name_hook_points, visiting
 from models.positions import POSITIONS
+from models.rows import Rows
 from models.transformer import EncoderDecoder
 
 PUT_ON = {"sped up": speed_up, "laid out": lay_out_for_decoding}
@@ -49,7 +50,7 @@ def read(model, src, tgt, padded, cache=None, cuts=()):
         pieces.append(
             model(new, so_far, cache)
             if memory is None
-            else model.decode(new, memory, src_valid, so_far, cache)
+            else model.read(Rows(new, so_far, src, src_valid), memory, cache)
         )
     return torch.cat(pieces, dim=1)
 

@@ -61,7 +61,7 @@ def placements(view: View) -> None:
             r",\qquad \mathrm{branch}:\ x + \mathrm{norm}(f(x))",
             r"\frac{\partial (x + f(x))}{\partial x} = I + \frac{\partial f}{\partial x}",
         ),
-        code=(Block,),
+        code=(Block.residual,),
         numbers=lambda: _numbers(view, flows),
         explained="blocks.residual_formula",
     )

@@ -4,6 +4,7 @@ import copy
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from models.hooks import Edits, visiting
 from models.masks import causal_mask
 from models.norms import NORMS
 from models.positions import POSITIONS
+from models.rows import Rows
 from models.training.saving import save_checkpoint
 from models.transformer import FAMILIES, DecoderOnly, EncoderDecoder
 
@@ -282,9 +284,9 @@ class WithoutSourcePadding(EncoderDecoder):
 
 
 class PadIsEnd(DecoderOnly):
-    def forward(self, tgt: Tensor, tgt_valid: Any = None, cache: Any = None) -> Tensor:
-        valid = None if tgt_valid is None else tgt_valid | True
-        return super().forward(tgt, valid, cache)
+    def read(self, rows: Rows, *others: Any) -> Tensor:
+        valid = None if rows.tgt_valid is None else rows.tgt_valid | True
+        return super().read(replace(rows, tgt_valid=valid), *others)
 
 
 class Wrapped:

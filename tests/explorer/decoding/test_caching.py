@@ -21,6 +21,7 @@ from explorer.runs.trace import generate
 from explorer.text import family
 from models.cache import KVCache
 from models.decoding import Beam, Greedy
+from models.rows import Rows
 from models.transformer import EncoderDecoder
 
 TEXT = "The cat ran."
@@ -78,7 +79,7 @@ def test_multiply_adds_are_those_that_torch_counts(
         with torch.no_grad(), counter:
             if isinstance(model, EncoderDecoder):
                 assert memory is not None
-                model.decode(tokens, memory, cache=cache)
+                model.read(Rows(tokens), memory, cache)
             else:
                 model(tokens, None, cache)
         return counter.get_total_flops() // 2

@@ -12,6 +12,7 @@ from explorer.runs.trace import trace
 from models.cache import KVCache
 from models.config import ModelConfig
 from models.hooks import Record, visiting
+from models.rows import Rows
 from models.transformer import build_model
 
 TEXT = "The cat sat on the mat."
@@ -79,7 +80,7 @@ def test_the_cache_holds_what_is_said(translator: LoadedModel, writer: LoadedMod
     assert cost(writer.config, 9).cache_bytes == held.n_bytes
     held = KVCache(2)
     with torch.inference_mode():
-        translator.model.decode(tokens, translator.model.encode(tokens), cache=held)
+        translator.model.read(Rows(tokens, src=tokens), cache=held)
     assert cost(translator.config, 9).cache_bytes == held.n_bytes
 
 
