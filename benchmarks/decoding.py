@@ -15,7 +15,7 @@ from benchmarks.peers import NoPeerError, Peer, environment
 from models.config import ModelConfig
 from models.decoding import Beam, Greedy, Strategy, decode
 from models.fast import lay_out_for_decoding
-from models.hooks import Edits, Record, visiting
+from models.hooks import LOGITS, Edits, Record, visiting
 from models.transformer import Model, build_model
 
 REQUIREMENT = "transformers>=5,<6"
@@ -116,7 +116,7 @@ def _seconds(
     """One decoding of N_NEW tokens; `captured` keeps every pattern of every step."""
     # A model with random weights hardly ever ends a sentence; here it never does, on either side.
     end = model.marks.end
-    never = Edits({"hook_logits": lambda logits: logits.index_fill_(-1, torch.tensor(end), -1e9)})
+    never = Edits({LOGITS: lambda logits: logits.index_fill_(-1, torch.tensor(end), -1e9)})
     patterns = {site.hook("pattern") for site in model.attention_sites()}
     kept = []
     started = time.perf_counter()

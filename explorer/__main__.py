@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from explorer import text
-from explorer.analysis.certificate.certify import certify_text
-from explorer.analysis.heads.roles import induction, landmarks
+from explorer.analysis.certificate.certify import examine_text
+from explorer.analysis.heads.roles import head_roles, induction
 from explorer.exports.archive import axes_record
 from explorer.exports.page import picture_words, trace_page
 from explorer.exports.picture import site_svg
@@ -65,7 +65,7 @@ def certify(args: argparse.Namespace) -> int:
     sentence = args.text
     if sentence is None:
         sentence = next(iter(text.examples(loaded.name).values()))[0]
-    certificate = certify_text(loaded, sentence, args.target)
+    certificate = examine_text(loaded, sentence, args.target).certificate()
     if args.json:
         print(json.dumps(report_record(certificate, loaded.name, sentence), ensure_ascii=False))
         return 0 if certificate.passed else 1
@@ -74,16 +74,16 @@ def certify(args: argparse.Namespace) -> int:
     return 0 if certificate.passed else 1
 
 
-def show_landmarks(args: argparse.Namespace) -> int:
+def show_head_roles(args: argparse.Namespace) -> int:
     """Print the heads with known roles (previous token, end token, alignment, …), as JSON."""
     loaded = _opened(args.model)
     sentences = [s for group in text.examples(loaded.name).values() for s in group]
     traces = [trace(loaded, sentence) for sentence in sentences]
-    found = list(landmarks(traces))
+    found = list(head_roles(traces))
     if not any(site.kind == "cross" for site in loaded.sites):
         found.append(induction(trace(loaded, f"{sentences[0]} {sentences[0]}")))
-    for landmark in found:
-        print(json.dumps({**asdict(landmark), "value": round(landmark.value, 3)}))
+    for role in found:
+        print(json.dumps({**asdict(role), "value": round(role.value, 3)}))
     return 0
 
 
@@ -127,7 +127,7 @@ def add_commands(commands: Commands) -> None:
     command = _command(commands, "certify", certify)
     command.add_argument("--text", help="the sentence; an example by default")
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
-    _command(commands, "landmarks", show_landmarks)
+    _command(commands, "landmarks", show_head_roles)
 
 
 def refusal(error: ValueError | OSError, lang: str) -> str:

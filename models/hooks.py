@@ -149,6 +149,9 @@ class Record:
         return tensor
 
 
+LOGITS = "hook_logits"
+"""The hook point of the logits, which every model has at its top."""
+
 Role = Literal["encoder", "decoder", "cross"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -179,6 +182,10 @@ class StackSite:
     def block_hook(self, layer: int, what: str) -> str:
         """The full name of a hook point of one block, as `block_hook(0, "resid_post")`."""
         return self.path("blocks", layer, f"hook_{what}")
+
+    def attn_hook(self, layer: int, what: str) -> str:
+        """The full name of a hook point of one self-attention, as `attn_hook(0, "pattern")`."""
+        return self.path("blocks", layer, "attn", f"hook_{what}")
 
     def ffn_hook(self, layer: int, what: str) -> str:
         """The full name of a hook point of one feed-forward net, as `ffn_hook(0, "post")`."""

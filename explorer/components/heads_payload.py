@@ -64,18 +64,18 @@ class Measure:
 
 @dataclass(frozen=True)
 class Heads:
-    """The addresses of a view: layers of heads row by row, then the extras as one more row."""
+    """The addresses of a view: layers of heads row by row, then the aggregates as one more row."""
 
     n_layers: int
     n_heads: int
-    n_extras: int
+    n_aggregates: int
 
     def index(self, address: Address) -> int | None:
         """The place of an address in the flat order, None where there is no such head."""
         layer, head = address
         regular = 0 <= layer < self.n_layers and 0 <= head < self.n_heads
-        extra = layer == self.n_layers and 0 <= head < self.n_extras
-        return layer * self.n_heads + head if regular or extra else None
+        aggregate = layer == self.n_layers and 0 <= head < self.n_aggregates
+        return layer * self.n_heads + head if regular or aggregate else None
 
 
 def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSelection | None:

@@ -57,7 +57,7 @@ export function headThumbs(view) {
   veil.setAttribute("aria-hidden", "true");
   let over, places, veilWide, veilTall;
 
-  /** By layer, or the largest of the measure first; extras stay behind. */
+  /** By layer, or the largest of the measure first; aggregates stay behind. */
   function arrange() {
     const all = labels.map((_, index) => index);
     order = view.chosen.by_measure && measure ? [...measure.order, ...all.slice(measure.order.length)] : all;

@@ -18,7 +18,7 @@ from explorer.components.heads_payload import (
     small,
     summary,
 )
-from explorer.components.mount import Place, place_of, sent, view
+from explorer.components.mount import Index, index_of, sent, view
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -78,8 +78,8 @@ def heads_view(
     what is returned and pass it again. `options` are those of `pack_heads_view`. Hovering and
     locking light up in the browser, without waiting for a run.
     """
-    extras = options.get("extras") or {}
-    heads = Heads(patterns.shape[0], patterns.shape[1], len(extras))
+    aggregates = options.get("aggregates") or {}
+    heads = Heads(patterns.shape[0], patterns.shape[1], len(aggregates))
     picked = sent(key, "picked")
     clicked = read_selection(picked, heads, len(query_tokens), len(key_tokens))
     now = clicked or selection or HeadsSelection()
@@ -98,19 +98,21 @@ def heads_view(
 
 
 def sent_selection(
-    key: str, shape: tuple[int, int, int, int], n_extras: int = 0
+    key: str, shape: tuple[int, int, int, int], n_aggregates: int = 0
 ) -> HeadsSelection | None:
     """What was just chosen in the view with this key, before it is drawn again; else None.
 
     `shape` is that of its patterns: [layer, head, query, key].
     """
     n_layers, n_heads, n_query, n_key = shape
-    return read_selection(sent(key, "picked"), Heads(n_layers, n_heads, n_extras), n_query, n_key)
+    return read_selection(
+        sent(key, "picked"), Heads(n_layers, n_heads, n_aggregates), n_query, n_key
+    )
 
 
-def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Place | None:
+def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Index | None:
     """The [layer, head, query, key] whose way down was just taken in this view; else None."""
-    return place_of(sent(key, "down"), shape)
+    return index_of(sent(key, "down"), shape)
 
 
 def pack_heads_view(
@@ -122,8 +124,8 @@ def pack_heads_view(
     mask: Bools | None = None,
     blocked_by: Whys | None = None,
     labels: Sequence[str] | None = None,
-    extras: Mapping[str, Floats] | None = None,
-    extras_mask: Bools | None = None,
+    aggregates: Mapping[str, Floats] | None = None,
+    aggregates_mask: Bools | None = None,
     measure: Measure | None = None,
     query_title: str,
     key_title: str,
@@ -138,11 +140,11 @@ def pack_heads_view(
 
     `mask` True = may attend, broadcastable to `patterns`. `blocked_by(layer, head)` gives words
     [query, key] for the blocked cells of one head; only shown heads are asked for. `labels` name
-    the heads row by row ("L1·H1" … when None). `extras` are further named patterns [query, key]
+    the heads row by row ("L1·H1" … when None). `aggregates` are further named patterns [query, key]
     behind the heads, an average or a rollout say, with addresses (n_layers, 0), (n_layers, 1) …
-    and a mask broadcastable to [extra, query, key]. `measure` is written under each head and can
-    sort them. `top` is the darkest weight when shared (None: the largest there is). Weights under
-    `least` draw no line. `turn` echoes what the browser counted.
+    and a mask broadcastable to [aggregate, query, key]. `measure` is written under each head and
+    can sort them. `top` is the darkest weight when shared (None: the largest there is). Weights
+    under `least` draw no line. `turn` echoes what the browser counted.
     Raises ValueError naming the sizes that disagree.
     """
     if patterns.ndim != 4:
@@ -150,7 +152,7 @@ def pack_heads_view(
     n_layers, n_heads, n_query, n_key = patterns.shape
     check_length("query_tokens", len(query_tokens), n_query, "queries in patterns")
     check_length("key_tokens", len(key_tokens), n_key, "keys in patterns")
-    further = extras or {}
+    further = aggregates or {}
     if labels is None:
         labels = [f"L{at // n_heads + 1}·H{at % n_heads + 1}" for at in range(n_layers * n_heads)]
     check_length("labels", len(labels), n_layers * n_heads, "heads in patterns")
@@ -161,7 +163,7 @@ def pack_heads_view(
     if len(chosen.pinned) > MAX_PINNED:
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
     weights = _flat(patterns, further)
-    blocked = _flat_blocked(mask, extras_mask, patterns.shape, len(further))
+    blocked = _flat_blocked(mask, aggregates_mask, patterns.shape, len(further))
     codes, step = small(encode_weights(weights, ~blocked))
     known: list[str] = []
     cells, whys, texts = [], [], []
@@ -215,27 +217,29 @@ def _index(heads: Heads, address: tuple[int, int]) -> int:
     if at is None:
         raise ValueError(
             f"head {address} is selected, but there are {heads.n_layers} x {heads.n_heads} heads "
-            f"and {heads.n_extras} extras"
+            f"and {heads.n_aggregates} aggregates"
         )
     return at
 
 
-def _flat(patterns: Floats, extras: Mapping[str, Floats]) -> Floats:
-    """All heads and extras as float32 [head, query, key]."""
+def _flat(patterns: Floats, aggregates: Mapping[str, Floats]) -> Floats:
+    """All heads and aggregates as float32 [head, query, key]."""
     shape = patterns.shape[2:]
-    for name, pattern in extras.items():
+    for name, pattern in aggregates.items():
         if pattern.shape != shape:
-            raise ValueError(f"extra {name!r} has shape {pattern.shape}, the heads have {shape}")
+            raise ValueError(
+                f"aggregate {name!r} has shape {pattern.shape}, the heads have {shape}"
+            )
     flat = patterns.reshape(-1, *shape)
-    return np.concatenate([flat, *(pattern[None] for pattern in extras.values())]).astype(
+    return np.concatenate([flat, *(pattern[None] for pattern in aggregates.values())]).astype(
         np.float32, copy=False
     )
 
 
 def _flat_blocked(
-    mask: Bools | None, extras_mask: Bools | None, shape: tuple[int, ...], n_extras: int
+    mask: Bools | None, aggregates_mask: Bools | None, shape: tuple[int, ...], n_aggregates: int
 ) -> Bools:
-    """Bool [head, query, key], True = blocked, for heads and extras."""
+    """Bool [head, query, key], True = blocked, for heads and aggregates."""
 
     def spread(name: str, given: Bools | None, full: tuple[int, ...]) -> Bools:
         if given is None:
@@ -248,4 +252,6 @@ def _flat_blocked(
             raise ValueError(f"{name} has shape {given.shape}, expected {full}") from None
 
     of_heads = spread("mask", mask, shape).reshape(-1, *shape[2:])
-    return np.concatenate([of_heads, spread("extras_mask", extras_mask, (n_extras, *shape[2:]))])
+    return np.concatenate(
+        [of_heads, spread("aggregates_mask", aggregates_mask, (n_aggregates, *shape[2:]))]
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from explorer.components.mount import Place, show
+from explorer.components.mount import Index, show
 from explorer.components.payload import pack
 from explorer.figures.theme import Stream
 
@@ -37,7 +37,7 @@ def machine_view(columns: Sequence[Column], *, key: str) -> Box | None:
     link: opened in another tab, it goes to its `href` by itself.
     """
 
-    def pack_with(_: Place | None) -> bytes:
+    def pack_with(_: Index | None) -> bytes:
         return pack_machine_view(columns)
 
     boxes = [box for column in columns for _, group in column.groups for box in group]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.components.mount import Place, place_of, sent, view
+from explorer.components.mount import Index, index_of, sent, view
 from explorer.components.payload import (
     Bools,
     Words,
@@ -69,7 +69,7 @@ def mask_matrix(
     or a cell whose rule contradicts the mask.
     """
 
-    def pack_with(place: Place | None) -> bytes:
+    def pack_with(place: Index | None) -> bytes:
         return pack_mask_matrix(
             mask,
             blocked_by,
@@ -85,7 +85,7 @@ def mask_matrix(
             words=words,
         )
 
-    picked = place_of(sent(key, "picked"), mask.shape)
+    picked = index_of(sent(key, "picked"), mask.shape)
     view("mask_matrix")(
         key=key,
         data=pack_with(picked or selected),
@@ -95,7 +95,7 @@ def mask_matrix(
     return None if picked is None else (picked[0], picked[1])
 
 
-def stroke_of(painted: Any, shape: Place) -> Stroke | None:
+def stroke_of(painted: Any, shape: Index) -> Stroke | None:
     """What the browser sent as a stroke inside a matrix of `shape`; None for none or a stale one.
 
     Cells outside are left out: a stroke can arrive late, on data that meanwhile is smaller.
@@ -103,7 +103,7 @@ def stroke_of(painted: Any, shape: Place) -> Stroke | None:
     if not painted:
         return None
     flat = [int(number) for number in painted["cells"]]
-    cells = [place_of(pair, shape) for pair in zip(flat[::2], flat[1::2], strict=True)]
+    cells = [index_of(pair, shape) for pair in zip(flat[::2], flat[1::2], strict=True)]
     inside = tuple((cell[0], cell[1]) for cell in cells if cell is not None)
     return Stroke(inside, bool(painted["open"])) if inside else None
 

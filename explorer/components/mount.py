@@ -36,10 +36,10 @@ def view(name: str) -> Callable[..., Any]:
     )
 
 
-Place = tuple[int, ...]
+Index = tuple[int, ...]
 
 
-def place_of(picked: Any, shape: Place) -> Place | None:
+def index_of(picked: Any, shape: Index) -> Index | None:
     """What the browser sent as a place inside `shape`; None for no click or a stale one.
 
     A click can arrive late, on data that meanwhile has fewer tokens. One number may come bare.
@@ -66,13 +66,13 @@ def inside(index: Any, size: int) -> int | None:
 
 
 def show(
-    name: str, key: str, shape: Place, selected: Place | None, pack: Callable[[Place | None], bytes]
-) -> Place | None:
+    name: str, key: str, shape: Index, selected: Index | None, pack: Callable[[Index | None], bytes]
+) -> Index | None:
     """Show a view and return the place that was just clicked; None in every other run.
 
     `pack` makes the payload for a selected place. A click selects in the same run, so that a page
     needs no second run to draw it.
     """
-    picked = place_of(sent(key, "picked"), shape)
+    picked = index_of(sent(key, "picked"), shape)
     view(name)(key=key, data=pack(picked or selected), on_picked_change=lambda: None)
     return picked

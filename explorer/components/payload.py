@@ -37,18 +37,6 @@ def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
     return len(text).to_bytes(4, "little") + text + body
 
 
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Bytes]]:
-    """The inverse of `pack`, as payload.js does it: head and named matrices."""
-    length = int.from_bytes(data[:4], "little")
-    head = json.loads(data[4 : 4 + length])
-    body = np.frombuffer(data, np.uint8, offset=4 + length)
-    matrices = {}
-    for name, entry in head.pop("arrays").items():
-        size = int(np.prod(entry["shape"]))
-        matrices[name] = body[entry["offset"] : entry["offset"] + size].reshape(entry["shape"])
-    return head, matrices
-
-
 def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:
     """Weights 0 to 1 as bytes round(254·√w), blocked cells as 255.
 

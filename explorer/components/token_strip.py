@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from explorer.components.mount import Place, show
+from explorer.components.mount import Index, show
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -46,7 +46,7 @@ def token_strip(
     that disagree.
     """
 
-    def pack_with(place: Place | None) -> bytes:
+    def pack_with(place: Index | None) -> bytes:
         return pack_token_strip(
             tokens,
             stream=stream,

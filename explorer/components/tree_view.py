@@ -24,14 +24,13 @@ WORDS = (
 )
 """The words that the view shows, by the names under which the caller passes them."""
 
-LINES = ("beam", "greedy", "sample")
-
 
 @dataclass(frozen=True)
 class TreeNode:
     """One beginning. `parent` comes before it in the row, None for a first token.
 
-    `fell` is (step from 1, score) where the beam dropped it; `lines` are among `LINES`.
+    `fell` is (step from 1, score) where the beam dropped it; `lines` are those of
+    "beam", "greedy" and "sample" that follow it.
     """
 
     token: str

@@ -11,7 +11,7 @@ from html import escape
 import numpy as np
 
 from explorer.figures.frame import Bools, Floats, Words, check_shape
-from explorer.figures.theme import FONT, Palette, Stream, is_special, palette, show
+from explorer.figures.theme import FONT, LIGHT, Palette, Stream, is_special, show
 
 LEVELS = 64
 """Shades of the scale; weights that differ by less than 1.6 % may look the same."""
@@ -28,7 +28,6 @@ def site_svg(
     query_stream: Stream,
     key_stream: Stream,
     names: Sequence[str] | None = None,
-    dark: bool = False,
     words: Words,
 ) -> str:
     """All heads of one site as an SVG: queries down, keys across, one scale from 0 to 100 %.
@@ -40,7 +39,7 @@ def site_svg(
     n_heads, n_query, n_key = len(patterns), len(query_tokens), len(key_tokens)
     check_shape("patterns", patterns, (n_heads, n_query, n_key))
     check_shape("mask", mask, (n_heads, n_query, n_key))
-    colours = palette(dark)
+    colours = LIGHT  # in the dark theme too
     if names is None:
         names = [f"{words['head']} {head + 1}" for head in range(n_heads)]
     if len(names) != n_heads:

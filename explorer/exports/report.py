@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer.analysis.certificate.certify import Certificate, Finding
-from explorer.analysis.certificate.examiner import Place
+from explorer.analysis.certificate.examiner import Location
 from explorer.text import t
 
 
@@ -63,7 +63,7 @@ def matrix_lines(cells: np.ndarray) -> Iterator[str]:
         yield "  " + "".join("■" if cell else "·" for cell in row)
 
 
-def place_words(place: Place, lang: str) -> str:
+def place_words(place: Location, lang: str) -> str:
     """Where a deviation stood, in words; positions are counted from 1."""
     words = [place.name]
     for axis in ("head", "query", "key"):

@@ -29,17 +29,15 @@ def units(
     x_title: str,
     y_title: str,
     stream: Stream,
-    top: float | None = None,
     dark: bool = False,
 ) -> Figure:
     """Chosen units [pos, unit] around a neutral zero; `numbers` name them in the net.
 
-    `top` is the value at the ends of the scale, so that several pictures can share it. Raises
-    ValueError naming the sizes when they disagree.
+    Raises ValueError naming the sizes when they disagree.
     """
     check_shape("values", values, (len(tokens), len(numbers)))
     colours = palette(dark)
-    limit = max(1e-6, float(np.abs(values).max(initial=0.0)) if top is None else top)
+    limit = max(1e-6, float(np.abs(values).max(initial=0.0)))
     labels = token_labels(tokens, dark)
     trace = {
         "type": "heatmap",

@@ -43,10 +43,6 @@ class Palette:
         """The colour of a token stream: "src" teal, "tgt" amber."""
         return self.source if stream == "src" else self.target
 
-    def soft(self, stream: Stream) -> str:
-        """The pale fill of a chip of that stream."""
-        return self.source_soft if stream == "src" else self.target_soft
-
 
 LIGHT = Palette(
     ink="#1f2430",

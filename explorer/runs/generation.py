@@ -24,7 +24,7 @@ from models.hooks import Edits, Record, visiting
 from models.rows import padded
 
 N_CANDIDATES = 12
-Progress = Callable[[int, int], bool]
+StepsDone = Callable[[int, int], bool]
 """Told the steps done and the most there can be; says whether to go on."""
 
 
@@ -134,7 +134,7 @@ def generate(
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
     forced: str | Sequence[int] = "",
-    progress: Progress | None = None,
+    progress: StepsDone | None = None,
 ) -> Generation:
     """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), keeping every step.
 

@@ -23,7 +23,7 @@ from explorer.runs.inputs import (
 from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.sentences import MAX_CHARS, clean_text
 from models.config import ModelConfig
-from models.hooks import AttentionSite, Role, StackSite
+from models.hooks import LOGITS, AttentionSite, Role, StackSite
 from models.marks import OUR_MARKS, Marks
 from models.rows import Rows
 from models.run import run
@@ -138,7 +138,7 @@ def trace(
     else:
         rows = rows_of(loaded, continued_tokens(loaded, text, target or ""), pads=pads)
     activations = _run(loaded, rows, edits)
-    logits = activations["hook_logits"]
+    logits = activations[LOGITS]
     predicted = tuple(logits.argmax(-1).tolist()) if logits.shape[-1] else ()
     shown = {stream: rows.tokens(stream)[0].tolist() for stream in loaded.model.reads}
     src, tgt = shown.get("src", []), shown["tgt"]

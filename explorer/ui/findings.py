@@ -4,13 +4,13 @@ import math
 
 import streamlit as st
 
-from explorer.analysis.claims import Finding, Row
+from explorer.analysis.claims import Finding, ResultRow
 from explorer.numbers import tabled
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
 
-def finding_label(view: View, row: Row) -> str:
+def finding_label(view: View, row: ResultRow) -> str:
     """What a row measured, in the visitor's language."""
     return view.t(f"claims.rows.{row.name}", of=row.of)
 

@@ -10,10 +10,9 @@ from typing import Generic, TypeVar
 
 import streamlit as st
 
-Result = TypeVar("Result")
-Tell = Callable[[int, int], bool]
-"""Told what is done and what there is to do; says whether to go on."""
+from explorer.runs.generation import StepsDone
 
+Result = TypeVar("Result")
 PATIENCE = 1.0
 """Seconds that a page waits by itself before it shows a button to stop."""
 
@@ -21,7 +20,7 @@ PATIENCE = 1.0
 class Job(Generic[Result]):
     """One piece of work in a thread of its own; `work` is given the function to tell of steps."""
 
-    def __init__(self, key: Hashable, work: Callable[[Tell], Result]) -> None:
+    def __init__(self, key: Hashable, work: Callable[[StepsDone], Result]) -> None:
         self.key = key
         self.done, self.total = 0, 1
         self._wanted = True
@@ -30,7 +29,7 @@ class Job(Generic[Result]):
         self._problem: Exception | None = None
         Thread(target=self._run, args=(work,), daemon=True).start()
 
-    def _run(self, work: Callable[[Tell], Result]) -> None:
+    def _run(self, work: Callable[[StepsDone], Result]) -> None:
         try:
             self._result = work(self._tell)
         except Exception as problem:  # raised again by `result`, in the thread of who asked
@@ -58,7 +57,7 @@ class Job(Generic[Result]):
         return self._result  # type: ignore[return-value]
 
 
-def job(name: str, key: Hashable, work: Callable[[Tell], Result]) -> Job[Result]:
+def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Result]:
     """The session's job of this name: the one that runs under `key`, else a new one for it."""
     running: Job[Result] | None = st.session_state.get(name)
     if running is None or running.key != key:

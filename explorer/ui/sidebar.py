@@ -16,7 +16,7 @@ from explorer.ui.problem import show_problem
 from explorer.ui.view import MOST_OTHERS, default_model, first_sentence
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
-_END = -1  # not a moment of the training, but its end
+_END = -1  # no snapshot: the model as trained to the end
 
 
 def sidebar() -> None:
@@ -189,8 +189,8 @@ def _other_words(before: str, model: str) -> dict[str, None]:
     return {} if text.examples(before) == text.examples(model) else {"text": None, "target": None}
 
 
-def _moment(model: str) -> None:
-    """For a model whose training was kept as a film: which moment of it to look at."""
+def _snapshot(model: str) -> None:
+    """For a model whose training was kept as a film: which snapshot to look at."""
     steps = library.snapshots(model, library.CHECKPOINTS)
     if not steps:
         return
@@ -204,12 +204,12 @@ def _moment(model: str) -> None:
         ),
         key="sidebar.moment",
         help=_t("sidebar.moment_help"),
-        on_change=_pick_moment,
+        on_change=_pick_snapshot,
         args=(model,),
     )
 
 
-def _pick_moment(model: str) -> None:
+def _pick_snapshot(model: str) -> None:
     step = st.session_state["sidebar.moment"]
     session.change(model=at_step(model, None if step == _END else step))
 
@@ -234,7 +234,7 @@ def _model() -> None:
     )
     if current not in names:
         return
-    _moment(whole)
+    _snapshot(whole)
     with st.popover(_t("sidebar.card"), width="stretch"):
         try:
             loaded = cache.open_model(whole)

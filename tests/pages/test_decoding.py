@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
-from explorer.components.payload import unpack
 from explorer.text import t, words
 
 Open = Callable[..., AppTest]

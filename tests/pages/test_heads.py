@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
+from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
-from explorer.components.payload import unpack
 from explorer.pages.heads import matter
 from explorer.text import t
 from tests.pages.test_pages import everything, figure, reading

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
+from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
-from explorer.components.payload import unpack
 from explorer.text import LANGUAGES, t
 from tests.pages.test_pages import everything, reading
 

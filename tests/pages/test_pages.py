@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.clinic import PITFALLS
-from explorer.components.payload import unpack
 from explorer.pages import PAGES
 from explorer.text import LANGUAGES, t
 

@@ -24,6 +24,7 @@ from models.rows import padded
 
 Norm = Literal["layernorm", "rmsnorm", "batchnorm"]
 NORMS: tuple[Norm, ...] = get_args(Norm)
+EPS = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ def statistics(x: Float[np.ndarray, "sentence pos d_model"], norm: Norm) -> Stat
 
 
 def normalised(
-    x: Float[np.ndarray, "sentence pos d_model"], norm: Norm, eps: float = 1e-5
+    x: Float[np.ndarray, "sentence pos d_model"], norm: Norm, eps: float = EPS
 ) -> Float[np.ndarray, "sentence pos d_model"]:
     """The batch behind a norm: of the library, or BatchNorm as it is in training."""
     if norm == "batchnorm":
@@ -163,7 +164,6 @@ def backward(
     x: Float[np.ndarray, " feature"],
     gamma: Float[np.ndarray, " feature"],
     grad_out: Float[np.ndarray, " feature"],
-    eps: float = 1e-5,
 ) -> Backward:
     """The gradients of LayerNorm(x) * gamma (beta 0), given the gradient of its output."""
 
@@ -173,10 +173,10 @@ def backward(
     leaf = wide(x).requires_grad_()
     weight, upstream = wide(gamma), wide(grad_out)
     with torch.enable_grad():
-        out = layer_norm_forward(leaf, weight, torch.zeros_like(weight), eps)
+        out = layer_norm_forward(leaf, weight, torch.zeros_like(weight), EPS)
         (automatic,) = torch.autograd.grad(out, leaf, upstream)
-    by_hand, d_gamma, d_beta = layer_norm_backward(wide(x), weight, eps, upstream)
-    late, _, _ = layer_norm_backward(wide(x), torch.ones_like(weight), eps, upstream)
+    by_hand, d_gamma, d_beta = layer_norm_backward(wide(x), weight, EPS, upstream)
+    late, _, _ = layer_norm_backward(wide(x), torch.ones_like(weight), EPS, upstream)
     return Backward(
         out=out.detach().numpy(),
         by_hand=by_hand.numpy(),

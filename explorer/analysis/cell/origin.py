@@ -14,12 +14,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from explorer.analysis.cell.steps import bias_of, block_of, stream_before
+from explorer.analysis.cell.steps import bias_of, stream_before
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import Attention
-from models.hooks import AttentionSite
+from models.hooks import AttentionSite, StackSite
 from models.norms import LayerNorm
+from models.rows import Stream
 
 Parts = Float[np.ndarray, "query key"]
 PARTS = ("word_word", "word_position", "position_word", "position_position", "constant")
@@ -46,14 +47,15 @@ def site_inputs(
             x = _norm_of(loaded, site)(x)
         if site.kind == "self":
             return x, x
-        memory = torch.tensor(traced.activations["encoder.hook_resid_final"])
-        finish: Any = loaded.model.get_submodule("encoder.final_norm")
+        source = _stack(traced, site.key_stream)
+        memory = torch.tensor(traced.activations[source.hook("resid_final")])
+        finish: Any = loaded.model.get_submodule(source.path("final_norm"))
         return x, finish(memory)
 
 
 def _norm_of(loaded: LoadedModel, site: AttentionSite) -> nn.Module:
     name = "cross_attn_norm" if site.kind == "cross" else "attn_norm"
-    return loaded.model.get_submodule(f"{block_of(site)}.{name}")
+    return loaded.model.get_submodule(f"{site.block}.{name}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +85,16 @@ def can_split(traced: Trace, site: AttentionSite) -> bool:
 
     They are in the first layer's self-attention of a model that adds its positions.
     """
-    return site.kind == "self" and site.layer == 0 and _added(site) in traced.activations
+    return site.kind == "self" and site.layer == 0 and _added(traced, site) in traced.activations
 
 
-def _added(site: AttentionSite) -> str:
-    return f"{block_of(site).rpartition('blocks.')[0]}hook_pos_embed"
+def _added(traced: Trace, site: AttentionSite) -> str:
+    """The hook point of the positions that are added to what a site's queries come from."""
+    return _stack(traced, site.query_stream).hook("pos_embed")
+
+
+def _stack(traced: Trace, stream: Stream) -> StackSite:
+    return next(each for each in traced.stacks if each.stream == stream)
 
 
 def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> Split:
@@ -98,9 +105,9 @@ def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) ->
     """
     if not can_split(traced, site):
         raise ValueError(f"{site.name}: words and positions are no longer, or never were, a sum")
-    prefix = _added(site).removesuffix("hook_pos_embed")
-    word = torch.tensor(traced.activations[f"{prefix}hook_embed"]).double()
-    position = torch.tensor(traced.activations[f"{prefix}hook_pos_embed"]).double()
+    embedded = _stack(traced, site.query_stream).hook("embed")
+    word = torch.tensor(traced.activations[embedded]).double()
+    position = torch.tensor(traced.activations[_added(traced, site)]).double()
     position = position.expand(word.shape)
     constant = torch.zeros_like(word)
     if traced.config.norm_placement == "pre":

@@ -24,7 +24,7 @@ from explorer.runs.rerun import (
     written_tokens,
 )
 from explorer.runs.trace import Trace
-from models.hooks import AttentionSite, Edits, visiting
+from models.hooks import LOGITS, AttentionSite, Edits, visiting
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,15 +113,10 @@ class Cell:
         return float(self.weights[self.key])
 
 
-def block_of(site: AttentionSite) -> str:
-    """The path of the block that an attention sublayer belongs to."""
-    return site.name.rpartition(".")[0]
-
-
 def stream_before(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "query d_model"]:
     """The residual stream just before a site, at its queries."""
     what = "resid_mid" if site.kind == "cross" else "resid_pre"
-    return traced.activations[f"{block_of(site)}.hook_{what}"]
+    return traced.activations[site.block_hook(what)]
 
 
 def bias_of(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "head query key"] | None:
@@ -231,7 +226,7 @@ def effect(
     off = cell.head in heads_off(traced, cell.site.name)
     missing = torch.tensor((0.0 if off else cell.weight) * cell.v)
     without = Edits({cell.site.hook("z"): partial(_without, cell=cell, missing=missing)})
-    after = rerun(loaded, traced, {"hook_logits"}, without)["hook_logits"][0, position].numpy()
+    after = rerun(loaded, traced, {LOGITS}, without)[LOGITS][0, position].numpy()
     return Effect(
         position=position,
         tokens=tokens,

@@ -13,7 +13,7 @@ from threading import Lock
 
 import numpy as np
 
-from explorer.analysis.certificate.examiner import N_PADS, Examiner, Place, Worst
+from explorer.analysis.certificate.examiner import N_PADS, Examiner, Location, Worst
 from explorer.analysis.certificate.probe import Interference, Probe, Subject
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
@@ -54,7 +54,7 @@ class Finding:
     name: str
     deviation: float
     tolerance: float
-    where: Place | None = None
+    where: Location | None = None
     error: str = ""
 
     @property
@@ -149,11 +149,6 @@ class Examination:
         with self._lock:
             return self._find(name)
 
-    @property
-    def complete(self) -> bool:
-        """Whether the certificate is there already."""
-        return self._certificate is not None
-
     def certificate(self) -> Certificate:
         """All findings; what has not been tested yet is tested now."""
         with self._lock:
@@ -226,13 +221,6 @@ def examine_text(
     tokens = target_tokens(loaded, target or "") or translate(loaded, src)[0]
     tgt = loaded.model.with_marks("tgt", tokens)
     return Examination(loaded.model, loaded.config, src, tgt, interference, not edits)
-
-
-def certify_text(
-    loaded: LoadedModel, text: str, target: str | None = None, edits: Sequence[Edit] = ()
-) -> Certificate:
-    """Certify a model on a text at once; as `examine_text`."""
-    return examine_text(loaded, text, target, edits).certificate()
 
 
 def certify(

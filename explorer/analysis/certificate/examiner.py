@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.certificate.probe import Probe, stacked
-from models.hooks import AttentionSite
+from models.hooks import LOGITS, AttentionSite
 from models.rows import Rows, Stream
 
 N_PADS = 2
@@ -18,7 +18,7 @@ TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where the largest deviation stood; None where an axis has no part in it.
 
     `name` is a hook point or an attention site. `query` and `key` count from 0 in the row that was
@@ -40,9 +40,9 @@ class Worst:
 
     def __init__(self) -> None:
         self.deviation = 0.0
-        self.where: Place | None = None
+        self.where: Location | None = None
 
-    def see(self, deviations: Tensor, place: Callable[..., Place]) -> None:
+    def see(self, deviations: Tensor, place: Callable[..., Location]) -> None:
         """`place` gets the index of the largest of `deviations`, one whole number an axis."""
         if deviations.numel() == 0:
             return
@@ -87,7 +87,7 @@ class Examiner:
 
     @property
     def tolerance(self) -> float:
-        return TOLERANCES.get(self.plain["hook_logits"].dtype, 1e-2)
+        return TOLERANCES.get(self.plain[LOGITS].dtype, 1e-2)
 
     # Changed tokens.
 
@@ -95,7 +95,7 @@ class Examiner:
         """Change each target token in turn: nothing before it may move, in any layer."""
         row, worst = self.alone(right=N_PADS), Worst()
         n_tgt = row.tgt.shape[1]
-        self.reach["decoder"] = self._reach(row, "tgt", "hook_logits")
+        self.reach["decoder"] = self._reach(row, "tgt", LOGITS)
         after = self.probe.run(self.probe.with_changed(row, "tgt", [[key] for key in range(n_tgt)]))
         before_it = torch.ones(n_tgt, n_tgt).tril(-1).bool()  # [changed, pos]
         for name, tensor in after.items():
@@ -126,7 +126,7 @@ class Examiner:
             row = self.alone(right=N_PADS)
             last = [name for name, site in self.probe.blocks.items() if site.stack == "encoder"][-1]
             self.reach["encoder"] = self._reach(row, "src", last)
-            self.reach["cross"] = self._reach(row, "src", "hook_logits")
+            self.reach["cross"] = self._reach(row, "src", LOGITS)
         return worst
 
     def _reach(self, row: Rows, stream: Stream, name: str) -> np.ndarray:
@@ -165,9 +165,9 @@ class Examiner:
         worst = Worst()
         for left in (0, N_PADS):
             row = self.alone(left=left)
-            whole = self.probe.run(row)["hook_logits"][0, left:]
+            whole = self.probe.run(row)[LOGITS][0, left:]
             moved = _moved(self.probe.stepwise(row)[0, left:], whole)
-            worst.see(moved, lambda pos, left=left: self._at("hook_logits", pos + left, left=left))
+            worst.see(moved, lambda pos, left=left: self._at(LOGITS, pos + left, left=left))
         return worst
 
     def prefix(self) -> Worst:
@@ -175,10 +175,8 @@ class Examiner:
         worst, (src, tgt) = Worst(), self.sentence
         for length in range(1, len(tgt)):
             found = self.probe.run(self.probe.batch_of([(src, tgt[:length])]))
-            whole = self.plain["hook_logits"][0, :length]
-            worst.see(
-                _moved(found["hook_logits"][0], whole), lambda pos: self._at("hook_logits", pos)
-            )
+            whole = self.plain[LOGITS][0, :length]
+            worst.see(_moved(found[LOGITS][0], whole), lambda pos: self._at(LOGITS, pos))
         return worst
 
     # Recovered weights.
@@ -257,17 +255,17 @@ class Examiner:
 
     # Places.
 
-    def _at(self, name: str, query: int, key: int | None = None, left: int = 0) -> Place:
+    def _at(self, name: str, query: int, key: int | None = None, left: int = 0) -> Location:
         site = self.probe.blocks.get(name)
         if site is None:
-            return Place(name, None, None, query, key, left)
-        return Place(name, site.layer, None, query, key, left, site.stack)
+            return Location(name, None, None, query, key, left)
+        return Location(name, site.layer, None, query, key, left, site.stack)
 
     def _cell(
         self, site: AttentionSite, layout: int, head: int, query: int, key: int | None = None
-    ) -> Place:
+    ) -> Location:
         left = N_PADS if layout else 0
-        return Place(site.name, site.layer, head, query, key, left, site.stack)
+        return Location(site.name, site.layer, head, query, key, left, site.stack)
 
 
 def _future(weights: Tensor) -> Tensor:

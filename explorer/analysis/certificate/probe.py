@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from models.cache import KVCache
 from models.config import ModelConfig
-from models.hooks import NO_EDITS, AttentionSite, Edits, Record, visiting
+from models.hooks import LOGITS, NO_EDITS, AttentionSite, Edits, Record, visiting
 from models.marks import Marks
 from models.rows import Rows, Stream
 
@@ -107,7 +107,7 @@ class Probe:
 
     def run(self, rows: Rows) -> dict[str, Tensor]:
         """The residual stream after every block, and the logits, each [batch, pos, ...]."""
-        return self._record(rows, lambda name: name in self.blocks or name == "hook_logits")
+        return self._record(rows, lambda name: name in self.blocks or name == LOGITS)
 
     def weights(self, site: AttentionSite, rows: Rows) -> Float[Tensor, "batch head query key"]:
         """How much of each key's value reaches each query of a site: its weights, from outside.

@@ -6,12 +6,20 @@ a verdict that follows from them.
 
 from explorer.analysis.claims.attention import ATTENTION
 from explorer.analysis.claims.blocks import BLOCKS
-from explorer.analysis.claims.card import GROUPS, VERDICTS, Claim, Curve, Finding, Row, Verdict
+from explorer.analysis.claims.card import (
+    GROUPS,
+    VERDICTS,
+    Claim,
+    Curve,
+    Finding,
+    ResultRow,
+    Verdict,
+)
 from explorer.analysis.claims.cost import COST
 from explorer.analysis.claims.counting import COUNTING
 from explorer.analysis.claims.positions import POSITIONS
 
-__all__ = ["CLAIMS", "GROUPS", "VERDICTS", "Claim", "Curve", "Finding", "Row", "Verdict"]
+__all__ = ["CLAIMS", "GROUPS", "VERDICTS", "Claim", "Curve", "Finding", "ResultRow", "Verdict"]
 
 CLAIMS: tuple[Claim, ...] = (*ATTENTION, *COUNTING, *COST, *POSITIONS, *BLOCKS)
 """Every claim, in the order of the page."""

@@ -8,7 +8,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
-from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged, part_of
+from explorer.analysis.claims.card import (
+    Claim,
+    Finding,
+    FractionDone,
+    ResultRow,
+    curve_of,
+    judged,
+    part_of,
+)
 from explorer.analysis.clinic.card import causal_keep, decoder_self, fixed_scores, own_case
 from explorer.analysis.clinic.fills import (
     hidden_with_a_billion,
@@ -28,7 +36,7 @@ from models.positions import sinusoidal_table
 WIDTHS = (4, 16, 64, 256, 1024)
 
 
-def variance(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def variance(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Var(q . k) of independent N(0, 1) entries, of q = k, and of the reader's first head."""
     generator = torch.Generator().manual_seed(0)
     rows = []
@@ -52,12 +60,12 @@ def variance(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
     return Finding(verdict, columns, (*rows, same, own), curve)
 
 
-def _variances(name: str, dots: Tensor, width: int) -> Row:
+def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
     found = float(dots.double().var())
-    return Row(name, (found, found / width), of=str(width))
+    return ResultRow(name, (found, found / width), of=str(width))
 
 
-def saturation(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def saturation(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Undivided and divided by sqrt(d_head): random scores of 1024 features, the reader's heads."""
     generator = torch.Generator().manual_seed(0)
     q, k = torch.randn(2, 400, 16, 1024, generator=generator)
@@ -75,7 +83,7 @@ def saturation(loaded: LoadedModel, traced: Trace, progress: Progress) -> Findin
         ]
         seen = [head for head in heads if not math.isnan(head.top)]
         means = [np.mean([getattr(h, what) for h in seen] or [math.nan]) for what in _SOFT]
-        rows.append(Row(name, tuple(float(mean) for mean in means)))
+        rows.append(ResultRow(name, tuple(float(mean) for mean in means)))
     gone = rows[0].values[2] < 0.5 * rows[1].values[2] and rows[2].values[2] < rows[3].values[2]
     return Finding(judged(gone), _SOFT, tuple(rows), bars="gradient")
 
@@ -83,12 +91,12 @@ def saturation(loaded: LoadedModel, traced: Trace, progress: Progress) -> Findin
 _SOFT = ("top", "entropy", "gradient")
 
 
-def _softness(name: str, pattern: Float[np.ndarray, "row key"]) -> Row:
+def _softness(name: str, pattern: Float[np.ndarray, "row key"]) -> ResultRow:
     values = (pattern.max(1), entropy(pattern), softmax_gradient(pattern))
-    return Row(name, tuple(float(value.mean()) for value in values))
+    return ResultRow(name, tuple(float(value.mean()) for value in values))
 
 
-def fills(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def fills(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """How much weight is left on hidden keys: the reader's scores, very low ones, an empty row."""
     ways = (hidden_with_ten_thousand, hidden_with_a_billion, hidden_with_infinity)
     fixed = fixed_scores()
@@ -97,7 +105,7 @@ def fills(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
     last = torch.tensor([[[[True, True, False]]]])
     nothing = torch.zeros_like(last)
     rows = tuple(
-        Row(name, tuple(float((way(s, m) * ~m).sum(-1).max()) for way in ways))
+        ResultRow(name, tuple(float((way(s, m) * ~m).sum(-1).max()) for way in ways))
         for name, s, m in (
             ("own_scores", scores, keep),
             ("low_scores", low, last),
@@ -131,7 +139,7 @@ def _self_site(traced: Trace) -> AttentionSite:
     return next(own)
 
 
-def reference(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def reference(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The reference code beside the operator, with every kind of mask, on the reader's q, k, v."""
     site = _self_site(traced)
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
@@ -150,7 +158,7 @@ def reference(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding
         "mask_and_causal": (keep, True),
     }
     rows = tuple(
-        Row(name, (_apart(q, k, v, mask, causal),)) for name, (mask, causal) in cases.items()
+        ResultRow(name, (_apart(q, k, v, mask, causal),)) for name, (mask, causal) in cases.items()
     )
     same = [row.values[0] < 1e-4 for row in rows]
     verdict = judged(all(same), false=not any(same))
@@ -169,18 +177,18 @@ def _apart(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
 STEPS, LENGTH, SYMBOLS, WIDTH = 250, 12, 10, 32
 
 
-def one_head(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def one_head(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """One layer of width 32 learns the larger of both neighbours with 1, 2 and 4 heads."""
     rows = []
     for turn, n_heads in enumerate((1, 2, 4)):
         share = _neighbours(n_heads, part_of(progress, turn, 3))
-        rows.append(Row("heads", (share,), of=str(n_heads)))
+        rows.append(ResultRow("heads", (share,), of=str(n_heads)))
     best = max(row.values[0] for row in rows[1:])
     verdict = judged(best - rows[0].values[0] > 0.1)
     return Finding(verdict, ("right",), tuple(rows), bars="right")
 
 
-def _neighbours(n_heads: int, progress: Progress) -> float:
+def _neighbours(n_heads: int, progress: FractionDone) -> float:
     """Train a block on the larger neighbour; the share of places that are right then."""
     config = ModelConfig(
         vocab_size=SYMBOLS, d_model=WIDTH, n_layers=1, n_heads=n_heads, d_ff=64, dropout=0.0

@@ -7,7 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims.card import Claim, Curve, Finding, Progress, Row, judged, part_of
+from explorer.analysis.claims.card import (
+    Claim,
+    Curve,
+    Finding,
+    FractionDone,
+    ResultRow,
+    judged,
+    part_of,
+)
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
@@ -20,10 +28,10 @@ from models.positions import sinusoidal_table
 PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
 
 
-def _block(placement: NormPlacement, d_model: int, n_heads: int = 4) -> EncoderBlock:
+def _block(placement: NormPlacement, d_model: int) -> EncoderBlock:
     """A fresh block with Xavier matrices and zero biases, as whole models begin with."""
     config = ModelConfig(
-        vocab_size=3, d_model=d_model, n_layers=1, n_heads=n_heads, d_ff=4 * d_model,
+        vocab_size=3, d_model=d_model, n_layers=1, n_heads=4, d_ff=4 * d_model,
         dropout=0.0, norm_placement=placement,
     )  # fmt: skip
     block = EncoderBlock(config)
@@ -34,7 +42,7 @@ def _block(placement: NormPlacement, d_model: int, n_heads: int = 4) -> EncoderB
     return block
 
 
-def original(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def original(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Each placement beside torch's TransformerEncoderLayer of 2017, with the same weights."""
     rows = []
     with seeded(0), torch.inference_mode():
@@ -42,7 +50,7 @@ def original(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
         for placement in PLACEMENTS:
             block = _block(placement, 32)
             theirs = _as_torch(block)
-            rows.append(Row(placement, (float((block(x) - theirs(x)).abs().max()),)))
+            rows.append(ResultRow(placement, (float((block(x) - theirs(x)).abs().max()),)))
     post, _, branch = (row.values[0] for row in rows)
     verdict = judged(branch < 1e-4, false=post < 1e-4 < branch)
     return Finding(verdict, ("difference",), tuple(rows), bars="difference")
@@ -72,10 +80,10 @@ def _as_torch(block: EncoderBlock) -> nn.TransformerEncoderLayer:
     return layer
 
 
-def batch_norm(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def batch_norm(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The reader's vectors through both norms, alone and with a padded sentence beside them."""
     site = traced.sites[0]
-    x = torch.tensor(traced.activations[f"{site.name.rpartition('.')[0]}.hook_resid_pre"])
+    x = torch.tensor(traced.activations[site.block_hook("resid_pre")])
     d_model = x.shape[-1]
     other = torch.cat([x.flip(0) * 2, torch.zeros_like(x)])  # another sentence, and its padding
     with torch.inference_mode():
@@ -91,9 +99,9 @@ def batch_norm(loaded: LoadedModel, traced: Trace, progress: Progress) -> Findin
             single = math.nan
         modes = float((batch.eval()(x) - alone_batch).abs().max())
     rows = (
-        Row("another_sentence", (moved_batch, moved_layer)),
-        Row("one_token", (single, 0.0)),
-        Row("training_and_use", (modes, 0.0)),
+        ResultRow("another_sentence", (moved_batch, moved_layer)),
+        ResultRow("one_token", (single, 0.0)),
+        ResultRow("training_and_use", (modes, 0.0)),
     )
     unstable = moved_batch > 1e-3 > moved_layer
     works_in_use = math.isfinite(modes)
@@ -101,16 +109,16 @@ def batch_norm(loaded: LoadedModel, traced: Trace, progress: Progress) -> Findin
     return Finding(verdict, ("batch_norm", "layer_norm"), rows)
 
 
-def gelu_tanh(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def gelu_tanh(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The largest difference of the exact GELU and its tanh form, and where it is."""
     x = torch.linspace(-6, 6, 4801, dtype=torch.float64)
     apart = (ACTIVATIONS["gelu"](x) - ACTIVATIONS["gelu_tanh"](x)).abs()
     largest, exact = float(apart.max()), ACTIVATIONS["gelu"](x)
     rows = (
-        Row("largest_difference", (largest,)),
-        Row("at_x", (abs(float(x[apart.argmax()])),)),
-        Row("gelu_minimum", (float(exact.min()),)),
-        Row("gelu_minimum_at", (float(x[exact.argmin()]),)),
+        ResultRow("largest_difference", (largest,)),
+        ResultRow("at_x", (abs(float(x[apart.argmax()])),)),
+        ResultRow("gelu_minimum", (float(exact.min()),)),
+        ResultRow("gelu_minimum_at", (float(x[exact.argmin()]),)),
     )
     curve = Curve(x.numpy()[::40], apart.numpy()[None, ::40], ("difference",), "x", "difference")
     return Finding(judged(True, false=largest >= 1e-3), ("value",), rows, curve)
@@ -119,13 +127,13 @@ def gelu_tanh(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding
 DEPTH, WIDTH, LENGTH, SYMBOLS, STEPS = 12, 32, 8, 10, 60
 
 
-def warmup(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def warmup(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Twelve layers learn to turn ten symbols round with Adam at 3e-3 from the first step on."""
     rows, curves = [], []
     for turn, placement in enumerate(PLACEMENTS):
         losses = _train(placement, part_of(progress, turn, 3))
         curves.append(losses)
-        rows.append(Row(placement, (losses[0], float(np.mean(losses[-5:])))))
+        rows.append(ResultRow(placement, (losses[0], float(np.mean(losses[-5:])))))
     # Whoever learned nothing is left with the loss of guessing, ln 10.
     post, pre, _ = (row.values[1] < 0.9 * math.log(SYMBOLS) for row in rows)
     verdict = judged(pre and not post, false=not pre)
@@ -133,7 +141,7 @@ def warmup(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
     return Finding(verdict, ("loss_before", "loss_after"), tuple(rows), curve)
 
 
-def _train(placement: NormPlacement, progress: Progress) -> list[float]:
+def _train(placement: NormPlacement, progress: FractionDone) -> list[float]:
     generator = torch.Generator().manual_seed(0)
     with torch.inference_mode(False), torch.enable_grad():
         with seeded(0):
@@ -157,14 +165,14 @@ def _train(placement: NormPlacement, progress: Progress) -> list[float]:
     return losses
 
 
-def deep_pre(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def deep_pre(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Fresh stacks of up to 192 layers: the size of the stream, the gradients of both ends."""
     rows = []
     cases: tuple[tuple[NormPlacement, int], ...] = (
         ("pre", 24), ("pre", 96), ("pre", 192), ("post", 192), ("sublayer", 192),
     )  # fmt: skip
     for step, (placement, depth) in enumerate(cases):
-        rows.append(Row(f"deep_{placement}", _at_start(placement, depth), of=str(depth)))
+        rows.append(ResultRow(f"deep_{placement}", _at_start(placement, depth), of=str(depth)))
         progress((step + 1) / len(cases))
     _, first, last = rows[2].values
     calm = max(first, last) < 100 and math.isfinite(first)

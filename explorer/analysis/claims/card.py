@@ -13,12 +13,12 @@ Verdict = Literal["true", "false", "depends"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 Group = Literal["attention", "counting", "cost", "positions", "blocks"]
 GROUPS: tuple[Group, ...] = get_args(Group)
-Progress = Callable[[float], None]
+FractionDone = Callable[[float], None]
 """Told how much of an experiment is done, 0 to 1."""
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """Some numbers of an experiment, one for each of its columns.
 
     `name` has its words at `claims.rows.<name>`, in which `of` fills {of}. NaN: the code refused,
@@ -55,7 +55,7 @@ class Finding:
 
     verdict: Verdict
     columns: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     curve: Curve | None = None
     bars: str = ""
 
@@ -77,7 +77,7 @@ class Claim:
 
     id: str
     group: Group
-    test: Callable[[LoadedModel, Trace, Progress], Finding]
+    test: Callable[[LoadedModel, Trace, FractionDone], Finding]
     own: bool = True
     slow: bool = False
 
@@ -87,13 +87,13 @@ def judged(true: bool, false: bool = False) -> Verdict:
     return "false" if false else "true" if true else "depends"
 
 
-def part_of(progress: Progress, turn: int, turns: int) -> Progress:
+def part_of(progress: FractionDone, turn: int, turns: int) -> FractionDone:
     """The progress of one of several equal turns, told as that of all."""
     return lambda done: progress((turn + done) / turns)
 
 
 def curve_of(
-    rows: Sequence[Row], columns: Sequence[str], x_name: str, y_name: str, log_y: bool = False
+    rows: Sequence[ResultRow], columns: Sequence[str], x_name: str, y_name: str, log_y: bool = False
 ) -> Curve:
     """Rows with a number as `of`, drawn as one curve a column."""
     return Curve(

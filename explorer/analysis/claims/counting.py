@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from explorer.analysis.claims.card import Claim, Finding, Progress, Row, judged
+from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, judged
 from explorer.analysis.machine.parameters import count_loaded, llama, numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
@@ -19,31 +19,31 @@ from models.transformer import build_model
 COLUMNS = ("counted", "said")
 
 
-def _finding(rows: list[Row], bars: str = "") -> Finding:
+def _finding(rows: list[ResultRow], bars: str = "") -> Finding:
     """True when every counted number is the one that is said; false when none is."""
     same = [row.values[0] == row.values[1] for row in rows]
     verdict = judged(all(same), false=not any(same))
     return Finding(verdict, COLUMNS, tuple(rows), bars=bars)
 
 
-def mha_count(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def mha_count(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Attention of width 64 with 1 to 16 heads, with biases, with shared keys; the reader's own."""
     rows = []
     for n_heads in (1, 4, 16):
         module = on_paper(partial(Attention, 64, n_heads, bias=False))
-        rows.append(Row("heads", (numbers_of(module), 4 * 64**2), of=str(n_heads)))
+        rows.append(ResultRow("heads", (numbers_of(module), 4 * 64**2), of=str(n_heads)))
     biased = on_paper(partial(Attention, 64, 4))
-    rows.append(Row("with_biases", (numbers_of(biased), 4 * 64**2 + 4 * 64)))
+    rows.append(ResultRow("with_biases", (numbers_of(biased), 4 * 64**2 + 4 * 64)))
     shared = on_paper(partial(Attention, 64, 16, 4, bias=False))
-    rows.append(Row("shared_keys", (numbers_of(shared), 4 * 64**2)))
+    rows.append(ResultRow("shared_keys", (numbers_of(shared), 4 * 64**2)))
     config = loaded.config
     own = numbers_of(loaded.model.get_submodule(loaded.sites[0].name))
     said = 4 * config.d_model**2 + (4 * config.d_model if config.bias else 0)
-    rows.append(Row("own_attention", (own, said)))
+    rows.append(ResultRow("own_attention", (own, said)))
     return _finding(rows, bars="counted")
 
 
-def ffn_table(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def ffn_table(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The feed-forward nets of width 4096, counted without biases, and one with them."""
     cases: tuple[tuple[str, FeedForwardKind, int, bool, int], ...] = (
         ("relu_11008", "relu", 11_008, False, 90_177_536),
@@ -52,31 +52,33 @@ def ffn_table(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding
         ("relu_biases", "relu", 11_008, True, 90_177_536 + 15_104),
     )
     rows = [
-        Row(name, (numbers_of(on_paper(partial(FEEDFORWARDS[kind], 4096, d_ff, bias=bias))), said))
+        ResultRow(
+            name, (numbers_of(on_paper(partial(FEEDFORWARDS[kind], 4096, d_ff, bias=bias))), said)
+        )
         for name, kind, d_ff, bias, said in cases
     ]
     return _finding(rows, bars="counted")
 
 
-def tying(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def tying(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Llama 7B with and without a tied unembedding, and the reader's model."""
     untied = numbers_of(on_paper(lambda: build_model(llama(tied=False))))
     progress(0.5)
     tied = numbers_of(on_paper(lambda: build_model(llama(tied=True))))
     published = 6_738_415_616
     rows = [
-        Row("llama_saved", (untied - tied, 131_072_000)),
-        Row("llama_untied", (untied, published)),
-        Row("llama_tied", (tied, published)),
+        ResultRow("llama_saved", (untied - tied, 131_072_000)),
+        ResultRow("llama_untied", (untied, published)),
+        ResultRow("llama_tied", (tied, published)),
     ]
     config = loaded.config
     table = config.vocab_size * config.d_model
-    rows.append(Row("own_table", (table, table)))
-    rows.append(Row("own_total", (count_loaded(loaded).total,) * 2))
+    rows.append(ResultRow("own_table", (table, table)))
+    rows.append(ResultRow("own_total", (count_loaded(loaded).total,) * 2))
     return _finding(rows, bars="counted")
 
 
-def shape_flow(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def shape_flow(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The tensors of one block 4096/32/11008 on 32 sentences of 2048 tokens, as it makes them."""
     config = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
@@ -85,11 +87,11 @@ def shape_flow(loaded: LoadedModel, traced: Trace, progress: Progress) -> Findin
     shapes = block_shapes(EncoderBlock, config, (32, 2048, 4096))
     half = 2  # bytes of a bfloat16
     rows = [
-        Row("d_head", (shapes["attn.hook_q"][-1], 128)),
-        Row("score_numbers", (_size(shapes["attn.hook_scores"]), 32 * 32 * 2048**2)),
-        Row("score_gb", (round(_size(shapes["attn.hook_scores"]) * half / 1e9, 1), 8.6)),
-        Row("gate_gb", (round(_size(shapes["ffn.hook_gate"]) * half / 1e9, 2), 1.44)),
-        Row("out_width", (shapes["hook_resid_post"][-1], 4096)),
+        ResultRow("d_head", (shapes["attn.hook_q"][-1], 128)),
+        ResultRow("score_numbers", (_size(shapes["attn.hook_scores"]), 32 * 32 * 2048**2)),
+        ResultRow("score_gb", (round(_size(shapes["attn.hook_scores"]) * half / 1e9, 1), 8.6)),
+        ResultRow("gate_gb", (round(_size(shapes["ffn.hook_gate"]) * half / 1e9, 2), 1.44)),
+        ResultRow("out_width", (shapes["hook_resid_post"][-1], 4096)),
     ]
     return _finding(rows)
 
@@ -111,7 +113,7 @@ def _size(shape: tuple[int, ...]) -> int:
     return torch.Size(shape).numel()
 
 
-def layer_shapes(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def layer_shapes(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Encoder and decoder layers of 768/12/3072: what they hold and what comes out."""
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
     layers = (
@@ -119,25 +121,25 @@ def layer_shapes(loaded: LoadedModel, traced: Trace, progress: Progress) -> Find
         (DecoderBlock, "decoder_layer", 9_451_776),
     )
     rows = [
-        Row(name, (numbers_of(on_paper(partial(block, config))), said))
+        ResultRow(name, (numbers_of(on_paper(partial(block, config))), said))
         for block, name, said in layers
     ]
     shapes = block_shapes(EncoderBlock, config, (2, 10, 768))
-    rows.append(Row("d_head", (shapes["attn.hook_q"][-1], 64)))
-    rows.append(Row("out_numbers", (_size(shapes["hook_resid_post"]), 2 * 10 * 768)))
+    rows.append(ResultRow("d_head", (shapes["attn.hook_q"][-1], 64)))
+    rows.append(ResultRow("out_numbers", (_size(shapes["hook_resid_post"]), 2 * 10 * 768)))
     return _finding(rows)
 
 
-def totals(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def totals(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Three whole designs: 512/8/6/2048, 512/8/3/2048 and one block 4096/32/11008."""
     block = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
         norm_placement="pre", final_norm=True, ffn="swiglu", bias=False,
     )  # fmt: skip
     rows = [
-        Row("six_layers", (two_vocabularies(6, 100, 200, final_norm=False), 44_394_696)),
-        Row("three_layers", (two_vocabularies(3, 1000, 2000, final_norm=True), 24_633_296)),
-        Row("llama_block", (numbers_of(on_paper(partial(EncoderBlock, block))), 202_383_360)),
+        ResultRow("six_layers", (two_vocabularies(6, 100, 200, final_norm=False), 44_394_696)),
+        ResultRow("three_layers", (two_vocabularies(3, 1000, 2000, final_norm=True), 24_633_296)),
+        ResultRow("llama_block", (numbers_of(on_paper(partial(EncoderBlock, block))), 202_383_360)),
     ]
     return _finding(rows, bars="counted")
 

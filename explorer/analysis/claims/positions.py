@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from explorer.analysis.cell.origin import module_of
-from explorer.analysis.claims.card import Claim, Finding, Progress, Row, curve_of, judged
+from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, curve_of, judged
 from explorer.analysis.positions.encoding import dot_by_distance, model_table, table, wavelengths
 from explorer.library import LoadedModel, open_model
 from explorer.runs.trace import Trace
@@ -19,19 +19,19 @@ FAR = 100
 TOY = "reverse"
 
 
-def offset_only(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def offset_only(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """Dot products of the sinusoidal table, and of what the reader's first head makes of it."""
     encoding = table(FAR + 1, 512)
     found = dot_by_distance(encoding)
     spread = float((found.highest - found.lowest).max())
-    rows = [Row("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
-    rows.append(Row("table_spread", (spread,)))
+    rows = [ResultRow("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
+    rows.append(ResultRow("table_spread", (spread,)))
     rises = np.flatnonzero(np.diff(found.mean) > 0)
-    rows.append(Row("first_rise", (float(rises[0]) + 1,)))
+    rows.append(ResultRow("first_rise", (float(rises[0]) + 1,)))
     projected = _projected(loaded, traced)
     if projected is not None:
-        rows.append(Row("projected_spread", (projected,)))
-    each = [Row("at_distance", (value,), of=str(n)) for n, value in enumerate(found.mean)]
+        rows.append(ResultRow("projected_spread", (projected,)))
+    each = [ResultRow("at_distance", (value,), of=str(n)) for n, value in enumerate(found.mean)]
     curve = curve_of(each, ("dot",), "distance", "dot")
     return Finding(judged(True, false=spread >= 1e-3), ("dot",), tuple(rows), curve)
 
@@ -50,26 +50,26 @@ def _projected(loaded: LoadedModel, traced: Trace) -> float | None:
     return float(max(np.ptp(np.diagonal(products, n)) for n in range(-FAR, FAR + 1)))
 
 
-def frequencies(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def frequencies(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The wavelength of every dimension at a width of 512."""
     turns = wavelengths(512)
     rows = tuple(
-        Row("dimension", (turns[dim],), of=str(dim)) for dim in (0, 64, 128, 256, 384, 510)
+        ResultRow("dimension", (turns[dim],), of=str(dim)) for dim in (0, 64, 128, 256, 384, 510)
     )
-    every = [Row("dimension", (turns[dim],), of=str(dim)) for dim in range(0, 512, 2)]
+    every = [ResultRow("dimension", (turns[dim],), of=str(dim)) for dim in range(0, 512, 2)]
     curve = curve_of(every, ("wavelength",), "dimension_axis", "wavelength", log_y=True)
     falling = bool((np.diff(turns) >= 0).all())
     return Finding(judged(falling, false=not falling), ("wavelength",), rows, curve)
 
 
-def extrapolation(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def extrapolation(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The toy that turns rows of 2 to 10 letters round, on rows of 2 to 16. Raises InputProblem."""
     toy = open_model(TOY)
     lengths = tuple(range(2, 17, 2))
     rows = []
     for step, length in enumerate(lengths):
         share = _turned_round(toy.model, toy.tokenizer, length)
-        rows.append(Row("letters", (share,), of=str(length)))
+        rows.append(ResultRow("letters", (share,), of=str(length)))
         progress((step + 1) / len(lengths))
     trained, longest = rows[3].values[0], rows[-1].values[0]
     verdict = judged(longest > 0.9 * trained)
@@ -94,7 +94,7 @@ def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int =
     return right / n_rows
 
 
-def causal_order(loaded: LoadedModel, traced: Trace, progress: Progress) -> Finding:
+def causal_order(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The words of the reader's sentence without positions, shuffled, through the first layer.
 
     How far the outputs are from moving along with the words: nothing tells places apart where all
@@ -115,7 +115,7 @@ def causal_order(loaded: LoadedModel, traced: Trace, progress: Progress) -> Find
             if x is not None:
                 plain = attention(x, mask=mask)
                 moved = attention(_shuffled(x, words, order), mask=mask)
-                rows.append(Row(name, (float((plain[:, order] - moved).abs().max()),)))
+                rows.append(ResultRow(name, (float((plain[:, order] - moved).abs().max()),)))
     free, ordered = rows[0].values[0], rows[1].values[0]
     verdict = judged(free < 1e-3 < ordered)
     return Finding(verdict, ("difference",), tuple(rows), bars="difference")

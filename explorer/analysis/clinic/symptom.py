@@ -18,7 +18,7 @@ from explorer.runs.rerun import (
 )
 from explorer.runs.trace import Trace
 from models.cache import KVCache
-from models.hooks import NO_EDITS, Edits, visiting
+from models.hooks import LOGITS, NO_EDITS, Edits, visiting
 from models.rows import Rows
 from models.run import run
 
@@ -104,9 +104,9 @@ def _forced(
     """Logits [tgt, vocab] and patterns of one teacher-forced pass over the Trace's rows."""
     rows = _rows(traced, pitfall)
     hooks = {site.hook("pattern"): site.name for site in loaded.sites}
-    seen = run(loaded.model, rows, {"hook_logits", *hooks}, _edits(loaded, plant, rows))
+    seen = run(loaded.model, rows, {LOGITS, *hooks}, _edits(loaded, plant, rows))
     patterns = {site: seen[hook][-1].numpy() for hook, site in hooks.items()}
-    return seen["hook_logits"][-1].numpy(), patterns
+    return seen[LOGITS][-1].numpy(), patterns
 
 
 def _output(loaded: LoadedModel, traced: Trace, plant: Plant | None, pitfall: Pitfall) -> list[int]:

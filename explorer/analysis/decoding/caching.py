@@ -15,13 +15,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.library import LoadedModel
-from explorer.runs.generation import Generation
+from explorer.runs.generation import Generation, StepsDone
 from models.cache import KVCache
 from models.config import ModelConfig
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 RUNS = 3
-Tell = Callable[[int, int], bool]
+FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,25 +127,23 @@ def decoding_multiply_adds(
     return with_cache, without
 
 
-def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int, size: int = 4) -> int:
-    """Bytes of a cache after `length` tokens, with so many key/value heads of `size`-byte numbers.
+def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int) -> int:
+    """Bytes of a cache after `length` tokens, with so many key/value heads, in float32.
 
     2 (keys, values) x layers x kv_heads x d_head x positions, of the row and of the source. Equal
     to the `n_bytes` of a real cache (tested).
     """
     positions = length + (n_src if config.reads_source else 0)
-    return 2 * config.n_layers * kv_heads * config.d_head * positions * size
+    return 2 * config.n_layers * kv_heads * config.d_head * positions * FLOAT
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of the decoder for a row of `length` tokens, and multiply-adds, both ways."""
+    """Milliseconds of the decoder for a row of `length` tokens, with a cache and without."""
 
     length: int
     cached_ms: float
     uncached_ms: float
-    cached_adds: int
-    uncached_adds: int
 
 
 @torch.inference_mode()
@@ -153,7 +151,7 @@ def timings(
     loaded: LoadedModel,
     given: Sequence[int],
     lengths: Sequence[int],
-    tell: Tell | None = None,
+    tell: StepsDone | None = None,
 ) -> tuple[Timing, ...]:
     """Measure decodings of such lengths after a source or prompt, with a cache and without.
 
@@ -171,8 +169,7 @@ def timings(
         runs = RUNS if n <= 64 else 1
         cached = min(_seconds(read, row, len(start), KVCache(config.n_layers)) for _ in range(runs))
         uncached = min(_seconds(read, row, len(start), None) for _ in range(runs))
-        adds = decoding_multiply_adds(config, len(given), len(start), n)
-        found.append(Timing(n, 1000 * cached, 1000 * uncached, *adds))
+        found.append(Timing(n, 1000 * cached, 1000 * uncached))
         if tell is not None and not tell(done, len(fits)):
             break
     return tuple(found)

@@ -17,7 +17,7 @@ from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.generation import Generation
 from explorer.runs.interventions import edit_functions
 from models.decoding import Greedy, decode
-from models.hooks import Record, visiting
+from models.hooks import LOGITS, Record, visiting
 from models.run import run
 
 CAUSAL_OFF = MaskSwitch("causal", False)
@@ -97,20 +97,20 @@ def _both(
     # Each step reads its row anew: with the mask off, keys and values of old tokens do change.
     steps = decode(loaded.model, given, Greedy(), n, prefix=made.tokens, use_cache=False)
     for _ in range(n):
-        record = Record(lambda name: name == "hook_logits", functions)
+        record = Record(lambda name: name == LOGITS, functions)
         with visiting(record):
             next(steps)
-        logits.append(record.activations["hook_logits"][0, -1])
+        logits.append(record.activations[LOGITS][0, -1])
     sites = [site for site in loaded.sites if site.query_stream == "tgt"]
     wanted = {site.hook(what) for site in sites for what in ("pattern", "mask")}
     first = loaded.model.begin(given)
     row = torch.cat((first.tgt, torch.tensor([made.tokens[:-1]], dtype=torch.long)), dim=1)
-    seen = run(loaded.model, replace(first, tgt=row), {"hook_logits", *wanted}, functions)
+    seen = run(loaded.model, replace(first, tgt=row), {LOGITS, *wanted}, functions)
     patterns, masks = (
         {site.name: seen[site.hook(what)][0, :, -n:].numpy() for site in sites}
         for what in ("pattern", "mask")
     )
-    whole = seen["hook_logits"][0, -n:]
+    whole = seen[LOGITS][0, -n:]
     return torch.stack(logits).double().numpy(), whole.double().numpy(), patterns, masks
 
 

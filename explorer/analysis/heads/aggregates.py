@@ -11,11 +11,11 @@ from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Role
 
 MAX_FLOW = 24
-"""Longer rows have no flow among the extras: 24 tokens take two thirds of a second."""
+"""Longer rows have no flow among the aggregates: 24 tokens take two thirds of a second."""
 
 
 @dataclass(frozen=True, eq=False)
-class Extra:
+class Aggregate:
     """One further "head": its `name` for links, the `layer` it is the mean of (None: of all).
 
     `mask` False = no open cell of the model leads from this query to this key.
@@ -27,8 +27,8 @@ class Extra:
     mask: Bool[np.ndarray, "query key"] = field(repr=False)
 
 
-def extras_of(traced: Trace, kind: Role) -> tuple[Extra, ...]:
-    """The extras of one kind: "mean-1" … per layer, "rollout", and for self-attention "flow".
+def aggregates_of(traced: Trace, kind: Role) -> tuple[Aggregate, ...]:
+    """The aggregates of one kind: "mean-1" … per layer, "rollout", and for self-attention "flow".
 
     Rollout and flow go through all layers; rollout of cross-attention through the encoder too.
     Raises ValueError for a kind that the model does not have.
@@ -37,7 +37,7 @@ def extras_of(traced: Trace, kind: Role) -> tuple[Extra, ...]:
     if not sites:
         raise ValueError(f"{traced.model} has no attention of the kind {kind!r}")
     means = [
-        Extra(
+        Aggregate(
             f"mean-{site.layer + 1}",
             site.layer,
             mean_head(traced, site.name).astype(np.float32),
@@ -47,10 +47,10 @@ def extras_of(traced: Trace, kind: Role) -> tuple[Extra, ...]:
     ]
     open_cells = _open_cells(traced, kind)
     rolled = cross_rollout(traced).aligned[-1] if kind == "cross" else rollout(traced, kind)[-1]
-    through = [Extra("rollout", None, rolled.astype(np.float32), open_cells)]
+    through = [Aggregate("rollout", None, rolled.astype(np.float32), open_cells)]
     if kind != "cross" and len(open_cells) <= MAX_FLOW:
         flow = attention_flow(traced, kind)
-        through.append(Extra("flow", None, flow.astype(np.float32), open_cells))
+        through.append(Aggregate("flow", None, flow.astype(np.float32), open_cells))
     return (*means, *through)
 
 

@@ -12,7 +12,7 @@ That the first says little about the last is the point of Jain & Wallace 2019, "
 Explanation"; as they do, `agreement` compares the orders in which measures put the heads.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, get_args
@@ -41,7 +41,7 @@ Cells = Float[np.ndarray, "head query key"]
 
 
 @dataclass(frozen=True, eq=False)
-class Causes:
+class Attribution:
     """The four measures for `token` as the one after position `position` of the decoder's row.
 
     `weight`, `contribution` and `gradient` are by site name [head, query, key]; a blocked cell is
@@ -63,51 +63,36 @@ class Causes:
     off: dict[str, Float[np.ndarray, " head"]] = field(repr=False)
     valid: dict[str, np.ndarray] = field(repr=False)  # per stream, True = a real token
 
-    def per_key(
-        self, site: str, head: int, query: int | None = None
-    ) -> dict[Measure, Float[np.ndarray, " key"]]:
+    def per_key(self, site: str, head: int) -> dict[Measure, Float[np.ndarray, " key"]]:
         """Weight, contribution and gradient of each key in one row of a head.
 
-        The row is `query`'s; None: where the token is written, or in the encoder, which has no
-        such row, all real queries: the mean of weights and contributions, the sum of gradients.
-        Raises KeyError for a site, IndexError for a head or query that is not there.
+        The row is the one where the token is written. The encoder has no such row; there it is
+        all real queries: the mean of weights and contributions, the sum of gradients.
+        Raises KeyError for a site, IndexError for a head that is not there.
         """
-        rows = self._queries(site, query)
+        rows = self._queries(site)
         return {
             "weight": self.weight[site][head, rows].mean(0),
             "contribution": self.contribution[site][head, rows].mean(0),
             "gradient": self.gradient[site][head, rows].sum(0),
         }
 
-    def over_heads(
-        self, site: str, key: int | None = None, query: int | None = None
-    ) -> dict[Measure, Float[np.ndarray, " head"]]:
-        """All four measures of each head of a site, for one key, or for its row as a whole.
+    def over_heads(self, site: str) -> dict[Measure, Float[np.ndarray, " head"]]:
+        """All four measures of each head of a site, for its row as a whole.
 
-        Of a whole row (`key` None): its largest weight, the length of what the head writes, the
-        sum of its gradients. `query` and what is raised are as in `per_key`; `off` is the head's
-        for every query and key alike.
+        They are the row's largest weight, the length of what the head writes, the sum of the
+        row's gradients, and `off`, which is the head's for every query and key alike. The row and
+        what is raised are as in `per_key`.
         """
-        rows = self._queries(site, query)
-        by_key = [self.per_key(site, head, query) for head in range(len(self.off[site]))]
-        weight, contribution, gradient = (
-            np.stack([row[name] for row in by_key]) for name in MEASURES[:3]
-        )
-        if key is None:
-            weights, lengths = weight.max(1), self.written[site][:, rows].mean(1)
-            gradients = gradient.sum(1)
-        else:
-            weights, lengths, gradients = weight[:, key], contribution[:, key], gradient[:, key]
+        by_key = [self.per_key(site, head) for head in range(len(self.off[site]))]
         return {
-            "weight": weights,
-            "contribution": lengths,
-            "gradient": gradients,
+            "weight": np.array([row["weight"].max() for row in by_key]),
+            "contribution": self.written[site][:, self._queries(site)].mean(1),
+            "gradient": np.array([row["gradient"].sum() for row in by_key]),
             "off": self.off[site],
         }
 
-    def agreement(
-        self, kind: Role, key: int | None = None
-    ) -> Float[np.ndarray, "measure other_measure"]:
+    def agreement(self, kind: Role) -> Float[np.ndarray, "measure other_measure"]:
         """How alike the measures order all heads of a kind by size: Spearman's rho, -1 to 1.
 
         In the order of `MEASURES`; signs are left out, since a weight has none. NaN where a
@@ -116,35 +101,32 @@ class Causes:
         sites = [site.name for site in self.sites if site.role == kind]
         if not sites:
             raise ValueError(f"there is no attention of the kind {kind!r}")
-        of_sites = [self.over_heads(site, key) for site in sites]
+        of_sites = [self.over_heads(site) for site in sites]
         return rank_agreement(
             np.abs([np.concatenate([found[name] for found in of_sites]) for name in MEASURES])
         )
 
-    def _queries(self, site: str, query: int | None) -> list[int]:
+    def _queries(self, site: str) -> list[int]:
         of_site = next((found for found in self.sites if found.name == site), None)
         if of_site is None:
             raise KeyError(f"there is no attention site {site!r}")
-        if query is not None:
-            return [query]
         if of_site.query_stream == "tgt":
             return [self.position]
         return np.flatnonzero(self.valid[of_site.query_stream]).tolist()
 
 
-def causes(
+def attribute(
     loaded: LoadedModel,
     traced: Trace,
     position: int,
     token: int | None = None,
     ablation: Ablation | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Causes:
+) -> Attribution:
     """All four measures for one output token, at every head of every site.
 
     `token` None: the token written after `position`, or where none was, the predicted one. An
     `ablation` of this Trace is used again where it scored this token; else heads are switched off
-    here, with `progress` as in `ablate`.
+    here.
     Raises IndexError for a position that is padding or not there, or a token that does not exist,
     ValueError for another model's Trace.
     """
@@ -158,12 +140,12 @@ def causes(
     if not 0 <= token < traced.config.vocab_size:
         raise IndexError(f"the vocabulary has {traced.config.vocab_size} tokens, no {token}")
     if ablation is None or ablation.tokens[position : position + 1] != (token,):
-        ablation = ablate(loaded, traced, (*written[:position], token), progress)
+        ablation = ablate(loaded, traced, (*written[:position], token))
     before = traced.tgt_tokens[position]
     contribution, lengths = {}, {}
     for site in traced.sites:
         contribution[site.name], lengths[site.name] = _contribution(loaded, traced, site)
-    return Causes(
+    return Attribution(
         sites=traced.sites,
         position=position,
         token=token,

@@ -7,7 +7,6 @@ Where rollout multiplies weights along each path, flow is limited by the narrowe
 """
 
 from collections import deque
-from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -21,27 +20,20 @@ MAX_FLOW_TOKENS = 32  # padding included: a row of n tokens is n * n networks of
 _LEAST = 1e-12  # less room than this in a pipe is rounding
 
 
-def attention_flow(
-    traced: Trace, kind: Role, queries: Sequence[int] | None = None
-) -> Float[np.ndarray, "query key"]:
-    """The maximum flow from every query (None: all) in the last layer to every input token.
+def attention_flow(traced: Trace, kind: Role) -> Float[np.ndarray, "query key"]:
+    """The maximum flow from every query in the last layer to every input token.
 
     From 0 to 1; a row need not add up to 1, since its pairs do not share the pipes. A pair that no
     open cells connect is exactly 0. With one layer it is `rollout`.
-    Raises ValueError as `layer_mixes`, IndexError for a query that is not there, and InputProblem
-    `too_many_tokens` for a row longer than `MAX_FLOW_TOKENS`.
+    Raises ValueError as `layer_mixes`, and InputProblem `too_many_tokens` for a row longer than
+    `MAX_FLOW_TOKENS`.
     """
     top_first = layer_mixes(traced, kind)[::-1]
     n_tokens = top_first.shape[1]
     if n_tokens > MAX_FLOW_TOKENS:
         raise InputProblem("too_many_tokens", limit=MAX_FLOW_TOKENS, length=n_tokens)
-    rows = range(n_tokens) if queries is None else queries
-    for query in rows:
-        if not 0 <= query < n_tokens:
-            raise IndexError(f"there are {n_tokens} queries, no {query}")
-    return np.array(
-        [[max_flow(top_first, query, key) for key in range(n_tokens)] for query in rows]
-    ).reshape(len(rows), n_tokens)
+    positions = range(n_tokens)
+    return np.array([[max_flow(top_first, query, key) for key in positions] for query in positions])
 
 
 def max_flow(pipes: Float[np.ndarray, "layer upper lower"], source: int, sink: int) -> float:

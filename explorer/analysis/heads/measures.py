@@ -1,4 +1,4 @@
-"""What each head does, measured over one sentence, and which head to show first."""
+"""What each head does, measured over one sentence."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -95,52 +95,17 @@ def _alignment(information: float, rows: Float[np.ndarray, "row key"]) -> float 
     return information / np.log2(min(len(rows), n_keys)) if n_keys > 1 else 0.0
 
 
-def measure_map(trace: Trace, kind: Role, measure: HeadMeasure) -> Float[np.ndarray, "layer head"]:
-    """One measure of every head of a kind, NaN where a head has none.
+def measure_maps(trace: Trace, kind: Role) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
+    """Every measure that some head of a kind has, of all its heads; NaN where a head has none.
 
     Raises ValueError for a kind that the model does not have.
     """
-    return _maps(trace, kind)[measure]
-
-
-def measure_maps(trace: Trace, kind: Role) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
-    """`measure_map` of every measure that some head of the kind has. Raises as it does."""
-    return {name: found for name, found in _maps(trace, kind).items() if np.isfinite(found).any()}
-
-
-def _maps(trace: Trace, kind: Role) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
     sites = trace.sites_of(kind)
     if not sites:
         raise ValueError(f"{trace.model} has no attention of the kind {kind!r}")
     found = [head_measures(trace, site.name) for site in sites]
-    return {  # None becomes NaN
+    maps: dict[HeadMeasure, Float[np.ndarray, "layer head"]] = {  # None becomes NaN
         name: np.array([[getattr(head, name) for head in row] for row in found], dtype=np.float64)
         for name in HEAD_MEASURES
     }
-
-
-def head_order(
-    values: Float[np.ndarray, "layer head"], highest_first: bool = True
-) -> tuple[tuple[int, int], ...]:
-    """The (layer, head) pairs of a map by value; equal ones in reading order, NaN at the end."""
-    flat = values.ravel()
-    order = np.argsort(-flat if highest_first else flat, kind="stable")  # NaN sorts last
-    return tuple((int(i) // values.shape[1], int(i) % values.shape[1]) for i in order)
-
-
-def most_telling_head(trace: Trace) -> tuple[str, int]:
-    """The head to show first: site name and head, the first among equals.
-
-    Of a translator the cross-attention head with the most `information`, that is the one whose
-    rows align best with the source; of a decoder-only model the head with the most of it.
-    """
-    kinds = {site.kind for site in trace.sites}
-    kind = "cross" if "cross" in kinds else "self"
-    measured = [
-        measures
-        for site in trace.sites
-        if site.kind == kind
-        for measures in head_measures(trace, site.name)
-    ]
-    telling = max(measured, key=lambda measures: measures.information)
-    return telling.site, telling.head
+    return {name: of for name, of in maps.items() if np.isfinite(of).any()}

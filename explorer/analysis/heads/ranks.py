@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from explorer.analysis.heads.ablation import Ablation
-from explorer.analysis.heads.attribution import MEASURES, Causes, Measure
+from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
 from models.hooks import Role
 
 LITTLE = 0.1
@@ -14,7 +14,7 @@ LITTLE = 0.1
 
 
 @dataclass(frozen=True)
-class Standing:
+class HeadRanks:
     """One head for one output token: `values` signed, `ranks` by size, 1 = largest of `n_heads`.
 
     `weight` is the largest of the row, at the position `key`. `agreement` is Spearman's rho of
@@ -28,24 +28,28 @@ class Standing:
     key: int
 
 
-def standing(causes: Causes, site: str, head: int) -> Standing:
-    """A head's place among those of its kind. Raises KeyError, IndexError as `Causes` does."""
-    place = next((each for each in causes.sites if each.name == site), None)
+def head_ranks(attribution: Attribution, site: str, head: int) -> HeadRanks:
+    """A head's place among those of its kind. Raises KeyError, IndexError as `Attribution` does."""
+    place = next((each for each in attribution.sites if each.name == site), None)
     if place is None:
         raise KeyError(f"there is no attention site {site!r}")
     kind = place.role
     values, ranks = {}, {}
     for name in MEASURES:
-        of_kind = [causes.over_heads(each.name)[name] for each in causes.sites if each.role == kind]
-        values[name] = float(causes.over_heads(site)[name][head])
+        of_kind = [
+            attribution.over_heads(each.name)[name]
+            for each in attribution.sites
+            if each.role == kind
+        ]
+        values[name] = float(attribution.over_heads(site)[name][head])
         ranks[name] = 1 + int((np.abs(np.concatenate(of_kind)) > abs(values[name])).sum())
-    agreement = causes.agreement(kind)[:, MEASURES.index("off")]
-    return Standing(
+    agreement = attribution.agreement(kind)[:, MEASURES.index("off")]
+    return HeadRanks(
         values=values,
         ranks=ranks,
         agreement=dict(zip(MEASURES, agreement.tolist(), strict=True)),
         n_heads=sum(len(each) for each in of_kind),
-        key=int(causes.per_key(site, head)["weight"].argmax()),
+        key=int(attribution.per_key(site, head)["weight"].argmax()),
     )
 
 

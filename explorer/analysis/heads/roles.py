@@ -13,7 +13,7 @@ MEASURES = ("previous", "diagonal", "first", "end_mark", "alignment")
 
 
 @dataclass(frozen=True)
-class Landmark:
+class HeadRole:
     """The head that does one thing most: a share of its attention (0 to 1), or its alignment."""
 
     measure: str
@@ -22,7 +22,7 @@ class Landmark:
     value: float
 
 
-def landmarks(traces: Sequence[Trace]) -> tuple[Landmark, ...]:
+def head_roles(traces: Sequence[Trace]) -> tuple[HeadRole, ...]:
     """For each measure the head with the largest mean over `traces`, all of one model.
 
     A measure that no head has, as alignment in a decoder-only model, is left out. Raises
@@ -35,11 +35,11 @@ def landmarks(traces: Sequence[Trace]) -> tuple[Landmark, ...]:
         values = _means(traces, attrgetter(measure))
         if values:
             (site, head), value = max(values.items(), key=lambda item: item[1])
-            found.append(Landmark(measure, site, head, value))
+            found.append(HeadRole(measure, site, head, value))
     return tuple(found)
 
 
-def induction(trace: Trace) -> Landmark:
+def induction(trace: Trace) -> HeadRole:
     """The head that most looks at what came next the last time, over a text that repeats itself.
 
     The second half of the row must repeat the first, after the start mark. From each of its
@@ -58,7 +58,7 @@ def induction(trace: Trace) -> Landmark:
         if site.stack == "decoder" and site.kind == "self"
         for head, pattern in enumerate(trace.pattern(site.name))
     )
-    return Landmark("induction", best[1], best[2], best[0])
+    return HeadRole("induction", best[1], best[2], best[0])
 
 
 def _means(

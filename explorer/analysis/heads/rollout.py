@@ -1,4 +1,4 @@
-"""Attention over several layers as one matrix: rollout, and simple mixtures of heads.
+"""Attention over several layers as one matrix: rollout, and the mean of a layer's heads.
 
 Rollout (Abnar & Zuidema 2020, "Quantifying Attention Flow in Transformers", §3) takes the mean
 over a layer's heads, gives the residual connection half of each row, and multiplies the layers.
@@ -44,26 +44,6 @@ def mean_head(traced: Trace, site: str) -> Float[np.ndarray, "query key"]:
     pattern = traced.pattern(site).astype(np.float64)
     pattern[heads_off(traced, site)] = 0.0
     return pattern.mean(0)
-
-
-def head_difference(
-    traced: Trace, one: tuple[str, int], other: tuple[str, int]
-) -> Float[np.ndarray, "query key"]:
-    """Pattern of `one` (site, head) - pattern of `other`, in float64; -1 to 1.
-
-    A cell that is blocked for both is exactly 0. Raises KeyError for a site, IndexError for a
-    head that is not there, ValueError for heads whose axes are different streams.
-    """
-    patterns, axes = [], set()
-    for name, head in (one, other):
-        site = traced.site(name)
-        if not 0 <= head < site.n_heads:
-            raise IndexError(f"{name} has {site.n_heads} of head, no {head}")
-        axes.add((site.query_stream, site.key_stream))
-        patterns.append(traced.pattern(name)[head].astype(np.float64))
-    if len(axes) > 1:
-        raise ValueError(f"{one[0]} and {other[0]} do not have the same axes")
-    return patterns[0] - patterns[1]
 
 
 def layer_mixes(traced: Trace, kind: Role) -> Float[np.ndarray, "layer query key"]:

@@ -42,11 +42,6 @@ class Cost:
     cache_bytes: int
     weight_bytes: int
 
-    @property
-    def flops(self) -> int:
-        """All of them."""
-        return self.linear_flops + self.attention_flops
-
 
 @dataclass(frozen=True)
 class Way:
@@ -61,13 +56,13 @@ class Way:
     path: int
 
 
-def ways(length: int, kernel: int = 3) -> tuple[Way, ...]:
-    """Self-attention, a recurrent layer, and as many convolutions of width `kernel` as it takes
-    for one position to see all (each widens its view by kernel - 1). Raises ValueError.
+def ways(length: int) -> tuple[Way, ...]:
+    """Self-attention, a recurrent layer, and as many convolutions of width 3 as it takes for one
+    position to see all (each widens its view by 2). Raises ValueError for a length below 1.
     """
-    if length < 1 or kernel < 2:
-        raise ValueError(f"length is {length}, kernel {kernel}: at least 1 and 2 are needed")
-    layers = max(1, math.ceil((length - 1) / (kernel - 1)))
+    if length < 1:
+        raise ValueError(f"length is {length}: at least 1 is needed")
+    layers = max(1, math.ceil((length - 1) / 2))
     return (
         Way("attention", 1, 1),
         Way("recurrent", length, max(1, length - 1)),

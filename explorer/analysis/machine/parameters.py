@@ -55,19 +55,19 @@ def count(model: nn.Module) -> Count:
 
 def _kind(name: str, module: nn.Module) -> Kind | None:
     """What a module is counted as; None where its children or a parent are."""
-    last = name.rpartition(".")[2]
+    path = f".{name}"
     match module:
         case Attention():
-            return "cross_attention" if last == "cross_attn" else "attention"
+            return "cross_attention" if path.endswith(".cross_attn") else "attention"
         case FeedForward() | SwiGLU():
             return "ffn"
         case LayerNorm() | RMSNorm():
             return "norms"
         case nn.Embedding():
             return "embedding"
-    if last == "unembed":
+    if path.endswith(".unembed"):
         return "unembed"
-    return "positions" if last == "positions" else None
+    return "positions" if path.endswith(".positions") else None
 
 
 def count_config(config: ModelConfig) -> Count:

@@ -1,6 +1,7 @@
 """The whole machine: every part of a model, with the tensors that it made of this sentence."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -10,7 +11,7 @@ from explorer.analysis.machine.parameters import numbers_of
 from explorer.library import LoadedModel
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.trace import Trace
-from models.hooks import Edits, StackSite, visiting
+from models.hooks import LOGITS, Edits, StackSite, visiting
 from models.rows import Stream
 
 What = Literal[
@@ -90,39 +91,42 @@ def towers(loaded: LoadedModel, traced: Trace) -> tuple[Tower, ...]:
 def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int]) -> Tower:
     model = loaded.model
 
+    crossings = {site.block: site for site in loaded.sites if site.kind == "cross"}
+
     def part(what: What, path: str, out: str, inside: str = "") -> Station:
         new = _new_parameters(model, path, counted)
         return Station(what, made[out], made.get(inside, ()), new)
 
     embed = stack.hook("embed")
     before = [Station("tokens", made[embed][:1]), part("embedding", stack.path("embed"), embed)]
-    bias = stack.path("blocks", 0, "attn", "hook_bias")
-    for given in (stack.hook("pos_embed"), bias):  # what positions give: to embeddings or to scores
+    # What positions give, to embeddings or to scores.
+    for given in (stack.hook("pos_embed"), stack.attn_hook(0, "bias")):
         if given in made:
             before.append(part("positions", stack.path("positions"), given))
     layers = []
     for index in range(stack.n_layers):
-        block = stack.path("blocks", index)
+        inside, out = partial(stack.path, "blocks", index), partial(stack.block_hook, index)
+        pattern, hidden = stack.attn_hook(index, "pattern"), stack.ffn_hook(index, "post")
         layer = [
-            part("self", f"{block}.attn", f"{block}.hook_attn_out", f"{block}.attn.hook_pattern"),
-            part("norm", f"{block}.attn_norm", f"{block}.hook_resid_mid"),
+            part("self", inside("attn"), out("attn_out"), pattern),
+            part("norm", inside("attn_norm"), out("resid_mid")),
         ]
-        if f"{block}.hook_cross_attn_out" in made:
-            pattern = f"{block}.cross_attn.hook_pattern"
+        crossing = crossings.get(inside())
+        if crossing is not None:
             layer += [
-                part("cross", f"{block}.cross_attn", f"{block}.hook_cross_attn_out", pattern),
-                part("norm", f"{block}.cross_attn_norm", f"{block}.hook_resid_mid_cross"),
+                part("cross", crossing.name, out("cross_attn_out"), crossing.hook("pattern")),
+                part("norm", inside("cross_attn_norm"), out("resid_mid_cross")),
             ]
         layer += [
-            part("ffn", f"{block}.ffn", f"{block}.hook_ffn_out", f"{block}.ffn.hook_post"),
-            part("norm", f"{block}.ffn_norm", f"{block}.hook_resid_post"),
+            part("ffn", inside("ffn"), out("ffn_out"), hidden),
+            part("norm", inside("ffn_norm"), out("resid_post")),
         ]
         layers.append(tuple(layer))
     after = []
     if loaded.config.final_norm:
         after.append(part("final_norm", stack.path("final_norm"), stack.hook("resid_final")))
     if stack.stream == "tgt" and loaded.model.predicts is not None:
-        after.append(part("unembed", "unembed", "hook_logits"))
+        after.append(part("unembed", "unembed", LOGITS))
     return Tower(stack.stream, stack.role, tuple(before), tuple(layers), tuple(after))
 
 

@@ -10,6 +10,7 @@ from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
 from explorer.runs.inputs import given_tokens, rows_of, str_tokens, target_row
 from explorer.runs.interventions import edit_functions
+from models.hooks import LOGITS
 from models.rows import Rows
 from models.run import run
 
@@ -72,8 +73,8 @@ def batch(
                 together=loaded.tokenizer.decode(rewritten),
                 weight_moved=_weights_moved(loaded, single, whole, index),
                 logprob_moved=_moved(
-                    single["hook_logits"].log_softmax(-1)[0],
-                    whole["hook_logits"].log_softmax(-1)[index],
+                    single[LOGITS].log_softmax(-1)[0],
+                    whole[LOGITS].log_softmax(-1)[index],
                 ),
             )
         )
@@ -93,7 +94,7 @@ def _alone(
 
 def _run(loaded: LoadedModel, rows: Rows, edits: Sequence[Edit]) -> dict[str, Tensor]:
     """One pass over all rows: every pattern [batch, head, query, key], and the logits."""
-    wanted = {"hook_logits", *(site.hook("pattern") for site in loaded.sites)}
+    wanted = {LOGITS, *(site.hook("pattern") for site in loaded.sites)}
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     return run(loaded.model, rows, wanted, changes)
 

@@ -16,6 +16,7 @@ from explorer.runs.rerun import (
     written_tokens,
 )
 from explorer.runs.trace import Trace
+from models.hooks import LOGITS
 from models.run import run
 
 N_NEXT = 6
@@ -75,7 +76,7 @@ def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
 def _logits(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> np.ndarray:
     rows = rows_of(traced)
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
-    return run(loaded.model, rows, {"hook_logits"}, changes)["hook_logits"][0].numpy()
+    return run(loaded.model, rows, {LOGITS}, changes)[LOGITS][0].numpy()
 
 
 def _next(loaded: LoadedModel, old: np.ndarray, new: np.ndarray) -> tuple[Next, ...]:

@@ -19,7 +19,7 @@ from explorer.runs.rerun import (
     written_tokens,
 )
 from explorer.runs.trace import Trace
-from models.hooks import Edits
+from models.hooks import LOGITS, Edits
 from models.rows import Stream
 
 
@@ -48,12 +48,12 @@ def reread(loaded: LoadedModel, traced: Trace, stream: Stream, change: Change | 
     require_same_model(loaded, traced)
     hooks = {site.hook(what) for site in traced.sites for what in ("scores", "pattern")}
     changed = {} if change is None else position_functions(loaded, stream, change)
-    seen = rerun(loaded, traced, hooks | {"hook_logits"}, Edits(changed))
+    seen = rerun(loaded, traced, hooks | {LOGITS}, Edits(changed))
     found = {name: tensor[0].numpy() for name, tensor in seen.items()}
     return Reread(
         scores={site.name: found[site.hook("scores")] for site in traced.sites},
         patterns={site.name: found[site.hook("pattern")] for site in traced.sites},
-        losses=-token_logprobs(found["hook_logits"], written_tokens(traced)),
+        losses=-token_logprobs(found[LOGITS], written_tokens(traced)),
     )
 
 

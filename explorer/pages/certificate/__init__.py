@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.certificate.certify import Certificate, Finding
-from explorer.analysis.certificate.examiner import Examiner, Place
+from explorer.analysis.certificate.examiner import Examiner, Location
 from explorer.analysis.certificate.probe import Probe
 from explorer.components import mask_matrix
 from explorer.exports.report import report_lines, report_record
@@ -157,7 +157,7 @@ def _measured(view: View, finding: Finding) -> str:
     )
 
 
-def _place(view: View, certificate: Certificate, place: Place) -> str:
+def _place(view: View, certificate: Certificate, place: Location) -> str:
     """Where the deviation stood: site, layer and head, and the tokens of query and key."""
     site = next((site for site in view.trace.sites if site.name == place.name), None)
     if site is not None:

@@ -20,7 +20,7 @@ def generate(
     limit: int,
     forced: tuple[int, ...] = (),
     *,
-    progress: generation.Progress | None = None,
+    progress: generation.StepsDone | None = None,
 ) -> Generation:
     """One sentence decoded; what `progress` stopped is not kept. Raises InputProblem."""
     return generation.generate(

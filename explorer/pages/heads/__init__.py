@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer.pages.heads.causes import four_numbers
+from explorer.pages.heads.attribution import four_numbers
 from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
 from explorer.pages.heads.opened import Opened

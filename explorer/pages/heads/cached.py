@@ -11,9 +11,9 @@ from models.hooks import Role
 
 
 @cached
-def extras(run: Run, kind: Role) -> tuple[aggregates.Extra, ...]:
+def aggregates_of(run: Run, kind: Role) -> tuple[aggregates.Aggregate, ...]:
     """Means, rollout and flow of one kind of attention. Raises InputProblem."""
-    return aggregates.extras_of(cache.trace(run), kind)
+    return aggregates.aggregates_of(cache.trace(run), kind)
 
 
 @cached
@@ -26,7 +26,7 @@ def ablation(run: Run, *, progress: Callable[[int, int], None] | None = None) ->
 
 
 @cached
-def causes(run: Run, position: int) -> attribution.Causes:
+def attribute(run: Run, position: int) -> attribution.Attribution:
     """Four measures of the token after a position, by the run's ablation. Raises InputProblem."""
     loaded = cache.open_model(run.model)
-    return attribution.causes(loaded, cache.trace(run), position, ablation=ablation(run))
+    return attribution.attribute(loaded, cache.trace(run), position, ablation=ablation(run))

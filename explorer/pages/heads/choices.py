@@ -11,40 +11,40 @@ from explorer.ui.choices import RefusedError, as_digit, choice, one_of, switch
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed")
 """What the heads can be measured by; the last is what is lost without a head."""
 NOTHING = "none"
-Place = tuple[int, int] | str
-"""A head (layer, head), counted from 0, or the name of an extra."""
+HeadOrAggregate = tuple[int, int] | str
+"""A head (layer, head), counted from 0, or the name of an aggregate."""
 
 _HEAD = re.compile(r"([1-9][0-9]{0,2})\.([1-9][0-9]{0,2})", re.ASCII)
-_EXTRA = re.compile(r"mean-[1-9][0-9]{0,2}|rollout|flow", re.ASCII)
+_AGGREGATE = re.compile(r"mean-[1-9][0-9]{0,2}|rollout|flow", re.ASCII)
 
 
-def parse_place(text: str) -> Place:
+def parse_head(text: str) -> HeadOrAggregate:
     """Read `2.5` (layer 2, head 5), `mean-2`, `rollout` or `flow`. Raises ValueError."""
     head = _HEAD.fullmatch(text)
     if head:
         return int(head[1]) - 1, int(head[2]) - 1
-    if _EXTRA.fullmatch(text):
+    if _AGGREGATE.fullmatch(text):
         return text
     raise ValueError(f"no place {text!r}")
 
 
-def parse_places(text: str) -> tuple[Place, ...]:
+def parse_heads(text: str) -> tuple[HeadOrAggregate, ...]:
     """Read `2.5_3.1_rollout`: different places, as many as fit side by side. Raises ValueError."""
-    places = tuple(parse_place(part) for part in text.split("_")) if text else ()
+    places = tuple(parse_head(part) for part in text.split("_")) if text else ()
     if len(places) > MAX_PINNED or len(set(places)) < len(places):
         raise ValueError(f"{len(places)} places, expected up to {MAX_PINNED} different ones")
     return places
 
 
-def format_places(places: tuple[Place, ...]) -> str:
-    """What `parse_places` reads."""
+def format_heads(places: tuple[HeadOrAggregate, ...]) -> str:
+    """What `parse_heads` reads."""
     return "_".join(
         place if isinstance(place, str) else f"{place[0] + 1}.{place[1] + 1}" for place in places
     )
 
 
 def _instead(text: str) -> str:
-    if text != NOTHING and not isinstance(parse_place(text), str):
+    if text != NOTHING and not isinstance(parse_head(text), str):
         raise RefusedError(text)
     return text
 
@@ -57,7 +57,7 @@ class HeadsChoices:
     """
 
     instead: str = choice("", _instead, of_site=True)
-    pins: tuple[Place, ...] = choice((), parse_places, format_places, of_site=True)
+    pins: tuple[HeadOrAggregate, ...] = choice((), parse_heads, format_heads, of_site=True)
     measure: str = choice("", one_of(MEASURES))
     by_measure: bool = choice(False, switch, as_digit)
     scale: Scale = choice("linear", one_of(SCALES))

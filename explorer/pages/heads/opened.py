@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.heads.aggregates import Extra
+from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_maps
 from explorer.components import HeadsSelection
 from explorer.pages.heads import cached
-from explorer.pages.heads.choices import MEASURES, NOTHING, HeadsChoices, Place
+from explorer.pages.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.ui import session
 from explorer.ui.url import FREE
 from explorer.ui.view import View
@@ -21,9 +21,9 @@ from models.hooks import AttentionSite, Role
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """One head or extra that stands large: its pattern and mask [query, key] and its name.
+    """One head or aggregate that stands large: its pattern and mask [query, key] and its name.
 
-    `site` and `head` are None for an extra.
+    `site` and `head` are None for an aggregate.
     """
 
     name: str
@@ -31,12 +31,12 @@ class Shown:
     mask: NDArray[np.bool_]
     site: AttentionSite | None = None
     head: int | None = None
-    extra: Extra | None = None
+    aggregate: Aggregate | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """The heads of the view's kind, the extras behind them, and which of all are shown."""
+    """The heads of the view's kind, the aggregates behind them, and which of all are shown."""
 
     view: View
 
@@ -67,15 +67,15 @@ class Opened:
         return chosen if chosen in self.measure_names else None
 
     @cached_property
-    def extras(self) -> tuple[Extra, ...]:
+    def aggregates(self) -> tuple[Aggregate, ...]:
         """Means, rollout, flow."""
-        return cached.extras(self.view.run, self.kind)
+        return cached.aggregates_of(self.view.run, self.kind)
 
     @property
     def selection(self) -> HeadsSelection:
         """What is shown, as the linked view takes it; what this model does not have is left out."""
         state, made = self.view.state, self.view.choices(HeadsChoices)
-        opened: Place = made.instead or (self.view.layer, self.view.head)
+        opened: HeadOrAggregate = made.instead or (self.view.layer, self.view.head)
         pinned = (self.address(place) for place in made.pins)
         return HeadsSelection(
             self.address(opened) if opened != NOTHING else None,
@@ -97,7 +97,7 @@ class Opened:
 
     @property
     def shown(self) -> tuple[Shown, ...]:
-        """The pinned heads and extras, then the opened one."""
+        """The pinned heads and aggregates, then the opened one."""
         return tuple(self.at(address) for address in self.selection.shown)
 
     @property
@@ -109,11 +109,16 @@ class Opened:
         return self.at(selection.pinned[-1]) if selection.pinned else None
 
     def at(self, address: tuple[int, int]) -> Shown:
-        """The head or extra at an address that exists."""
+        """The head or aggregate at an address that exists."""
         layer, head = address
         if layer == len(self.sites):
-            extra = self.extras[head]
-            return Shown(self.extra_name(extra), extra.pattern, extra.mask, extra=extra)
+            aggregate = self.aggregates[head]
+            return Shown(
+                self.aggregate_name(aggregate),
+                aggregate.pattern,
+                aggregate.mask,
+                aggregate=aggregate,
+            )
         site, trace = self.sites[layer], self.view.trace
         return Shown(
             f"L{layer + 1}·H{head + 1}",
@@ -123,16 +128,16 @@ class Opened:
             head,
         )
 
-    def extra_name(self, extra: Extra) -> str:
-        """An extra's short name, in the visitor's language."""
-        if extra.layer is not None:
-            return self.view.t("heads.mean", layer=extra.layer + 1)
-        return self.view.t("heads.rollout" if extra.name == "rollout" else "heads.flow")
+    def aggregate_name(self, aggregate: Aggregate) -> str:
+        """An aggregate's short name, in the visitor's language."""
+        if aggregate.layer is not None:
+            return self.view.t("heads.mean", layer=aggregate.layer + 1)
+        return self.view.t("heads.rollout" if aggregate.name == "rollout" else "heads.flow")
 
-    def address(self, place: Place) -> tuple[int, int] | None:
+    def address(self, place: HeadOrAggregate) -> tuple[int, int] | None:
         """Where a place is in the view; None where this model and sentence do not have it."""
         if isinstance(place, str):
-            names = [extra.name for extra in self.extras]
+            names = [aggregate.name for aggregate in self.aggregates]
             return (len(self.sites), names.index(place)) if place in names else None
         layer, head = place
         return place if layer < len(self.sites) and head < self.sites[layer].n_heads else None
@@ -159,6 +164,6 @@ class Opened:
             by_measure=chosen.by_measure,
         )
 
-    def _place(self, address: tuple[int, int]) -> Place:
+    def _place(self, address: tuple[int, int]) -> HeadOrAggregate:
         layer, head = address
-        return self.extras[head].name if layer == len(self.sites) else address
+        return self.aggregates[head].name if layer == len(self.sites) else address

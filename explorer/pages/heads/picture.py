@@ -19,7 +19,7 @@ SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 def take_clicks(view: View, key: str = KEY) -> bool:
     """Put what was just chosen in a picture into the state; whether anything was."""
     choice = Opened(view)
-    chosen = sent_selection(key, _shape(choice), len(choice.extras))
+    chosen = sent_selection(key, _shape(choice), len(choice.aggregates))
     if chosen is None:
         return False
     choice.take(chosen)
@@ -65,7 +65,7 @@ def linked_heads(choice: Opened, other: Opened | None) -> None:
 def _heads(choice: Opened, key: str) -> None:
     """All heads, the shown ones large, as heatmap and as text."""
     view, trace = choice.view, choice.view.trace
-    extras = choice.extras
+    aggregates = choice.aggregates
 
     def why(layer: int, head: int) -> list[list[str]]:
         return controls.blocker_words(view, blocked_by(trace, choice.sites[layer].name)[head])
@@ -76,8 +76,10 @@ def _heads(choice: Opened, key: str) -> None:
         query_tokens=trace.query_tokens(view.site.name),
         key_tokens=trace.key_tokens(view.site.name),
         blocked_by=why,
-        extras={choice.extra_name(extra): extra.pattern for extra in extras},
-        extras_mask=np.stack([extra.mask for extra in extras]),
+        aggregates={
+            choice.aggregate_name(aggregate): aggregate.pattern for aggregate in aggregates
+        },
+        aggregates_mask=np.stack([aggregate.mask for aggregate in aggregates]),
         measure=_measure(choice),
         selection=choice.selection,
         words=view.words("components.heads_view"),

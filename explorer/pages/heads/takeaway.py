@@ -94,10 +94,10 @@ def _code(choice: Opened) -> str | None:
     if shown is None:
         return None
     if shown.site is not None and shown.head is not None:
-        return snippet(view.trace, shown.site.name, shown.head, query=view.row, target=view.target)
-    if shown.extra is None or shown.extra.layer is not None:
+        return snippet(view.trace, shown.site.name, shown.head, target=view.target)
+    if shown.aggregate is None or shown.aggregate.layer is not None:
         return None
     last = choice.sites[-1].name
-    if shown.extra.name == "rollout":
+    if shown.aggregate.name == "rollout":
         return snippet(view.trace, last, 0, view="rollout", target=view.target)
     return snippet(view.trace, last, 0, view="flow", target=view.target)

@@ -22,16 +22,15 @@ from explorer.analysis.certificate.certify import (
     MAX_PROBED,
     Certificate,
     certify,
-    certify_text,
     examine_text,
 )
-from explorer.analysis.certificate.examiner import N_PADS, Place
+from explorer.analysis.certificate.examiner import N_PADS, Location
 from explorer.analysis.certificate.probe import Probe
 from explorer.analysis.clinic import PITFALLS, Pitfall
 from explorer.exports.report import place_words, report_lines, report_record
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.edits import CellEdit, MaskSwitch
+from explorer.runs.edits import CellEdit, Edit, MaskSwitch
 from explorer.text import LANGUAGES, t
 from models.fast import speed_up
 from models.hooks import Edits, visiting
@@ -53,6 +52,12 @@ MASK_FAULTS = [
 
 def broken(certificate: Certificate) -> set[str]:
     return {finding.name for finding in certificate.findings if not finding.passed}
+
+
+def certified(
+    loaded: LoadedModel, text: str, target: str | None = None, edits: tuple[Edit, ...] = ()
+) -> Certificate:
+    return examine_text(loaded, text, target, edits).certificate()
 
 
 def planted(model: Any, pitfall: Pitfall) -> Certificate:
@@ -335,21 +340,21 @@ def test_what_a_model_raises_becomes_a_finding(tiny_model: Callable[..., Any]) -
 
 
 def test_a_user_edit_is_certified_as_the_model_would_run(translator: LoadedModel) -> None:
-    assert certify_text(translator, "I love you.", "我爱你。").passed
-    off = certify_text(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
+    assert certified(translator, "I love you.", "我爱你。").passed
+    off = certified(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
     assert broken(off) == {"future_leak", "future_mass", "prefix"}
     assert "cache" not in {finding.name for finding in off.findings}
-    off = certify_text(translator, "I love you.", "我爱你。", (MaskSwitch("cross_pad", False),))
+    off = certified(translator, "I love you.", "我爱你。", (MaskSwitch("cross_pad", False),))
     assert {"cross_mask", "padding_right"} <= broken(off)
     shut = CellEdit("encoder.blocks.0.attn", None, 0, 0, open=False)
-    assert "open_cells" in broken(certify_text(translator, "I love you.", "我", (shut,)))
+    assert "open_cells" in broken(certified(translator, "I love you.", "我", (shut,)))
     with pytest.raises(InputProblem):
-        certify_text(translator, "  ")
+        certified(translator, "  ")
 
 
 def test_nothing_is_left_in_force(translator: LoadedModel) -> None:
-    certify_text(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
-    assert certify_text(translator, "I love you.", "我爱你。").passed
+    certified(translator, "I love you.", "我爱你。", (MaskSwitch("causal", False),))
+    assert certified(translator, "I love you.", "我爱你。").passed
     point = translator.model.hook_logits
     assert not point.wanted
     with visiting(Edits({})):
@@ -437,6 +442,6 @@ def test_an_examination_tests_each_promise_once(translator: LoadedModel) -> None
 
 
 def test_places_are_said_in_words() -> None:
-    place = Place("x.attn", 0, 0, 1, 3, left=2)
+    place = Location("x.attn", 0, 0, 1, 3, left=2)
     assert place_words(place, "en") == "x.attn, head 1, row 2, key 4, 2 PADs on the left"
     assert place_words(place, "zh") == "x.attn, 第 1 头, 第 2 行, 第 4 个键, 左侧有 2 个 PAD"

@@ -231,7 +231,7 @@ def test_a_verdict_follows_its_two_conditions() -> None:
 
 
 def test_a_missing_row_is_an_error() -> None:
-    found = Finding("true", ("a",), (card.Row("one", (1.0,)),))
+    found = Finding("true", ("a",), (card.ResultRow("one", (1.0,)),))
     assert found.value("one", "a") == 1
     with pytest.raises(KeyError, match="no row 'two'"):
         found.value("two", "a")

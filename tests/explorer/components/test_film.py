@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from payloads import unpack
 
 from explorer.components import Frame, Scene
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.components.film import fine, pack_film, read_scene, read_taken
-from explorer.components.payload import unpack
 from explorer.text import family
 from models.tokenizer import SpecialToken
 

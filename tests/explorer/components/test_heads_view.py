@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
 from explorer.components import HeadsSelection, Measure
 from explorer.components.heads_payload import Heads, measure_head, read_selection, reasons, summary
 from explorer.components.heads_view import pack_heads_view
-from explorer.components.payload import BLOCKED, encode_weights, unpack
+from explorer.components.payload import BLOCKED, encode_weights
 from explorer.text import family
 
 QUERIES = ("<s>", "<script>alert(1)</script>")
@@ -111,7 +112,7 @@ def test_extras_follow_the_heads_with_addresses_of_their_own() -> None:
     chosen = HeadsSelection(opened=(1, 0))
     head, arrays = unpack(
         pack_heads_view(
-            PATTERNS, extras={"average": mean}, extras_mask=MASK, selection=chosen, **TOKENS
+            PATTERNS, aggregates={"average": mean}, aggregates_mask=MASK, selection=chosen, **TOKENS
         )
     )
     assert head["labels"] == ["L1·H1", "L1·H2", "average"]
@@ -146,7 +147,7 @@ def test_the_summary_reads_each_query_and_names_invisible_tokens() -> None:
         ({"labels": ["one"]}, "labels has 1 entries, but there are 2 heads"),
         ({"mask": np.ones((2, 3))}, "mask is float64, expected bool"),
         ({"mask": np.ones((3, 3), bool)}, r"mask has shape \(3, 3\), expected \(1, 2, 2, 3\)"),
-        ({"extras": {"mean": np.zeros((2, 2))}}, r"extra 'mean' has shape \(2, 2\)"),
+        ({"aggregates": {"mean": np.zeros((2, 2))}}, r"aggregate 'mean' has shape \(2, 2\)"),
         ({"selection": HeadsSelection((1, 0))}, r"head \(1, 0\) is selected, but there are 1 x 2"),
         ({"selection": HeadsSelection(None, ((0, 2),))}, r"head \(0, 2\) is selected"),
         ({"selection": HeadsSelection(None, ((0, 1),) * 4)}, "4 heads are pinned, at most 3"),

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
 from explorer.components.heads_payload import pool
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.mask_matrix import Stroke, pack_mask_matrix, stroke_of
-from explorer.components.mount import FOLDER, place_of
-from explorer.components.payload import BLOCKED, check_words, encode_weights, pack, unpack
+from explorer.components.mount import FOLDER, index_of
+from explorer.components.payload import BLOCKED, check_words, encode_weights, pack
 from explorer.components.token_strip import pack_token_strip
 from explorer.text import family
 from models.tokenizer import SpecialToken
@@ -175,7 +176,7 @@ def test_words_are_all_there_and_misspelling_is_refused() -> None:
 def test_only_places_that_exist_are_returned(
     picked: object, shape: tuple[int, ...], place: tuple[int, ...] | None
 ) -> None:
-    assert place_of(picked, shape) == place
+    assert index_of(picked, shape) == place
 
 
 def views() -> None:

@@ -3,9 +3,9 @@
 import math
 
 import pytest
+from payloads import unpack
 
 from explorer.analysis.decoding.tree import Line, Tree, grow
-from explorer.components.payload import unpack
 from explorer.components.tree_view import TreeNode, pack_tree_view
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem

@@ -3,19 +3,18 @@
 import csv
 import io
 import json
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from explorer.analysis.heads.ablation import ablate
-from explorer.analysis.heads.attribution import causes
+from explorer import library
 from explorer.analysis.heads.flow import attention_flow
-from explorer.analysis.heads.reading import reading
 from explorer.analysis.heads.rollout import cross_rollout, rollout
 from explorer.exports.archive import META, to_csv, to_npz
-from explorer.exports.snippet import VIEWS, snippet
+from explorer.exports.snippet import View, snippet
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch, parse_edits
 from explorer.runs.trace import trace
@@ -32,10 +31,12 @@ EDITS = (MaskSwitch("causal", False), HeadOff(SELF, 1), CellEdit(CROSS, None, 1,
 
 
 @pytest.fixture
-def folder(translator: LoadedModel, tmp_path: Path) -> Path:
-    """The tiny translator, in a folder with a name that is not easy either."""
+def folder(translator: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tiny translator, in a folder with a name that is not easy either; `open_model` finds it
+    by that name."""
     path = tmp_path / 'it\'s a "model" \\'
     save_checkpoint(path, translator.model, translator.tokenizer)
+    monkeypatch.setattr(library, "open_model", partial(open_model, folder=tmp_path))
     return path
 
 
@@ -67,13 +68,9 @@ def test_the_code_of_a_view_gives_its_numbers(
 ) -> None:
     loaded = open_model(folder)
     traced = trace(loaded, text, target, edits, pads)
-    pattern = ran(snippet(traced, site, 2, target=target, model=folder))
+    pattern = ran(snippet(traced, site, 2, target=target))
     np.testing.assert_array_equal(pattern, traced.pattern(site)[2])
-    scores = ran(snippet(traced, site, 1, view="scores", target=target, model=folder))
-    np.testing.assert_array_equal(scores, traced.activations[f"{site}.hook_scores"][1])
-    code = snippet(traced, site, 1, 1, view="reading", target=target, model=folder)
-    assert ran(code) == reading(traced, site, 1, 1)
-    rolled = ran(snippet(traced, site, 1, view="rollout", target=target, model=folder))
+    rolled = ran(snippet(traced, site, 1, view="rollout", target=target))
     if site == CROSS:
         np.testing.assert_array_equal(rolled, cross_rollout(traced).aligned[1])
     else:
@@ -81,22 +78,9 @@ def test_the_code_of_a_view_gives_its_numbers(
         np.testing.assert_array_equal(rolled, rollout(traced, kind)[layer])
 
 
-def test_the_code_of_what_runs_the_model_again(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    loaded = open_model(folder)
-    traced = trace(loaded, "The cat ran", "我爱你猫")
-    given: dict[str, Any] = {"target": "我爱你猫", "model": folder}
-    ablation = ablate(loaded, traced)
-    ran(snippet(traced, CROSS, 3, view="ablation", **given))
-    assert float(capsys.readouterr().out) == ablation.token_deltas[CROSS][3].sum()
-    usual = causes(loaded, traced, 1)
-    found = ran(snippet(traced, CROSS, 3, 1, view="causes", **given))
-    assert (found.token, found.logprob) == (usual.token, usual.logprob)
-    np.testing.assert_array_equal(found.gradient[CROSS], usual.gradient[CROSS])
-    np.testing.assert_array_equal(found.off[CROSS], usual.off[CROSS])
-    assert ran(snippet(traced, CROSS, 3, 1, view="causes", token=9, **given)).token == 9
-    flow = ran(snippet(traced, ENCODER, 0, view="flow", **given))
+def test_the_code_of_flow_gives_its_numbers(folder: Path) -> None:
+    traced = trace(open_model(folder), "The cat ran", "我爱你猫")
+    flow = ran(snippet(traced, ENCODER, 0, view="flow", target="我爱你猫"))
     np.testing.assert_array_equal(flow, attention_flow(traced, "encoder"))
 
 
@@ -112,16 +96,16 @@ def test_the_code_of_a_shipped_model(translator: LoadedModel) -> None:
     ]
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_views_that_are_not_there(view: str, translator: LoadedModel, writer: LoadedModel) -> None:
+@pytest.mark.parametrize("view", get_args(View))
+def test_views_that_are_not_there(view: View, translator: LoadedModel, writer: LoadedModel) -> None:
     traced = trace(translator, "The cat ran", "猫")
     for site, head, problem in ((ENCODER, 4, IndexError), ("nowhere", 0, KeyError)):
         with pytest.raises(problem):
-            snippet(traced, site, head, view=view)  # type: ignore[arg-type]
+            snippet(traced, site, head, view=view)
     if view == "flow":
         with pytest.raises(ValueError, match="self-attention"):
             snippet(traced, CROSS, 0, view=view)
-    code = snippet(trace(writer, "cat"), "blocks.0.attn", 0, view=view)  # type: ignore[arg-type]
+    code = snippet(trace(writer, "cat"), "blocks.0.attn", 0, view=view)
     compile(code, "view.py", "exec")
 
 

@@ -57,7 +57,6 @@ def test_hatching_is_visible_on_its_own_ground(colours: Palette) -> None:
 def test_streams_have_their_colours() -> None:
     assert palette(False).stream("src") == LIGHT.source
     assert palette(True).stream("tgt") == DARK.target
-    assert palette(True).soft("src") == DARK.source_soft
 
 
 def test_colour_scale_is_evenly_spaced() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explorer.analysis.heads.aggregates import MAX_FLOW, extras_of
+from explorer.analysis.heads.aggregates import MAX_FLOW, aggregates_of
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.library import LoadedModel
@@ -20,30 +20,34 @@ def traced(translator: LoadedModel) -> Trace:
 
 
 def test_extras_of_a_kind_are_what_analysis_computes(traced: Trace) -> None:
-    extras = {extra.name: extra for extra in extras_of(traced, "encoder")}
-    assert list(extras) == ["mean-1", "mean-2", "mean-3", "rollout", "flow"]
+    aggregates = {aggregate.name: aggregate for aggregate in aggregates_of(traced, "encoder")}
+    assert list(aggregates) == ["mean-1", "mean-2", "mean-3", "rollout", "flow"]
     site = traced.sites_of("encoder")[1].name
-    np.testing.assert_allclose(extras["mean-2"].pattern, mean_head(traced, site), rtol=1e-6)
-    np.testing.assert_allclose(extras["rollout"].pattern, rollout(traced, "encoder")[-1], rtol=1e-6)
-    np.testing.assert_allclose(extras["flow"].pattern, attention_flow(traced, "encoder"), rtol=1e-6)
-    assert (extras["mean-2"].layer, extras["rollout"].layer) == (1, None)
-    assert extras["flow"].pattern.dtype == np.float32
+    np.testing.assert_allclose(aggregates["mean-2"].pattern, mean_head(traced, site), rtol=1e-6)
+    np.testing.assert_allclose(
+        aggregates["rollout"].pattern, rollout(traced, "encoder")[-1], rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        aggregates["flow"].pattern, attention_flow(traced, "encoder"), rtol=1e-6
+    )
+    assert (aggregates["mean-2"].layer, aggregates["rollout"].layer) == (1, None)
+    assert aggregates["flow"].pattern.dtype == np.float32
 
 
 def test_cross_attention_rolls_out_through_the_encoder_and_has_no_flow(traced: Trace) -> None:
-    extras = extras_of(traced, "cross")
-    assert [extra.name for extra in extras] == ["mean-1", "mean-2", "rollout"]
-    np.testing.assert_allclose(extras[-1].pattern, cross_rollout(traced).aligned[-1], rtol=1e-6)
+    aggregates = aggregates_of(traced, "cross")
+    assert [aggregate.name for aggregate in aggregates] == ["mean-1", "mean-2", "rollout"]
+    np.testing.assert_allclose(aggregates[-1].pattern, cross_rollout(traced).aligned[-1], rtol=1e-6)
 
 
 def test_open_cells_are_those_that_the_masks_connect(translator: LoadedModel) -> None:
-    causal = extras_of(trace(translator, "The cat ran", "我爱你猫"), "decoder")
-    for extra in causal:
-        np.testing.assert_array_equal(extra.mask, np.tril(np.ones_like(extra.mask)))
+    causal = aggregates_of(trace(translator, "The cat ran", "我爱你猫"), "decoder")
+    for aggregate in causal:
+        np.testing.assert_array_equal(aggregate.mask, np.tril(np.ones_like(aggregate.mask)))
     padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
-    for extra in extras_of(padded, "cross"):
-        assert (extra.mask == padded.src_valid).all()
-    reach = {extra.name: extra.mask for extra in extras_of(padded, "encoder")}
+    for aggregate in aggregates_of(padded, "cross"):
+        assert (aggregate.mask == padded.src_valid).all()
+    reach = {aggregate.name: aggregate.mask for aggregate in aggregates_of(padded, "encoder")}
     assert not reach["mean-1"][-1, -1]  # no head looks at a PAD
     assert reach["rollout"][-1, -1]  # but it keeps itself by the residual
     assert not reach["rollout"][0, -1]
@@ -51,19 +55,19 @@ def test_open_cells_are_those_that_the_masks_connect(translator: LoadedModel) ->
 
 def test_a_cell_closed_in_each_layer_stays_open_on_a_way_round(translator: LoadedModel) -> None:
     shut = tuple(CellEdit(f"encoder.blocks.{layer}.attn", None, 0, 1, False) for layer in range(3))
-    extras = {
-        extra.name: extra
-        for extra in extras_of(trace(translator, "The cat ran", edits=shut), "encoder")
+    aggregates = {
+        aggregate.name: aggregate
+        for aggregate in aggregates_of(trace(translator, "The cat ran", edits=shut), "encoder")
     }
-    assert not extras["mean-3"].mask[0, 1]
-    assert extras["rollout"].mask[0, 1]
-    assert extras["rollout"].pattern[0, 1] > 0
+    assert not aggregates["mean-3"].mask[0, 1]
+    assert aggregates["rollout"].mask[0, 1]
+    assert aggregates["rollout"].pattern[0, 1] > 0
 
 
 def test_what_the_masks_close_is_exactly_zero(traced: Trace) -> None:
     for kind in ("encoder", "decoder", "cross"):
-        for extra in extras_of(traced, kind):
-            assert (extra.pattern[~extra.mask] == 0).all()
+        for aggregate in aggregates_of(traced, kind):
+            assert (aggregate.pattern[~aggregate.mask] == 0).all()
 
 
 def test_a_long_row_has_no_flow_and_an_absent_kind_is_refused(
@@ -80,6 +84,6 @@ def test_a_long_row_has_no_flow_and_an_absent_kind_is_refused(
         src_valid=np.ones(34, np.bool_),
     )
     assert len(long.src_tokens) > MAX_FLOW
-    assert [extra.name for extra in extras_of(long, "encoder")][-1] == "rollout"
+    assert [aggregate.name for aggregate in aggregates_of(long, "encoder")][-1] == "rollout"
     with pytest.raises(ValueError, match="no attention of the kind 'cross'"):
-        extras_of(trace(writer, "The cat"), "cross")
+        aggregates_of(trace(writer, "The cat"), "cross")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from explorer.analysis.heads.ablation import Ablation, ablate
-from explorer.analysis.heads.attribution import MEASURES, Causes, causes
-from explorer.analysis.heads.ranks import need, need_map, standing
+from explorer.analysis.heads.attribution import MEASURES, Attribution, attribute
+from explorer.analysis.heads.ranks import head_ranks, need, need_map
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 
@@ -15,17 +15,17 @@ CROSS = "decoder.blocks.1.cross_attn"
 
 
 @pytest.fixture(scope="module")
-def ablated(translator: LoadedModel) -> tuple[Causes, Ablation]:
+def ablated(translator: LoadedModel) -> tuple[Attribution, Ablation]:
     traced = trace(translator, "The cat ran", "我爱你猫")
     ablation = ablate(translator, traced)
-    return causes(translator, traced, 1, ablation=ablation), ablation
+    return attribute(translator, traced, 1, ablation=ablation), ablation
 
 
 def test_values_and_ranks_are_those_of_all_heads_of_the_kind(
-    ablated: tuple[Causes, Ablation],
+    ablated: tuple[Attribution, Ablation],
 ) -> None:
     found, _ = ablated
-    place = standing(found, CROSS, 2)
+    place = head_ranks(found, CROSS, 2)
     sites = [site.name for site in found.sites if site.role == "cross"]
     assert place.n_heads == 8
     for name in MEASURES:
@@ -36,33 +36,33 @@ def test_values_and_ranks_are_those_of_all_heads_of_the_kind(
     assert place.key == int(found.weight[CROSS][2, 1].argmax())
 
 
-def test_agreement_is_with_switching_off(ablated: tuple[Causes, Ablation]) -> None:
+def test_agreement_is_with_switching_off(ablated: tuple[Attribution, Ablation]) -> None:
     found, _ = ablated
-    place = standing(found, CROSS, 0)
+    place = head_ranks(found, CROSS, 0)
     assert place.agreement["off"] == pytest.approx(1)
     assert place.agreement["weight"] == pytest.approx(found.agreement("cross")[0, 3])
 
 
 def test_the_largest_by_size_is_number_one_whatever_its_sign(
-    ablated: tuple[Causes, Ablation],
+    ablated: tuple[Attribution, Ablation],
 ) -> None:
     found, _ = ablated
     off = {**found.off, CROSS: np.array([0.1, -5.0, 0.2, 0.0])}
     made = replace(found, off=off)
-    assert standing(made, CROSS, 1).ranks["off"] == 1
-    assert standing(made, CROSS, 1).values["off"] == -5
+    assert head_ranks(made, CROSS, 1).ranks["off"] == 1
+    assert head_ranks(made, CROSS, 1).values["off"] == -5
 
 
-def test_a_site_or_head_that_is_not_there_is_refused(ablated: tuple[Causes, Ablation]) -> None:
+def test_a_site_or_head_that_is_not_there_is_refused(ablated: tuple[Attribution, Ablation]) -> None:
     found, _ = ablated
     with pytest.raises(KeyError, match="nowhere"):
-        standing(found, "nowhere", 0)
+        head_ranks(found, "nowhere", 0)
     with pytest.raises(IndexError):
-        standing(found, CROSS, 9)
+        head_ranks(found, CROSS, 9)
 
 
 def test_need_names_the_costliest_head_and_counts_those_that_hardly_count(
-    ablated: tuple[Causes, Ablation],
+    ablated: tuple[Attribution, Ablation],
 ) -> None:
     _, ablation = ablated
     deltas = {name: np.zeros_like(each) for name, each in ablation.token_deltas.items()}

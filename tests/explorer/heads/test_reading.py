@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from explorer.analysis.heads.compare import compare, token_diff
-from explorer.analysis.heads.measures import head_measures, most_telling_head
-from explorer.analysis.heads.reading import KeyWeight, entropy, reading
+from explorer.analysis.heads.measures import head_measures
+from explorer.analysis.heads.reading import KeyWeight, distances, entropy, top_keys
 from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import Trace, trace
@@ -45,26 +45,19 @@ def test_entropy_in_bits() -> None:
     assert str(entropy(np.array([1.0, 0.0]))) == "0.0"
 
 
-def test_reading_a_row(traced: Trace) -> None:
-    rows = [[0.125, 0.5, 0.375, 0], [0.25] * 4, [0, 0, 0, 0], [0, 0.5, 0.5, 0]]
-    made = with_pattern(traced, ENCODER, 1, rows)
-    read = reading(made, ENCODER, 1, 0, n=2)
-    assert (read.query, read.token) == (0, "The")
-    assert read.top == (KeyWeight(1, "cat", 0.5), KeyWeight(2, "ran", 0.375))
-    assert read.share == 0.875
-    assert read.entropy == pytest.approx(0.125 * 3 + 0.5 + 0.375 * np.log2(8 / 3))
-    assert read.mean_distance == 0.5 * 1 + 0.375 * 2
-    assert read.n_allowed == 4
-    assert [key.key for key in reading(made, ENCODER, 1, 1).top] == [0, 1, 2]  # ties in order
-    assert reading(made, ENCODER, 1, 1).mean_distance == 0.25 * (1 + 0 + 1 + 2)
-    nothing = reading(made, ENCODER, 1, 2)
-    assert (nothing.top, nothing.share, nothing.entropy) == ((), 0, 0)
-    assert [key.key for key in reading(made, ENCODER, 1, 3, n=9).top] == [1, 2]
-    assert reading(made, CROSS, 0, 0).mean_distance is None
-    assert reading(made, SELF, 0, 1).n_allowed == 2
-    for head, query in ((4, 0), (0, 4), (-1, 0)):
-        with pytest.raises(IndexError):
-            reading(made, ENCODER, head, query)
+def test_the_heaviest_keys_of_a_row() -> None:
+    tokens = ("The", "cat", "ran", "</s>")
+    row = np.array([0.125, 0.5, 0.375, 0])
+    assert top_keys(row, tokens, n=2) == (KeyWeight(1, "cat", 0.5), KeyWeight(2, "ran", 0.375))
+    assert entropy(row) == pytest.approx(0.125 * 3 + 0.5 + 0.375 * np.log2(8 / 3))
+    assert [key.key for key in top_keys(np.full(4, 0.25), tokens)] == [0, 1, 2]  # ties in order
+    assert top_keys(np.zeros(4), tokens) == ()
+    assert [key.key for key in top_keys(np.array([0, 0.5, 0.5, 0]), tokens, n=9)] == [1, 2]
+
+
+def test_distances_in_positions() -> None:
+    assert distances(2, 4).tolist() == [[0, 1, 2, 3], [1, 0, 1, 2]]
+    assert float(distances(1, 4)[0] @ [0.125, 0.5, 0.375, 0]) == 0.5 * 1 + 0.375 * 2
 
 
 def test_measures_of_a_head(traced: Trace) -> None:
@@ -97,16 +90,17 @@ def test_measures_leave_out_padding_and_empty_rows(translator: LoadedModel) -> N
     assert head_measures(dark, CROSS)[0].information == 0
 
 
-def test_the_most_telling_head_aligns(traced: Trace, writer: LoadedModel) -> None:
+def test_information_tells_an_alignment_from_a_head_stuck_at_one_key(traced: Trace) -> None:
     # Sharp but always on the end mark: 0 bits. An alignment of three rows: log2(3) bits.
     stuck = with_pattern(traced, "decoder.blocks.0.cross_attn", 0, [[0, 0, 0, 1]] * 3)
     aligned = with_pattern(stuck, CROSS, 2, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]])
-    assert most_telling_head(aligned) == (CROSS, 2)
     assert head_measures(aligned, CROSS)[2].information == pytest.approx(np.log2(3))
     assert head_measures(aligned, "decoder.blocks.0.cross_attn")[0].information == 0
-    site, head = most_telling_head(trace(writer, "The cat ran"))
-    assert site.endswith("attn")
-    assert 0 <= head < 4
+    crossing = [
+        head for site in aligned.sites_of("cross") for head in head_measures(aligned, site.name)
+    ]
+    most = max(crossing, key=lambda head: head.information)
+    assert (most.site, most.head) == (CROSS, 2)
 
 
 def test_token_diff() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from explorer.__main__ import main
 from explorer.analysis.heads.measures import head_measures
-from explorer.analysis.heads.roles import induction, landmarks
+from explorer.analysis.heads.roles import head_roles, induction
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 
@@ -31,7 +31,7 @@ def test_a_planted_previous_token_head_is_found_with_its_share(translator: Loade
         planted(each, site, 2, np.eye(len(each.src_tokens), k=-1, dtype=np.float32))
         for each in traces
     ]
-    found = {each.measure: each for each in landmarks(shifted)}
+    found = {each.measure: each for each in head_roles(shifted)}
     assert (found["previous"].site, found["previous"].head) == (site, 2)
     assert found["previous"].value == pytest.approx(1)
     assert set(found) == {"previous", "diagonal", "first", "end_mark", "alignment"}
@@ -40,7 +40,7 @@ def test_a_planted_previous_token_head_is_found_with_its_share(translator: Loade
 
 def test_the_value_is_the_mean_over_the_sentences(translator: LoadedModel) -> None:
     traces = [trace(translator, text, "猫。") for text in TEXTS]
-    found = {each.measure: each for each in landmarks(traces)}["first"]
+    found = {each.measure: each for each in head_roles(traces)}["first"]
     each = [head_measures(traced, found.site)[found.head].first for traced in traces]
     assert found.value == pytest.approx(np.mean(each))
     everywhere = [
@@ -66,7 +66,7 @@ def test_what_cannot_be_measured_is_refused(
     writer: LoadedModel, tiny: Callable[..., LoadedModel]
 ) -> None:
     with pytest.raises(ValueError, match="no sentence"):
-        landmarks([])
+        head_roles([])
     with pytest.raises(ValueError, match="said twice"):
         induction(trace(writer, "the cat ran"))
 

@@ -30,7 +30,7 @@ RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
     [
         lambda: cache.trace(OTHER),
         lambda: heads.ablation(Run(MODEL, "I see.", pads=1)),
-        lambda: heads.causes(RUN, 1),
+        lambda: heads.attribute(RUN, 1),
         lambda: cell.effect(RUN, "decoder.blocks.0.attn", (0, 1, 0), 1, None),
         lambda: masks.batch(MODEL, (TEXT, "I see."), ()),
         lambda: masks.forced(RUN, ()),

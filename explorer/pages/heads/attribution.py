@@ -4,8 +4,8 @@ import math
 
 import streamlit as st
 
-from explorer.analysis.heads.attribution import MEASURES, Causes, Measure
-from explorer.analysis.heads.ranks import Standing, standing
+from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
+from explorer.analysis.heads.ranks import HeadRanks, head_ranks
 from explorer.numbers import fixed, percent, signed
 from explorer.pages.heads import cached
 from explorer.pages.heads.opened import Opened
@@ -27,8 +27,8 @@ def four_numbers(choice: Opened) -> None:
     if position >= int(view.trace.tgt_valid.sum()):
         st.caption(view.t("causes.pad"))
         return
-    found = cached.causes(view.run, position)
-    place = standing(found, shown.site.name, shown.head)
+    found = cached.attribute(view.run, position)
+    place = head_ranks(found, shown.site.name, shown.head)
     st.markdown(
         view.t(
             "causes.lead",
@@ -62,12 +62,12 @@ def _pick_token(view: View) -> int:
     return now
 
 
-def _heaviest(view: View, found: Causes, place: Standing, stream: str) -> str:
+def _heaviest(view: View, found: Attribution, place: HeadRanks, stream: str) -> str:
     tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
     return controls.quoted_at(view, tokens, place.key)
 
 
-def _row(view: View, place: Standing, key: str) -> None:
+def _row(view: View, place: HeadRanks, key: str) -> None:
     for column, name in zip(st.columns(len(MEASURES)), MEASURES, strict=True):
         with column, st.container(key=f"cause-{name}", gap=None):
             st.caption(view.t(f"causes.{name}"), help=view.t(f"causes.{name}_help"))
@@ -84,7 +84,7 @@ def _value(view: View, name: Measure, value: float) -> str:
     return view.t("causes.nats", value=signed(value, 3))
 
 
-def _verdict(view: View, place: Standing) -> str:
+def _verdict(view: View, place: HeadRanks) -> str:
     rho = place.agreement["weight"]
     if math.isnan(rho):
         return view.t("causes.agree_unknown")
