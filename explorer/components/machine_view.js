@@ -1,20 +1,23 @@
-import { el, rebuild } from "./dom.js";
+import { el, rebuild, redraws } from "./dom.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
+import { wiresOf } from "./wires.js";
 
 /** Columns of boxes; a click on one that leads somewhere is handed to Python by its number. */
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
   const { columns } = unpack(data).head;
   followTheme(root);
-  let count = 0;
+  const drawn = []; // each box with its node, in the order of their numbers
 
-  function part({ name, shape, note, href }) {
-    const index = count++;
-    const node = el(href ? "a" : "div", "part");
-    node.append(el("b", "", name), el("span", "note", note), el("code", "", shape));
-    if (!href) return node;
-    node.href = href;
+  function part(box) {
+    const index = drawn.length;
+    const node = el(box.href ? "a" : "div", "part");
+    node.append(el("b", "", box.name), el("span", "note", box.note));
+    if (box.shape) node.append(el("code", "", box.shape));
+    drawn.push({ ...box, node });
+    if (!box.href) return node;
+    node.href = box.href;
     node.dataset.at = index;
     node.addEventListener("click", (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return; // another tab or window
@@ -37,6 +40,8 @@ export default function ({ parentElement, data, setTriggerValue }) {
     node.append(el("h4", "", title), ...groups.map(group));
     return node;
   }));
+  const wires = el("div", "wires");
+  machine.append(wires);
   rebuild(root, machine);
-  return undefined;
+  return redraws(root, () => wires.replaceChildren(...wiresOf(machine, drawn)));
 }

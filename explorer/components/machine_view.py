@@ -12,18 +12,24 @@ from explorer.figures.theme import Stream
 class Box:
     """One part: its name, the shapes below it, a number on the right, and where a click leads.
 
-    `href` "" leads nowhere.
+    `href` "" leads nowhere. An arrow leads from each box to the next in its column, except to and
+    from one that stands `aside`; with `skips`, another leads past that many boxes before this one;
+    and one from the box that `sends` something to every box that `receives` the same.
     """
 
     name: str
     shape: str
     note: str = ""
     href: str = ""
+    skips: int = 0
+    sends: str = ""
+    receives: str = ""
+    aside: bool = False
 
 
 @dataclass(frozen=True)
 class Column:
-    """A stream: its title, and from the bottom of the model up groups of boxes with theirs."""
+    """A stream: its title, and groups of boxes with theirs, in the order that runs."""
 
     title: str
     stream: Stream

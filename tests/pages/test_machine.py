@@ -36,6 +36,26 @@ def test_every_part_of_the_model_stands_in_the_diagram(
     assert f"{metric(at):,}" in everything(at)  # the same number in the reading
 
 
+@pytest.mark.parametrize(
+    ("model", "sublayer", "skips", "n_cross"),
+    [
+        ("en-zh", ["self", "add", "norm"], 1, 2),
+        ("writer", ["norm", "self", "add"], 2, 0),
+    ],
+)
+def test_the_diagram_has_the_order_of_the_model_and_its_arrows(
+    open_page: Open, model: str, sublayer: list[str], skips: int, n_cross: int
+) -> None:
+    at = open_page("machine", model=model, text="I like you.")
+    head, _ = unpack(at.get("bidi_component")[0].proto.bytes)
+    _, layer = head["columns"][-1]["groups"][1]
+    names = [t(f"machine.parts.{what}", lang="en") for what in sublayer]
+    assert [box["name"] for box in layer[:3]] == names
+    assert layer[sublayer.index("add")]["skips"] == skips
+    assert [box["receives"] for box in boxes(at)].count("memory") == n_cross
+    assert [box["sends"] for box in boxes(at)].count("memory") == (n_cross > 0)
+
+
 def test_a_longer_sentence_has_larger_tensors(open_page: Open) -> None:
     short = boxes(open_page("machine", text="I like you."))
     long = boxes(open_page("machine", text="I like you because you are kind."))

@@ -15,7 +15,18 @@ from models.hooks import LOGITS, Edits, StackSite, visiting
 from models.rows import Stream
 
 What = Literal[
-    "tokens", "embedding", "positions", "self", "cross", "norm", "ffn", "final_norm", "unembed"
+    "tokens",
+    "embedding",
+    "positions",
+    "bias",
+    "self",
+    "cross",
+    "ffn",
+    "norm",
+    "add",
+    "final_norm",
+    "memory",
+    "unembed",
 ]
 Shapes = dict[str, tuple[int, ...]]
 
@@ -49,27 +60,32 @@ class Station:
     """One part: what it is, the shape that leaves it, the one inside it, and its parameters.
 
     `inside` is what is worth seeing there: the weights of attention, the hidden units of a
-    feed-forward net; () where nothing is. A tied output has no parameters of its own.
+    feed-forward net; () where nothing is. A tied output has no parameters of its own. `skips` is
+    for an addition: the number of parts before it that the residual connection bypasses.
     """
 
     what: What
     shape: tuple[int, ...]
     inside: tuple[int, ...] = ()
     parameters: int = 0
+    skips: int = 0
+
+
+Stations = tuple[Station, ...]
 
 
 @dataclass(frozen=True)
 class Tower:
-    """One token stream from its tokens up: before the layers, the layers, after them.
+    """One token stream: before the layers, the layers, after them, in the order that runs.
 
     `role` is that of its self-attention: an encoder's looks both ways.
     """
 
     stream: Stream
     role: Literal["encoder", "decoder"]
-    before: tuple[Station, ...]
-    layers: tuple[tuple[Station, ...], ...]
-    after: tuple[Station, ...]
+    before: Stations
+    layers: tuple[Stations, ...]
+    after: Stations
 
     @property
     def parameters(self) -> int:
@@ -90,7 +106,6 @@ def towers(loaded: LoadedModel, traced: Trace) -> tuple[Tower, ...]:
 
 def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int]) -> Tower:
     model = loaded.model
-
     crossings = {site.block: site for site in loaded.sites if site.kind == "cross"}
 
     def part(what: What, path: str, out: str, inside: str = "") -> Station:
@@ -99,35 +114,43 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
 
     embed = stack.hook("embed")
     before = [Station("tokens", made[embed][:1]), part("embedding", stack.path("embed"), embed)]
-    # What positions give, to embeddings or to scores.
-    for given in (stack.hook("pos_embed"), stack.attn_hook(0, "bias")):
-        if given in made:
-            before.append(part("positions", stack.path("positions"), given))
+    if stack.hook("pos_embed") in made:
+        before.append(part("positions", stack.path("positions"), stack.hook("pos_embed")))
+    if stack.attn_hook(0, "bias") in made:
+        before.append(part("bias", stack.path("positions"), stack.attn_hook(0, "bias")))
     layers = []
     for index in range(stack.n_layers):
         inside, out = partial(stack.path, "blocks", index), partial(stack.block_hook, index)
-        pattern, hidden = stack.attn_hook(index, "pattern"), stack.ffn_hook(index, "post")
-        layer = [
-            part("self", inside("attn"), out("attn_out"), pattern),
-            part("norm", inside("attn_norm"), out("resid_mid")),
-        ]
+
+        def sublayer(function: Station, path: str) -> Stations:
+            # A norm leaves the shape of what it reads as it is.
+            norm = Station("norm", function.shape, (), _new_parameters(model, path, counted))
+            return _residual(loaded.config.norm_placement, function, norm)
+
+        attended = part("self", inside("attn"), out("attn_out"), stack.attn_hook(index, "pattern"))
+        layer = sublayer(attended, inside("attn_norm"))
         crossing = crossings.get(inside())
         if crossing is not None:
-            layer += [
-                part("cross", crossing.name, out("cross_attn_out"), crossing.hook("pattern")),
-                part("norm", inside("cross_attn_norm"), out("resid_mid_cross")),
-            ]
-        layer += [
-            part("ffn", inside("ffn"), out("ffn_out"), hidden),
-            part("norm", inside("ffn_norm"), out("resid_post")),
-        ]
-        layers.append(tuple(layer))
+            crossed = part("cross", crossing.name, out("cross_attn_out"), crossing.hook("pattern"))
+            layer += sublayer(crossed, inside("cross_attn_norm"))
+        transformed = part("ffn", inside("ffn"), out("ffn_out"), stack.ffn_hook(index, "post"))
+        layers.append(layer + sublayer(transformed, inside("ffn_norm")))
     after = []
     if loaded.config.final_norm:
         after.append(part("final_norm", stack.path("final_norm"), stack.hook("resid_final")))
+    if any(site.kind == "cross" and site.key_stream == stack.stream for site in loaded.sites):
+        after.append(Station("memory", made[stack.hook("resid_final")]))
     if stack.stream == "tgt" and loaded.model.predicts is not None:
         after.append(part("unembed", "unembed", LOGITS))
     return Tower(stack.stream, stack.role, tuple(before), tuple(layers), tuple(after))
+
+
+def _residual(placement: str, function: Station, norm: Station) -> Stations:
+    """One sublayer's parts in the order in which `Block.residual` of `models.blocks` runs them."""
+    if placement == "post":
+        return function, Station("add", function.shape, skips=1), norm
+    both = (norm, function) if placement == "pre" else (function, norm)
+    return *both, Station("add", function.shape, skips=2)
 
 
 def _new_parameters(model: nn.Module, path: str, counted: set[int]) -> int:

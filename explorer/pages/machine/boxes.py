@@ -10,9 +10,11 @@ from explorer.ui.view import View
 OPENS = {
     "embedding": "cell",
     "positions": "positions",
+    "bias": "positions",
     "self": "heads",
     "cross": "heads",
     "norm": "blocks",
+    "add": "blocks",
     "ffn": "blocks",
     "final_norm": "blocks",
     "unembed": "decoding",
@@ -49,8 +51,17 @@ def _box(view: View, tower: Tower, station: Station, layer: int | None) -> Box:
     note = f"{station.parameters:,}" if station.parameters else ""
     if station.what == "unembed" and not station.parameters:
         note = view.t("machine.tied_note")
+    if station.what == "add":
+        shape, note = "", shape
     return Box(
-        view.t(f"machine.parts.{station.what}"), shape, note, _href(view, tower, station, layer)
+        view.t(f"machine.parts.{station.what}"),
+        shape,
+        note,
+        _href(view, tower, station, layer),
+        skips=station.skips,
+        sends="memory" if station.what == "memory" else "",
+        receives="memory" if station.what == "cross" else "",
+        aside=station.what == "bias",
     )
 
 
@@ -69,6 +80,8 @@ def _href(view: View, tower: Tower, station: Station, layer: int | None) -> str:
         state = links.change(links.elsewhere(state), site=kind, layer=layer or 0, head=0)
     if station.what == "embedding":
         state = links.change(state, aside="split", key=None)
+    if station.what == "add":
+        state = links.change(state, part="residual")
     # The first page of the menu stands at the root: under its own name it does not exist.
     path = "./" if page == session.page_names()[0] else page
     return f"{path}?{urlencode(links.write(state))}"

@@ -18,9 +18,11 @@ from explorer.figures.measured import measured
 from explorer.library import LoadedModel
 from explorer.pages.machine.sizes import PRESETS, Sizes, parse_sizes
 from explorer.runs.edits import MaskSwitch
+from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace
 from models.config import ModelConfig
 from models.hooks import hook_names
+from models.masks import causal_mask
 from models.transformer import build_model
 
 TEXT = "The cat sat on the mat."
@@ -136,3 +138,53 @@ def test_measured_bars_are_labelled_in_lines() -> None:
     assert figure["data"][0]["text"] == ["1,500", "–"]
     with pytest.raises(ValueError, match="values"):
         measured(["a"], np.array([1.0, 2.0]), title="t")
+
+
+@pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])
+@pytest.mark.parametrize("final_norm", [False, True])
+def test_the_parts_computed_as_drawn_give_what_the_model_computes(
+    tiny, placement: str, final_norm: bool
+) -> None:
+    """Every part after the one above it, every addition with the stream its arrow comes from."""
+    loaded = tiny("drawn", norm_placement=placement, final_norm=final_norm)
+    traced = trace(loaded, TEXT)
+    model = loaded.model
+    given = rows_of(traced)
+    cross_mask = torch.ones(1, 1, 1, len(traced.src_tokens), dtype=torch.bool)
+    memory = torch.empty(0)
+    with torch.inference_mode():
+        expected = model.read(given)
+        for tower in towers(loaded, traced):
+            stack = model.get_submodule(tower.role)
+            x, placed = stack.embed_tokens(getattr(given, tower.stream), None)
+            mask = causal_mask(x.shape[1], x.shape[1]) if tower.role == "decoder" else None
+            for block, layer in zip(stack.blocks, tower.layers, strict=True):
+                norms = iter(
+                    module for name, module in block.named_children() if name.endswith("_norm")
+                )
+                streams = [x]  # before each part
+                for station in layer:
+                    if station.what == "self":
+                        x = block.attn(x, mask=mask, placement=placed)
+                    elif station.what == "cross":
+                        x = block.cross_attn(x, memory, mask=cross_mask)
+                    elif station.what == "ffn":
+                        x = block.ffn(x)
+                    elif station.what == "norm":
+                        x = next(norms)(x)
+                    else:
+                        assert station.what == "add"
+                        x = x + streams[-1 - station.skips]
+                    streams.append(x)
+            x = stack.final_norm(x)
+            kinds = [station.what for station in tower.after]
+            assert ("final_norm" in kinds) == final_norm
+            if tower.role == "encoder":
+                assert kinds[-1] == "memory"
+                memory = x
+        torch.testing.assert_close(model.unembed(x), expected)
+
+
+def test_no_memory_is_drawn_where_nothing_reads_one(writer: LoadedModel) -> None:
+    (tower,) = towers(writer, trace(writer, TEXT))
+    assert "memory" not in [station.what for station in tower.after]
