@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from explorer import text
+from explorer.analysis.certificate.certify import FINDINGS, examine_text
+from explorer.library import open_model
 from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, SNAPSHOTS, TOKENIZER, WEIGHTS, snapshots
 from models.decoding import Beam
@@ -49,6 +51,15 @@ def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
     assert float(stated[1]) == round(size(folder) / MEGABYTE, 1)
     for heading in ("## Data", "## Training", "## Scores", "## Known weaknesses"):
         assert heading in checkpoint.card
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_masks_of_each_hold_every_promise(folder: Path) -> None:
+    loaded = open_model(folder)
+    sentence = next(iter(text.examples(folder.name).values()))[0]
+    certificate = examine_text(loaded, sentence).certificate()
+    assert [(each.name, each.where) for each in certificate.broken] == []
+    assert len(certificate.findings) >= len(FINDINGS) - 1
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -76,7 +76,8 @@ class Finding:
 class Certificate:
     """All findings about a model on one sentence, and the masks recovered from its behaviour.
 
-    `masks[site]` is Bool [head, query, key]: a weight above 0 reached that query from that key.
+    `masks[site]` is Bool [head, query, key]: with queries of zeros, a weight other than 0 reached
+    that query from that key.
     `reach` says how far a changed token travels through the whole model, Bool [query, key] with
     the changed token as key: "encoder" [src, src], "decoder" [tgt, tgt], "cross" [tgt, src].
     Both over rows with `N_PADS` PADs on the right (`src_tokens`, `tgt_tokens` with them).

@@ -69,6 +69,7 @@ class Examiner:
         self.masks: dict[str, np.ndarray] = {}
         self.reach: dict[str, np.ndarray] = {}
         self._weights: dict[str, Tensor] = {}
+        self._visible: dict[str, Tensor] = {}
         self._plain: dict[str, Tensor] | None = None
         # One row padded on the right, one on the left, of the same width; never a batch of one,
         # and never with the interesting row first only: some faults spare batch item 0.
@@ -185,8 +186,17 @@ class Examiner:
         """The weights [layout, head, query, key] of a site; layouts: PADs right, PADs left."""
         if not self._weights:
             self._weights = {s.name: self.probe.weights(s, self.padded) for s in self.probe.sites}
-            self.masks = {name: (found[0] != 0).numpy() for name, found in self._weights.items()}
         return self._weights[site]
+
+    def visible(self, site: str) -> Tensor:
+        """The weights [layout, head, query, key] with queries of zeros: 0 only where blocked."""
+        if not self._visible:
+            self._visible = {
+                s.name: self.probe.weights(s, self.padded, zero_queries=True)
+                for s in self.probe.sites
+            }
+            self.masks = {name: (found[0] != 0).numpy() for name, found in self._visible.items()}
+        return self._visible[site]
 
     def future_mass(self) -> Worst:
         """No weight above the diagonal of decoder self-attention, in any row."""
@@ -206,19 +216,23 @@ class Examiner:
     def _mass(
         self, kind: str, blocked_keys: Callable[[AttentionSite], Tensor], stack: str = ""
     ) -> Worst:
-        """The most weight that a row of these sites puts on keys that should be hidden from it."""
+        """The most weight that a row of these sites puts on keys that should be hidden from it.
+
+        With the model's own queries and with zeros: scores can be so low that a missing mask does
+        not show, or so low that a mask made of a finite number does not hold.
+        """
         worst = Worst()
         for site in self.probe.sites:
             if site.kind != kind or stack not in ("", site.stack):
                 continue
-            weights = self.weights(site.name).abs()  # [layout, head, query, key]
-            hidden = weights * blocked_keys(site)
-            worst.see(
-                hidden.sum(-1),
-                lambda layout, head, query, site=site, hidden=hidden: self._cell(
-                    site, layout, head, query, int(hidden[layout, head, query].argmax())
-                ),
-            )
+            for weights in (self.weights(site.name), self.visible(site.name)):
+                hidden = weights.abs() * blocked_keys(site)  # [layout, head, query, key]
+                worst.see(
+                    hidden.sum(-1),
+                    lambda layout, head, query, site=site, hidden=hidden: self._cell(
+                        site, layout, head, query, int(hidden[layout, head, query].argmax())
+                    ),
+                )
         return worst
 
     def row_sums(self) -> Worst:
@@ -234,10 +248,11 @@ class Examiner:
         return worst
 
     def open_cells(self) -> Worst:
-        """What a real query may look at has a weight; the deviation is the share of cells at 0."""
+        """What a real query may attend to has a weight where q·k is 0; the deviation is the share
+        of cells at 0."""
         worst = Worst()
         for site in self.probe.sites:
-            weights = self.weights(site.name)
+            weights = self.visible(site.name)
             queries = self.padded.valid(site.query_stream)[:, None, :, None]
             keys = self.padded.valid(site.key_stream)[:, None, None, :]
             allowed = (queries & keys).expand(weights.shape)

@@ -109,16 +109,22 @@ class Probe:
         """The residual stream after every block, and the logits, each [batch, pos, ...]."""
         return self._record(rows, lambda name: name in self.blocks or name == LOGITS)
 
-    def weights(self, site: AttentionSite, rows: Rows) -> Float[Tensor, "batch head query key"]:
+    def weights(
+        self, site: AttentionSite, rows: Rows, zero_queries: bool = False
+    ) -> Float[Tensor, "batch head query key"]:
         """How much of each key's value reaches each query of a site: its weights, from outside.
 
         Value vectors are replaced by one-hot marks; z then holds the weights themselves, with no
-        difference taken, so a weight of 1e-300 is told from 0.
+        difference taken, so a weight of 1e-300 is told from 0. A weight of 0 is still no proof of
+        a mask: a score 750 below the largest of its row underflows in the softmax. With
+        `zero_queries`, q·k is 0 for every key, and only what is blocked has a weight of 0.
         """
         n_key, d_head = rows.valid(site.key_stream).shape[1], self.config.d_head
         hook, parts = site.hook("z"), []
         for first in range(0, n_key, d_head):
             marks = {site.hook("v"): partial(_marked, first=first)}
+            if zero_queries:
+                marks[site.hook("q")] = torch.zeros_like
             parts.append(self._record(rows, lambda name: name == hook, marks)[hook])
         return torch.cat(parts, dim=-1)[..., :n_key]
 

@@ -121,6 +121,27 @@ def test_the_model_is_left_as_it_was(tiny_model: Callable[..., Any]) -> None:
     assert not model.training
 
 
+def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model: Callable[..., Any]) -> None:
+    """Scores thousands apart: what they leave open has a weight of exactly 0 nearly everywhere."""
+    model = tiny_model()
+    with torch.no_grad():
+        for site in model.attention_sites():
+            model.get_submodule(site.name).w_q.weight.mul_(1e5)
+    probe = Probe(model, model.config)
+    rows = probe.batch_of([(SRC, TGT)])
+    shares = [(probe.weights(site, rows) == 0).double().mean() for site in probe.sites]
+    assert min(shares) > 0.5
+    certificate = certify(model, model.config, SRC, TGT)
+    assert certificate.passed, broken(certificate)
+    expected = certify(tiny_model(), model.config, SRC, TGT).masks
+    for name, mask in certificate.masks.items():
+        np.testing.assert_array_equal(mask, expected[name])
+    # A missing mask is found all the same, though the scores leave hardly a weight anywhere.
+    open_mask = {"decoder.blocks.0.attn.hook_mask": torch.ones_like}
+    found = certify(model, model.config, SRC, TGT, lambda rows: Edits(open_mask))
+    assert found.finding("future_mass").deviation > 0.5
+
+
 def test_short_and_long_rows(tiny_model: Callable[..., Any]) -> None:
     model = tiny_model(n_ctx=40, positions="learned")
     assert certify(model, model.config, (2,), (1,)).passed
