@@ -18,8 +18,7 @@ class LayerCache:
     """
 
     def __init__(self) -> None:
-        self._keys: Tensor | None = None
-        self._values: Tensor | None = None
+        self._stored: Tensor | None = None  # [keys and values, batch, kv_head, room, d_head]
         self.length = 0
 
     def append(
@@ -30,55 +29,49 @@ class LayerCache:
         Float[Tensor, "batch kv_head pos d_head"], Float[Tensor, "batch kv_head pos d_head"]
     ]:
         """Store the new columns and return all of them, old and new."""
-        end = self.length + k.shape[2]
-        self._keys = self._with_room(self._keys, k, end)
-        self._values = self._with_room(self._values, v, end)
-        self._keys[:, :, self.length : end] = k
-        self._values[:, :, self.length : end] = v
+        batch, kv_head, new, d_head = k.shape
+        end = self.length + new
+        if self._stored is None or self._stored.shape[3] < end:
+            larger = k.new_empty(2, batch, kv_head, max(16, 2 * end), d_head)
+            if self._stored is not None:
+                larger[:, :, :, : self.length] = self._stored[:, :, :, : self.length]
+            self._stored = larger
+        self._stored[0, :, :, self.length : end] = k
+        self._stored[1, :, :, self.length : end] = v
         self.length = end
         return self.keys, self.values
-
-    def _with_room(self, stored: Tensor | None, new: Tensor, end: int) -> Tensor:
-        if stored is not None and stored.shape[2] >= end:
-            return stored
-        batch, kv_head, _, d_head = new.shape
-        room = new.new_empty(batch, kv_head, max(16, 2 * end), d_head)
-        if stored is not None:
-            room[:, :, : self.length] = stored[:, :, : self.length]
-        return room
 
     @property
     def keys(self) -> Tensor:
         """[batch, kv_head, pos, d_head]. Raises ValueError while the cache is empty."""
-        if self._keys is None:
-            raise ValueError("the cache is empty: append to it first")
-        return self._keys[:, :, : self.length]
+        return self._held(0)
 
     @property
     def values(self) -> Tensor:
         """[batch, kv_head, pos, d_head]. Raises ValueError while the cache is empty."""
-        if self._values is None:
+        return self._held(1)
+
+    def _held(self, which: int) -> Tensor:
+        if self._stored is None:
             raise ValueError("the cache is empty: append to it first")
-        return self._values[:, :, : self.length]
+        return self._stored[which, :, :, : self.length]
 
     def select(self, rows: Int[Tensor, " new_batch"]) -> None:
-        """Keep these batch rows, in this order; a row may stand several times (beam search)."""
-        if self._keys is not None and self._values is not None:
-            self._keys = self._selected(self._keys, rows)
-            self._values = self._selected(self._values, rows)
+        """Keep these batch rows, in this order; a row may stand several times (beam search).
 
-    def _selected(self, stored: Tensor, rows: Tensor) -> Tensor:
-        """Those batch rows, with as much room as before; the spare room is not copied."""
-        room = stored.new_empty(len(rows), *stored.shape[1:])
-        torch.index_select(stored[:, :, : self.length], 0, rows, out=room[:, :, : self.length])
-        return room
+        There is as much room as before; the spare room is not copied.
+        """
+        if self._stored is not None:
+            _, _, *sizes = self._stored.shape
+            chosen = self._stored.new_empty(2, len(rows), *sizes)
+            held, out = (tensor[:, :, :, : self.length] for tensor in (self._stored, chosen))
+            torch.index_select(held, 1, rows, out=out)
+            self._stored = chosen
 
     @property
     def n_bytes(self) -> int:
         """Bytes of the columns in use (the spare room is not counted)."""
-        if self.length == 0:
-            return 0
-        return sum(t.numel() * t.element_size() for t in (self.keys, self.values))
+        return 0 if self.length == 0 else 2 * self.keys.numel() * self.keys.element_size()
 
 
 class KVCache:

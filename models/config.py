@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, no_type_check
 
@@ -20,9 +21,16 @@ _CHOICES = {
     "ffn": FeedForwardKind,
 }
 
-
 FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
 """Fields of older checkpoints: marks belong to the tokenizer, and are read from there."""
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 @no_type_check  # the run-time type checker would report before __post_init__ can say what is wrong
@@ -60,44 +68,31 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for name, choice in _CHOICES.items():
-            if getattr(self, name) not in get_args(choice):
-                options = ", ".join(get_args(choice))
-                raise ValueError(f"{name} is {getattr(self, name)!r}: it must be one of {options}")
-        sizes = ("vocab_size", "d_model", "n_layers", "n_heads", "d_ff", "n_ctx")
-        for name in (*sizes, "n_kv_heads", "n_encoder_layers"):
-            value = getattr(self, name)
-            if value is None and name not in sizes:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} is {value!r}: it must be a whole number of at least 1")
-        for name in ("final_norm", "bias", "tie_embeddings", "scale_embeddings", "lm_head"):
-            if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name} is {getattr(self, name)!r}: it must be true or false")
-        for name in ("dropout", "attention_dropout", "norm_eps", "rope_base"):
-            value = getattr(self, name)
-            if value is None and name == "attention_dropout":
-                continue
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not math.isfinite(value):
-                raise ValueError(f"{name} is {value!r}: it must be a finite number")
+            options = get_args(choice)
+            self._require(name, options.__contains__, f"be one of {', '.join(options)}")
+        sizes = "vocab_size d_model n_layers n_encoder_layers n_heads n_kv_heads d_ff n_ctx"
+        self._require(sizes, _is_size, "be a whole number of at least 1")
+        switches = "final_norm bias tie_embeddings scale_embeddings lm_head"
+        self._require(switches, lambda v: isinstance(v, bool), "be true or false")
+        numbers = "dropout attention_dropout norm_eps rope_base"
+        self._require(numbers, _is_finite, "be a finite number")
         if not self.lm_head and self.family != "encoder-only":
             raise ValueError("lm_head is False: only an encoder-only model can do without one")
-        if self.d_model % self.n_heads:
-            raise ValueError(
-                f"d_model is {self.d_model}: it must be a multiple of n_heads = {self.n_heads}"
-            )
-        if self.n_heads % self.kv_heads:
-            raise ValueError(
-                f"n_kv_heads is {self.kv_heads}: it must divide n_heads = {self.n_heads}"
-            )
+        heads = f"n_heads = {self.n_heads}"
+        self._require("d_model", lambda v: v % self.n_heads == 0, f"be a multiple of {heads}")
+        self._require("n_kv_heads", lambda v: self.n_heads % v == 0, f"divide {heads}")
         self.position_type.check(self.d_model, self.d_head)
-        for name in ("dropout", "attention_dropout"):
-            if not 0.0 <= (getattr(self, name) or 0.0) < 1.0:
-                raise ValueError(f"{name} is {getattr(self, name)}: it must be in [0, 1)")
-        if self.norm_eps <= 0:
-            raise ValueError(f"norm_eps is {self.norm_eps}: it must be above 0")
-        if self.rope_base <= 1:
-            raise ValueError(f"rope_base is {self.rope_base}: it must be above 1")
+        self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "be in [0, 1)")
+        self._require("norm_eps", lambda v: v > 0, "be above 0")
+        self._require("rope_base", lambda v: v > 1, "be above 1")
+
+    def _require(self, names: str, fits: Callable[[Any], bool], what: str) -> None:
+        """Raise ValueError for a field that does not fit; None does where it is the default."""
+        for name in names.split():
+            value = getattr(self, name)
+            may_be_none = getattr(type(self), name, 0) is None  # a default is a class attribute
+            if not (value is None and may_be_none) and not fits(value):
+                raise ValueError(f"{name} is {value!r}: it must {what}")
 
     @property
     def d_head(self) -> int:

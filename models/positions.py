@@ -7,6 +7,7 @@ what others want to know of it (`acts`, `bounded`) its class says.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import torch
@@ -113,16 +114,16 @@ def t5_buckets(
     return first + torch.where(distances < exact, distances, wide.clamp(max=n_buckets - 1))
 
 
+@dataclass(frozen=True, eq=False)
 class Placement:
     """Where the queries and keys of one pass stand, as far as attention has to know it.
 
-    As it is, it does nothing: for kinds that act on the embedding, and in cross-attention, whose
-    two streams share no scale of positions. `bias` [batch, head, query, key] joins the scaled
-    scores, where it is not None.
+    With neither field it does nothing: for kinds that act on the embedding, and in cross-attention,
+    whose two streams share no scale of positions.
     """
 
-    def __init__(self, bias: Float[Tensor, "batch head query key"] | None = None) -> None:
-        self.bias = bias
+    rotation: Rotation | None = None  # of the positions of the new tokens
+    bias: Float[Tensor, "batch head query key"] | None = None  # joins the scaled scores
 
     def turn(
         self,
@@ -134,25 +135,12 @@ class Placement:
         In self-attention both are those of the new tokens: keys that a cache holds were turned when
         they were new.
         """
-        return q, k
+        if self.rotation is None:
+            return q, k
+        return apply_rotation(q, self.rotation), apply_rotation(k, self.rotation)
 
 
 NOWHERE = Placement()
-
-
-class TurningPlacement(Placement):
-    """A placement that turns queries and keys by the angles of their positions."""
-
-    def __init__(self, rotation: Rotation) -> None:
-        super().__init__()
-        self.rotation = rotation
-
-    def turn(
-        self,
-        q: Float[Tensor, "batch head query d_head"],
-        k: Float[Tensor, "batch kv_head key d_head"],
-    ) -> tuple[Float[Tensor, "batch head query d_head"], Float[Tensor, "batch kv_head key d_head"]]:
-        return apply_rotation(q, self.rotation), apply_rotation(k, self.rotation)
 
 
 class Positions(nn.Module):
@@ -264,7 +252,7 @@ class Rotary(Positions):
             raise ValueError(f"d_head is {d_head}: rotary positions need an even one")
 
     def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
-        return TurningPlacement(rotation_at(queries, self.d_head, self.base))
+        return Placement(rotation_at(queries, self.d_head, self.base))
 
 
 class ALiBi(Positions):
@@ -278,7 +266,7 @@ class ALiBi(Positions):
     def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
         distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
         slopes = alibi_slopes(self.n_heads).to(distances.device)
-        return Placement(-slopes[:, None, None] * distances)
+        return Placement(bias=-slopes[:, None, None] * distances)
 
 
 class T5Bias(Positions):
@@ -301,7 +289,7 @@ class T5Bias(Positions):
     def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
         offsets = keys[:, None, :] - queries[:, :, None]  # [batch, query, key]
         buckets = t5_buckets(offsets, self.causal, self.n_buckets)
-        return Placement(self.weight[buckets].permute(0, 3, 1, 2))
+        return Placement(bias=self.weight[buckets].permute(0, 3, 1, 2))
 
 
 POSITIONS: dict[PositionKind, type[Positions]] = {

@@ -64,7 +64,6 @@ class Strategy(ABC):
     def probs(self, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
         """What is left of the model's distribution: sums to 1, exactly 0 where cut."""
 
-    @abstractmethod
     def choose(
         self,
         log_probs: Float[Tensor, "live vocab"],
@@ -76,8 +75,9 @@ class Strategy(ABC):
         """Up to `n` extensions (live hypothesis, token) of one sentence, best first.
 
         `totals` are the log-probabilities of the live hypotheses so far, `draw` is this step's
-        uniform number in [0, 1).
+        uniform number in [0, 1). Unless a strategy knows better: the most probable token.
         """
+        return [(0, int(log_probs[0].argmax()))]
 
     def room(self, n_finished: int) -> int:
         """How many extensions of a sentence survive a step, with so many finished already."""
@@ -98,16 +98,6 @@ class Greedy(Strategy):
 
     def probs(self, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
         return one_hot_best(log_probs)
-
-    def choose(
-        self,
-        log_probs: Float[Tensor, "live vocab"],
-        probs: Float[Tensor, "live vocab"],
-        totals: Sequence[float],
-        n: int,
-        draw: float,
-    ) -> list[tuple[int, int]]:
-        return [(0, int(log_probs[0].argmax()))]
 
 
 @dataclass(frozen=True)

@@ -34,9 +34,9 @@ class Chain(DecoderOnly):
         self.forwards: list[tuple[int, ...]] = []
         self.eval()
 
-    def forward(self, tgt, tgt_valid=None, cache=None, last_only=False):
-        self.forwards.append(tuple(tgt.shape))
-        return self.table[tgt[:, -1:] if last_only else tgt]
+    def read(self, rows, memory=None, cache=None, last_only=False):
+        self.forwards.append(tuple(rows.tgt.shape))
+        return self.table[rows.tgt[:, -1:] if last_only else rows.tgt]
 
 
 def _chain(n_vocab: int = 6, **rows: dict[int, float]) -> Chain:

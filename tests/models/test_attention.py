@@ -7,7 +7,7 @@ from models.attention import Attention
 from models.fast import speed_up
 from models.hooks import Edits, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
-from models.positions import Placement, TurningPlacement, rotate, rotation_at
+from models.positions import Placement, rotate, rotation_at
 
 B, H, KV, T, S, D = 3, 4, 2, 5, 7, 6
 KEY_VALID = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0]]) == 1
@@ -81,7 +81,7 @@ def test_a_rotation_turns_queries_and_keys_and_no_values(layer):
     positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 1, 2, 3], [5, 6, 7, 8, 9]])
     record = Record(everything)
     with visiting(record):
-        layer(x, placement=TurningPlacement(rotation_at(positions, D)))
+        layer(x, placement=Placement(rotation_at(positions, D)))
     for what, turn in [("q", rotate), ("k", rotate), ("v", lambda split, positions: split)]:
         projected = getattr(layer, f"w_{what}")(x)
         split = projected.unflatten(2, (-1, D)).transpose(1, 2)  # [batch, head, pos, d_head]
@@ -94,7 +94,7 @@ def test_rotated_patterns_depend_on_distances_only(layer):
     for shift in (0, 113):
         record = Record(everything)
         with visiting(record):
-            layer(x, placement=TurningPlacement(rotation_at(shift + torch.arange(T)[None], D)))
+            layer(x, placement=Placement(rotation_at(shift + torch.arange(T)[None], D)))
         patterns.append(record.activations["hook_pattern"])
     torch.testing.assert_close(patterns[0], patterns[1], atol=1e-12, rtol=0)
 
@@ -107,8 +107,8 @@ def test_a_bias_joins_the_scaled_scores(layer, mask):
         layer(x, mask=mask)
     assert "hook_bias" not in without.activations  # it fires where there is a bias
     with visiting(record):
-        seen = layer(x, mask=mask, placement=Placement(bias))
-    torch.testing.assert_close(seen, layer(x, mask=mask, placement=Placement(bias)))
+        seen = layer(x, mask=mask, placement=Placement(bias=bias))
+    torch.testing.assert_close(seen, layer(x, mask=mask, placement=Placement(bias=bias)))
     assert torch.equal(record.activations["hook_bias"], bias)
     scores = without.activations["hook_scores"] + bias.double()
     torch.testing.assert_close(record.activations["hook_scores"], scores)
@@ -116,7 +116,7 @@ def test_a_bias_joins_the_scaled_scores(layer, mask):
     torch.testing.assert_close(record.activations["hook_pattern"], blocked.softmax(-1).nan_to_num())
     with visiting(Edits({"hook_bias": torch.zeros_like})):
         torch.testing.assert_close(
-            layer(x, mask=mask, placement=Placement(bias)), layer(x, mask=mask)
+            layer(x, mask=mask, placement=Placement(bias=bias)), layer(x, mask=mask)
         )
 
 
