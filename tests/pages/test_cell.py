@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
 from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.text import LANGUAGES, t
 from tests.pages.test_pages import everything, figure, reading
@@ -129,6 +131,17 @@ def test_the_parts_of_a_score_are_added_up(open_page: Open) -> None:
     elsewhere.button(key="cell.split_go").click().run()
     assert elsewhere.query_params["layer"] == "1"
     assert "varies most" in everything(elsewhere)
+
+
+def test_the_dropout_that_is_named_is_that_of_attention(
+    open_page: Open,
+    save_small: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save_small(tmp_path / "en-zh", attention_dropout=0.05)  # and 0 elsewhere
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    assert "p = 0.05" in everything(open_page("cell", aside="dropout"))
 
 
 def test_dropout_and_shared_keys_move_with_their_sliders(open_page: Open) -> None:

@@ -221,7 +221,7 @@ def _groups(view: View, cell: Cell) -> None:
 
 
 def _dropout(view: View, cell: Cell) -> None:
-    st.markdown(view.t("cell.dropout_lead", p=view.loaded.config.dropout))
+    st.markdown(view.t("cell.dropout_lead", p=view.loaded.config.pattern_dropout))
     st.session_state["cell.drop"] = view.choices(CellChoices).drop
     st.slider(
         view.t("cell.drop"),
