@@ -62,7 +62,7 @@ def test_a_longer_sentence_has_larger_tensors(open_page: Open) -> None:
     assert short != long
 
 
-@pytest.mark.parametrize(("preset", "total"), [("base", 63_082_496), ("block4096", 464_531_456)])
+@pytest.mark.parametrize(("preset", "total"), [("base", 63_082_496), ("block4096", 202_383_360)])
 def test_presets_come_from_the_link_and_are_counted(
     open_page: Open, preset: str, total: int
 ) -> None:

@@ -70,8 +70,13 @@ def ways(length: int) -> tuple[Way, ...]:
     )
 
 
-def cost(config: ModelConfig, length: int, weight_bytes: int | None = None) -> Cost:
-    """The cost of a config at a length; `weight_bytes` None: counted. Raises ValueError."""
+def cost(
+    config: ModelConfig, length: int, weight_bytes: int | None = None, *, unembeds: bool = True
+) -> Cost:
+    """The cost of a config at a length; `weight_bytes` None: counted. Raises ValueError.
+
+    Without `unembeds`, of the layers alone, which compute no logits.
+    """
     if length < 1:
         raise ValueError(f"length is {length}: at least one token")
     d, kv = config.d_model, config.kv_heads * config.d_head
@@ -80,7 +85,9 @@ def cost(config: ModelConfig, length: int, weight_bytes: int | None = None) -> C
     encoder = config.encoder_layers if config.reads_source else 0
     cross = config.n_layers if config.reads_source else 0
     matrices = encoder * (attention + nets) + config.n_layers * (attention + nets)
-    matrices += cross * attention + config.vocab_size * d
+    matrices += cross * attention
+    if unembeds and config.lm_head:
+        matrices += config.vocab_size * d
     n_sites = encoder + config.n_layers + cross
     if weight_bytes is None:
         model = on_paper(lambda: build_model(config))

@@ -75,6 +75,13 @@ def count_config(config: ModelConfig) -> Count:
     return count(on_paper(lambda: build_model(config)))
 
 
+def count_layers(config: ModelConfig) -> Count:
+    """The parameters of the layers alone: no table, no positions, no norm after the last."""
+    model = on_paper(lambda: build_model(config))
+    stacks = (model.get_submodule(stack.path("blocks")) for stack in model.stacks())
+    return count(nn.ModuleList(stacks))
+
+
 def count_loaded(loaded: LoadedModel) -> Count:
     """The parameters of an opened model."""
     return count(loaded.model)

@@ -24,7 +24,7 @@ WIDTHS = (64, 128, 256, 512, 768, 1024, 2048, 4096)
 HEADS = (1, 2, 4, 8, 12, 16, 32, 64)
 LAYERS = (1, 2, 3, 6, 12, 24, 32, 48)
 HIDDEN = (128, 256, 512, 1024, 2048, 3072, 4096, 8192, 11_008, 16_384)
-VOCABULARIES = (100, 1000, 8000, 32_000, 37_000, 50_000, 128_000)
+VOCABULARIES = (0, 100, 1000, 8000, 32_000, 37_000, 50_000, 128_000)
 TABLES = ("totals", "ffn_table", "layer_shapes", "mha_count", "tying")
 
 
@@ -32,9 +32,9 @@ def calculator(view: View) -> None:
     """Sizes above, the count beside its parts, costs by length below."""
     st.subheader(view.t("machine.calculator"), anchor=False)
     st.markdown(view.t("machine.calculator_lead"))
-    config = _config(view)
+    config, whole = _config(view)
     with st.spinner(view.t("machine.counting")):
-        found = cached.count(config)
+        found = cached.count(config) if whole else cached.layers(config)
     shown = [kind for kind in KINDS if found.by_kind[kind]]
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -49,12 +49,14 @@ def calculator(view: View) -> None:
         st.metric(view.t("machine.parameters"), f"{found.total:,}")
         st.metric(view.t("machine.bytes"), byte_size(4 * found.total))
         st.caption(view.t("machine.half", size=byte_size(2 * found.total)))
-    _lengths(view, [cost(config, n, 4 * found.total) for n in LENGTHS])
+    _lengths(view, [cost(config, n, 4 * found.total, unembeds=whole) for n in LENGTHS])
     _tables(view)
 
 
-def _config(view: View) -> ModelConfig:
-    """The sizes of the link; the loaded model's own where it names none."""
+def _config(view: View) -> tuple[ModelConfig, bool]:
+    """The sizes of the link, the loaded model's own where it names none, and whether they are those
+    of a whole model or of its layers alone.
+    """
     own = view.loaded.config
     chosen = parse_sizes(view.choices(MachineChoices).sizes, own)
     if chosen is None:
@@ -82,7 +84,7 @@ def _config(view: View) -> ModelConfig:
     with st.container(horizontal=True, vertical_alignment="center"):
         for name in ("has_encoder", "swiglu", "bias", "tied"):
             _switch(view, chosen, name)
-    return own if preset == OWN else chosen.config()
+    return own if preset == OWN else chosen.config(), chosen.vocab_size > 0
 
 
 def _size(view: View, chosen: Sizes, name: str, choices: tuple[int, ...]) -> None:
@@ -94,7 +96,7 @@ def _size(view: View, chosen: Sizes, name: str, choices: tuple[int, ...]) -> Non
             value,
             f"machine.{name}",
             lambda size: session.change(sizes=chosen.with_size(name, size).text()),
-            format_func=lambda size: f"{size:,}",
+            format_func=lambda size: f"{size:,}" if size else view.t("machine.layers_alone"),
         )
 
 

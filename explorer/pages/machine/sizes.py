@@ -17,7 +17,7 @@ MOST = {"d_model": 16_384, "n_layers": 128, "d_ff": 131_072, "vocab_size": 1_000
 
 @dataclass(frozen=True)
 class Sizes:
-    """What decides how many parameters a model has."""
+    """What decides how many parameters a model has; `vocab_size` 0 means its layers alone."""
 
     d_model: int
     n_heads: int
@@ -49,14 +49,15 @@ class Sizes:
     def config(self) -> ModelConfig:
         """A config of these sizes: pre-norm RMSNorm with SwiGLU, else post-norm LayerNorm.
 
-        Raises ValueError, as ModelConfig does, for heads that do not divide.
+        For layers alone, of a model around them. Raises ValueError, as ModelConfig does, for
+        heads that do not divide.
         """
         family = next(
             name for name, kind in FAMILIES.items() if ("src" in kind.reads) == self.has_encoder
         )
         return ModelConfig(
             family=family,
-            vocab_size=self.vocab_size,
+            vocab_size=max(self.vocab_size, 1),
             d_model=self.d_model,
             n_layers=self.n_layers,
             n_heads=self.n_heads,
@@ -92,7 +93,7 @@ class Sizes:
 PRESETS = {
     "base": Sizes(512, 8, 8, 6, 2048, 37_000, has_encoder=True),
     "layers768": Sizes(768, 12, 12, 12, 3072, 30_522),
-    "block4096": Sizes(4096, 32, 32, 1, 11_008, 32_000, swiglu=True, bias=False, tied=False),
+    "block4096": Sizes(4096, 32, 32, 1, 11_008, 0, swiglu=True, bias=False, tied=False),
     "llama": Sizes(4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=False),
     "llama_tied": Sizes(4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=True),
 }

@@ -52,6 +52,7 @@ def test_writing_reads_more_without_a_cache_and_gives_the_same(
         {"n_encoder_layers": 3},
         {"n_kv_heads": 2, "ffn": "swiglu", "bias": False},
         {"family": "decoder-only", "tie_embeddings": False},
+        {"family": "encoder-only", "lm_head": False},
     ],
 )
 def test_operations_are_those_that_torch_counts(changes: dict[str, object]) -> None:
@@ -62,13 +63,15 @@ def test_operations_are_those_that_torch_counts(changes: dict[str, object]) -> N
     tokens = torch.zeros(1, 9, dtype=torch.long)
     record = Record(lambda name: name.endswith("hook_pattern"))  # the path that is written out
     with FlopCounterMode(display=False) as counter, torch.no_grad(), visiting(record):
-        _ = model(tokens) if config.family == "decoder-only" else model(tokens, tokens)
+        _ = model(tokens, tokens) if config.reads_source else model(tokens)
     counted = cost(config, 9)
     assert counted.linear_flops + counted.attention_flops == counter.get_total_flops()
     assert cost(config, 18).attention_flops == 4 * cost(config, 9).attention_flops
     pattern = next(iter(record.activations.values()))
     assert cost(config, 9).pattern_bytes == pattern.numel() * 4
     assert cost(config, 9).weight_bytes == 4 * sum(p.numel() for p in model.parameters())
+    table = 2 * 9 * 24 * 50 if config.lm_head else 0
+    assert cost(config, 9, unembeds=False).linear_flops == counted.linear_flops - table
     with pytest.raises(ValueError, match="at least one token"):
         cost(config, 0)
 

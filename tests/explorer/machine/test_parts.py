@@ -1,5 +1,7 @@
 """The whole machine: shapes of a real run, parameters by part, models that nobody could load."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from explorer.analysis.machine.parameters import (
     KINDS,
     count,
     count_config,
+    count_layers,
     count_loaded,
     llama,
     numbers_of,
@@ -98,13 +101,23 @@ def test_counting_stores_nothing_and_changes_nothing(translator: LoadedModel) ->
     ("name", "total_of"),
     [
         ("base", 63_082_496),  # 6 + 6 layers and one table of 37,000 words
-        ("block4096", 202_383_360 + 2 * 32_000 * 4096 + 4096),
         ("llama", 6_738_415_616),
         ("llama_tied", 6_738_415_616 - 131_072_000),
     ],
 )
 def test_presets_have_their_published_counts(name: str, total_of: int) -> None:
     assert count_config(PRESETS[name].config()).total == total_of
+
+
+@pytest.mark.parametrize("has_encoder", [False, True])
+def test_layers_alone_have_no_table_and_no_norm_after_them(has_encoder: bool) -> None:
+    block = PRESETS["block4096"]
+    assert count_layers(block.config()).total == 202_383_360  # 4 d² + 3 d d_ff + 2 d
+    sizes = replace(PRESETS["layers768"], vocab_size=0, has_encoder=has_encoder)
+    whole = count_config(replace(sizes, vocab_size=100).config())
+    layers = count_layers(sizes.config())
+    assert layers.by_kind == whole.by_kind | {"embedding": 0}
+    assert parse_sizes(sizes.text(), block.config()) == sizes
 
 
 def test_sizes_are_written_and_read(translator: LoadedModel) -> None:
