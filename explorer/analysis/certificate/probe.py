@@ -122,7 +122,7 @@ class Probe:
         n_key, d_head = rows.valid(site.key_stream).shape[1], self.config.d_head
         hook, parts = site.hook("z"), []
         for first in range(0, n_key, d_head):
-            marks = {site.hook("v"): partial(_marked, first=first)}
+            marks: dict[str, Change] = {site.hook("v"): partial(_marked, first=first)}
             if zero_queries:
                 marks[site.hook("q")] = torch.zeros_like
             parts.append(self._record(rows, lambda name: name == hook, marks)[hook])
