@@ -15,6 +15,12 @@ def finding_label(view: View, row: ResultRow) -> str:
     return view.t(f"claims.rows.{row.name}", of=row.of)
 
 
+def finding_words(view: View, claim: str, finding: Finding) -> str:
+    """Why the verdict on a claim is what it is, with the numbers of this experiment."""
+    numbers = {name: tabled(value) for name, value in finding.numbers.items()}
+    return " ".join(view.t(f"claims.{claim}.{why}", **numbers) for why in finding.why)
+
+
 def finding_table(view: View, finding: Finding) -> None:
     """All numbers of an experiment."""
     head = [view.t("claims.row"), *(view.t(f"claims.columns.{name}") for name in finding.columns)]

@@ -154,7 +154,12 @@ PIECES = {
     *(f"machine.{name}" for name in ("d_model", "n_heads", "kv_heads", "n_layers", "d_ff")),
     *(f"machine.{name}" for name in ("vocab_size", "has_encoder", "swiglu", "bias", "tied")),
     *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),
-    *(f"claims.{claim.id}.{word}" for claim in CLAIMS for word in ("claim", "why")),
+    *(f"claims.{claim.id}.claim" for claim in CLAIMS),
+    *(
+        f"claims.{claim.id}.{why}"
+        for claim in CLAIMS
+        for why in said_in_claims(f"claims.{claim.id}")
+    ),
     *(f"masks.scope_{scope}" for scope in SCOPES),
     *(f"masks.{name}" for name in (*TOOLS, "undo", "redo")),
     *(f"masks.{name}" for name in ("sides", "scores", "difference")),

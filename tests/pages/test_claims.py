@@ -8,11 +8,17 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, positions
-from explorer.text import LANGUAGES, t
+from explorer.text import LANGUAGES, family, t
 from tests.pages.test_pages import everything, figure, reading
 
 Open = Callable[..., AppTest]
 QUICK = [claim.id for claim in CLAIMS if not claim.slow]
+
+
+def explanations(claim: str, lang: str) -> list[str]:
+    """How the explanations of a claim begin, up to the first number that fills them."""
+    said = family(f"claims.{claim}", lang=lang)
+    return [text.partition("{")[0] for name, text in said.items() if name != "claim"]
 
 
 def test_nothing_is_measured_before_the_guess(open_page: Open) -> None:
@@ -46,7 +52,7 @@ def test_every_quick_claim_is_shown_in_both_languages_for_both_families(
     at = open_page("claims", lang=lang, claim=claim, guess="depends", model=model)
     assert not at.exception
     assert not at.warning
-    assert t(f"claims.{claim}.why", lang=lang) in everything(at)
+    assert any(said in everything(at) for said in explanations(claim, lang))
     assert t("claims.row", lang=lang) in everything(at)
 
 

@@ -1,6 +1,6 @@
 """What a claim is: a sentence that people say, an experiment that runs live, and a verdict."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -50,7 +50,8 @@ class Finding:
     """What an experiment found: the verdict follows from the numbers and is never written down.
 
     `columns` have their words at `claims.columns.<name>`. `bars` names a column to be drawn, row
-    by row; `curve` is drawn instead where there is one.
+    by row; `curve` is drawn instead where there is one. The explanation consists of the words at
+    `claims.<id>.<name>` for each name of `why`, in which `numbers` fill {their names}.
     """
 
     verdict: Verdict
@@ -58,6 +59,8 @@ class Finding:
     rows: tuple[ResultRow, ...]
     curve: Curve | None = None
     bars: str = ""
+    why: tuple[str, ...] = ("why",)
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     def value(self, row: str, column: str, of: str = "") -> float:
         """One number. Raises KeyError, ValueError."""
@@ -69,7 +72,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim; its words are at `claims.<id>.claim` and `claims.<id>.why`.
+    """A claim; its words are at `claims.<id>.claim`, its explanations where its Finding says.
 
     `test` runs the experiment with the reader's model and sentence. `own` says that these take
     part in it. `slow`: it takes more than a moment and tells its progress.

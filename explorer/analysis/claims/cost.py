@@ -17,6 +17,7 @@ from models.norms import LayerNorm, RMSNorm
 
 MEBI = 1024 * 1024
 LENGTHS = (32, 128, 512, 1024)
+N_TOKENS = 64
 
 
 def rms_speed(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
@@ -91,7 +92,7 @@ def _pattern_of(x: Tensor, n_heads: int) -> int:
 
 def parallel(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The reader's model over 64 tokens: at once, one by one, one by one with the cache."""
-    n_tokens = min(64, traced.config.n_ctx)
+    n_tokens = min(N_TOKENS, traced.config.n_ctx)
     found = measure_passes(loaded, traced, n_tokens, progress)
     rows = tuple(ResultRow(p.name, (p.steps, p.tokens, 1000 * p.seconds)) for p in found.passes)
     # One step against n is true by construction; the work is the same only with the cache.

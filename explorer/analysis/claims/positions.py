@@ -1,12 +1,21 @@
 """Claims about positions: what the sines give, where they end, and doing without them."""
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from explorer.analysis.cell.origin import module_of
 from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, curve_of, judged
-from explorer.analysis.positions.encoding import dot_by_distance, model_table, table, wavelengths
+from explorer.analysis.positions.encoding import (
+    DotByDistance,
+    dot_by_distance,
+    model_table,
+    table,
+    wavelengths,
+)
 from explorer.library import LoadedModel, open_model
 from explorer.runs.trace import Trace
 from models.decoding import Greedy, decode
@@ -19,35 +28,50 @@ FAR = 100
 TOY = "reverse"
 
 
-def offset_only(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """Dot products of the sinusoidal table, and of what the reader's first head makes of it."""
-    encoding = table(FAR + 1, 512)
-    found = dot_by_distance(encoding)
-    spread = float((found.highest - found.lowest).max())
+def offset_only(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    make: Callable[[int, int], np.ndarray] = table,
+) -> Finding:
+    """Dot products of position vectors by their distance: of the sines, and of the reader's model.
+
+    `make(n_positions, width)` gives the table that the claim is about, [pos, d_model]. A table
+    passes when the dot products of one distance differ by less than a thousandth of p . p.
+    """
+    found = dot_by_distance(make(FAR + 1, 512))
     rows = [ResultRow("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
-    rows.append(ResultRow("table_spread", (spread,)))
+    rows.append(ResultRow("table_spread", (_spread(found),)))
     rises = np.flatnonzero(np.diff(found.mean) > 0)
-    rows.append(ResultRow("first_rise", (float(rises[0]) + 1,)))
-    projected = _projected(loaded, traced)
-    if projected is not None:
-        rows.append(ResultRow("projected_spread", (projected,)))
+    rows.append(ResultRow("first_rise", (float(rises[0]) + 1 if len(rises) else math.nan,)))
+    holds = [_spread(found) < 1e-3 * found.mean[0]]
+    added = model_table(loaded, FAR + 1, traced.sites[0].query_stream)
+    if added is not None:
+        own = dot_by_distance(added)
+        holds.append(_spread(own) < 1e-3 * own.mean[0])
+        rows.append(ResultRow("own_table_spread", (_spread(own),)))
+        rows.append(ResultRow("projected_spread", (_projected(loaded, traced, added),)))
     each = [ResultRow("at_distance", (value,), of=str(n)) for n, value in enumerate(found.mean)]
     curve = curve_of(each, ("dot",), "distance", "dot")
-    return Finding(judged(True, false=spread >= 1e-3), ("dot",), tuple(rows), curve)
+    verdict = judged(all(holds), false=not holds[0])
+    why = (verdict, "background") if verdict == "true" else (verdict,)
+    return Finding(verdict, ("dot",), tuple(rows), curve, why=why)
 
 
-def _projected(loaded: LoadedModel, traced: Trace) -> float | None:
-    """How much (W_q p_i) . (W_k p_j) of the first head differs at one distance, at most."""
-    site = traced.sites[0]
-    added = model_table(loaded, FAR + 1, site.query_stream)
-    if added is None:
-        return None
-    module = module_of(loaded, site)
+def _spread(found: DotByDistance) -> float:
+    """How much the dot products of one distance differ, at most."""
+    return float((found.highest - found.lowest).max())
+
+
+def _projected(loaded: LoadedModel, traced: Trace, added: np.ndarray) -> float:
+    """How much (W_q p_i) . (W_k p_j) of the first head differs at one signed distance, at most."""
+    module = module_of(loaded, traced.sites[0])
     with torch.inference_mode():
         p = torch.tensor(added)
         q, k = (linear(p)[:, : module.d_head].double() for linear in (module.w_q, module.w_k))
     products = (q @ k.T).numpy()
-    return float(max(np.ptp(np.diagonal(products, n)) for n in range(-FAR, FAR + 1)))
+    last = len(products) - 1  # learned positions may end before FAR
+    return float(max(np.ptp(np.diagonal(products, n)) for n in range(-last, last + 1)))
 
 
 def frequencies(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:

@@ -10,7 +10,7 @@ from explorer.pages.claims.choices import ClaimsChoices
 from explorer.problems import InputProblem
 from explorer.ui import cache, controls, session
 from explorer.ui.current import latest
-from explorer.ui.findings import finding_label, finding_table
+from explorer.ui.findings import finding_label, finding_table, finding_words
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.view import View
@@ -43,7 +43,7 @@ FORMULAS = {
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("claims.lead"))
+    st.markdown(view.t("claims.lead", count=len(CLAIMS)))
     st.markdown(view.t("claims.try"))
     _claims(view)
 
@@ -160,7 +160,7 @@ def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None
         said = view.t(f"claims.verdicts.{guess}")
         words = ":material/cancel: " + view.t("claims.wrong", guess=said, verdict=verdict)
     controls.reading("claims", words)
-    st.markdown(view.t(f"claims.{claim.id}.why"))
+    st.markdown(finding_words(view, claim.id, finding))
     score = view.t("claims.score", right=sum(guesses.values()), count=len(guesses))
     st.caption(f"{view.t('claims.own' if claim.own else 'claims.fixed')} {score}")
 

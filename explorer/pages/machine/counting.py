@@ -14,7 +14,7 @@ from explorer.pages.machine import cached
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
 from explorer.ui import cache, controls, session
-from explorer.ui.findings import finding_table
+from explorer.ui.findings import finding_table, finding_words
 from explorer.ui.problem import show_refused
 from explorer.ui.view import View
 from models.config import ModelConfig
@@ -160,4 +160,4 @@ def _tables(view: View) -> None:
             found = cache.finding(view.run, claim)
             st.markdown(f"**{view.t(f'claims.{claim}.claim')}**")
             finding_table(view, found)
-            st.markdown(view.t(f"claims.{claim}.why"))
+            st.markdown(finding_words(view, claim, found))

@@ -4,6 +4,7 @@ import itertools
 import math
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -72,6 +73,8 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim: Claim, f
     for lang in LANGUAGES:
         said = words(lang)
         assert {f"claims.rows.{row.name}" for row in found.rows} <= set(said)
+        for why in found.why:
+            assert said[f"claims.{claim.id}.{why}"].format(**found.numbers)
         names = set(found.columns)
         if found.curve is not None:
             names |= {*found.curve.names, found.curve.x_name, found.curve.y_name}
@@ -193,6 +196,23 @@ def test_without_the_toy_its_claim_says_so(translator, monkeypatch, tmp_path) ->
     monkeypatch.setattr(on_positions, "open_model", lambda name: library.open_model(name, tmp_path))
     with pytest.raises(InputProblem, match="unknown_model"):
         BY_ID["extrapolation"].test(translator, trace(translator, TEXT), lambda done: None)
+
+
+def test_equal_distances_have_equal_products_where_the_table_makes_it_so(
+    translator: LoadedModel, tiny
+) -> None:
+    learned = tiny("learned", positions="learned", n_ctx=64)
+    test = BY_ID["offset_only"].test
+    quiet = lambda done: None  # noqa: E731
+    assert test(translator, trace(translator, TEXT), quiet).verdict == "true"
+    found = test(learned, trace(learned, TEXT), quiet)
+    assert found.verdict == "depends"
+    assert found.value("own_table_spread", "dot") > 0.01
+    for loaded in (translator, learned):
+        found = on_positions.offset_only(
+            loaded, trace(loaded, TEXT), quiet, lambda n, d: np.linspace(0, 1, n * d).reshape(n, d)
+        )
+        assert found.verdict == "false"
 
 
 def test_order_is_told_by_the_causal_mask_alone(find) -> None:
