@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         said = explorer.__main__.refusal(error, getattr(args, "lang", "en"))
         print(f"headlight: {said}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:  # a training that is stopped goes on another time
+    except KeyboardInterrupt:  # a training that was stopped can be resumed
         return 130
 
 

@@ -1,4 +1,4 @@
-"""The shelf of trained models: what is on it, and one of them opened."""
+"""The trained models on disk: listing them, and opening one."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,7 +64,7 @@ def split_step(name: str) -> tuple[str, int | None]:
 
 
 def at_step(name: str, step: int | None) -> str:
-    """The name of a model at a step of its training; None: as it was in the end."""
+    """The name of a model at a step of its training; None: as it was at the end."""
     base, _ = split_step(name)
     return base if step is None else f"{base}@{step}"
 

@@ -1,7 +1,7 @@
-"""Numbers as a reader takes them in: for pages, figures, components and reports alike.
+"""Numbers formatted for readers: for pages, figures, components and reports alike.
 
-A minus sign is as wide as a plus ("−", not a hyphen), a blank stands before "%", and what is no
-number is said so. What components draw in the browser follows `components/numbers.js`.
+A minus sign is as wide as a plus ("−", not a hyphen), a space comes before "%", and NaN is shown as
+such. What components draw in the browser follows `components/numbers.js`.
 """
 
 import math

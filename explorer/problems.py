@@ -1,4 +1,4 @@
-"""Everything that the explorer refuses, by key: the words for each stand in the text files.
+"""Everything that the explorer refuses, by key: the words for each are in the text files.
 
 Whoever raises says what was wrong in values (limits, lengths, names); whoever shows it looks up
 `problems.<key>` in the reader's language and fills them in.

@@ -11,7 +11,7 @@ _turn = threading.RLock()
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Run a block with torch's global generator at `seed`; afterwards it stands where it stood.
+    """Run a block with torch's global generator at `seed`; afterwards its state is restored.
 
     There is one such generator for all sessions, so their blocks take turns: keep them short.
     """

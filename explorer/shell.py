@@ -41,7 +41,7 @@ def run() -> None:
 
 
 def show(page: Page) -> None:
-    """One page in its frame, after `session.start`. No input keeps the frame from standing."""
+    """One page in its frame, after `session.start`. No input keeps the frame from being drawn."""
     st.html(_STYLE)
     sidebar()
     lang = session.state().lang

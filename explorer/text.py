@@ -84,9 +84,9 @@ def examples(model: str) -> dict[str, tuple[str, ...]]:
     """Example sentences for a model, grouped by what they show: {group: sentences}.
 
     They come from `assets/sentences/<model>.toml`, else from the file of the model's source
-    language or family (the part of its name before the first "-"), else from `en.toml`; a moment
-    of a training ("reverse@40") has those of its model. The words for a
-    group are at `sentences.<group>`. The first sentence is what a first visit opens with.
+    language or family (the part of its name before the first "-"), else from `en.toml`; a snapshot
+    of a training ("reverse@40") has those of its model. The words for a group are at
+    `sentences.<group>`. The first sentence is what a first visit opens with.
     """
     name = model.partition("@")[0]
     for stem in (name, name.split("-")[0], "en"):

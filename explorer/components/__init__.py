@@ -1,4 +1,4 @@
-"""Views that Plotly cannot draw fast enough: canvas and DOM components that answer to clicks.
+"""Views that Plotly cannot draw fast enough: canvas and DOM components that respond to clicks.
 
 Arrays and labels in, the clicked address out. Each view is a pure function that packs the payload
 (`pack_…`) and a thin call of Streamlit; its JS and CSS lie beside it.

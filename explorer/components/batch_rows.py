@@ -38,7 +38,7 @@ def batch_rows(
     key: str,
     words: Words,
 ) -> None:
-    """Show the rows of a batch under each other; the arguments are those of `pack_batch_rows`."""
+    """Show the rows of a batch one below another; the arguments are those of `pack_batch_rows`."""
     view("batch_rows")(
         key=key,
         data=pack_batch_rows(inputs, labels, counts, losses, sources, padding=padding, words=words),

@@ -1,4 +1,4 @@
-"""A key/value cache as a picture: a column a step for the row, fixed columns for the source."""
+"""A key/value cache as a picture: one column per step, and fixed columns for the source."""
 
 from collections.abc import Sequence
 
@@ -82,9 +82,9 @@ def pack_cache_view(
 ) -> bytes:
     """The payload: lengths of vectors [layer, kv_head, pos], as bytes of their largest.
 
-    After step i the row's columns 0 to first + i are there, and weigh `n_bytes[i]`. `kept_heads`
-    of the key/value heads are drawn as kept, the others as spared. Raises ValueError naming sizes
-    that disagree.
+    After step i the row's columns 0 to first + i are there and take `n_bytes[i]`. `kept_heads` of
+    the key/value heads are drawn as kept, the others as saved. Raises ValueError naming sizes that
+    disagree.
     """
     n_layers, n_heads, n_row = keys.shape
     if values.shape != keys.shape:

@@ -70,7 +70,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Scene:
-    """Where the film stands: the step, and whose attention is shown; None is the mean of all."""
+    """What the film shows: the step, and whose attention; None is the mean of all."""
 
     step: int = 0
     layer: int | None = None

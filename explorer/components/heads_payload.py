@@ -19,7 +19,7 @@ Scale = Literal["linear", "log", "rank"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 MAX_PINNED = 3
-"""Heads that stand side by side and can still be read."""
+"""The most heads that can still be read side by side."""
 
 MAX_SIDE = 64
 """Cells a side of a thumbnail; more would be finer than the screen that draws them."""

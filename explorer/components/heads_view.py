@@ -73,10 +73,10 @@ def heads_view(
 ) -> HeadsSelection:
     """Show `patterns` [layer, head, query, key] linked; return what is selected now.
 
-    `selection` is what is open, pinned and locked; a click in the browser goes before it and is
-    returned in the run that it starts (`sent_selection` reads it earlier in that run), so keep
-    what is returned and pass it again. `options` are those of `pack_heads_view`. Hovering and
-    locking light up in the browser, without waiting for a run.
+    `selection` is what is open, pinned and locked; a click in the browser takes precedence and is
+    returned in the run that it starts (`sent_selection` reads it earlier in that run), so keep what
+    is returned and pass it again. `options` are those of `pack_heads_view`. Hovering and locking
+    light up in the browser, without waiting for a run.
     """
     aggregates = options.get("aggregates") or {}
     heads = Heads(patterns.shape[0], patterns.shape[1], len(aggregates))

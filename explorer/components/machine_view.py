@@ -1,4 +1,4 @@
-"""The whole machine as boxes that stand in columns; a click on one opens the page about it."""
+"""The whole machine as boxes in columns; a click on one opens the page about it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -39,8 +39,8 @@ class Column:
 def machine_view(columns: Sequence[Column], *, key: str) -> Box | None:
     """Show one or two columns, side by side where there is room; return the box just clicked.
 
-    The groups of a single column stand side by side too, to be read line by line. A box is a
-    link: opened in another tab, it goes to its `href` by itself.
+    The groups of a single column are side by side too, to be read line by line. A box is a link:
+    opened in another tab, it goes to its `href` by itself.
     """
 
     def pack_with(_: Index | None) -> bytes:

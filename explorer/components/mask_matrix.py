@@ -1,4 +1,4 @@
-"""One mask as a matrix: open cells are paper, and each rule that blocks has its own hatching."""
+"""One mask as a matrix: open cells are white, and each rule that blocks has its own hatching."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

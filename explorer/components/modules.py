@@ -6,7 +6,7 @@ into a module whose address is no folder, so `import … from "./axes.js"` would
 exports, and lets every import read from there. So names stay private to their file, as in a
 browser; a file runs once, after all that it imports.
 
-Of the grammar of modules just this much is understood, each at the start of a line; any other
+Only this much of the grammar of modules is understood, each at the start of a line; any other
 `import` or `export` there is refused:
 
     import { name, name as other } from "./file.js";

@@ -1,4 +1,4 @@
-"""One row of token chips: the same chip wherever tokens stand, positions beneath on demand."""
+"""One row of token chips, which look the same on every page; positions beneath on demand."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""A tree of beginnings, grown from left to right: what was followed, and where the rest fell."""
+"""A tree of beginnings, grown from left to right: what was followed, and what was dropped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,8 +89,8 @@ def pack_tree_view(nodes: Sequence[TreeNode], *, words: Words) -> bytes:
 def _places(nodes: Sequence[TreeNode]) -> tuple[list[int], list[int], list[list[int]]]:
     """Column and row of each node, and its children, the one that goes straight on first.
 
-    A chain stands in one row. What branches off takes the next row below that is free over its
-    whole length, deepest branches first, so that lines do not cross more than they must.
+    A chain takes one row. What branches off takes the next row below that is free over its whole
+    length, deepest branches first, so that lines do not cross more than they must.
     """
     children: list[list[int]] = [[] for _ in nodes]
     columns: list[int] = []

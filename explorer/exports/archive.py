@@ -32,8 +32,8 @@ _ARRAYS = ("src_valid", "tgt_valid", "logits")
 def to_npz(traced: Trace) -> bytes:
     """The Trace as a compressed .npz, readable by `np.load` alone, without pickle.
 
-    Arrays stand under their hook names, `src_valid`, `tgt_valid` and `logits`; everything else is
-    JSON text under `trace.json`. Two exports of one Trace hold the same, but not the same bytes:
+    Arrays are stored under their hook names, `src_valid`, `tgt_valid` and `logits`; everything else
+    is JSON text under `trace.json`. Two exports of one Trace hold the same, but not the same bytes:
     a zip says when it was written.
     """
     meta = {name: getattr(traced, name) for name in (*_PLAIN, *_TUPLES)}

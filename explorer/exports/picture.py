@@ -33,7 +33,7 @@ def site_svg(
     """All heads of one site as an SVG: queries down, keys across, one scale from 0 to 100 %.
 
     `patterns` and `mask` are [head, query, key]; a cell whose mask is False is hatched, whatever
-    its weight. `names` stand above the heads, which otherwise are counted. Raises ValueError
+    its weight. `names` are written above the heads, which are numbered otherwise. Raises ValueError
     naming the sizes when they disagree.
     """
     n_heads, n_query, n_key = len(patterns), len(query_tokens), len(key_tokens)

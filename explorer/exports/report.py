@@ -33,7 +33,7 @@ def report_lines(certificate: Certificate, model: str, sentence: str, lang: str)
 
 
 def report_record(certificate: Certificate, model: str, sentence: str) -> dict[str, Any]:
-    """The same report for programs: strings, whole numbers, lists; no NaN, which JSON has not.
+    """The same report for programs: strings, whole numbers, lists; no NaN, which JSON lacks.
 
     A `deviation` of None is infinite: the numbers were NaN, or the model raised an `error`.
     Positions count from 0.
@@ -64,7 +64,7 @@ def matrix_lines(cells: np.ndarray) -> Iterator[str]:
 
 
 def place_words(place: Location, lang: str) -> str:
-    """Where a deviation stood, in words; positions are counted from 1."""
+    """Where a deviation was, in words; positions are counted from 1."""
     words = [place.name]
     for axis in ("head", "query", "key"):
         index = getattr(place, axis)

@@ -22,7 +22,7 @@ from explorer.figures.theme import Palette, Stream, escape, palette
 from explorer.numbers import percents
 
 ROOM = 420
-"""Pixels that a row's bars take side by side, about: the browser alone knows."""
+"""The approximate width of a row's bars in pixels; only the browser knows it exactly."""
 
 
 def row(

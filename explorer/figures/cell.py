@@ -24,7 +24,8 @@ from explorer.figures.frame import (
 from explorer.figures.theme import Stream, colorscale, escape, palette
 
 ROOM, MATRIX_ROOM = 900, 300
-"""Pixels of a row of bars, and of a matrix, about: the browser alone knows."""
+"""Approximate widths of a row of bars and of a matrix in pixels; only the browser knows them
+exactly."""
 
 
 def vectors(

@@ -146,7 +146,7 @@ LEVEL = 18
 
 
 class _Plan(NamedTuple):
-    """How the labels of a horizontal axis stand: on `levels` lines in turn, each `every`-th one.
+    """How the labels of a horizontal axis lie: on `levels` lines in turn, each `every`-th one.
 
     `most`: pixels that one has before it is clipped.
     """
@@ -167,9 +167,9 @@ def _plan(tokens: Sequence[str], room: int) -> _Plan:
 def upright(tokens: Sequence[str], dark: bool, room: int, below: bool = False) -> Figure:
     """Ticks that put the labels of a horizontal token axis upright, whatever their number.
 
-    Where they do not fit side by side into `room` pixels they stand on up to three lines in turn,
-    where that is not enough only every second or third has one, and at last they are clipped.
-    `below`: the axis is at the bottom. The ticks address the categories by position.
+    Where they do not fit side by side into `room` pixels, they alternate between up to three lines;
+    where that is not enough, only every second or third tick has a label, and finally labels are
+    clipped. `below`: the axis is at the bottom. The ticks address the categories by position.
     """
     muted = palette(dark).muted
     levels, every, most = _plan(tokens, room)
@@ -224,5 +224,5 @@ def _clipped(text: str, width: float) -> str:
 
 
 def ends(limit: float, n: int = 3, plus: str = "") -> list[str]:
-    """What stands at -`limit`, 0 and `limit` of a colour bar, with `n` significant digits."""
+    """The labels at -`limit`, 0 and `limit` of a colour bar, with `n` significant digits."""
     return [minus(f"{-limit:.{n}g}"), "0", f"{plus}{limit:.{n}g}"]

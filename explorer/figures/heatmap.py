@@ -34,7 +34,7 @@ from explorer.numbers import percents
 Scale = Literal["linear", "log", "rank"]
 
 ROOM = 420
-"""Pixels that the cells take side by side, about: the browser alone knows."""
+"""The approximate width of all cells in pixels; only the browser knows it exactly."""
 
 LOG_FLOOR = 1e-4
 """Weights under 0.01 % share the palest colour of the log scale."""

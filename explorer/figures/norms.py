@@ -119,7 +119,7 @@ def eps_curves(
     y_title: str,
     dark: bool = False,
 ) -> Figure:
-    """The size behind a norm [curve, scale] against the size of its input, on a log axis."""
+    """The size after a norm [curve, scale] against the size of its input, on a log axis."""
     figure = lines(
         np.log10(scales), sizes, names, x_title=x_title, y_title=y_title, height=300, dark=dark
     )

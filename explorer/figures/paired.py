@@ -31,8 +31,8 @@ def paired(
 ) -> Figure:
     """Two bars for each label; the first of a pair is hatched, so colour is not the only carrier.
 
-    `names` stand in the legend, `title` on the axis of numbers. A value that is NaN or infinite
-    has no bar; hover names it. Raises ValueError naming the sizes when they disagree.
+    `names` are for the legend, `title` for the axis of numbers. A value that is NaN or infinite has
+    no bar; hover names it. Raises ValueError naming the sizes when they disagree.
     """
     colours = palette(dark)
     shown = token_labels(labels, dark)

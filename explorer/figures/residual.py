@@ -26,7 +26,7 @@ ROOM = 150
 
 @dataclass(frozen=True)
 class Numbers:
-    """What is written into one wiring: before it, what its branch adds, and behind it."""
+    """The numbers of one wiring diagram: before it, what its branch adds, and after it."""
 
     before: str
     added: str

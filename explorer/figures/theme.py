@@ -1,8 +1,8 @@
 """The only palette, light and dark: what a colour means is decided here and nowhere else.
 
-Teal is the source stream and amber the target stream; attention runs on one hue from paper to
+Teal is the source stream and amber the target stream; attention is one hue from the background to
 indigo; differences diverge around a neutral zero; a blocked cell is hatched grey. Every pair that
-stands side by side also differs in lightness or in pattern, so colour is never the only carrier.
+appears side by side also differs in lightness or in pattern, so colour is never the only carrier.
 """
 
 import unicodedata

@@ -29,10 +29,10 @@ def arrows(
 ) -> Figure:
     """One circle a pair, [pair, 2] each: the longest of all arrows is a radius.
 
-    Arrows are drawn as long as the square root of their length, or most would be too small to
-    see beside the longest. The query is solid, the key dashed; pale is where they pointed before
-    the turn. Below each circle stands its wavelength in positions; hover says what the pair adds
-    to the score.
+    Arrows are drawn as long as the square root of their length, or most would be too small to see
+    beside the longest. The query is solid, the key dashed; pale is where they pointed before the
+    turn. Below each circle is its wavelength in positions; hover says what the pair adds to the
+    score.
 
     Raises ValueError naming the sizes when they disagree.
     """

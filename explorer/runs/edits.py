@@ -1,7 +1,7 @@
 """What a user may change in a run: a mask rule or its size, a head, a cell of a mask.
 
-Edits are values: frozen, hashable, written into links as short text. `visitor` turns them into
-functions at the model's hook points, so the shared model itself is never touched.
+Edits are values: frozen, hashable, written into links as short text. `edit_functions` turns them
+into functions at the model's hook points, so the shared model itself is never touched.
 """
 
 import re
@@ -16,7 +16,7 @@ MaskPart = Literal["pad_keys", "pad_queries", "causal", "cross_pad"]
 USUAL_MASKS: dict[MaskPart, bool] = {
     "pad_keys": True,  # self-attention hides padding as key
     "pad_queries": False,  # padding queries see nothing either
-    "causal": True,  # a decoder query sees itself and what stands before it
+    "causal": True,  # a decoder query sees itself and what precedes it
     "cross_pad": True,  # cross-attention hides source padding as key
 }
 SizePart = Literal["window", "prefix", "block"]

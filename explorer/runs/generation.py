@@ -25,7 +25,7 @@ from models.rows import padded
 
 N_CANDIDATES = 12
 StepsDone = Callable[[int, int], bool]
-"""Told the steps done and the most there can be; says whether to go on."""
+"""Told the steps done and the most there can be; says whether to continue."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class GenerationStep:
 
 @dataclass(frozen=True, eq=False)
 class Generation:
-    """A finished decoding. `steps` follow the text that was chosen in the end (for a beam: the
-    best hypothesis); `logprob` is the sum over them; `finished` says that the end mark came.
+    """A finished decoding. `steps` follow the text that was finally chosen (for a beam: the best
+    hypothesis); `logprob` is the sum over them; `finished` says that the end mark came.
 
     `hypotheses` are (text, logprob, score), best first: the finished ones, or where none has
     finished those still alive; one for greedy and sampling. `given` are the tokens of the source
@@ -91,8 +91,8 @@ def translate(
 ) -> tuple[list[int], bool]:
     """The greedy translation of a source under `edits`: its tokens, and whether it ended.
 
-    `given` has its marks; `pads` times padding stands behind it. The translation is cut off at
-    twice the source's length and 20 more, which no sane translation reaches.
+    `given` has its marks; `pads` padding tokens follow it. The translation is cut off at twice the
+    source's length and 20 more, which no sane translation reaches.
     """
     tokens, valid = padded([given], loaded.marks.pad, right=pads)
     longest = min(limit(loaded) - 1, 2 * len(given) + 20)

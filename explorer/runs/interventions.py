@@ -1,6 +1,6 @@
 """Edits as functions at a model's hook points, and which edits fit a run at all.
 
-Masks are put together again from the functions of `models.masks`; there is no other mask code.
+Masks are rebuilt from the functions of `models.masks`; there is no other mask code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ NO_SIZES: Sizes = {}
 
 
 def concerns(part: MaskPart | SizePart, site: AttentionSite) -> bool:
-    """Whether this rule has a say in the mask of this site."""
+    """Whether this rule applies to the mask of this site."""
     match part:
         case "pad_keys" | "window" | "block":
             return site.kind == "self"
@@ -144,7 +144,7 @@ def _edited_mask(
     query_valid: Tensor | None,
     key_valid: Tensor | None,
 ) -> Tensor:
-    """The mask [batch, head, query, key] with the rules put together anew, then cells set."""
+    """The mask [batch, head, query, key] rebuilt from the rules, with cells then set."""
     _, n_heads, n_query, n_key = mask.shape
     if rules is not None:
         if query_valid is None:

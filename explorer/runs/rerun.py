@@ -57,7 +57,7 @@ def require_same_model(loaded: LoadedModel, traced: Trace) -> None:
 
 
 def written_tokens(traced: Trace) -> tuple[int, ...]:
-    """The token that the logits of each position of `tgt_tokens` are held against, from the first.
+    """The token with which the logits of each position of `tgt_tokens` are compared, in order.
 
     A model that predicts the next token: what was written after each of `tgt_tokens`. After the
     last token of a translation that is the end mark. Nothing is known to follow the last one of a

@@ -95,11 +95,11 @@ class Trace:
         return self.activations[self.site(site).hook("mask")]
 
     def query_tokens(self, site: str) -> tuple[str, ...]:
-        """What stands on the query axis of a site."""
+        """The tokens on the query axis of a site."""
         return self._tokens(self.site(site).query_stream)
 
     def key_tokens(self, site: str) -> tuple[str, ...]:
-        """What stands on the key axis of a site."""
+        """The tokens on the key axis of a site."""
         return self._tokens(self.site(site).key_stream)
 
     def _tokens(self, stream: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What several pages ask for, each kept as `ui.caching` says; what one page asks for stands there.
+"""What several pages ask for, kept as `ui.caching` says; a page's own is in its `cached.py`.
 
 Importing it also imports torch, so whoever starts the app early has the model code ready.
 """

@@ -97,7 +97,7 @@ class Store:
         return key in self._kept
 
     def forget(self, key: Hashable) -> None:
-        """Compute it anew when it is next asked for."""
+        """Drop it, so that the next request recomputes it."""
         with self._turn:
             self._kept.pop(key, None)
             if key == self._in_use[0]:
@@ -250,7 +250,7 @@ class Cached(Generic[P, Result]):
         return self._key(*args, **kwargs)[0] in STORE
 
     def forget(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Compute it anew at the next call."""
+        """Drop the result, so that the next call recomputes it."""
         STORE.forget(self._key(*args, **kwargs)[0])
 
     def _key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Hashable, Callable[..., Any] | None]:

@@ -46,7 +46,7 @@ def choice(
 
 
 def form_of(each: Field[Any]) -> Form | None:
-    """How a link says this field; None for a field that stands in no link."""
+    """How a link says this field; None for a field that is in no link."""
     form: Form | None = each.metadata.get("form")
     return form
 

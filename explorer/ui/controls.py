@@ -179,7 +179,7 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
         named.append(f"**{view.t('edits.cells', count=len(cells))}**")
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
-    # One place on the page, also while it is empty: what stands below would else be made anew, and
+    # One place on the page, even while empty: what follows would otherwise be re-created, and
     # a matrix would forget where the keyboard was.
     with st.container():
         if view.trace.ignored_edits:
@@ -256,8 +256,8 @@ def small_print(
     """One quiet row: formula, code and numbers of a page, each shown only when asked for.
 
     `formula` is LaTeX, explained by the words at `explained` (else `<name>.formula`); `code` are
-    the functions that computed the picture, shown as they stand in their files; `numbers` makes
-    the table.
+    the functions that computed the picture, shown as they are in their files; `numbers` makes the
+    table.
     """
     key = f"{name}.more"
     shown = st.segmented_control(

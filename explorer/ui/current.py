@@ -62,7 +62,7 @@ def latest(view: View) -> View:
 def beside(view: View) -> View | None:
     """The same choices on the first of the sentences beside this one; None where there is none.
 
-    A sentence that cannot be read is refused with a message, and nothing stands beside.
+    A sentence that cannot be read is refused with a message, and nothing is shown beside.
     """
     if not view.others:
         return None

@@ -13,8 +13,8 @@ def escape(text: str) -> str:
 
     Every ASCII punctuation mark becomes a character reference, which CommonMark never takes for
     markup (nor do Streamlit's `:red[…]`, `$…$` and `<…>`). A word joiner behind each colon keeps
-    `:name:` from being replaced by an emoji after parsing. Control characters, and those that
-    turn the writing direction of what stands around them, are named visibly.
+    `:name:` from being replaced by an emoji after parsing. Control characters, and those that turn
+    the writing direction of the text around them, are named visibly.
     """
     visible = show(" ".join(text.split())) if text.strip() else ""
     return _ACTIVE.sub(_reference, visible)

@@ -1,4 +1,4 @@
-"""Choices that stand in the link: the part of a page, what it shows, which token stream."""
+"""Choices kept in the link: the part of a page, what it shows, which token stream."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

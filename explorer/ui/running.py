@@ -71,7 +71,7 @@ def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Re
 def finished(running: Job[Result], name: str, working: str, stop: str) -> bool:
     """Whether the job is over; else a bar and a button to stop it are shown, and the page waits.
 
-    `working` says what is done, `stop` stands on the button. Once it is over, the page runs again.
+    `working` says what is done, `stop` is the button's label. Once it is over, the page runs again.
     """
     place = st.empty()
     for _ in range(10):

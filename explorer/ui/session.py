@@ -91,7 +91,7 @@ def keep_pages(pages: Mapping[str, Any]) -> None:
 
 
 def page_names() -> tuple[str, ...]:
-    """The pages of the menu; none where a page stands alone, as in tests."""
+    """The pages of the menu; none where a page runs alone, as in tests."""
     return tuple(st.session_state.get(_PAGES, ()))
 
 

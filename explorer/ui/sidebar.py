@@ -177,7 +177,7 @@ def _fills_in(model: str) -> bool:
 
 
 def _continues(model: str) -> bool:
-    """Whether `model` goes on with a text instead of translating it."""
+    """Whether `model` continues a text instead of translating it."""
     try:
         return "src" not in cache.open_model(model).model.reads
     except InputProblem:  # the page says what is wrong with it

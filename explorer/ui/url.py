@@ -1,4 +1,4 @@
-"""State <-> link: everything that decides a picture stands in the address, so a copied link is it.
+"""State <-> link: everything that decides a picture is in the address, so a copied link is enough.
 
 Layers and heads count from 1 in a link, as they do on the screen. What a link says wrongly is
 dropped and reported; the rest of the link still holds. The grammar is flat: a choice is known by

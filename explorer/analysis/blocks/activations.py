@@ -37,7 +37,7 @@ class Hidden:
     """The hidden units of one block on one sentence, each [pos, d_ff].
 
     `pre` before the activation; for SwiGLU w_up's side, with `gate` = silu(w_gate x) beside it.
-    `post` is what goes down: activation(pre), or the product of both.
+    `post` is what w_down reads: activation(pre), or the product of both.
     """
 
     pre: Float[np.ndarray, "pos d_ff"]
@@ -51,7 +51,7 @@ class Hidden:
 
     @property
     def silent(self) -> float:
-        """The share of (token, unit) pairs of which nothing goes down: |post| below 1e-6."""
+        """The share of (token, unit) pairs that add nothing: |post| below 1e-6."""
         return float((np.abs(self.post) < 1e-6).mean())
 
     @property

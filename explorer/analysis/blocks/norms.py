@@ -1,4 +1,4 @@
-"""LayerNorm, RMSNorm and BatchNorm on one padded batch: statistics, who moves, eps, gradients.
+"""LayerNorm, RMSNorm and BatchNorm on one padded batch: statistics, who changes, eps, gradients.
 
 All three without weight and bias, so that only what they divide and subtract differs. BatchNorm is
 here to be compared; no model of this project uses it.
@@ -31,7 +31,7 @@ EPS = 1e-5
 class Batch:
     """Sentences padded to one length, as they enter a model's first block: x [sentence, pos, d].
 
-    Padding is a token like any other here, with its embedding; `valid` says where none is.
+    Padding is embedded like any other token here; `valid` is False at padding.
     """
 
     x: Float[np.ndarray, "sentence pos d_model"]
@@ -81,7 +81,7 @@ def statistics(x: Float[np.ndarray, "sentence pos d_model"], norm: Norm) -> Stat
 def normalised(
     x: Float[np.ndarray, "sentence pos d_model"], norm: Norm, eps: float = EPS
 ) -> Float[np.ndarray, "sentence pos d_model"]:
-    """The batch behind a norm: of the library, or BatchNorm as it is in training."""
+    """The batch after a norm: one of the library's, or BatchNorm in training mode."""
     if norm == "batchnorm":
         found = statistics(x, norm)
         return (x - found.mean) / np.sqrt(found.scale**2 + eps)
@@ -96,10 +96,10 @@ def normalised(
 def moved_by_others(
     loaded: LoadedModel, sentences: Sequence[str]
 ) -> tuple[Float[np.ndarray, "norm pos"], Float[np.ndarray, "norm"]]:
-    """How far the first sentence's tokens move because others share their batch, by norm.
+    """How far the first sentence's vectors move because others share their batch, by norm.
 
-    |together - alone| / |alone| of each token; alone is a batch of that sentence only. Also the
-    largest change of any number. Raises as `batch_of`.
+    |together - alone| / |alone| of each token; `alone` is a batch of that sentence only. Also
+    returns the largest change of any number. Raises as `batch_of`.
     """
     together, alone = batch_of(loaded, sentences), batch_of(loaded, sentences[:1])
     n = alone.x.shape[1]
@@ -119,9 +119,9 @@ def eps_curves(
     epsilons: Sequence[float],
     norm: Literal["layernorm", "rmsnorm", "rms_outside"] = "layernorm",
 ) -> Float[np.ndarray, "eps scale"]:
-    """The root mean square behind a norm of `x` times each scale, for each eps.
+    """The root mean square after a norm of `x` times each scale, for each eps.
 
-    1 while eps is small beside the input, and in proportion to the input once it is not.
+    It is 1 while eps is small compared with the input, and proportional to the input otherwise.
     "rms_outside" is the variant x / (rms + eps) with eps outside of the root.
     """
     scaled = x[None, None, :] * scales[None, :, None]  # [1, scale, d_model]

@@ -1,8 +1,8 @@
-"""Where the norm stands: how large the stream and its gradient are, block by block.
+"""Norm placement: the size of the residual stream and of its gradient, block by block.
 
-Fresh models, built and initialised by the library itself (Xavier for every matrix, embeddings
-N(0, 1 / d_model) times sqrt(d_model)), or a trained one. Nothing of a shared model is changed: the
-gradients are of tensors of one pass, not of its weights.
+Fresh models, built and initialised by the library itself (Xavier for every matrix, embeddings N(0,
+1 / d_model) times sqrt(d_model)), or a trained one. A shared model is not changed: gradients are
+taken with respect to the activations of one pass, not to its weights.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +45,7 @@ class Flow:
 
 
 class _Keep:
-    """A visitor that keeps tensors with their history, so that gradients can be asked for."""
+    """A visitor that keeps tensors attached to autograd's graph, so that they have gradients."""
 
     def __init__(self, names: Sequence[str], first: str, alone: Mapping[str, str]) -> None:
         self._names, self._first, self._alone = {*names, *alone, *alone.values()}, first, alone
@@ -58,7 +58,7 @@ class _Keep:
         if name in self._alone:
             tensor = self.tensors[self._alone[name]]  # f(x) in place of x + f(x)
         if name == self._first:
-            # The weights of a shared model ask for no gradient; the stream does from here on.
+            # A shared model's weights require no gradient; the stream does from here on.
             tensor = tensor.detach().clone().requires_grad_()
         self.tensors[name] = tensor
         return tensor
@@ -75,8 +75,8 @@ def fresh_flow(
     """Fresh decoder-only models that read `tokens` (any ids) and predict each next one.
 
     64 dimensions, 4 heads, ReLU, LayerNorm with eps 1e-5, no dropout. Without `residual`, which is
-    for "pre" alone, every sublayer hands on f(norm(x)) in place of x + f(norm(x)).
-    Raises ValueError for fewer than two tokens, an impossible depth, and another placement without
+    for "pre" alone, every sublayer passes on f(norm(x)) instead of x + f(norm(x)). Raises
+    ValueError for fewer than two tokens, an impossible depth, and another placement without
     residual.
     """
     if not residual and placement != "pre":

@@ -1,11 +1,11 @@
-"""Scores before any training: what an initialisation makes of q . k, and why layouts of W count.
+"""Scores before any training: how an initialisation scales q . k, and why W's layout matters.
 
 A fresh model of the same shape reads the same rows. For entries of W_Q and W_K that are drawn
-independently around 0 with the variances v_q and v_k, q_i . k_j has mean 0 and the variance
-d_head v_q v_k |x_i|^2 |x_j|^2 whatever else is drawn, so the scaled score has v_q v_k |x_i|^2
-|x_j|^2. Xavier's variance is 2 / (fan_in + fan_out), and fan_out is the height of the matrix *as it
-is stored*: one W_qkv of 3 d rows gets a smaller spread than three matrices of d rows each. Glorot &
-Bengio 2010; torch's own default (He et al. 2015 with a = sqrt 5) looks at fan_in alone.
+independently around 0 with the variances v_q and v_k, q_i . k_j has mean 0 and the variance d_head
+v_q v_k |x_i|^2 |x_j|^2 whatever else is drawn, so the scaled score has v_q v_k |x_i|^2 |x_j|^2.
+Xavier's variance is 2 / (fan_in + fan_out), and fan_out is the height of the matrix *as it is
+stored*: one W_qkv of 3 d rows gets a smaller spread than three matrices of d rows each. Glorot &
+Bengio 2010; torch's own default (He et al. 2015 with a = sqrt 5) depends on fan_in alone.
 """
 
 import math
@@ -34,7 +34,7 @@ INITS: tuple[Init, ...] = get_args(Init)
 Storage = Literal["one", "fused", "per_head"]
 STORAGES: tuple[Storage, ...] = get_args(Storage)
 SEEDS = (0, 1, 2)
-OTHERS, PROJECTIONS = 1000, 2000  # streams of their own: W_Q must not echo the embeddings
+OTHERS, PROJECTIONS = 1000, 2000  # seeds of their own: W_Q must not repeat the embeddings' numbers
 GPT2_STD = 0.02
 
 
@@ -43,11 +43,11 @@ class Fresh:
     """The scores of one site in fresh models, all heads and seeds together, in one layout of W.
 
     `shape` (rows, columns) is that of the stored matrix that holds W_Q; `weight_formula` and
-    `weight_std` are the standard deviation of its entries, by formula and measured. `spread` is
-    the root mean square of the allowed scores, whose mean is 0 in theory; `theory` is what the
-    formula says, from the measured lengths of what the site read. `entropy` in bits, beside the
-    `most` that rows of so many keys can have; `top` the largest weight of a row, 0 to 1: means
-    over rows with more than one allowed key, NaN where there are none.
+    `weight_std` are the standard deviation of its entries, by formula and measured. `spread` is the
+    root mean square of the allowed scores, whose mean is 0 in theory; `theory` is what the formula
+    says, from the measured lengths of what the site read. `entropy` in bits, next to `most`, the
+    maximum for rows of that many keys; `top` the largest weight of a row, 0 to 1: means over rows
+    with more than one allowed key, NaN where there are none.
     """
 
     storage: Storage
@@ -73,12 +73,12 @@ def weight_std(init: Init, fan_in: int, fan_out: int) -> float:
 
 
 def bias_std(init: Init, fan_in: int) -> float:
-    """The same of a bias: `nn.Linear` draws it from +-1 / sqrt(fan_in), which Xavier leaves so."""
+    """The same for a bias: `nn.Linear` draws it from +-1 / sqrt(fan_in); Xavier keeps that."""
     return 1 / math.sqrt(3 * fan_in) if init in ("xavier", "torch") else 0.0
 
 
 def stored_rows(config: ModelConfig, storage: Storage) -> tuple[int, int]:
-    """How many rows the stored matrix has that holds W_Q, and the one that holds W_K."""
+    """The number of rows of the stored matrix that holds W_Q, and of the one that holds W_K."""
     n_q, n_kv = config.d_model, config.kv_heads * config.d_head
     if storage == "one":
         return n_q, n_kv
@@ -86,7 +86,7 @@ def stored_rows(config: ModelConfig, storage: Storage) -> tuple[int, int]:
 
 
 def fresh_model(config: ModelConfig, init: Init, seed: int, storage: Storage = "one") -> Model:
-    """A fresh model of this config, as `init` begins it; in eval mode, without gradients.
+    """A fresh model of this config, initialised as `init` says; in eval mode, without gradients.
 
     ours: what this library does (see `models.transformer`). xavier: every parameter of more than
     one axis, embeddings too. torch: as `nn.Linear` and `nn.Embedding` begin, N(0, 1) for the
@@ -114,7 +114,7 @@ def fresh_model(config: ModelConfig, init: Init, seed: int, storage: Storage = "
 
 
 def _draw(weight: Tensor, init: Init, generator: torch.Generator) -> None:
-    """One stored matrix [out, in], drawn anew in place."""
+    """Redraw one stored matrix [out, in] in place."""
     if init == "torch":
         nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
     elif init == "gpt2":
@@ -131,9 +131,9 @@ def _draw_embedding(weight: Tensor, init: Init, generator: torch.Generator) -> N
 
 
 def draw_projections(model: Model, init: Init, storage: Storage, seed: int) -> None:
-    """Draw every W_Q, W_K and W_V of a model anew, in place, as matrices of that storage.
+    """Redraw every W_Q, W_K and W_V of a model in place, as matrices of that storage.
 
-    They are laid into the model's own three. The fused W_qkv holds all of them, in
+    They are copied into the model's own three. The fused W_qkv holds all of them, in
     cross-attention too, as in `nn.MultiheadAttention`. Nothing else is touched.
     """
     generator = torch.Generator().manual_seed(PROJECTIONS + seed)
@@ -162,15 +162,15 @@ def fresh_scores(
 ) -> tuple[Fresh, ...]:
     """One site of fresh models that read a Trace's rows, for every layout of the weights.
 
-    `progress` is told what is done, 0 to 1. The Trace's edits are left out: nothing was changed in
-    a model that never was trained. Raises KeyError for a site that the Trace has not.
+    `progress` is told what is done, 0 to 1. The Trace's edits are left out: they are about the
+    trained model. Raises KeyError for a site that the Trace has not.
     """
     traced.site(site.name)
     runs: dict[Storage, list[_Run]] = {storage: [] for storage in STORAGES}
     for turn, seed in enumerate(seeds):
         progress(turn / len(seeds))
         model = fresh_model(traced.config, init, seed)
-        for storage in STORAGES:  # all else stays, so the layouts are compared like with like
+        for storage in STORAGES:  # everything else is kept, so only the layouts differ
             draw_projections(model, init, storage, seed)
             runs[storage].append(_run(model, traced, site, init, storage))
     return tuple(_together(traced.config, init, *each) for each in runs.items())
@@ -196,7 +196,7 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
         read.append((inputs[0], inputs[1] if len(inputs) > 1 else inputs[0]))
 
     names = {site.hook(what) for what in ("scores", "bias", "mask", "pattern")}
-    handle = module.register_forward_pre_hook(note)  # this model is nobody else's
+    handle = module.register_forward_pre_hook(note)  # this model is not shared
     seen = run(model, rows_of(traced), names)
     handle.remove()
     kept = {name: tensor[0].numpy() for name, tensor in seen.items()}

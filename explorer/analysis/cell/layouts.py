@@ -1,4 +1,4 @@
-"""The same attention built otherwise: three layouts of its weights, shared keys, dropout."""
+"""The same attention built differently: three layouts of its weights, shared keys, dropout."""
 
 from dataclasses import dataclass, field
 
@@ -95,10 +95,10 @@ def _apart(one: list[Tensor], other: list[Tensor]) -> float:
 class Grouped:
     """A site whose query heads share keys and values in `n_kv_heads` groups.
 
-    `group_of[i]` is the kv head that query head i reads. `cache_bytes` is what one token leaves
-    in the cache of all layers of this kind of attention, in float32. `moved` is the largest
-    change of any weight (0 to 1) if the model's own keys were averaged into so many heads, and
-    `tiled` what it is if the heads are then given out in the wrong order (`repeat` instead of
+    `group_of[i]` is the kv head that query head i reads. `cache_bytes` is what one token leaves in
+    the cache of all layers of this kind of attention, in float32. `moved` is the largest change of
+    any weight (0 to 1) if the model's own keys were averaged into that many heads, and `tiled` the
+    same if the heads are then repeated in the wrong order (`repeat` instead of
     `repeat_interleave`). None where the model itself has no more kv heads than that.
     """
 
@@ -110,15 +110,15 @@ class Grouped:
 
 
 def possible_groups(site: AttentionSite) -> tuple[int, ...]:
-    """How many kv heads can serve the heads of a site evenly."""
+    """The numbers of kv heads that divide the heads of a site evenly."""
     return tuple(n for n in range(1, site.n_heads + 1) if site.n_heads % n == 0)
 
 
 def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
-    """What sharing keys and values would mean here. Raises ValueError for an uneven number.
+    """What sharing keys and values would change here. Raises ValueError for an uneven number.
 
     Averaging the heads of a group is how Ainslie et al. 2023 (§2.1) begin to turn a trained model
-    into one with fewer kv heads; they then train on, which nobody does here.
+    into one with fewer kv heads; they then continue training, which is not done here.
     """
     if n_kv_heads not in possible_groups(site):
         raise ValueError(f"{site.n_heads} heads cannot share {n_kv_heads} kv heads evenly")
@@ -147,7 +147,7 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
 
 
 def _averaged(x: Tensor, n_groups: int) -> Tensor:
-    """[batch, kv_head, pos, d_head] with so many heads, each the mean of neighbours."""
+    """[batch, kv_head, pos, d_head] with that many heads, each the mean of neighbouring ones."""
     batch, n_heads, *rest = x.shape
     return x.reshape(batch, n_groups, n_heads // n_groups, *rest).mean(2)
 
@@ -168,10 +168,10 @@ class Dropped:
 def dropped(
     traced: Trace, site: AttentionSite, head: int, query: int, p: float, seed: int = 0
 ) -> Dropped:
-    """What dropout between softmax and the values makes of a row. Raises ValueError for a bad p.
+    """The effect of dropout between softmax and the values on a row. Raises ValueError for a bad p.
 
-    The values are replaced by one-hot marks, so the model's own `attend` hands back the weights
-    that it mixed with.
+    The values are replaced by one-hot vectors, so the model's own `attend` returns the weights that
+    it used.
     """
     if not 0.0 <= p < 1.0:
         raise ValueError(f"p is {p}: dropout goes from 0 to less than 1")

@@ -1,8 +1,8 @@
 """Where a score comes from: words and positions in the first layer, and what projections are for.
 
 In the first layer the stream is a sum, word + position, and a score is a product of two sums: it
-falls apart into word-word, word-position, position-word and position-position. Above, both are
-mixed for good. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
+splits into word-word, word-position, position-word and position-position. In later layers the two
+are inseparable. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
 """
 
 import math
@@ -27,7 +27,7 @@ PARTS = ("word_word", "word_position", "position_word", "position_position", "co
 
 
 def module_of(loaded: LoadedModel, site: AttentionSite) -> Attention:
-    """The attention sublayer at a site. Raises TypeError where something else stands there."""
+    """The attention sublayer at a site. Raises TypeError where the module is another one."""
     module = loaded.model.get_submodule(site.name)
     if not isinstance(module, Attention):
         raise TypeError(f"{site.name} is {type(module).__name__}, not Attention")
@@ -39,7 +39,7 @@ def site_inputs(
 ) -> tuple[Float[Tensor, "query d_model"], Float[Tensor, "key d_model"]]:
     """What a site's W_Q reads, and what its W_K and W_V read, from the Trace.
 
-    The two are one tensor in self-attention. A norm that stands before the sublayer is applied.
+    The two are one tensor in self-attention. A norm before the sublayer is applied.
     """
     x = torch.tensor(stream_before(traced, site))
     with torch.inference_mode():
@@ -62,9 +62,9 @@ def _norm_of(loaded: LoadedModel, site: AttentionSite) -> nn.Module:
 class Split:
     """The scaled scores of a head as a sum, each part [query, key].
 
-    The first name is the query's side: `word_position` is the query's word with the key's
-    position. `constant` is everything that a bias takes part in. `difference` is how far their
-    sum is from the model's own scores, at most.
+    The first name is the query's side: `word_position` is the query's word with the key's position.
+    `constant` collects every term with a bias in it. `difference` is the largest deviation of the
+    sum from the model's own scores.
     """
 
     word_word: Parts = field(repr=False)
@@ -98,10 +98,10 @@ def _stack(traced: Trace, stream: Stream) -> StackSite:
 
 
 def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> Split:
-    """The scores of a first-layer head by where they come from. Raises ValueError elsewhere.
+    """The scores of a first-layer head, split by origin. Raises ValueError for other heads.
 
-    A norm before the sublayer is taken with the statistics that it had on the sum, so that it
-    acts on each part alike and the parts still add up.
+    A norm before the sublayer is applied with the statistics of the sum, so that it acts on each
+    part alike and the parts still add up.
     """
     if not can_split(traced, site):
         raise ValueError(f"{site.name}: words and positions are no longer, or never were, a sum")
@@ -135,7 +135,7 @@ def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) ->
 
 
 def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Word, position and bias behind a norm whose statistics are those of their sum."""
+    """Word, position and bias after a norm whose statistics are those of their sum."""
     whole = word + position
     weight = norm.get_parameter("weight").detach().double()
     constant = torch.zeros_like(word)
@@ -155,8 +155,8 @@ class Raw:
     """X X^T / sqrt(d_model) beside a head's scores, both [query, key].
 
     `asymmetry` of each is max |s_ij - s_ji|, None in cross-attention, where queries and keys are
-    different tokens. Without projections a token would mostly look at itself, and i would look at
-    j exactly as j at i.
+    different tokens. Without projections a token would mostly attend to itself, and i would attend
+    to j exactly as j to i.
     """
 
     unprojected: Parts = field(repr=False)
@@ -169,7 +169,7 @@ def raw(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> R
     x, memory = site_inputs(loaded, traced, site)
     unprojected = (x @ memory.T / math.sqrt(x.shape[-1])).numpy()
     projected, biases = traced.activations[site.hook("scores")][head], bias_of(traced, site)
-    if biases is not None:  # what positions add was in no projection
+    if biases is not None:  # what positions add comes from no projection
         projected = projected - biases[head]
     both = None
     if site.kind == "self":

@@ -1,8 +1,8 @@
-"""What divides the scores: nothing, sqrt(d_head) or sqrt(d_model), and what softmax makes of it.
+"""Scores divided by nothing, by sqrt(d_head) or by sqrt(d_model), and the softmax of each.
 
 q . k of d_head independent features has the variance d_head. Undivided, softmax saturates: one key
-takes all and the gradient is gone. Divided by sqrt(d_model), a common slip, it is too flat.
-Vaswani et al. 2017, §3.2.1.
+takes all the weight and the gradient vanishes. Divided by sqrt(d_model), a common mistake, it is
+too flat. Vaswani et al. 2017, §3.2.1.
 """
 
 import math
@@ -47,12 +47,12 @@ def divisor_of(scaling: Scaling, d_head: int, d_model: int) -> float:
 
 
 def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> Scaled:
-    """One head of a Trace with its scores divided otherwise. Raises KeyError, IndexError."""
+    """One head of a Trace with its scores scaled differently. Raises KeyError, IndexError."""
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
     mask = traced.mask(site.name)
     config = traced.config
     divisor = divisor_of(scaling, config.d_head, config.d_model)
-    # attend divides by sqrt(d_head) by itself, so the queries bring the difference along.
+    # attend itself divides by sqrt(d_head), so the queries are scaled by the remaining factor.
     factor = math.sqrt(config.d_head) / divisor
     found = bias_of(traced, site)
     bias = None if found is None else torch.tensor(found)[None]
@@ -82,5 +82,5 @@ def softmax_gradient(pattern: Float[np.ndarray, "*rows key"]) -> Float[np.ndarra
 
 
 def mean_of(values: Float[np.ndarray, " row"]) -> float:
-    """The mean; NaN of nothing."""
+    """The mean; NaN for an empty array."""
     return float(values.mean()) if len(values) else math.nan

@@ -1,7 +1,7 @@
-"""One cell of one head, all the way down: from q and k to the logit of a token.
+"""One cell of one head in full: from q and k to the logit of a token.
 
-Every number is read from the Trace, or is a tensor of the Trace sent through one weight matrix of
-the model. What the cell does to a logit is found by the model itself, in a run without the cell.
+Every number is read from the Trace, or is a tensor of the Trace times one weight matrix of the
+model. The cell's effect on a logit is measured by running the model without the cell.
 """
 
 import math
@@ -33,10 +33,10 @@ class Cell:
 
     `q`, `k`, `v` [d_head] as the head used them (after a rotation, where there is one); `scores`
     [key] is the query's row, scaled and before the mask, and `biases` [key] what positions added to
-    it (None where they add nothing there); `written` [d_model] is what this cell
-    adds to the output of its attention, weight x v W_O; `head_written` the same for the whole row
-    and `site_written` for all heads with the bias of W_O; `stream` [d_model] is what stood in the
-    residual stream before. A head that an edit has switched off writes nothing.
+    it (None where they add nothing there); `written` [d_model] is what this cell adds to the output
+    of its attention, weight x v W_O; `head_written` the same for the whole row and `site_written`
+    for all heads with the bias of W_O; `stream` [d_model] is the residual stream before the
+    sublayer. A head that an edit has switched off writes nothing.
     """
 
     site: AttentionSite
@@ -239,14 +239,14 @@ def effect(
 
 
 def _without(z: Tensor, cell: Cell, missing: Tensor) -> Tensor:
-    """z [batch, head, query, d_head] less what one cell put into it."""
+    """z [batch, head, query, d_head] minus the contribution of one cell."""
     changed = z.clone()
     changed[:, cell.head, cell.query] -= missing
     return changed
 
 
 def _slope(loaded: LoadedModel, traced: Trace, cell: Cell, position: int, token: int) -> float:
-    """weight x d logit / d weight, by a zero that is added to the weight."""
+    """weight x d logit / d weight, through a zero that is added to the weight."""
     with torch.inference_mode(False), torch.enable_grad():
         nudge = torch.zeros((), requires_grad=True)
         spot = torch.zeros(1, *traced.pattern(cell.site.name).shape)

@@ -1,8 +1,8 @@
-"""The mask certificate: do the masks of a model do what masks are for? Found out by behaviour.
+"""The mask certificate: do the masks of a model work? A test of its behaviour.
 
 No mask is read and no code is trusted: tokens, padding and values are changed, and the certificate
-says what moved that must not move, how far, and where. Each Finding is one promise of a masked
-Transformer.
+says what changed that must not change, by how much, and where. Each Finding is one promise of a
+masked Transformer.
 """
 
 import math
@@ -25,7 +25,8 @@ from models.hooks import Edits
 from models.rows import Rows
 
 MAX_PROBED = 32
-"""Tokens per stream that are probed. Masks know places and no words, so more would show no more."""
+"""Tokens per stream that are probed. Masks depend on positions, not on words, so more tokens would
+show nothing more."""
 FINDINGS = (
     "future_leak",
     "future_mass",
@@ -155,7 +156,7 @@ class Examination:
         with self._lock:
             if self._certificate is None:
                 self._certificate = self._certify()
-                self._examiner = None  # it holds the model once more, in float64
+                self._examiner = None  # it holds a copy of the model in float64
             return self._certificate
 
     def _ready(self) -> Examiner:

@@ -19,11 +19,11 @@ TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
 
 @dataclass(frozen=True)
 class Location:
-    """Where the largest deviation stood; None where an axis has no part in it.
+    """Where the largest deviation was; None for an axis that plays no part in it.
 
     `name` is a hook point or an attention site. `query` and `key` count from 0 in the row that was
-    run; `left` is the padding before its first real token. Of a change that travelled, `key` is
-    the token that was changed and `query` the position that moved.
+    run; `left` is the padding before its first real token. Of a change that spread, `key` is the
+    token that was changed and `query` the position that it reached.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Location:
     query: int | None = None
     key: int | None = None
     left: int = 0
-    stack: str = ""  # "encoder" or "decoder"; "" behind both, at the logits
+    stack: str = ""  # "encoder" or "decoder"; "" after both, at the logits
 
 
 class Worst:
@@ -43,7 +43,7 @@ class Worst:
         self.where: Location | None = None
 
     def see(self, deviations: Tensor, place: Callable[..., Location]) -> None:
-        """`place` gets the index of the largest of `deviations`, one whole number an axis."""
+        """`place` is called with the index of the largest of `deviations`, one integer per axis."""
         if deviations.numel() == 0:
             return
         clean = deviations.double().nan_to_num(nan=math.inf)
@@ -72,7 +72,7 @@ class Examiner:
         self._visible: dict[str, Tensor] = {}
         self._plain: dict[str, Tensor] | None = None
         # One row padded on the right, one on the left, of the same width; never a batch of one,
-        # and never with the interesting row first only: some faults spare batch item 0.
+        # and the row in question is not only the first: some faults leave batch item 0 intact.
         self.padded = stacked(self.alone(right=N_PADS), self.alone(left=N_PADS))
 
     def alone(self, left: int = 0, right: int = 0) -> Rows:
@@ -81,7 +81,7 @@ class Examiner:
 
     @property
     def plain(self) -> dict[str, Tensor]:
-        """The run of the sentence alone, without padding, that others are held against."""
+        """The run of the sentence alone, without padding, with which others are compared."""
         if self._plain is None:
             self._plain = self.probe.run(self.alone())
         return self._plain
@@ -106,7 +106,7 @@ class Examiner:
         return worst
 
     def pad_content(self) -> Worst:
-        """Write words where the padding is: no real position may move."""
+        """Replace the padding by words: no real position may move."""
         worst = Worst()
         for left in (0, N_PADS):
             row = self.alone(left=left, right=N_PADS - left)
@@ -131,7 +131,7 @@ class Examiner:
         return worst
 
     def _reach(self, row: Rows, stream: Stream, name: str) -> np.ndarray:
-        """Bool [pos of the tensor, changed token]: whether the change arrived there."""
+        """Bool [pos of the tensor, changed token]: whether the change reached that position."""
         n = row.valid(stream).shape[1]
         tensor = self.probe.run(self.probe.with_changed(row, stream, [[key] for key in range(n)]))
         return (_moved(tensor[name][1:], tensor[name][0]) > self.tolerance).T.numpy()
@@ -153,7 +153,7 @@ class Examiner:
         return worst
 
     def _other(self, longer: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Another sentence: this one from behind, so many tokens longer where that is possible."""
+        """Another sentence: this one reversed, and `longer` tokens longer where possible."""
 
         def turned(tokens: tuple[int, ...]) -> tuple[int, ...]:
             n = min(max(1, len(tokens) + longer), self.config.n_ctx)
@@ -162,7 +162,7 @@ class Examiner:
         return turned(self.sentence[0]), turned(self.sentence[1])
 
     def cache(self) -> Worst:
-        """Token by token with the cache: the logits of the whole pass, with padding and without."""
+        """Token by token with the cache: the logits of one pass, with padding and without."""
         worst = Worst()
         for left in (0, N_PADS):
             row = self.alone(left=left)
@@ -172,7 +172,7 @@ class Examiner:
         return worst
 
     def prefix(self) -> Worst:
-        """The beginning of the target alone: the logits that the whole pass had there."""
+        """A prefix of the target alone: the same logits as in one pass over all of it."""
         worst, (src, tgt) = Worst(), self.sentence
         for length in range(1, len(tgt)):
             found = self.probe.run(self.probe.batch_of([(src, tgt[:length])]))
@@ -284,5 +284,5 @@ class Examiner:
 
 
 def _future(weights: Tensor) -> Tensor:
-    """Bool [query, key] of weights [..., query, key]: the key stands after the query."""
+    """Bool [query, key] of weights [..., query, key]: True where the key comes after the query."""
     return torch.ones(weights.shape[-2:]).triu(1).bool()

@@ -1,8 +1,8 @@
-"""Running a model many times with its inputs changed on purpose: the ground under a certificate.
+"""Running a model many times with its inputs changed on purpose: the basis of a certificate.
 
-Nothing here reads a mask. What a query attends to is found out from the outside: replace the
-values of an attention site by marks, one feature a key, and the site's output z says, weight by
-weight, which keys were mixed into it. Change one token, and see how far the change travels.
+Nothing here reads a mask. What a query attends to is found from outside: replace the values of an
+attention site by one-hot vectors, one feature per key, and the site's output z is the row of
+weights itself. Change one token, and see how far the change travels.
 """
 
 import copy
@@ -53,7 +53,7 @@ def stacked(first: Rows, *others: Rows) -> Rows:
 
 
 class Probe:
-    """A model ready to be asked. The model itself is never touched.
+    """A model ready to be probed. The model itself is never changed.
 
     Its weights are copied to float64 where that can be done: the rounding of float32, about 1e-6
     of the logits, depends on the shape of a batch, and could hide a small leak or be taken for one.
@@ -68,7 +68,7 @@ class Probe:
         self.config = config
         self.interference = interference
         self.sites = model.attention_sites()
-        # Blocks stand one step above their attention; their stream is what travels on.
+        # What a block passes on is its residual stream after the last sublayer.
         self.blocks = {
             site.block_hook("resid_post"): site for site in self.sites if site.kind == "self"
         }
@@ -114,8 +114,8 @@ class Probe:
     ) -> Float[Tensor, "batch head query key"]:
         """How much of each key's value reaches each query of a site: its weights, from outside.
 
-        Value vectors are replaced by one-hot marks; z then holds the weights themselves, with no
-        difference taken, so a weight of 1e-300 is told from 0. A weight of 0 is still no proof of
+        Value vectors are replaced by one-hot vectors; z then holds the weights themselves, with no
+        difference taken, so a weight of 1e-300 differs from 0. A weight of 0 is still no proof of
         a mask: a score 750 below the largest of its row underflows in the softmax. With
         `zero_queries`, q·k is 0 for every key, and only what is blocked has a weight of 0.
         """

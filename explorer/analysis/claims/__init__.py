@@ -1,4 +1,4 @@
-"""What people say about Transformers, and the experiment that says whether it is so.
+"""Common claims about Transformers, each with the experiment that tests it.
 
 Every claim is a function that runs with the reader's model and sentence and returns numbers with
 a verdict that follows from them.

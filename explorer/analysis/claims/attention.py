@@ -112,7 +112,7 @@ def fills(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding
             ("empty_row", low, nothing),
         )
     )
-    clean = [value < 1e-6 for row in rows for value in row.values]  # NaN is not clean
+    clean = [value < 1e-6 for row in rows for value in row.values]  # NaN does not count as clean
     verdict = judged(all(clean), false=not all(clean[:3]))
     return Finding(verdict, ("ten_thousand", "billion", "infinity"), rows)
 
@@ -189,7 +189,7 @@ def one_head(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Find
 
 
 def _neighbours(n_heads: int, progress: FractionDone) -> float:
-    """Train a block on the larger neighbour; the share of places that are right then."""
+    """Train a block on the larger neighbour; returns the share of positions that are then right."""
     config = ModelConfig(
         vocab_size=SYMBOLS, d_model=WIDTH, n_layers=1, n_heads=n_heads, d_ff=64, dropout=0.0
     )

@@ -128,13 +128,13 @@ DEPTH, WIDTH, LENGTH, SYMBOLS, STEPS = 12, 32, 8, 10, 60
 
 
 def warmup(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """Twelve layers learn to turn ten symbols round with Adam at 3e-3 from the first step on."""
+    """Twelve layers learn to reverse ten symbols with Adam at 3e-3 from the first step on."""
     rows, curves = [], []
     for turn, placement in enumerate(PLACEMENTS):
         losses = _train(placement, part_of(progress, turn, 3))
         curves.append(losses)
         rows.append(ResultRow(placement, (losses[0], float(np.mean(losses[-5:])))))
-    # Whoever learned nothing is left with the loss of guessing, ln 10.
+    # A model that learned nothing has the loss of guessing, ln 10.
     post, pre, _ = (row.values[1] < 0.9 * math.log(SYMBOLS) for row in rows)
     verdict = judged(pre and not post, false=not pre)
     curve = Curve(np.arange(1, STEPS + 1), np.array(curves), PLACEMENTS, "step", "loss")
@@ -166,7 +166,7 @@ def _train(placement: NormPlacement, progress: FractionDone) -> list[float]:
 
 
 def deep_pre(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """Fresh stacks of up to 192 layers: the size of the stream, the gradients of both ends."""
+    """Fresh stacks of up to 192 layers: the size of the stream, the gradients at both ends."""
     rows = []
     cases: tuple[tuple[NormPlacement, int], ...] = (
         ("pre", 24), ("pre", 96), ("pre", 192), ("post", 192), ("sublayer", 192),

@@ -1,4 +1,4 @@
-"""What a claim is: a sentence that people say, an experiment that runs live, and a verdict."""
+"""What a claim is: a common statement, an experiment that runs live, and a verdict."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,8 +74,8 @@ class Finding:
 class Claim:
     """A claim; its words are at `claims.<id>.claim`, its explanations where its Finding says.
 
-    `test` runs the experiment with the reader's model and sentence. `own` says that these take
-    part in it. `slow`: it takes more than a moment and tells its progress.
+    `test` runs the experiment with the reader's model and sentence. `own` says that it uses them.
+    `slow`: it takes noticeably long and reports its progress.
     """
 
     id: str
@@ -91,14 +91,14 @@ def judged(true: bool, false: bool = False) -> Verdict:
 
 
 def part_of(progress: FractionDone, turn: int, turns: int) -> FractionDone:
-    """The progress of one of several equal turns, told as that of all."""
+    """The progress of one of several equal turns, reported as that of the whole."""
     return lambda done: progress((turn + done) / turns)
 
 
 def curve_of(
     rows: Sequence[ResultRow], columns: Sequence[str], x_name: str, y_name: str, log_y: bool = False
 ) -> Curve:
-    """Rows with a number as `of`, drawn as one curve a column."""
+    """Rows with a number as `of`, drawn as one curve per column."""
     return Curve(
         x=np.array([float(row.of) for row in rows]),
         ys=np.array([row.values for row in rows], float).T,

@@ -1,4 +1,4 @@
-"""Claims about time and memory, measured on this machine while one waits."""
+"""Claims about time and memory, measured live on this machine."""
 
 import math
 from functools import partial
@@ -103,7 +103,7 @@ def parallel(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Find
 
 
 def quadratic(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """The bytes of 8 heads' patterns, really made, at lengths that double."""
+    """The bytes of 8 heads' patterns, actually computed, at lengths that double."""
     rows, before = [], math.nan
     for step, length in enumerate((64, 128, 256, 512, 1024)):
         size = _pattern_of(torch.randn(1, length, 64), 8) / MEBI

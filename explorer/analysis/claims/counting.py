@@ -1,4 +1,4 @@
-"""Claims about sizes: counted from the real modules, which need no storage for it."""
+"""Claims about sizes: counted from the real modules, without storing a weight."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ COLUMNS = ("counted", "said")
 
 
 def _finding(rows: list[ResultRow], bars: str = "") -> Finding:
-    """True when every counted number is the one that is said; false when none is."""
+    """True when every counted number is the one claimed; false when none is."""
     same = [row.values[0] == row.values[1] for row in rows]
     verdict = judged(all(same), false=not any(same))
     return Finding(verdict, COLUMNS, tuple(rows), bars=bars)
@@ -145,7 +145,7 @@ def totals(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Findin
 
 
 def two_vocabularies(n_layers: int, n_source: int, n_target: int, final_norm: bool) -> int:
-    """Parameters of a 512/8/2048 translator with a vocabulary a side and an output with a bias.
+    """Parameters of a 512/8/2048 translator with one vocabulary per side and an output bias.
 
     Our own models have one vocabulary, so the towers are counted from one without and the three
     tables from modules of torch.

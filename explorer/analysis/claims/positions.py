@@ -1,4 +1,4 @@
-"""Claims about positions: what the sines give, where they end, and doing without them."""
+"""Claims about positions: what sinusoids provide, where they fail, and models without any."""
 
 import math
 from collections.abc import Callable
@@ -87,7 +87,7 @@ def frequencies(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> F
 
 
 def extrapolation(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """The toy that turns rows of 2 to 10 letters round, on rows of 2 to 16. Raises InputProblem."""
+    """The toy that reverses rows of 2 to 10 letters, on rows of 2 to 16. Raises InputProblem."""
     toy = open_model(TOY)
     lengths = tuple(range(2, 17, 2))
     rows = []
@@ -101,7 +101,7 @@ def extrapolation(loaded: LoadedModel, traced: Trace, progress: FractionDone) ->
 
 
 def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int = 40) -> float:
-    """The share of random rows of letters that come out last letter first, without a mistake."""
+    """The share of random rows of letters that are reversed without a mistake."""
     generator = np.random.default_rng(length)
     texts = [
         " ".join(generator.choice(list("abcdefghijklmnopqrst"), length)) for _ in range(n_rows)
@@ -121,8 +121,8 @@ def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int =
 def causal_order(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
     """The words of the reader's sentence without positions, shuffled, through the first layer.
 
-    How far the outputs are from moving along with the words: nothing tells places apart where all
-    may be seen; under the causal mask a word's output depends on what stands before it.
+    How far the outputs are from being permuted like the words: without a mask nothing distinguishes
+    positions; under the causal mask a word's output depends on what precedes it.
     """
     stack = next(stack for stack in traced.stacks if stack.stream == "tgt")
     words = torch.tensor(traced.activations[stack.hook("embed")])[None]
@@ -151,7 +151,7 @@ def _with_positions(traced: Trace, stack: StackSite, words: Tensor) -> Tensor | 
 
 
 def _shuffled(x: Tensor, words: Tensor, order: Tensor) -> Tensor:
-    """The words in another order; what was added to the places stays where it was."""
+    """The words in another order; what was added to the positions is not moved."""
     return words[:, order] + (x - words)
 
 

@@ -1,4 +1,4 @@
-"""Wrong code on purpose: the faults that everybody makes once, each beside the right lines.
+"""Wrong code on purpose: common mistakes, each next to the correct code.
 
 Only the clinic's page, its cache and the tests import this package. Its functions are never part
 of a model's run unless a visitor plants them there.

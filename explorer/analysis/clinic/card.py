@@ -1,4 +1,4 @@
-"""What a pitfall is: wrong lines that run, the right ones beside them, what tells them apart."""
+"""What a pitfall is: wrong code that runs, the correct code, and what tells them apart."""
 
 import ast
 import inspect
@@ -27,7 +27,7 @@ Group = Literal["masks", "shapes", "fills", "padding", "model", "training"]
 Pattern = Callable[[Tensor, Tensor], Tensor]
 """(scores, keep), both [batch, head, query, key], keep Bool with True = may attend -> pattern."""
 Plant = Callable[[Subject, Rows], Edits]
-"""The fault as a visitor of every run over these rows: the wrong lines in the place of ours."""
+"""The fault as a visitor of every run over these rows: the wrong lines in place of ours."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """What stands side by side: two matrices [row, column] of equal shape.
+    """Two matrices [row, column] of equal shape, to be shown side by side.
 
     Of a pattern it is the `head` in which the two differ most, and `hidden` are the cells that
     must not be seen; both None for anything else.
@@ -65,9 +65,9 @@ class Picture:
 class Demonstration:
     """What a pitfall does. `own`: measured on the reader's sentence, else on a small fixed case.
 
-    `wrong` and `right` are what stands best beside each other in a picture, of equal shape where
-    both exist: a pattern [head, query, key], or a table [row, column], Bool where it says what is
-    seen. `site` is the attention site of a reader's own pattern; else `columns` may name columns.
+    `wrong` and `right` are what a picture shows side by side, of equal shape where both exist: a
+    pattern [head, query, key], or a table [row, column], Bool where it says what is seen. `site` is
+    the attention site of a reader's own pattern; else `columns` may name columns.
     """
 
     figures: tuple[Figure, ...]
@@ -101,11 +101,11 @@ class Demonstration:
 
 @dataclass(frozen=True)
 class Pitfall:
-    """A fault that everybody makes once. Its words are at `clinic.<id>.*` in the text files.
+    """A common mistake. Its words are at `clinic.<id>.*` in the text files.
 
-    `demonstrate(traced)` measures it on a Trace, or with None on a fixed case. `plant` puts it
-    into a model's own run; None where it does not live in a forward pass. `cached`: it shows only
-    in decoding with a cache. `batched`: it spares the first sentence of a batch.
+    `demonstrate(traced)` measures it on a Trace, or with None on a fixed case. `plant` puts it into
+    a model's own run; None where it does not live in a forward pass. `cached`: it shows only in
+    decoding with a cache. `batched`: it leaves the first sentence of a batch intact.
     """
 
     id: str
@@ -127,12 +127,12 @@ class Pitfall:
 
     @property
     def silent_key(self) -> str:
-        """The key of why nothing complains."""
+        """The text key of why no error is raised."""
         return f"clinic.{self.id}.silent"
 
     @property
     def right_key(self) -> str:
-        """The key of what to write instead."""
+        """The text key of what to write instead."""
         return f"clinic.{self.id}.right"
 
     @property
@@ -147,7 +147,7 @@ class Pitfall:
 
 
 def lines_of(function: Callable[..., Any]) -> str:
-    """The lines of a function as they stand in its file, without the docstring."""
+    """The source lines of a function, without its docstring."""
     source = textwrap.dedent(inspect.getsource(function))
     (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.FunctionDef)

@@ -1,4 +1,4 @@
-"""With what to hide: -1e4, -1e9, -inf or the lowest number of the type, and rows with nothing."""
+"""Fill values of a mask: -1e4, -1e9, -inf, the lowest number of the type; and empty rows."""
 
 import math
 
@@ -30,7 +30,7 @@ def hidden_with_ten_thousand(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 def ten_thousand_added(scores: Tensor, keep: Tensor) -> Tensor:
-    """-1e4 added to every hidden key; where all are hidden, softmax takes it out again."""
+    """-1e4 added to every hidden key; where all are hidden, softmax cancels it."""
     return (scores + (~keep).to(scores.dtype) * -1e4).softmax(-1)
 
 
@@ -50,13 +50,13 @@ def a_billion_in_half_precision(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 def lowest_of_the_type(scores: Tensor, keep: Tensor) -> Tensor:
-    """The lowest number that the type has, whatever the type."""
+    """The lowest number of the type, whichever it is."""
     half = scores.half()
     return half.masked_fill(~keep, torch.finfo(half.dtype).min).softmax(-1)
 
 
 def stored(fill: float, dtype: torch.dtype) -> float:
-    """What stands in a tensor of this type after `masked_fill` with `fill`; NaN: it is refused."""
+    """The value in a tensor of this type after `masked_fill` with `fill`; NaN: it is refused."""
     try:
         return float(torch.zeros(1, dtype=dtype).masked_fill(torch.tensor([True]), fill))
     except RuntimeError:
@@ -74,7 +74,7 @@ def fill_table() -> np.ndarray:
 
 
 def nan_rows(layers: int, pattern_of: Pattern = hidden_with_infinity) -> int:
-    """How many of 4 rows hold a NaN after so many attention layers, when row 0 may see nothing."""
+    """How many of 4 rows hold a NaN after each attention layer, when row 0 may see nothing."""
     return int(_through_layers(layers, pattern_of)[0].isnan().any(-1).sum())
 
 

@@ -29,7 +29,7 @@ from models.rows import Rows
 
 
 def scaled_by_the_model(q: Tensor, k: Tensor, d_model: int) -> Tensor:
-    """Divided by the width of the model, which the products never had."""
+    """Divided by the width of the model, over which nothing was summed."""
     return q @ k.transpose(-2, -1) / math.sqrt(d_model)
 
 

@@ -1,4 +1,4 @@
-"""Which tokens are padding, where they stand, and what a mask means once there is a cache."""
+"""Which tokens are padding, where they are, and what a mask means once there is a cache."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -33,7 +33,7 @@ def cached_step_is_causal(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def cached_step_with_offset(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """The new queries stand at the end of the keys."""
+    """The new queries are aligned with the end of the keys."""
     n_query, n_key = q.shape[2], k.shape[2]
     return attend(q, k, v, causal_mask(n_query, n_key, offset=n_key - n_query))[0]
 
@@ -60,7 +60,7 @@ def positions_counted_over_padding(tokens: Tensor, valid: Tensor) -> Tensor:
 
 
 def positions_of_real_tokens(tokens: Tensor, valid: Tensor) -> Tensor:
-    """Counted over real tokens: the first word is at 0 wherever it stands."""
+    """Counted over real tokens: the first word is at 0 wherever it is in the row."""
     return (valid.long().cumsum(1) - 1).clamp(min=0)
 
 

@@ -1,4 +1,4 @@
-"""Ways to plant a fault into a model's own run: wrong lines in the place of ours, by a visitor."""
+"""Planting a fault into a model's own run: a visitor puts wrong lines in place of ours."""
 
 from collections.abc import Callable, Sequence
 

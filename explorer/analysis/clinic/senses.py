@@ -1,4 +1,4 @@
-"""Masks the wrong way round, in the wrong place, in the wrong number: from scores to pattern.
+"""Masks inverted, applied in the wrong place or encoded wrongly: from scores to pattern.
 
 Every function takes scores and `keep`, both [batch, head, query, key], and gives the pattern.
 """
@@ -41,7 +41,7 @@ def padding_turned_round(scores: Tensor, keep: Tensor) -> Tensor:
 
 
 def mask_after_softmax(scores: Tensor, keep: Tensor) -> Tensor:
-    """Softmax over all keys, then the hidden weights are wiped out."""
+    """Softmax over all keys, then the hidden weights are set to 0."""
     return scores.softmax(-1) * keep
 
 

@@ -1,4 +1,4 @@
-"""A fault planted into the model of the reader, on the reader's sentence: before and after."""
+"""A fault planted into the reader's model, on the reader's sentence: before and after."""
 
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +27,7 @@ MAX_NEW_TOKENS = 40
 
 @dataclass(frozen=True, eq=False)
 class Symptom:
-    """What a fault does to one run. `before` and `after` stand for the model without and with it.
+    """What a fault does to one run. `before` is the model without it, `after` the model with it.
 
     `logprobs` are of the written tokens under teacher forcing, natural log; `tokens` are those
     that were written. `output` is what the model then writes by itself (greedy), and `words` both
@@ -46,7 +46,7 @@ class Symptom:
 
     @property
     def changed(self) -> bool:
-        """Whether anything moved that a reader could see."""
+        """Whether anything changed that a reader could see."""
         moved = np.abs(self.logprobs_after - self.logprobs_before).max(initial=0.0)
         return self.output_before != self.output_after or not moved < 1e-4
 
@@ -63,7 +63,7 @@ class Symptom:
 def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
     """Plant a fault into every run over the Trace's rows. The shared model is not changed.
 
-    The Trace's own edits play no part: the fault is held against the model as it is. Raises
+    The Trace's own edits are left out: the fault is compared with the model as it is. Raises
     ValueError for a pitfall that cannot be planted, and for a Trace of another model.
     """
     require_same_model(loaded, traced)
@@ -90,7 +90,7 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
 
 
 def _rows(traced: Trace, pitfall: Pitfall) -> Rows:
-    """The Trace's sentence; twice where a fault spares the first one, and the last is looked at."""
+    """The Trace's sentence; twice, the last examined, where a fault leaves the first one intact."""
     return rows_of(traced).times(2) if pitfall.batched else rows_of(traced)
 
 

@@ -24,7 +24,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def shifted_by_views(tokens: Tensor, pad_id: int) -> tuple[Tensor, Tensor]:
-    """Two views of one tensor: what is written into the labels stands in the inputs too."""
+    """Two views of one tensor: what is written into the labels is in the inputs too."""
     inputs, labels = tokens[:, :-1], tokens[:, 1:]
     labels[labels == pad_id] = IGNORED
     return inputs, labels
@@ -126,7 +126,7 @@ def _gradient(loss: Loss, vocab: int, labels: Tensor) -> float:
 
 
 def _zero_grad(traced: Trace | None = None) -> Demonstration:
-    """Five steps on one batch with a learning rate of 0, so that only the adding up differs."""
+    """Five steps on one batch with a learning rate of 0, so that only the accumulation differs."""
     x, y = fixed_scores(1, 1, 8, 3)[0, 0], fixed_scores(1, 1, 8, 1, seed=1)[0, 0]
 
     def loss(weight: Tensor) -> Tensor:

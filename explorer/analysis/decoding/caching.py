@@ -1,4 +1,4 @@
-"""The key/value cache of a decoding: what it holds, what it weighs, what it spares.
+"""The key/value cache of a decoding: its contents, its size and the work that it saves.
 
 Without a cache every step reads the whole row again, so that a row of T tokens costs
 1 + 2 + … + T positions; with it, T. What is kept instead are the keys and values of every
@@ -26,13 +26,13 @@ FLOAT = 4  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Cached:
-    """One decoding's row read twice: token by token with a cache, and anew at every step.
+    """One decoding's row read twice: token by token with a cache, and from the start at every step.
 
-    `keys` and `values` [layer, kv_head, pos] are the lengths of the vectors that the cache holds
-    in the end, of self-attention; `cross_…` those of cross-attention, None without a source.
-    `n_bytes` [step] is what the cache weighs after each step, by its own count. `gaps` [step] are
-    the largest differences between the cached and the uncached logits of a step. `first` is the
-    position that the first step's token gets: what stands before it is the prompt.
+    `keys` and `values` [layer, kv_head, pos] are the lengths of the self-attention vectors that the
+    cache holds at the end; `cross_…` those of cross-attention, None without a source. `n_bytes`
+    [step] is the size of the cache after each step, by its own count. `gaps` [step] are the largest
+    differences between the cached and the uncached logits of a step. `first` is the position that
+    the first step's token gets: what precedes it is the prompt.
     """
 
     keys: Float[np.ndarray, "layer kv_head pos"]
@@ -165,7 +165,7 @@ def timings(
     found: list[Timing] = []
     for done, n in enumerate(fits, 1):
         row = torch.tensor([[*start, *[start[-1]] * (n - 1)]])
-        # A long row's runs are long, and so less shaken by what else the machine does.
+        # A long row takes longer, so other work on the machine disturbs it less.
         runs = RUNS if n <= 64 else 1
         cached = min(_seconds(read, row, len(start), KVCache(config.n_layers)) for _ in range(runs))
         uncached = min(_seconds(read, row, len(start), None) for _ in range(runs))

@@ -19,12 +19,12 @@ MOST_LINES = 8
 
 @dataclass(frozen=True, eq=False)
 class LabelledBatch:
-    """What a training step sees of some sentences, and how wrong the model is at every label.
+    """What a training step sees of some sentences, and the model's loss at every label.
 
-    `inputs` and `labels` are what the decoder reads and what it has to say after each token of
-    it, padded alike [sentence][pos]; `sources` is empty for a decoder-only model. `counts` is
-    True where a label counts. `losses` are -ln p(label), 0 at ignored labels. `loss` is their
-    mean over the labels that count, as `models.training.loss` has it.
+    `inputs` and `labels` are what the decoder reads and what it should predict after each of its
+    tokens, padded alike [sentence][pos]; `sources` is empty for a decoder-only model. `counts` is
+    True where a label counts. `losses` are -ln p(label), 0 at ignored labels. `loss` is their mean
+    over the labels that count, as `models.training.loss` has it.
     """
 
     sources: tuple[tuple[str, ...], ...]

@@ -1,8 +1,8 @@
 """A decoding beside one teacher-forced pass: with the causal mask the same numbers, row by row.
 
 Step by step, row t of the decoder is computed before token t + 1 exists. In one pass over the whole
-row every token stands there at once, and only the causal mask keeps it out. So with the mask both
-give the same logits, up to rounding; without it, every row but the last has seen its own answer.
+row every token is there at once, and only the causal mask hides it. So with the mask both give the
+same logits, up to rounding; without it, every row but the last has seen its own answer.
 """
 
 from collections.abc import Sequence
@@ -59,8 +59,8 @@ class OnePass:
 def one_pass(loaded: LoadedModel, made: Generation) -> OnePass:
     """Compute the rows of a Generation in one pass, and step by step without a cache.
 
-    Edits of the Generation stay in force, except what they say of the causal mask. Raises
-    ValueError for a Generation of another model, or without steps.
+    Edits of the Generation stay in force, except those of the causal mask. Raises ValueError for a
+    Generation of another model, or without steps.
     """
     if made.model != loaded.name:
         raise ValueError(f"the decoding is of {made.model!r}, the model is {loaded.name!r}")
@@ -94,7 +94,7 @@ def _both(
     n = len(made.tokens)
     functions = edit_functions(loaded.sites, edits)
     logits = []
-    # Each step reads its row anew: with the mask off, keys and values of old tokens do change.
+    # No cache: with the mask off, keys and values of old tokens do change.
     steps = decode(loaded.model, given, Greedy(), n, prefix=made.tokens, use_cache=False)
     for _ in range(n):
         record = Record(lambda name: name == LOGITS, functions)

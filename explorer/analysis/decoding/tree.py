@@ -1,8 +1,8 @@
 """Greedy, beam and sampling as one tree of everything that they tried to write.
 
 A node is a beginning of the output; its circle is the model's own probability of its last token
-after what stands before. A beam's hypothesis falls when none of its extensions is among the best:
-the step and the score at which that happened are kept with the node.
+after those before it. A beam's hypothesis falls when none of its extensions is among the best: the
+step and the score at which that happened are kept with the node.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Node:
     `parent` is an index into the tree's nodes, None for a first token. `prob` is the model's own
     probability of the last token; `logprob` that of all of them, in nats; `score` what the beam
     compares. `fate`: "finished" with the end mark; "live" where the limit cut it off, or where a
-    finished output goes on through it; "fallen" at step `fell_at` (from 0) with `fell_score`, the
+    finished output continues through it; "fallen" at step `fell_at` (from 0) with `fell_score`, the
     best that any extension of it had. `lines` are the strategies whose answer runs through it.
     """
 

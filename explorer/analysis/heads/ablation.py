@@ -32,9 +32,9 @@ MAX_LOGITS = 1 << 23  # logits per pass, 64 MB in float64
 class Ablation:
     """What switching off each single head does to given tokens; all in nats.
 
-    `tokens` stand after the first positions of the decoder's row, `logprobs` are theirs in the
-    Trace as it is. `token_deltas[site name]` is log p(head off) - log p: below 0 where the head
-    was needed. The Trace's own edits stay in force, so a head that is off already has 0.
+    `tokens` are those after the first positions of the decoder's row, `logprobs` theirs in the
+    Trace as it is. `token_deltas[site name]` is log p(head off) - log p: below 0 where the head was
+    needed. The Trace's own edits stay in force, so a head that is off already has 0.
     """
 
     sites: tuple[AttentionSite, ...]
@@ -88,10 +88,10 @@ def ablating(
 ) -> Generator[tuple[int, int], None, Ablation]:
     """Switch off every head of every site, one at a time; yields (heads done, heads in all).
 
-    The Ablation is the generator's return value. `tokens` are scored after the first
-    len(tokens) positions of the decoder's row; None: those that were written. Between two steps
-    nothing of the run is in force, neither its visitor nor its gradient mode.
-    Raises ValueError for another model's Trace and for more tokens than positions.
+    The Ablation is the generator's return value. `tokens` are scored after the first len(tokens)
+    positions of the decoder's row; None: those that were written. Between two steps neither the
+    visitor nor the gradient mode of the run is active. Raises ValueError for another model's Trace
+    and for more tokens than positions.
     """
     require_same_model(loaded, traced)
     wanted = written_tokens(traced) if tokens is None else tuple(tokens)

@@ -1,4 +1,4 @@
-"""More pictures with a head's axes: the mean of each layer's heads, rollout and attention flow."""
+"""More matrices with a head's axes: the mean of each layer's heads, rollout and attention flow."""
 
 from dataclasses import dataclass, field
 
@@ -55,7 +55,7 @@ def aggregates_of(traced: Trace, kind: Role) -> tuple[Aggregate, ...]:
 
 
 def _seen(traced: Trace, site: AttentionSite) -> Bool[np.ndarray, "query key"]:
-    """What some head of a site may look at."""
+    """The cells that some head of a site may attend to."""
     return np.asarray(traced.mask(site.name).any(axis=0))
 
 

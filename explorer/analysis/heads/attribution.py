@@ -2,7 +2,7 @@
 
 weight        how much of its attention a query gives to a key
 contribution  weight x the length of what the key's value becomes on its way out, ||v W_O||: a key
-              with a tiny value adds nothing however much it is looked at. Kobayashi et al. 2020,
+              with a tiny value adds nothing however large its weight. Kobayashi et al. 2020,
               "Attention is Not Only a Weight", eq. 4
 gradient      weight x d log p(token) / d weight: to first order what the weight does for the token,
               through everything that comes after it, later attention included

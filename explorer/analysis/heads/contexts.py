@@ -1,4 +1,4 @@
-"""One word in two sentences: the same vector at the bottom, and what each context makes of it."""
+"""One word in two sentences: the same embedding, and how each context changes it."""
 
 from dataclasses import dataclass
 

@@ -18,17 +18,16 @@ HEAD_MEASURES: tuple[HeadMeasure, ...] = get_args(HeadMeasure)
 
 @dataclass(frozen=True)
 class HeadMeasures:
-    """Means over the rows of one head that stand at real tokens and may attend to something.
+    """Means over the rows of one head that are real tokens and may attend to something.
 
-    `entropy` and `information` are in bits, `distance` in positions, the others are shares of
-    the attention (0 to 1). `information` is the mutual information of query and key, H(mean row)
-    - mean H(row): high when every row is sharp and different rows look at different keys, so it
-    tells an alignment from a head that always looks at one place. `alignment` is the share of
-    the most information that so many rows and keys could have: 1 when each of the fewer has one
-    of the others for itself.
-    `previous`, `diagonal` and `distance` are None in cross-attention, `alignment` outside it;
-    `end_mark` is None where no end mark stands among the keys, and `previous` and `alignment`
-    where there is no second row.
+    `entropy` and `information` are in bits, `distance` in positions, the others are shares of the
+    attention (0 to 1). `information` is the mutual information of query and key, H(mean row) - mean
+    H(row): high when every row is sharp and different rows look at different keys, so it
+    distinguishes an alignment from a head that always attends to one key. `alignment` is the share
+    of the most information that so many rows and keys could have: 1 when each of the fewer has one
+    of the others for itself. `previous`, `diagonal` and `distance` are None in cross-attention,
+    `alignment` outside it; `end_mark` is None where the keys have no end mark, and `previous` and
+    `alignment` where there is no second row.
     """
 
     site: str

@@ -1,4 +1,4 @@
-"""Where one head stands among all heads of its kind, by four measures that need not agree."""
+"""The rank of one head among all heads of its kind, by four measures that need not agree."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
 from models.hooks import Role
 
 LITTLE = 0.1
-"""Nats: a head whose absence changes a whole text by less makes no difference worth a word."""
+"""Nats: ablating a head that changes a whole text's log-probability by less hardly matters."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class HeadRanks:
 
 
 def head_ranks(attribution: Attribution, site: str, head: int) -> HeadRanks:
-    """A head's place among those of its kind. Raises KeyError, IndexError as `Attribution` does."""
+    """A head's ranks among those of its kind. Raises KeyError, IndexError as `Attribution` does."""
     place = next((each for each in attribution.sites if each.name == site), None)
     if place is None:
         raise KeyError(f"there is no attention site {site!r}")
@@ -55,7 +55,7 @@ def head_ranks(attribution: Attribution, site: str, head: int) -> HeadRanks:
 
 @dataclass(frozen=True)
 class Need:
-    """What an ablation says in short: the head that costs most, and how many hardly count.
+    """An ablation in short: the most needed head, and how many heads hardly matter.
 
     `loss` is in nats, above 0 where the text becomes less probable without the head.
     """

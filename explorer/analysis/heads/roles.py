@@ -40,7 +40,7 @@ def head_roles(traces: Sequence[Trace]) -> tuple[HeadRole, ...]:
 
 
 def induction(trace: Trace) -> HeadRole:
-    """The head that most looks at what came next the last time, over a text that repeats itself.
+    """The head that most attends to what followed the last occurrence, in a text that repeats.
 
     The second half of the row must repeat the first, after the start mark. From each of its
     tokens, the measured key is the one behind the same token's first occurrence; Olsson et al.

@@ -178,7 +178,7 @@ def measure_passes(
 def best_time(
     function: Callable[[], object], repeats: int = 5, clock: Clock | None = None
 ) -> float:
-    """Seconds that a function takes: the least of several tries, which a neighbour disturbs least.
+    """Seconds that a function takes: the least of several tries, the one least disturbed.
 
     One more try goes before them and is not counted.
     """

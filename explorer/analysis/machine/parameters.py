@@ -1,4 +1,4 @@
-"""Parameters counted from the real modules, part by part, also of models that nobody could load.
+"""Parameters counted from the real modules, part by part, even of models too large to load.
 
 A model of any size is built on torch's `meta` device: every tensor has its shape and no storage,
 so seven billion parameters are counted in a second or two, by the same classes that run.
@@ -32,7 +32,7 @@ class Count:
 
 
 def on_paper(build: Callable[[], _T]) -> _T:
-    """What `build` makes, with shapes and without numbers: nothing is stored."""
+    """What `build` makes, on the meta device: shapes without storage."""
     with torch.device("meta"):
         return build()
 

@@ -1,4 +1,4 @@
-"""Sentences that share a padded batch: do they read as they do alone?"""
+"""Sentences that share a padded batch: are their numbers the same as alone?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

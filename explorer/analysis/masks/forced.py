@@ -33,10 +33,10 @@ class Next:
 
 @dataclass(frozen=True, eq=False)
 class Forced:
-    """The tokens that were written without edits, and how surely each is written with them.
+    """The tokens that were written without edits, and how probable each is with them.
 
     `losses_…` are -ln p of each token, [written]. `after[i]` are the likeliest tokens behind the
-    first i of them: the best before and after the edits, the surest after first.
+    first i of them: the best before and after the edits, the most probable after them first.
     """
 
     tokens: tuple[str, ...]

@@ -45,7 +45,7 @@ class Reasons:
 
 
 def reasons(trace: Trace, site: str) -> Reasons:
-    """Explain the mask that a site applied; what is blocked and what is not is the model's word.
+    """Explain the mask that a site applied; the model's own mask decides what is blocked.
 
     Each rule in force is asked alone, through `models.masks`, what it blocks. A cell that no rule
     blocks was shut by an edit; one that the model left open is blocked by nothing, whatever the
@@ -121,6 +121,6 @@ def rule_numbers(trace: Trace, site: str) -> np.ndarray:
 
 
 def empty_rows(trace: Trace, site: str) -> Bool[np.ndarray, "head query"]:
-    """Rows of real queries that may look at nothing at all: their pattern is all zeros."""
+    """Rows of real queries that may attend to nothing: their pattern is all zeros."""
     valid = trace.src_valid if trace.site(site).query_stream == "src" else trace.tgt_valid
     return ~trace.mask(site).any(-1) & valid

@@ -4,7 +4,7 @@ as its context, and with the last few tokens only.
 Both read the same tokens, so whatever is hard about the text is hard for both, and their difference
 is what the far context does. A window begins with the start mark, as every row of the training did,
 and its positions are counted from 0, so it never leaves what was trained. The model is only read:
-computed positions have values for any place, and nothing in a model's weights knows n_ctx.
+computed positions have values everywhere, and no weight depends on n_ctx.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from explorer.runs.sentences import clean_text
 from models.rows import Rows
 
 MAX_CHARS = 5000
-"""The most of a text; it stands in the link, too."""
+"""The longest text, in characters; a link holds all of it."""
 TIMES = 3
 """How many times n_ctx is read at most."""
 WINDOW = 128
@@ -107,8 +107,8 @@ def beyond(loaded: LoadedModel, text: str) -> Beyond:
 def _windowed(loaded: LoadedModel, row: list[int], window: int) -> Float[np.ndarray, " token"]:
     """The losses with a context of `window` tokens at most, three quarters of it at least.
 
-    The first window's tokens have all that there is. Then each window, its start mark included,
-    hands on its last quarter only, and the next begins a quarter later.
+    The tokens of the first window are read from all before them. Of each later window, its start
+    mark included, only the last quarter is kept, and the next begins a quarter later.
     """
     hop = max(1, window // 4)
     (first,) = _losses(loaded, [row[: window + 1]], window)

@@ -29,7 +29,7 @@ _TEXT = re.compile(r"(remove|reverse)|(shift)-([0-9]{1,3})|(swap)-([0-9]{1,3})-(
 class Change:
     """One change of positions. `first` is the shift, or the first of two swapped positions.
 
-    remove: no token is told its position. shift: everybody stands `first` positions later.
+    remove: no token is told its position. shift: every token is told a position later by `first`.
     swap: `first` and `second` are told each other's. reverse: the last is told that it is first.
     """
 
@@ -96,8 +96,8 @@ def position_functions(
 ) -> dict[str, Callable[[Tensor], Tensor]]:
     """What the change does at each hook point; nothing for a model without positions.
 
-    Tokens are taken to stand at 0, 1, 2, ...; padding may stand at the end only. Raises ValueError
-    during the run where learned positions end before a shifted row does.
+    Tokens are taken to be at 0, 1, 2, ..., and padding at the end only. Raises ValueError during
+    the run where learned positions end before a shifted row does.
     """
     stack = stack_of(loaded, stream)
     if stack is None or stack.positions.acts == "nothing":

@@ -92,8 +92,8 @@ def projected_gram(
 ) -> Float[np.ndarray, "pos pos"] | None:
     """The position part of a head's scores: (PE W_Q)(PE W_K)^T / sqrt(d_head), without biases.
 
-    That is what becomes of `gram` behind the projections of a self-attention head. Exact for the
-    first layer's input only; a norm before the sublayer is left out. None where nothing is added.
+    That is `gram` after the projections of a self-attention head. Exact for the first layer's input
+    only; a norm before the sublayer is left out. None where nothing is added.
     """
     found = loaded.site(site)
     encoding = model_table(loaded, n_positions, found.query_stream)

@@ -1,8 +1,8 @@
 """Learned position vectors: what training made of them, how far it reached, beside the sines.
 
-A training is rebuilt from its seed, so the vectors before it are no example of fresh ones but the
-very ones that this model began with. A position that no row of the training had gets no gradient
-and stays where it was.
+A training is rebuilt from its seed, so the vectors before it are exactly those that this model
+began with, not a sample like them. A position that no row of the training had gets no gradient and
+stays where it was.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,8 @@ MOVED = 0.001
 """A vector has moved when it changed by more than this share of its length: storing it in 16 bits
 changes each of its numbers by 0.0005 of itself at most."""
 SAME = 0.9
-"""The cosine that some vector must still have with its beginning, for it to be its beginning."""
+"""Some vector must still have this cosine with its rebuilt beginning, or that belongs to another
+training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ def _beginning(loaded: LoadedModel, stream: Stream) -> Float[np.ndarray, "pos d_
 def alike_by_distance(
     encoding: Float[np.ndarray, "pos d_model"],
 ) -> Float[np.ndarray, " distance"]:
-    """The mean cosine of two positions by how far apart they stand: 1 at distance 0."""
+    """The mean cosine of two positions by their distance: 1 at distance 0."""
     lengths = np.linalg.norm(encoding, axis=1, keepdims=True)
     return dot_by_distance(encoding / np.maximum(lengths, 1e-12)).mean
 

@@ -72,8 +72,8 @@ def by_length(
 ) -> ByLength:
     """Let a toy model write `n_rows` random rows of each length, greedily.
 
-    `letters` counts letters that stand where they should. Raises ValueError for lengths at which
-    there are not so many different rows.
+    `letters` counts letters in their right places. Raises ValueError for lengths at which there are
+    not so many different rows.
     """
     exact, letters = [], []
     for length in lengths:

@@ -1,8 +1,8 @@
 """Shuffle the words: do the outputs just move with them, or does the model know the order?
 
 Attention by itself is equivariant: permute its rows and its outputs are permuted, nothing else.
-Positions break that, and so does a causal mask, by which a token sees as many keys as stand before
-it (Haviv et al. 2022).
+Positions break that, and so does a causal mask, under which a token sees as many keys as precede it
+(Haviv et al. 2022).
 """
 
 import random
@@ -33,11 +33,11 @@ CONTINUED = 16
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """How far each token's vector lies from its own of before, once the words were shuffled.
+    """How far each token's vector moves when the words are shuffled.
 
     `distances` [layer + 1, pos] are |after - before| / |before| of the residual stream before the
-    first block, then after each; token by token as they stand in the shuffled row. `largest` is
-    the largest change of any number of the last layer. `setting`: with the model as it is, without
+    first block, then after each; token by token in the order of the shuffled row. `largest` is the
+    largest change of any number of the last layer. `setting`: with the model as it is, without
     positions, and without the causal mask as well.
     """
 
@@ -54,7 +54,7 @@ class Moved:
 def shuffled_order(
     str_tokens: Sequence[str], n_real: int, stream: Stream, seed: int
 ) -> tuple[int, ...]:
-    """Which token stands where once the words are shuffled: `order[new place] = old place`.
+    """Where each token is once the words are shuffled: `order[new place] = old place`.
 
     Pieces of a word stay together; the start mark of a target and the end mark of a source stay
     where they are, as does padding (from `n_real` on). Never the old order where there are two
@@ -161,7 +161,7 @@ def written(
     if longest < 1 or loaded.model.predicts is None:
         return ""
     with visiting(functions):
-        # Without a cache: what a shuffled or shifted row holds is computed anew at each step.
+        # Without a cache: what a shuffled or shifted row holds is recomputed at each step.
         (output,) = best(
             decode(
                 loaded.model,

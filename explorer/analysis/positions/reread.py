@@ -71,7 +71,7 @@ def weight_moved(
     after: Float[np.ndarray, "query key"],
     valid: Bool[np.ndarray, " query"],
 ) -> float:
-    """The share of a head's weight that lies elsewhere now: half the sum of |change|, 0 to 1.
+    """The share of a head's weight that has moved: half the sum of |change|, 0 to 1.
 
     The mean over the real queries (total variation distance).
     """

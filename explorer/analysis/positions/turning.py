@@ -1,4 +1,4 @@
-"""Rotary positions up close: one query and one key, pair by pair, turned by where they stand.
+"""Rotary positions up close: one query and one key, pair by pair, turned by their positions.
 
 Both layouts of pairs: interleaved, (0, 1), (2, 3), ..., as in `models.positions`; and half-split,
 (0, d/2), (1, d/2 + 1), ..., as in other code. They differ by a fixed permutation of the features.
@@ -117,7 +117,7 @@ def score_by_offset(
     base: float,
     layout: Layout = "interleaved",
 ) -> Float[np.ndarray, " offset"]:
-    """q . k / sqrt(d_head) if the query stood `offset` positions behind the key; nothing else
+    """q . k / sqrt(d_head) if the query were `offset` positions after the key; nothing else
     changes, so this is what position alone does to the two."""
     return _turn(q, offsets.tolist(), base, layout) @ k / len(q) ** 0.5
 

@@ -1,4 +1,4 @@
-"""Blocks: what a norm does, where it stands, and what happens inside the feed-forward net."""
+"""Blocks: what a norm does, where it is placed, and what happens in the feed-forward net."""
 
 import streamlit as st
 

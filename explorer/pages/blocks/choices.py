@@ -21,7 +21,7 @@ def _gamma(text: str) -> tuple[int, ...]:
 @dataclass(frozen=True)
 class BlocksChoices:
     """`norm` is the norm looked at, `depth` the layers of the fresh models, `final` whether a norm
-    stands behind the last, `gamma` the gains of the gradient in percent.
+    follows the last, `gamma` the gains of the gradient in percent.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("norms", "residual", "activations", "hidden")

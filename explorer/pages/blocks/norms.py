@@ -31,7 +31,7 @@ SCALES = np.logspace(-6, 1, 57)
 
 
 def norms(view: View) -> None:
-    """Statistics as heatmaps, who moves when others change, eps, and the gradient."""
+    """Statistics as heatmaps, which tokens move when others change, eps, and the gradient."""
     try:
         batch, used = _batch(view)
     except InputProblem as problem:

@@ -1,4 +1,4 @@
-"""Where the norm stands: wiring with measured numbers; stream and gradient block by block."""
+"""Norm placement: wiring with measured numbers; stream and gradient block by block."""
 
 from typing import Any
 
@@ -102,7 +102,7 @@ def _measure(
 
 
 def _labels(view: View, flow: Flow) -> Numbers:
-    """What stands on a wiring: the mean of the seeds in the first block and in the last."""
+    """The numbers on a wiring: the mean of the seeds in the first block and in the last."""
     stream, added, gradient = (
         values.mean(0) for values in (flow.stream, flow.added, flow.gradient)
     )

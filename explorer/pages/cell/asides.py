@@ -1,4 +1,4 @@
-"""What stands beside the steps: scalings, fresh models, parts of a score, layouts, dropout."""
+"""Asides to the steps: scalings, fresh models, parts of a score, layouts, dropout."""
 
 from collections.abc import Callable, Mapping
 

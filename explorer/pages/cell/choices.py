@@ -14,8 +14,8 @@ ASIDES: tuple[str, ...] = ("scaling", "initial", "split", "raw", "layouts", "gro
 
 @dataclass(frozen=True)
 class CellChoices:
-    """`stage` is the step of STAGES, `goal` the id of the token whose logit counts, `aside` what
-    stands below, with its `scaling`, `init` and `drop` (percent of dropout).
+    """`stage` is the step of STAGES, `goal` the id of the token whose logit counts, `aside` what is
+    shown below, with its `scaling`, `init` and `drop` (percent of dropout).
     """
 
     stage: int = choice(0, from_one(len(STAGES)), plus_one)

@@ -1,4 +1,4 @@
-"""Certificate: does the mask of this model do what masks are for? Tested by its behaviour."""
+"""Certificate: do the masks of this model work? A test of its behaviour."""
 
 import json
 from collections.abc import Sequence
@@ -158,7 +158,7 @@ def _measured(view: View, finding: Finding) -> str:
 
 
 def _place(view: View, certificate: Certificate, place: Location) -> str:
-    """Where the deviation stood: site, layer and head, and the tokens of query and key."""
+    """Where the deviation was: site, layer and head, and the tokens of query and key."""
     site = next((site for site in view.trace.sites if site.name == place.name), None)
     if site is not None:
         words = [
@@ -171,7 +171,7 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
         words = [view.t("certificate.logits")]
     if place.head is not None:
         words.append(view.t("certify.at_head", index=place.head + 1))
-    # Behind the last block of all, at the logits, no stack is named.
+    # After the last block of all, at the logits, no stack is named.
     behind = next((each.stream for each in view.trace.stacks if each.role == place.stack), "tgt")
     stream = site.query_stream if site else behind
     if place.query is not None:
@@ -188,7 +188,7 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
 
 
 def _token(view: View, certificate: Certificate, stream: str, index: int) -> str:
-    """A token of the sentence in quotation marks; what stands outside of it is padding."""
+    """A token of the sentence in quotation marks; anything outside it is padding."""
     tokens = _tokens(view, certificate, stream)
     if not 0 <= index < len(tokens) or tokens[index] == tokens[-1]:
         return controls.quoted(view, tokens[-1])

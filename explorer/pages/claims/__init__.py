@@ -1,4 +1,4 @@
-"""Claims: what people say about Transformers; guess first, then the experiment runs."""
+"""Claims: common statements about Transformers; guess first, then the experiment runs."""
 
 import numpy as np
 import streamlit as st

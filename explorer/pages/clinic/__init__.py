@@ -1,4 +1,4 @@
-"""Clinic: the faults that everybody makes once, run live, each beside the right lines."""
+"""Clinic: common mistakes, run live, each next to the correct code."""
 
 import math
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ def render(view: View) -> None:
 
 
 def _unedited(view: View) -> Run:
-    """What is faulty here is the fault alone."""
+    """The run without its edits: the planted fault is the only one."""
     return replace(view.run, edits=())
 
 
@@ -139,7 +139,7 @@ def _bars(view: View, labels: Sequence[str], wrong: np.ndarray, right: np.ndarra
 
 
 def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> dict[str, Any]:
-    """What stands on the axes: the reader's own tokens where there are any, else numbers."""
+    """The labels of the axes: the reader's own tokens where there are any, else numbers."""
     n_row, n_column = picture.right.shape
     if shown.site:
         site = traced.site(shown.site)

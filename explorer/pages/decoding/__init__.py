@@ -1,4 +1,4 @@
-"""Decoding: one token after another as a film, and what stands behind it."""
+"""Decoding: one token after another as a film, and how it comes about."""
 
 import numpy as np
 import streamlit as st
@@ -84,7 +84,7 @@ def _result(view: View, generation: Generation) -> None:
 
 
 def _parts(view: View, first: Generation, second: Generation | None) -> None:
-    """What stands under the film, one thing at a time: each of them computes more.
+    """The sections below the film, one at a time: each of them computes more.
 
     They are about rows that grow; a text that is filled in has none.
     """

@@ -68,7 +68,7 @@ def _type(view: View, shown: Generation) -> None:
 
 
 def _typed(view: View, before: tuple[int, ...]) -> None:
-    """Go on with what was typed; a refusal is kept for the run that follows."""
+    """Continue with what was typed; a refusal is kept for the run that follows."""
     typed = st.session_state["branches.typed"]
     if not typed.strip():
         return

@@ -30,7 +30,7 @@ def generate(
 
 @cached
 def cache_of(made: Generation) -> caching.Cached:
-    """What a cache holds of a decoding, and how equal it leaves the logits."""
+    """What a cache holds of a decoding, and how close the logits are to those without it."""
     return caching.cached_and_not(cache.open_model(made.model), made)
 
 
@@ -40,7 +40,7 @@ def timings(
     lengths: tuple[int, ...],
     tell: Callable[[int, int], bool],
 ) -> tuple[caching.Timing, ...]:
-    """Decodings of these lengths against the clock; measured anew whenever it is asked for."""
+    """Decodings of these lengths against the clock; measured again on every request."""
     return caching.timings(cache.open_model(model), given, lengths, tell)
 
 

@@ -1,4 +1,4 @@
-"""The cache: what it holds after each step, what it weighs, and what it spares."""
+"""The cache: its contents after each step, its size, and the work that it saves."""
 
 import numpy as np
 import streamlit as st
@@ -124,7 +124,7 @@ def _spared(view: View, generation: Generation, found: Cached) -> None:
 
 
 def _measured(view: View, generation: Generation, names: list[str]) -> None:
-    """What a stopwatch says, once somebody asks for it."""
+    """Measured times, on request."""
     own = len(generation.steps)
     key = (view.loaded.name, generation.given, own)
     job = st.session_state.get(NAME)

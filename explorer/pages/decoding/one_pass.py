@@ -19,7 +19,7 @@ from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 
 FLOOR = 1e-8
-"""Where a difference of exactly 0 stands on the log axis."""
+"""Where a difference of exactly 0 is drawn on the log axis."""
 
 
 def one_pass(view: View, generation: Generation) -> None:

@@ -1,4 +1,4 @@
-"""What a visitor chooses on the Heads page, and how links write places in its picture."""
+"""What a visitor chooses on the Heads page, and how links write the heads of its picture."""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def parse_head(text: str) -> HeadOrAggregate:
 
 
 def parse_heads(text: str) -> tuple[HeadOrAggregate, ...]:
-    """Read `2.5_3.1_rollout`: different places, as many as fit side by side. Raises ValueError."""
+    """Read `2.5_3.1_rollout`: different ones, as many as fit side by side. Raises ValueError."""
     places = tuple(parse_head(part) for part in text.split("_")) if text else ()
     if len(places) > MAX_PINNED or len(set(places)) < len(places):
         raise ValueError(f"{len(places)} places, expected up to {MAX_PINNED} different ones")
@@ -51,7 +51,7 @@ def _instead(text: str) -> str:
 
 @dataclass(frozen=True)
 class HeadsChoices:
-    """`instead` is what stands open in place of the head (NOTHING: nothing), `pins` what stands
+    """`instead` is what is open in place of the head (NOTHING: nothing), `pins` what is shown
     beside it, `measure` what the heads are measured by, `by_measure` whether that is their order,
     `scale` and `own_range` how weights become colours.
     """

@@ -16,7 +16,7 @@ from explorer.ui.view import View
 from models.hooks import ROLES
 
 AT_ONCE = 40
-"""Tokens, source and target together, up to which nobody waits long enough to be asked first."""
+"""Tokens, source and target together, up to which the wait is too short to ask first."""
 
 Address = tuple[int, int, int]
 

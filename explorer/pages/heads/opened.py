@@ -1,4 +1,4 @@
-"""What stands open on the Heads page: the state's words for it, and the view's addresses."""
+"""What is open on the Heads page: the state's words for it, and the view's addresses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from models.hooks import AttentionSite, Role
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """One head or aggregate that stands large: its pattern and mask [query, key] and its name.
+    """One head or aggregate that is shown large: its pattern and mask [query, key] and its name.
 
     `site` and `head` are None for an aggregate.
     """

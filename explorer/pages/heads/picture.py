@@ -29,8 +29,8 @@ def take_clicks(view: View, key: str = KEY) -> bool:
 def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
     """To the Cell page, where the way down into a cell was just taken in a picture.
 
-    `left` is the view that this one stands beside: the two sentences then change places, since
-    the other pages are about the first.
+    `left` is the view to the left of this one: the two sentences then swap places, since the other
+    pages are about the first.
     """
     place = sent_cell(key, _shape(Opened(view)))
     if place is None:

@@ -79,7 +79,7 @@ def switch_off(choice: Opened) -> None:
 
 
 def difference(choice: Opened) -> None:
-    """Where two heads that stand side by side disagree; nothing for one or three."""
+    """Where two heads that are shown side by side disagree; nothing for one or three."""
     view, shown = choice.view, choice.shown
     if len(shown) != 2:
         return

@@ -1,4 +1,4 @@
-"""Take it away: the link, the code, and the heads that stand large as SVG, CSV, HTML and .npz."""
+"""Exports: the link, the code, and the heads that are shown large as SVG, CSV, HTML and .npz."""
 
 from collections.abc import Callable
 from urllib.parse import urlencode

@@ -65,7 +65,7 @@ def _machine(view: View) -> None:
 
 
 def _ways(view: View) -> None:
-    """What recurrent nets and convolutions need to bring the same words together."""
+    """What recurrent nets and convolutions need to connect the same words."""
     st.subheader(view.t("machine.ways"), anchor=False)
     st.markdown(view.t("machine.ways_lead"))
     own = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens))

@@ -150,7 +150,7 @@ def _cell(view: View, kind: Role, query: int, key: int) -> None:
 
 
 def _empty(view: View) -> None:
-    """A row that may look at nothing: what this app makes of it, and what others would."""
+    """A row that may attend to nothing: what this app does with it, and what others would."""
     for kind in view.kinds:
         site = _site(view, kind)
         rows = np.argwhere(empty_rows(view.trace, site.name))

@@ -81,7 +81,7 @@ def _resize(part: SizePart) -> None:
 
 
 def _replace(part: str, change: tuple[Edit, ...]) -> None:
-    """The rules stand before the painted cells, which are painted over them."""
+    """The rules come before the painted cells, which are applied on top of them."""
 
     def is_rule(edit: Edit) -> bool:
         return isinstance(edit, MaskSwitch | MaskSize)

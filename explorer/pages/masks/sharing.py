@@ -1,4 +1,4 @@
-"""Sentences that share a batch with this one: right masks keep them from noticing each other."""
+"""Sentences that share a batch with this one: correct masks keep them independent."""
 
 import streamlit as st
 

@@ -142,7 +142,7 @@ def _neighbours(view: View, found: Learned) -> str:
 
 
 def _reach(view: View, found: Learned) -> str:
-    """How many positions training came to, and what stands behind them."""
+    """How many positions training came to, and what lies beyond them."""
     if found.moved is None or found.reached is None:
         return ""
     n, total = found.reached, len(found.moved)

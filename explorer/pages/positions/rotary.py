@@ -35,7 +35,7 @@ FORMULA = (
 
 
 def arrows_of_a_head(view: View) -> None:
-    """One query, one key, and how their score depends on how far apart they stand."""
+    """One query, one key, and how their score depends on their distance."""
     site = _site(view)
     head = min(view.head, site.n_heads - 1)
     if view.loaded.config.d_head % 2:

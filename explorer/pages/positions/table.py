@@ -1,4 +1,4 @@
-"""Sines and cosines that tell places apart: what they give, and where they end."""
+"""Sines and cosines that distinguish positions: what they provide, and where they fail."""
 
 from collections.abc import Sequence
 
@@ -79,7 +79,7 @@ def sines(view: View) -> None:
 
 
 def _sizes(view: View) -> None:
-    """What words bring and what positions add, token by token: they must stand up to each other."""
+    """What words bring and what positions add, token by token: they must be of comparable size."""
     stream = reading_stream(view.loaded)
     found = numbers.sizes(view.trace, stream)
     if found is None:

@@ -1,7 +1,6 @@
 """The one cache: bounded in bytes, least recently used out first, computed once, never changed."""
 
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -228,93 +227,137 @@ def test_everything_is_forgotten_but_the_model_in_use(store: Store) -> None:
 # Two sessions at once.
 
 
-def together(*calls: Callable[[], object]) -> list[object]:
-    """The results of calls made at once, each in a thread; an exception stands for itself."""
+LONG = 10.0
+"""Seconds after which a thread that still waits for another is stuck."""
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Released once by every thread that begins to wait for what another one computes."""
+    arrived = threading.Semaphore(0)
+    wait = caching._Making.wait
+
+    def announced(making: caching._Making, progress: Callable[..., object] | None) -> bool:
+        arrived.release()
+        return wait(making, progress)
+
+    monkeypatch.setattr(caching._Making, "wait", announced)
+    return arrived
+
+
+def together(
+    begun: threading.Event, first: Callable[[], object], *others: Callable[[], object]
+) -> list[object]:
+    """The results of calls at once, each in a thread; an exception is returned as a result.
+
+    The others ask when the first has `begun` to compute.
+    """
+    calls = (first, *others)
     found: list[object] = [None] * len(calls)
 
-    def run(at: int, call: Callable[[], object]) -> None:
+    def run(at: int) -> None:
         try:
-            found[at] = call()
+            found[at] = calls[at]()
         except Exception as error:
             found[at] = error
 
-    threads = [threading.Thread(target=run, args=(at, call)) for at, call in enumerate(calls)]
-    for thread in threads:
+    threads = [threading.Thread(target=run, args=(at,), daemon=True) for at in range(len(calls))]
+    threads[0].start()
+    assert begun.wait(LONG)
+    for thread in threads[1:]:
         thread.start()
-        time.sleep(0.05)
     for thread in threads:
-        thread.join(10)
+        thread.join(2 * LONG)
         assert not thread.is_alive()
     return found
 
 
 @pytest.mark.parametrize("size", [10, 1_000_000])
-def test_two_threads_that_ask_at_once_compute_once(store: Store, size: int) -> None:
+def test_two_threads_that_ask_at_once_compute_once(
+    store: Store, waiting: threading.Semaphore, size: int
+) -> None:
     """Also where the result is too large to be kept: the second is handed what the first made."""
     made: list[int] = []
+    begun = threading.Event()
 
     @cached
     def slow(size: int) -> np.ndarray:
         made.append(size)
-        time.sleep(0.4)
+        begun.set()
+        both = waiting.acquire(timeout=LONG) and waiting.acquire(timeout=LONG)
+        assert both, "the other threads do not wait for this one"
         return np.zeros(size)
 
-    one, two, three = together(*[partial(slow, size)] * 3)
+    one, two, three = together(begun, *[partial(slow, size)] * 3)
     assert made == [size]
+    assert isinstance(one, np.ndarray)
     assert one is two is three
 
 
-def test_the_second_computes_where_the_first_failed(store: Store) -> None:
-    turns: list[int] = []
+def test_the_second_computes_where_the_first_failed(
+    store: Store, waiting: threading.Semaphore
+) -> None:
+    begun = threading.Event()
 
     @cached
     def once_broken(text: str) -> str:
-        turns.append(1)
-        first = len(turns) == 1
-        time.sleep(0.2)
-        if first:
-            raise ValueError("the first fails")
-        return text
+        if begun.is_set():
+            return text
+        begun.set()
+        waiting.acquire(timeout=LONG)
+        raise ValueError("the first fails")
 
-    one, two = together(*[partial(once_broken, "a")] * 2)
+    one, two = together(begun, *[partial(once_broken, "a")] * 2)
     assert isinstance(one, ValueError)
     assert two == "a"
     assert once_broken.is_kept("a")
 
 
-@cached(worth=lambda made: made == 5)
-def steps(name: str, *, progress: Callable[[int, int], bool] | None = None) -> int:
-    for done in range(5):
-        time.sleep(0.15)
-        if progress is not None and not progress(done + 1, 5):
-            return done
-    return 5
+def test_the_second_computes_where_the_first_was_stopped(
+    store: Store, waiting: threading.Semaphore
+) -> None:
+    begun = threading.Event()
 
+    @cached(worth=lambda made: made == 5)
+    def steps(name: str, *, progress: Callable[[int, int], bool] | None = None) -> int:
+        if not begun.is_set():
+            begun.set()
+            waiting.acquire(timeout=LONG)
+        for done in range(5):
+            if progress is not None and not progress(done + 1, 5):
+                return done
+        return 5
 
-def test_the_second_computes_where_the_first_was_stopped(store: Store) -> None:
-    one, two = together(
-        partial(steps, "a", progress=lambda done, total: done < 2), partial(steps, "a")
-    )
+    stopping = partial(steps, "a", progress=lambda done, total: done < 2)
+    one, two = together(begun, stopping, partial(steps, "a"))
     assert (one, two) == (1, 5)
     assert steps.is_kept("a")
 
 
 def test_who_waits_is_told_the_progress_and_may_give_up(store: Store) -> None:
     heard: list[int] = []
-    go_on = threading.Event()
+    begun, told, given_up = threading.Event(), threading.Event(), threading.Event()
 
     @cached
     def held(name: str, *, progress: Callable[[int], bool | None] | None = None) -> str:
         if progress is not None and progress(1) is False:
             return "given up"
-        go_on.wait(10)
-        return "whole"
+        begun.set()
+        return "whole" if told.wait(LONG) and given_up.wait(LONG) else "nobody listened"
 
-    one, two, three, _ = together(
+    def listen(done: int) -> None:
+        heard.append(done)
+        told.set()
+
+    def give_up(done: int) -> bool:
+        given_up.set()
+        return False
+
+    one, two, three = together(
+        begun,
         partial(held, "a", progress=lambda done: True),
-        partial(held, "a", progress=lambda done: heard.append(done)),
-        partial(held, "a", progress=lambda done: False),
-        lambda: time.sleep(0.3) or go_on.set(),
+        partial(held, "a", progress=listen),
+        partial(held, "a", progress=give_up),
     )
     assert (one, two, three) == ("whole", "whole", "given up")
     assert set(heard) == {1}
