@@ -51,6 +51,31 @@ def test_every_part_in_each_language(open_page: Open, model: str, part: str, lan
     assert len(at.dataframe[-1].value) > 1
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("model", ["relu", "gelu", "swiglu"])
+def test_the_formula_of_the_hidden_units_is_that_of_the_model(
+    open_page: Open,
+    save_small: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    bias: bool,
+) -> None:
+    save_small(tmp_path / "en-zh", ffn=model, bias=bias)
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    at = open_page("blocks", part="hidden")
+    at.segmented_control(key="blocks.more").set_value("formula").run()
+    (line,) = (str(each.value) for each in at.latex)
+    net = library.open_model("en-zh", tmp_path).model.get_submodule("encoder.blocks.0.ffn")
+    biases = {name.split(".")[0][2:] for name, _ in net.named_parameters() if "bias" in name}
+    shown = {name for name in ("gate", "up", "down") if rf"b_\mathrm{{{name}}}" in line}
+    assert shown == biases
+    assert bool(biases) == bias
+    weights = {name.split(".")[0][2:] for name, _ in net.named_parameters()}
+    assert weights == {name for name in ("gate", "up", "down") if rf"W_\mathrm{{{name}}}" in line}
+    assert {"relu": "ReLU", "gelu": "GELU", "swiglu": "SiLU"}[model] in line
+
+
 def test_each_norm_counts_its_statistics(open_page: Open) -> None:
     at = open_page("blocks", beside="She reads.\nWe went to the park yesterday.")
     assert "for 3 sentences" in everything(at)

@@ -9,6 +9,7 @@ from explorer.numbers import fixed, share
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
+from models.config import ModelConfig
 from models.feedforward import FeedForward, SwiGLU
 
 MOST_UNITS = 64
@@ -60,15 +61,31 @@ def hidden_units(view: View) -> None:
     controls.small_print(
         view,
         "blocks",
-        formula=(
-            r"\mathrm{FFN}(x) = W_\mathrm{down}\,\mathrm{act}(W_\mathrm{up}\,x)",
-            r"\mathrm{SwiGLU}(x) = W_\mathrm{down}\,\left(\mathrm{SiLU}(W_\mathrm{gate}\,x) "
-            r"\cdot W_\mathrm{up}\,x\right)",
-        ),
+        formula=(_formula(view.loaded.config),),
         code=(SwiGLU if found.gate is not None else FeedForward,),
         numbers=lambda: _numbers(view, found, chosen, tokens),
         explained="blocks.hidden_formula",
     )
+
+
+def _formula(config: ModelConfig) -> str:
+    """The net of this model, with the biases that it has."""
+
+    def linear(name: str, x: str) -> str:
+        bias = rf" + b_\mathrm{{{name}}}" if config.bias else ""
+        return rf"W_\mathrm{{{name}}}\,{x}{bias}"
+
+    up = linear("up", "x")
+    if config.ffn == "swiglu":
+        up = rf"\left({up}\right)" if config.bias else up
+        gated = rf"\left(\mathrm{{SiLU}}({linear('gate', 'x')}) \odot {up}\right)"
+        return rf"\mathrm{{SwiGLU}}(x) = {linear('down', gated)}"
+    activation = {
+        "relu": r"\mathrm{ReLU}",
+        "gelu": r"\mathrm{GELU}",
+        "gelu_tanh": r"\mathrm{GELU}_{\tanh}",
+    }[config.ffn]
+    return rf"\mathrm{{FFN}}(x) = {linear('down', rf'{activation}({up})')}"
 
 
 def _reading(view: View, found: Hidden, tokens: tuple[str, ...]) -> str:
