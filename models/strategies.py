@@ -19,6 +19,8 @@ from torch import Tensor
 SEEDS = 2**32  # torch's CPU generator reads 32 bits of a seed: a larger one would repeat a smaller
 FINITE = sys.float_info.max
 Number = float | int  # spelled out: run-time type checks take `float` literally
+OfRows = Float[Tensor, "row vocab"]
+OfLive = Float[Tensor, "live vocab"]  # the live hypotheses of one sentence
 
 
 def require_whole(name: str, value: object, least: int) -> None:
@@ -51,7 +53,7 @@ def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
     return [pair for pair in found if pair[1] > -math.inf]
 
 
-def one_hot_best(log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+def one_hot_best(log_probs: OfRows) -> OfRows:
     """Probability 1 on the best token of each row, the smallest id among equals."""
     best = log_probs.argmax(-1, keepdim=True)
     return torch.zeros_like(log_probs).scatter(-1, best, 1.0)
@@ -61,16 +63,11 @@ class Strategy(ABC):
     """What `decode` asks of a strategy. The defaults are those of one hypothesis a sentence."""
 
     @abstractmethod
-    def probs(self, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+    def probs(self, log_probs: OfRows) -> OfRows:
         """What is left of the model's distribution: sums to 1, exactly 0 where cut."""
 
     def choose(
-        self,
-        log_probs: Float[Tensor, "live vocab"],
-        probs: Float[Tensor, "live vocab"],
-        totals: Sequence[float],
-        n: int,
-        draw: float,
+        self, log_probs: OfLive, probs: OfLive, totals: Sequence[float], n: int, draw: float
     ) -> list[tuple[int, int]]:
         """Up to `n` extensions (live hypothesis, token) of one sentence, best first.
 
@@ -96,7 +93,7 @@ class Strategy(ABC):
 class Greedy(Strategy):
     """Always the most probable token; the smallest id among equals."""
 
-    def probs(self, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+    def probs(self, log_probs: OfRows) -> OfRows:
         return one_hot_best(log_probs)
 
 
@@ -135,7 +132,7 @@ class Sample(Strategy):
         if self.seed >= SEEDS:
             raise ValueError(f"seed is {self.seed}: it must be below 2**32 = {SEEDS}")
 
-    def probs(self, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+    def probs(self, log_probs: OfRows) -> OfRows:
         if self.temperature == 0:
             return one_hot_best(log_probs)
         # The best token at 0 and float64: no temperature, however small, makes 0 / 0 of it.
@@ -156,12 +153,7 @@ class Sample(Strategy):
         return torch.zeros_like(probs).scatter(-1, order, kept / kept.sum(-1, keepdim=True))
 
     def choose(
-        self,
-        log_probs: Float[Tensor, "live vocab"],
-        probs: Float[Tensor, "live vocab"],
-        totals: Sequence[float],
-        n: int,
-        draw: float,
+        self, log_probs: OfLive, probs: OfLive, totals: Sequence[float], n: int, draw: float
     ) -> list[tuple[int, int]]:
         # right=True: the first running sum above the draw, which no token of probability 0 is.
         running = probs[0].double().cpu().cumsum(-1)
@@ -210,16 +202,11 @@ class Beam(Strategy):
         require_whole("width", self.width, 1)
         _require_number("length_penalty", self.length_penalty, 0)
 
-    def probs(self, log_probs: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
+    def probs(self, log_probs: OfRows) -> OfRows:
         return log_probs.exp()
 
     def choose(
-        self,
-        log_probs: Float[Tensor, "live vocab"],
-        probs: Float[Tensor, "live vocab"],
-        totals: Sequence[float],
-        n: int,
-        draw: float,
+        self, log_probs: OfLive, probs: OfLive, totals: Sequence[float], n: int, draw: float
     ) -> list[tuple[int, int]]:
         # After a forced token of probability 0 every total is -inf: then the rest alone ranks.
         before = [total if total > -math.inf else 0.0 for total in totals]

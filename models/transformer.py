@@ -138,6 +138,8 @@ class Model(nn.Module, ABC):
 
     config: ModelConfig
     marks: Marks
+    unembed: nn.Linear
+    hook_logits: HookPoint
     reads: ClassVar[tuple[Stream, ...]]
     """The streams of its rows, in the order in which it reads them."""
     surrounded: ClassVar[dict[Stream, tuple[bool, bool]]]
@@ -149,7 +151,17 @@ class Model(nn.Module, ABC):
         logits, as the model has no head for them)."""
         return "next"
 
-    @abstractmethod
+    def complete(self, config: ModelConfig, embed: nn.Embedding) -> None:
+        """What every family has besides its stacks, and fresh weights for all of it."""
+        self.config = config
+        self.marks = OUR_MARKS
+        if config.lm_head:
+            self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
+            if config.tie_embeddings:
+                self.unembed.weight = embed.weight
+        self.hook_logits = HookPoint()  # [batch, tgt, vocab]
+        _initialise(self)
+
     def read(
         self,
         rows: Rows,
@@ -161,8 +173,17 @@ class Model(nn.Module, ABC):
 
         `memory` is what `memory_of(rows)` gave, where that was asked for before. With a `cache`,
         `rows.tgt` holds the new tokens only and `rows.tgt_valid` covers the cached ones too.
-        Raises ValueError for rows that lack a stream, and for a `valid` that does not fit.
+        Raises ValueError for rows that lack a stream, for a `valid` that does not fit, and for a
+        cache of a model that looks ahead.
         """
+        memory = self.memory_of(rows) if memory is None else memory
+        x = self.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache, last_only)
+        return self.hook_logits(self.unembed(x) if self.config.lm_head else x[..., :0])
+
+    @property
+    @abstractmethod
+    def last_stack(self) -> Stack:
+        """The stack that reads `rows.tgt`; the logits come from its output."""
 
     @abstractmethod
     def begin(
@@ -217,17 +238,17 @@ class EncoderDecoder(Model):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.config = config
         src_embed = nn.Embedding(config.vocab_size, config.d_model)
         tgt_embed = (
             src_embed if config.tie_embeddings else nn.Embedding(config.vocab_size, config.d_model)
         )
         self.encoder = Stack(config, EncoderBlock, config.encoder_layers, src_embed, causal=False)
         self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)
-        self.marks = OUR_MARKS
-        self.unembed = _unembed(config, tgt_embed)
-        self.hook_logits = HookPoint()  # [batch, tgt, vocab]
-        _initialise(self)
+        self.complete(config, tgt_embed)
+
+    @property
+    def last_stack(self) -> Stack:
+        return self.decoder
 
     def encode(
         self, src: Int[Tensor, "batch src"], src_valid: Bool[Tensor, "batch src"] | None = None
@@ -237,17 +258,6 @@ class EncoderDecoder(Model):
 
     def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"]:
         return self.encode(rows.tokens("src"), rows.src_valid)
-
-    def read(
-        self,
-        rows: Rows,
-        memory: Tensor | None = None,
-        cache: KVCache | None = None,
-        last_only: bool = False,
-    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
-        memory = self.memory_of(rows) if memory is None else memory
-        x = self.decoder.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache, last_only)
-        return self.hook_logits(self.unembed(x))
 
     def forward(
         self,
@@ -288,22 +298,11 @@ class OneStack(Stack, Model):
         super().__init__(
             config, EncoderBlock, config.n_layers, embed, causal=self.role == "decoder"
         )
-        self.config = config
-        self.marks = OUR_MARKS
-        if config.lm_head:
-            self.unembed = _unembed(config, embed)
-        self.hook_logits = HookPoint()  # [batch, tgt, vocab]
-        _initialise(self)
+        self.complete(config, embed)
 
-    def read(
-        self,
-        rows: Rows,
-        memory: Tensor | None = None,
-        cache: KVCache | None = None,
-        last_only: bool = False,
-    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
-        x = self.run(rows.tgt, rows.tgt_valid, cache=cache, last_only=last_only)
-        return self.hook_logits(self.unembed(x) if self.config.lm_head else x[..., :0])
+    @property
+    def last_stack(self) -> Stack:
+        return self
 
     def forward(
         self,
@@ -367,13 +366,6 @@ class EncoderOnly(OneStack):
     @property
     def predicts(self) -> Literal["same"] | None:
         return "same" if self.config.lm_head else None
-
-
-def _unembed(config: ModelConfig, embed: nn.Embedding) -> nn.Linear:
-    unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
-    if config.tie_embeddings:
-        unembed.weight = embed.weight
-    return unembed
 
 
 def _initialise(model: nn.Module) -> None:
