@@ -2,14 +2,19 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.clinic import PITFALLS
+from explorer.library import open_model
 from explorer.pages import PAGES
+from explorer.runs.edits import MaskSize
+from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]
@@ -91,14 +96,37 @@ def test_padding_changes_nothing_while_the_masks_are_right(open_page: Open) -> N
     at = open_page("masks", pads="0")
     for pads in (1, 8):
         at.slider(key="masks.pads").set_value(pads).run()
-        assert t("masks.nothing_changed", lang="en") in everything(at)
+        assert t("masks.nothing_changed_pads", lang="en") in everything(at)
         assert at.query_params["pads"] == str(pads)
+
+
+def test_that_nothing_changes_is_explained_by_what_was_done(open_page: Open) -> None:
+    """A change that affects no real token is not evidence that the masks are correct."""
+    at = open_page("masks", pads="0")
+    assert t("masks.nothing_changed_same", lang="en") in everything(at)
+    at = open_page("masks", pads="3", edits="pad_queries-on", beside="She reads.")
+    assert t("masks.nothing_changed_edits", lang="en") in everything(at)
+    assert "With your changes to the model, too" in everything(at)
+
+
+def test_a_window_is_computed_as_its_help_says(open_page: Open, shelf: Path) -> None:
+    at = open_page("masks", pads="0", edits="window-1")
+    slider = at.slider(key="masks.window")
+    assert "the whole matrix is computed and then masked" in slider.help
+    loaded = open_model("en-zh", shelf)
+    found = trace(loaded, "I like you because you are kind.", edits=(MaskSize("window", 1),))
+    site = loaded.sites[0]
+    scores, pattern = (found.activations[site.hook(name)] for name in ("scores", "pattern"))
+    assert scores.shape == pattern.shape
+    outside = ~np.eye(scores.shape[-1], dtype=bool)
+    assert (scores[:, outside] != 0).all()
+    assert (pattern[:, outside] == 0).all()
 
 
 def test_seen_padding_changes_weights_and_says_by_how_much(open_page: Open) -> None:
     at = open_page("masks", pads="5")
     at.toggle(key="masks.pad_keys").set_value(False).run()
-    assert t("masks.nothing_changed", lang="en") not in everything(at)
+    assert "Largest change of any weight between real tokens: **0**" not in everything(at)
     largest = reading(at, "Largest change")
     points = float(largest.split("**")[1].split()[0])
     assert 0.005 < points <= 100
@@ -253,7 +281,7 @@ def test_further_rules_are_numbers_and_stand_in_the_link(open_page: Open) -> Non
     assert not at.exception
     assert at.query_params["edits"] == "window-1"
     assert "Sliding window: 1" in everything(at)
-    assert t("masks.nothing_changed", lang="en") not in everything(at)
+    assert "Largest change of any weight between real tokens: **0**" not in everything(at)
     at.toggle(key="masks.causal").set_value(False).run()
     assert at.slider(key="masks.prefix").disabled
     assert at.query_params["edits"] == "window-1~causal-off"

@@ -287,3 +287,14 @@ def test_the_row_that_begins_later_is_a_target_or_the_text(open_page: Open) -> N
     assert "text shifted" in {line["name"] for line in figure(at)["data"]}
     said = reading(open_page("positions", part="length", model="en-zh"), "shifted by")
     assert "source shifted by" in said or "target shifted by" in said
+
+
+@pytest.mark.parametrize(
+    ("model", "acts"), [("turner", "turns"), ("alibi", "biases"), ("placeless", "nothing")]
+)
+def test_why_a_later_start_costs_nothing_depends_on_the_positions(
+    open_page: Open, model: str, acts: str
+) -> None:
+    said = reading(open_page("positions", part="length", model=model), "wherever the sequence")
+    _, why = t(f"positions.read_flat_{acts}", lang="en", before="").split(":")
+    assert why in said

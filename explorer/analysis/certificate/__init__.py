@@ -1,1 +1,1 @@
-"""Twelve promises that masks make, tested from outside by changing inputs."""
+"""The promises that masks make, tested from outside by changing inputs."""

@@ -41,7 +41,8 @@ def _largest(view: View, comparison: Comparison) -> None:
     """The largest change of any weight, as a number."""
     points = 100 * comparison.max_abs
     if points < 0.005:
-        controls.reading("masks", view.t("masks.nothing_changed"))
+        why = "edits" if view.trace.edits else "pads" if view.pads else "same"
+        controls.reading("masks", view.t(f"masks.nothing_changed_{why}"))
     else:
         site = max(comparison.sites.values(), key=lambda each: each.max_abs).site
         found = view.trace.site(site)

@@ -30,10 +30,11 @@ def shared_batch(view: View) -> None:
         return
     worst = max(found, key=lambda member: member.weight_moved)
     noticed = worst.weight_moved >= NOTICED
+    same = "masks.batch_same_edits" if view.trace.edits else "masks.batch_same"
     controls.reading(
         "batch",
         view.t(
-            "masks.batch_moved" if noticed else "masks.batch_same",
+            "masks.batch_moved" if noticed else same,
             points=f"{100 * worst.weight_moved:.1f}",
             text=f"“{escape(shorten(worst.text, 40))}”",
             exact=f"{worst.weight_moved:.0e}",

@@ -11,7 +11,7 @@ from explorer.pages.positions import cached
 from explorer.pages.positions.natural import natural
 from explorer.ui import cache, controls
 from explorer.ui.view import View
-from models.positions import Sinusoidal
+from models.positions import POSITIONS, Sinusoidal
 
 BEYOND = 6
 """Letters more than in training, up to which the toys are asked."""
@@ -64,7 +64,7 @@ def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
     worst = max(curves, key=lambda stream: float(np.ptp(curves[stream])))
     spread = float(np.ptp(curves[worst]))
     at = int(curves[worst].argmax())
-    key = "positions.read_flat" if spread < 0.005 else "positions.read_shift"
+    key = f"positions.read_flat_{_acts(view)}" if spread < 0.005 else "positions.read_shift"
     controls.reading(
         "length",
         view.t(
@@ -76,6 +76,11 @@ def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
         ),
     )
     return shifts, curves
+
+
+def _acts(view: View) -> str:
+    """Where the positions of this model act; "adds", "turns", "biases" or "nothing"."""
+    return POSITIONS[view.loaded.config.positions].acts
 
 
 def _toys(view: View) -> dict[str, tuple[Toy, ByLength]]:
