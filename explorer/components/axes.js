@@ -1,12 +1,12 @@
-// A matrix with tokens on both axes: where its cells lie and what stands beside them.
+// A matrix with tokens on both axes: where its cells are and what is beside them.
 
 import { clipped, scratch } from "./canvas.js";
 
 const LEVEL = 17; // px between the lines on which narrow columns put their labels in turn
 
 /**
- * Labels always stand upright. Where they do not fit side by side they stand on up to three lines
- * in turn, where that is not enough only every other column has one, and at last they are clipped.
+ * Labels are always upright. Where they do not fit side by side they alternate between up to three
+ * lines; where that is not enough only every other column has one, and finally they are clipped.
  */
 export function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0, tallest = 640 }) {
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
@@ -27,7 +27,7 @@ export function axisBox(width, queries, keys, theme, { least, leastTall = 0, rig
   };
 }
 
-/** Labels and titles of both axes; `lit` [query, key] stand out. */
+/** Labels and titles of both axes; `lit` [query, key] are highlighted. */
 export function drawAxes(context, box, queries, keys, theme, lit = [null, null]) {
   context.font = `13px ${theme.font}`;
   context.textBaseline = "middle";
@@ -60,7 +60,7 @@ export function queryLabel(context, box, queries, index) {
   context.fillText(text, box.left - 8, box.above + (index + 0.5) * box.tall);
 }
 
-/** How many lines above the lowest a column's label stands. */
+/** How many lines above the lowest a column's label is. */
 export const levelOf = (box, index) => Math.floor(index / box.every) % box.levels;
 
 /** Where the middle of a column's label is. */

@@ -8,7 +8,7 @@ export function el(tag, className = "", text = "") {
   return node;
 }
 
-/** Fills `root` anew and gives the focus back to the control that had it before. */
+/** Refills `root` and gives the focus back to the control that had it before. */
 export function rebuild(root, ...children) {
   const focused = root.getRootNode().activeElement?.dataset.at;
   root.replaceChildren(...children);

@@ -1,4 +1,4 @@
-// What is wider than its place scrolls, and shows at which edges it goes on.
+// What is wider than its place scrolls, and marks the edges beyond which there is more.
 
 import { el } from "./dom.js";
 
@@ -28,7 +28,7 @@ export function scrollInto(scroller, left, width) {
   }
 }
 
-/** Where new data draw a view anew it stays scrolled as it was: call what this returns once it is drawn. */
+/** Keeps the scroll position when new data redraw a view: call what this returns once it is drawn. */
 export function keepScrolled(root, scroller) {
   const place = root.scrolled;
   scroller.addEventListener("scroll", () => { root.scrolled = scroller.scrollLeft; });

@@ -31,7 +31,7 @@ const REST = 450; // ms without a move after which the film is at rest
 function filmView(root, head, arrays, theme, turn) {
   const { words, frames, row, source } = head;
   const last = frames.length - 1;
-  const before = row.tokens.length - frames.length; // tokens that stood there at the first step
+  const before = row.tokens.length - frames.length; // tokens in the row at the first step
   const film = { turn };
   let scene = { ...head.scene };
   let timer = null;

@@ -97,7 +97,7 @@ export function filmStage(head, theme, before) {
   const byteOf = (weight) => Math.round(254 * Math.sqrt(Math.min(1, weight)));
 
   function show(step, own, cross) {
-    const reads = before + step; // tokens read so far; the one written now stands behind them
+    const reads = before + step; // tokens read so far; the one written now follows them
     const nKey = row.tokens.length - 1;
     below.forEach((each, index) => {
       each.classList.toggle("later", index > reads);

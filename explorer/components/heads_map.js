@@ -179,7 +179,7 @@ export function headMap(view, panel) {
       const start = [view.chosen.query ?? 0, view.chosen.key ?? 0];
       const to = cellBeside(event.key, cursor ?? start, box);
       if (!to) return;
-      cursor = cursor ? to : start; // the first press only shows where one stands
+      cursor = cursor ? to : start; // the first press only shows the current cell
       view.light(at(cursor));
       view.announce(panel.readout.textContent);
     }

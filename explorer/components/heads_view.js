@@ -213,7 +213,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     return group;
   }
 
-  /** Draws anew what `before` showed in other colours or another order. */
+  /** Redraws what `before` showed in other colours or another order. */
   function recolour(before) {
     if (!view.drawn) return;
     const { scale, shared, by_measure } = view.chosen;

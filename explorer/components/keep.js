@@ -1,4 +1,4 @@
-// A picture to keep: what a canvas shows, on paper and with a title, as a PNG made in the browser.
+// A picture to keep: what a canvas shows, on a plain background and with a title, as a PNG made in the browser.
 
 import { clipped, fit, sharpness } from "./canvas.js";
 import { el } from "./dom.js";

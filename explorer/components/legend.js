@@ -1,4 +1,4 @@
-// What stands in a legend: a swatch, painted on a canvas of its own, and what it means.
+// One entry of a legend: a swatch, painted on a canvas of its own, and what it means.
 
 import { fit } from "./canvas.js";
 import { el } from "./dom.js";

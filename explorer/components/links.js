@@ -16,7 +16,7 @@ export function drawLinks(context, links, height, ink, alone) {
   }
 }
 
-/** A weight byte's colour as a chip wears it. */
+/** A weight byte's colour on a chip. */
 export const chipColours = (theme) => ramp(theme).map((colour) => ({ paper: css(colour), ink: inkOn(colour) }));
 
 /** Chips in `chipColours` by their weight's byte; blocked ones hatched, undefined ones plain. */

@@ -13,7 +13,7 @@ class Box:
     """One part: its name, the shapes below it, a number on the right, and where a click leads.
 
     `href` "" leads nowhere. An arrow leads from each box to the next in its column, except to and
-    from one that stands `aside`; with `skips`, another leads past that many boxes before this one;
+    from one that is `aside`; with `skips`, another leads past that many boxes before this one;
     and one from the box that `sends` something to every box that `receives` the same.
     """
 

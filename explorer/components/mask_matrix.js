@@ -7,7 +7,7 @@ import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 
 /**
- * One mask: open cells are paper, each rule has its own hatching; a click or Enter picks a cell.
+ * One mask: open cells are white, each rule has its own hatching; a click or Enter picks a cell.
  * With a brush, a click or a drag paints: all cells of a stroke become the opposite of the first.
  */
 export default function ({ parentElement, data, setTriggerValue }) {
@@ -65,7 +65,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     }
   }
 
-  /** What is being painted: paper where cells open, the accent's own hatching where they close. */
+  /** What is being painted: white where cells open, the accent's own hatching where they close. */
   function drawStroke(context) {
     if (!stroke) return;
     context.fillStyle = stroke.open
@@ -167,7 +167,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     else {
       const to = cellBeside(event.key, cursor ?? selected ?? [0, 0], box);
       if (!to) return;
-      move(cursor ? to : selected ?? [0, 0]); // the first press only shows where one stands
+      move(cursor ? to : selected ?? [0, 0]); // the first press only shows the current cell
       scrollInto(scroller, box.left + cursor[1] * box.wide, box.wide);
     }
     event.preventDefault();

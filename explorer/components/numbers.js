@@ -1,4 +1,4 @@
-// Numbers as a reader takes them in.
+// Numbers formatted for readers.
 
 export function percent(weight) {
   if (weight > 0 && weight < 0.0005) return "< 0.1 %";

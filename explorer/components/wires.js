@@ -42,7 +42,7 @@ export function wiresOf(machine, boxes) {
     while (before >= 0 && boxes[before].aside) before -= 1;
     const from = at[before];
     if (from?.column === to.column && !box.aside) {
-      // In sections that stand side by side the stream enters each from above.
+      // In sections side by side the stream enters each from above.
       const start = from.bottom <= to.top && Math.abs(from.x - to.x) < 1 ? from.bottom : to.top - 16;
       wires.push(...wire("flow", [to.x, start], [to.x, to.top]));
     }

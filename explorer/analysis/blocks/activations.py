@@ -13,7 +13,6 @@ from explorer.runs.trace import Trace
 from models.feedforward import ACTIVATIONS
 
 What = Literal["value", "slope", "difference"]
-NAMES = tuple(ACTIVATIONS)
 EXACT = "gelu"
 """What the differences are taken from."""
 

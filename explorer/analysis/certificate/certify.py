@@ -104,16 +104,15 @@ class Certificate:
         """The largest deviation of all."""
         return max((finding.deviation for finding in self.findings), default=0.0)
 
-    def finding(self, name: str) -> Finding:
-        """The finding with this name. Raises KeyError."""
-        for finding in self.findings:
-            if finding.name == name:
-                return finding
-        raise KeyError(f"the certificate has no finding {name!r}")
-
 
 class Examination:
     """Every promise of one model on one sentence, put to the test when it is asked for, and once.
+
+    `src` are token ids with their end mark and `tgt` those that the decoder reads, start mark
+    first; `src` is ignored for a model of one text. Both are cut to `MAX_PROBED`. `interference`
+    plants edits in every run (a fault of the clinic, a user's own masks); without `cached` the
+    promise of the cache is left out. The model is not changed. Raises ValueError for an empty row;
+    what the model itself raises becomes a Finding.
 
     `names` are the promises in the order of a report. May be shared by threads.
     """
@@ -223,22 +222,3 @@ def examine_text(
     tokens = target_tokens(loaded, target or "") or translate(loaded, src)[0]
     tgt = loaded.model.with_marks("tgt", tokens)
     return Examination(loaded.model, loaded.config, src, tgt, interference, not edits)
-
-
-def certify(
-    model: Subject,
-    config: ModelConfig,
-    src: Sequence[int],
-    tgt: Sequence[int],
-    interference: Interference | None = None,
-    cached: bool = True,
-) -> Certificate:
-    """Put every promise of the masks to the test on one sentence.
-
-    `src` are token ids with their end mark and `tgt` those that the decoder reads, start mark
-    first; `src` is ignored for a decoder-only model. Both are cut to `MAX_PROBED`.
-    `interference` plants edits in every run (a fault of the clinic, a user's own masks); without
-    `cached` the promise of the cache is left out. The model is not changed. Raises ValueError for
-    an empty row; what the model itself raises becomes a Finding.
-    """
-    return Examination(model, config, src, tgt, interference, cached).certificate()

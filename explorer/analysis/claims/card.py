@@ -62,13 +62,6 @@ class Finding:
     why: tuple[str, ...] = ("why",)
     numbers: Mapping[str, float] = field(default_factory=dict)
 
-    def value(self, row: str, column: str, of: str = "") -> float:
-        """One number. Raises KeyError, ValueError."""
-        for each in self.rows:
-            if (each.name, each.of) == (row, of):
-                return each.values[self.columns.index(column)]
-        raise KeyError(f"the finding has no row {row!r} {of!r}")
-
 
 @dataclass(frozen=True)
 class Claim:

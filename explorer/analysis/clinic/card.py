@@ -91,13 +91,6 @@ class Demonstration:
         right = self.right[head]
         return Picture(self.wrong[head], right, head, hidden=right == 0)
 
-    def figure(self, name: str, of: str = "") -> Figure:
-        """The figure with this name. Raises KeyError."""
-        for figure in self.figures:
-            if (figure.name, figure.of) == (name, of):
-                return figure
-        raise KeyError(f"the demonstration has no figure {name!r} {of!r}")
-
 
 @dataclass(frozen=True)
 class Pitfall:

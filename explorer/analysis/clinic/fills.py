@@ -16,8 +16,7 @@ from explorer.analysis.clinic.card import (
     hidden_mass,
     own_case,
 )
-from explorer.analysis.clinic.planting import plant_pattern
-from explorer.analysis.clinic.senses import masked_softmax
+from explorer.analysis.clinic.senses import masked_softmax, pattern_fault
 from explorer.runs.trace import Trace
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -157,22 +156,8 @@ def _half(traced: Trace | None = None) -> Demonstration:
 
 
 FILL_PITFALLS = (
-    Pitfall(
-        id="small_fill",
-        group="fills",
-        wrong=hidden_with_ten_thousand,
-        right=masked_softmax,
-        demonstrate=_small_fill,
-        plant=plant_pattern(hidden_with_ten_thousand),
-    ),
-    Pitfall(
-        id="added_fill",
-        group="fills",
-        wrong=ten_thousand_added,
-        right=masked_softmax,
-        demonstrate=_added_fill,
-        plant=plant_pattern(ten_thousand_added),
-    ),
+    pattern_fault("small_fill", hidden_with_ten_thousand, _small_fill, group="fills"),
+    pattern_fault("added_fill", ten_thousand_added, _added_fill, group="fills"),
     Pitfall(
         id="half_fill",
         group="fills",
@@ -180,20 +165,6 @@ FILL_PITFALLS = (
         right=lowest_of_the_type,
         demonstrate=_half,
     ),
-    Pitfall(
-        id="empty_row_nan",
-        group="fills",
-        wrong=hidden_with_infinity,
-        right=masked_softmax,
-        demonstrate=_empty_row_nan,
-        plant=plant_pattern(hidden_with_infinity),
-    ),
-    Pitfall(
-        id="empty_row_uniform",
-        group="fills",
-        wrong=hidden_with_a_billion,
-        right=masked_softmax,
-        demonstrate=_empty_row_uniform,
-        plant=plant_pattern(hidden_with_a_billion),
-    ),
+    pattern_fault("empty_row_nan", hidden_with_infinity, _empty_row_nan, group="fills"),
+    pattern_fault("empty_row_uniform", hidden_with_a_billion, _empty_row_uniform, group="fills"),
 )

@@ -3,6 +3,7 @@
 Every function takes scores and `keep`, both [batch, head, query, key], and gives the pattern.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -11,15 +12,19 @@ from torch import Tensor
 from explorer.analysis.clinic.card import (
     Demonstration,
     Figure,
+    Group,
+    Pattern,
     Pitfall,
     causal_keep,
     compared,
     decoder_self,
+    everywhere,
     padded_keep,
     padding_only,
 )
 from explorer.analysis.clinic.planting import plant_pattern
 from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
 
 
 def masked_softmax(scores: Tensor, keep: Tensor) -> Tensor:
@@ -83,77 +88,42 @@ def _unmasked(traced: Trace | None = None) -> Demonstration:
     return replace(shown, figures=(*shown.figures, first))
 
 
-INVERTED_CAUSAL = Pitfall(
-    id="inverted_causal",
-    group="masks",
-    wrong=causal_turned_round,
-    right=masked_softmax,
-    demonstrate=compared(causal_turned_round, masked_softmax, decoder_self, causal_keep),
-    plant=plant_pattern(causal_turned_round, decoder_self),
-)
-INVERTED_PADDING = Pitfall(
-    id="inverted_padding",
-    group="masks",
-    wrong=padding_turned_round,
-    right=masked_softmax,
-    demonstrate=compared(padding_turned_round, masked_softmax, padding_only, padded_keep),
-    plant=plant_pattern(padding_turned_round, padding_only),
-)
-AFTER_SOFTMAX = Pitfall(
-    id="after_softmax",
-    group="masks",
-    wrong=mask_after_softmax,
-    right=masked_softmax,
-    demonstrate=compared(mask_after_softmax, masked_softmax, decoder_self, causal_keep),
-    plant=plant_pattern(mask_after_softmax),
-)
-TIMES_ZERO = Pitfall(
-    id="times_zero",
-    group="masks",
-    wrong=multiplied_by_zero,
-    right=masked_softmax,
-    demonstrate=compared(multiplied_by_zero, masked_softmax, decoder_self, causal_keep),
-    plant=plant_pattern(multiplied_by_zero),
-)
-ADDED_ONES = Pitfall(
-    id="added_ones",
-    group="masks",
-    wrong=zeros_and_ones_added,
-    right=masked_softmax,
-    demonstrate=compared(zeros_and_ones_added, masked_softmax, decoder_self, causal_keep),
-    plant=plant_pattern(zeros_and_ones_added),
-)
-DIAGONAL_OPEN = Pitfall(
-    id="diagonal_open",
-    group="masks",
-    wrong=diagonal_open_too_far,
-    right=masked_softmax,
-    demonstrate=compared(diagonal_open_too_far, masked_softmax, decoder_self, causal_keep),
-    plant=plant_pattern(diagonal_open_too_far, decoder_self),
-)
-DIAGONAL_CLOSED = Pitfall(
-    id="diagonal_closed",
-    group="masks",
-    wrong=diagonal_closed,
-    right=masked_softmax,
-    demonstrate=compared(diagonal_closed, masked_softmax, decoder_self, causal_keep),
-    plant=plant_pattern(diagonal_closed, decoder_self),
-)
-NO_MASK = Pitfall(
-    id="no_mask",
-    group="masks",
-    wrong=no_mask,
-    right=masked_softmax,
-    demonstrate=_unmasked,
-    plant=plant_pattern(no_mask, decoder_self),
-)
+def pattern_fault(
+    id: str,
+    wrong: Pattern,
+    demonstrate: Callable[[Trace | None], Demonstration] | None = None,
+    where: Callable[[AttentionSite], bool] = everywhere,
+    group: Group = "masks",
+    batched: bool = False,
+) -> Pitfall:
+    """A fault on the way from scores to pattern, where `masked_softmax` is right.
+
+    `demonstrate` None compares the two under a causal mask; `where` says into which sites of a
+    model the fault is planted.
+    """
+    return Pitfall(
+        id=id,
+        group=group,
+        wrong=wrong,
+        right=masked_softmax,
+        demonstrate=demonstrate or compared(wrong, masked_softmax, decoder_self, causal_keep),
+        plant=plant_pattern(wrong, where),
+        batched=batched,
+    )
+
+
 SENSES = (
-    INVERTED_CAUSAL,
-    INVERTED_PADDING,
-    AFTER_SOFTMAX,
-    TIMES_ZERO,
-    ADDED_ONES,
-    DIAGONAL_OPEN,
-    DIAGONAL_CLOSED,
-    NO_MASK,
+    pattern_fault("inverted_causal", causal_turned_round, where=decoder_self),
+    pattern_fault(
+        "inverted_padding",
+        padding_turned_round,
+        compared(padding_turned_round, masked_softmax, padding_only, padded_keep),
+        where=padding_only,
+    ),
+    pattern_fault("after_softmax", mask_after_softmax),
+    pattern_fault("times_zero", multiplied_by_zero),
+    pattern_fault("added_ones", zeros_and_ones_added),
+    pattern_fault("diagonal_open", diagonal_open_too_far, where=decoder_self),
+    pattern_fault("diagonal_closed", diagonal_closed, where=decoder_self),
+    pattern_fault("no_mask", no_mask, _unmasked, where=decoder_self),
 )

@@ -12,15 +12,13 @@ from explorer.analysis.clinic.card import (
     Figure,
     Pitfall,
     causal_keep,
-    compared,
     decoder_self,
     fixed_scores,
     hidden_mass,
     own_case,
     own_site,
 )
-from explorer.analysis.clinic.planting import plant_pattern
-from explorer.analysis.clinic.senses import masked_softmax
+from explorer.analysis.clinic.senses import masked_softmax, pattern_fault
 from explorer.runs.trace import Trace
 from models.hooks import Edits
 from models.masks import causal_mask
@@ -199,23 +197,8 @@ SHAPES = (
         demonstrate=_extra_axis,
         plant=_plant_extra_axis,
     ),
-    Pitfall(
-        id="first_item",
-        group="shapes",
-        wrong=first_item_only,
-        right=masked_softmax,
-        demonstrate=_two_items,
-        plant=plant_pattern(first_item_only),
-        batched=True,
-    ),
-    Pitfall(
-        id="first_head",
-        group="shapes",
-        wrong=first_head_only,
-        right=masked_softmax,
-        demonstrate=compared(first_head_only, masked_softmax, decoder_self, causal_keep),
-        plant=plant_pattern(first_head_only),
-    ),
+    pattern_fault("first_item", first_item_only, _two_items, group="shapes", batched=True),
+    pattern_fault("first_head", first_head_only, group="shapes"),
     Pitfall(
         id="padding_per_head",
         group="shapes",

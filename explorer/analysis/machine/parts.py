@@ -7,7 +7,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.machine.parameters import numbers_of
 from explorer.library import LoadedModel
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.trace import Trace
@@ -158,8 +157,3 @@ def _new_parameters(model: nn.Module, path: str, counted: set[int]) -> int:
     new = [p for p in model.get_submodule(path).parameters() if id(p) not in counted]
     counted.update(id(p) for p in new)
     return sum(p.numel() for p in new)
-
-
-def total(loaded: LoadedModel) -> int:
-    """All parameters of the model."""
-    return numbers_of(loaded.model)

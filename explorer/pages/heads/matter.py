@@ -18,8 +18,6 @@ from models.hooks import ROLES
 AT_ONCE = 40
 """Tokens, source and target together, up to which the wait is too short to ask first."""
 
-Address = tuple[int, int, int]
-
 
 def ablation_of(view: View) -> Ablation | None:
     """Every head off, one at a time: known, quick, or wanted; None until somebody asks for it."""

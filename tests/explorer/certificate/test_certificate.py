@@ -3,7 +3,7 @@
 import copy
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,19 @@ from explorer.analysis.certificate.certify import (
     FINDINGS,
     MAX_PROBED,
     Certificate,
-    certify,
+    Examination,
+    Finding,
     examine_text,
 )
 from explorer.analysis.certificate.examiner import N_PADS, Location
-from explorer.analysis.certificate.probe import Probe
+from explorer.analysis.certificate.probe import Interference, Probe
 from explorer.analysis.clinic import PITFALLS, Pitfall
 from explorer.exports.report import place_words, report_lines, report_record
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, MaskSwitch
 from explorer.text import LANGUAGES, t
+from models.config import ModelConfig
 from models.fast import speed_up
 from models.hooks import Edits, visiting
 from models.masks import causal_mask
@@ -52,6 +54,21 @@ MASK_FAULTS = [
 
 def broken(certificate: Certificate) -> set[str]:
     return {finding.name for finding in certificate.findings if not finding.passed}
+
+
+def certify(
+    model: Any,
+    config: ModelConfig,
+    src: Sequence[int],
+    tgt: Sequence[int],
+    interference: Interference | None = None,
+) -> Certificate:
+    return Examination(model, config, src, tgt, interference).certificate()
+
+
+def found_by(certificate: Certificate, name: str) -> Finding:
+    (finding,) = (each for each in certificate.findings if each.name == name)
+    return finding
 
 
 def certified(
@@ -139,7 +156,7 @@ def test_a_weight_that_underflows_is_not_taken_for_a_mask(tiny_model: Callable[.
     # A missing mask is found all the same, though the scores leave hardly a weight anywhere.
     open_mask = {"decoder.blocks.0.attn.hook_mask": torch.ones_like}
     found = certify(model, model.config, SRC, TGT, lambda rows: Edits(open_mask))
-    assert found.finding("future_mass").deviation > 0.5
+    assert found_by(found, "future_mass").deviation > 0.5
 
 
 def test_short_and_long_rows(tiny_model: Callable[..., Any]) -> None:
@@ -265,11 +282,11 @@ def test_the_place_of_a_deviation_is_the_place_of_the_fault(
         model, model.config, SRC, TGT, lambda rows: Edits({site.hook("mask"): one_cell})
     )
     assert broken(found) >= {"future_leak", "future_mass"}
-    where = found.finding("future_mass").where
+    where = found_by(found, "future_mass").where
     assert where is not None
     assert (where.name, where.layer, where.head) == (site.name, 1, 2)
     assert (where.query, where.key) == (1, 3)
-    leak = found.finding("future_leak").where
+    leak = found_by(found, "future_leak").where
     assert leak is not None
     assert (leak.query, leak.key) == (1, 3)
     assert leak.layer in (1, None)  # the block itself, or the logits after it
@@ -348,11 +365,11 @@ def test_what_a_model_raises_becomes_a_finding(tiny_model: Callable[..., Any]) -
 
     config = tiny_model().config
     certificate = certify(NoBatches(config).double().eval(), config, SRC, TGT)
-    finding = certificate.finding("padding_batch")
+    finding = found_by(certificate, "padding_batch")
     assert not finding.passed
     assert finding.error == "RuntimeError: one sentence only"
     assert math.isinf(finding.deviation)
-    assert certificate.finding("padding_left").passed
+    assert found_by(certificate, "padding_left").passed
     lines = list(report_lines(certificate, "m", "s", "en"))
     assert any("one sentence only" in line for line in lines)
 
@@ -455,7 +472,7 @@ def test_an_examination_tests_each_promise_once(translator: LoadedModel) -> None
     assert examination.names == FINDINGS
     first = examination.finding("prefix")
     certificate = examination.certificate()
-    assert certificate.finding("prefix") is first
+    assert found_by(certificate, "prefix") is first
     assert examination.certificate() is certificate
     assert examination.finding("prefix") is first
     with pytest.raises(KeyError, match="nothing"):

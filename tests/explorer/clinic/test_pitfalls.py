@@ -25,7 +25,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def figure(fault: str, name: str, of: str = "") -> Figure:
-    return BY_ID[fault].demonstrate(None).figure(name, of)
+    figures = BY_ID[fault].demonstrate(None).figures
+    (found,) = (each for each in figures if (each.name, each.of) == (name, of))
+    return found
 
 
 def close(found: Tensor, expected: list[float], atol: float = 5e-4) -> None:
