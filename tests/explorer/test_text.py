@@ -94,6 +94,7 @@ MADE = {
         for group in examples(path.stem)
     },
     "clinic.groups": set(get_args(Group)),
+    "clinic.formulas": set(get_args(Group)),
     "clinic.figures": FIGURES,
     "export": {"title", "sentence", "translation", *ROLES, "src", "tgt"}
     | words_in("exports/picture.py"),
@@ -137,7 +138,7 @@ MADE = {
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
 PIECES = {
     *(f"{page.name}.title" for page in PAGES),
-    *(f"{page.name}.formula" for page in PAGES),
+    *(f"{page.name}.formula" for page in PAGES if page.name != "clinic"),
     *(f"edits.{part}" for part in USUAL_MASKS),
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
     *(f"causes.{name}{part}" for name in CAUSES for part in ("", "_help")),

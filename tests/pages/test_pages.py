@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from explorer.analysis.clinic import PITFALLS
 from explorer.library import open_model
 from explorer.pages import PAGES
+from explorer.pages.clinic.formulas import FORMULAS
 from explorer.runs.edits import MaskSize
 from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, t
@@ -273,6 +274,17 @@ def test_a_fault_that_is_unknown_is_said_and_left_out(open_page: Open) -> None:
     assert len(at.warning) == 1
     assert "&#60;b&#62;nothing" in str(at.warning[0].value)
     assert t(PITFALLS[0].symptom_key, lang="zh") in everything(at)
+
+
+def test_every_fault_has_a_formula_of_its_own(open_page: Open) -> None:
+    assert set(FORMULAS) == {pitfall.id for pitfall in PITFALLS}
+    assert all(wrong != right for wrong, right in FORMULAS.values())
+    for case, symbol in (("norm_backward", r"\gamma"), ("no_zero_grad", r"\nabla L")):
+        at = open_page("clinic", case=case)
+        at.segmented_control(key="clinic.more").set_value("formula").run()
+        lines = [str(each.value) for each in at.latex]
+        assert all(word in line for word, line in zip(("Wrong", "Right"), lines, strict=True))
+        assert all(symbol in line and "m_{ij}" not in line for line in lines)
 
 
 def test_further_rules_are_numbers_and_stand_in_the_link(open_page: Open) -> None:

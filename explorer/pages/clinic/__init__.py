@@ -18,6 +18,7 @@ from explorer.figures.positions import table as position_table
 from explorer.numbers import digits
 from explorer.pages.clinic import cached
 from explorer.pages.clinic.choices import ClinicChoices
+from explorer.pages.clinic.formulas import FORMULAS
 from explorer.runs.trace import Trace
 from explorer.ui import cache, controls, session
 from explorer.ui.cache import Run
@@ -61,13 +62,13 @@ def _clinic(view: View) -> None:
     controls.small_print(
         view,
         "clinic",
-        formula=(
-            r"\mathrm{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
-            r"\qquad m_{ij}\in\{0,1\}",
-            r"\mathrm{loss} = -\frac{1}{n}\sum_t \log p(y_t \mid y_{<t})",
+        formula=tuple(
+            rf"\text{{{view.t(f'clinic.{name}')}:}}\quad {line}"
+            for name, line in zip(("wrong", "right"), FORMULAS[pitfall.id], strict=True)
         ),
         code=(pitfall.demonstrate, plant_pattern),
         numbers=lambda: _numbers(view, shown, symptom),
+        explained=f"clinic.formulas.{pitfall.group}",
     )
 
 
