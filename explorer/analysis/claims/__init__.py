@@ -17,9 +17,10 @@ from explorer.analysis.claims.card import (
 )
 from explorer.analysis.claims.cost import COST
 from explorer.analysis.claims.counting import COUNTING
+from explorer.analysis.claims.depth import DEPTHS
 from explorer.analysis.claims.positions import POSITIONS
 
 __all__ = ["CLAIMS", "GROUPS", "VERDICTS", "Claim", "Curve", "Finding", "ResultRow", "Verdict"]
 
-CLAIMS: tuple[Claim, ...] = (*ATTENTION, *COUNTING, *COST, *POSITIONS, *BLOCKS)
+CLAIMS: tuple[Claim, ...] = (*ATTENTION, *COUNTING, *COST, *POSITIONS, *DEPTHS, *BLOCKS)
 """Every claim, in the order of the page."""

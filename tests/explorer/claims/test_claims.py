@@ -12,8 +12,8 @@ from torch import nn
 from explorer import library
 from explorer.analysis.claims import CLAIMS, Claim, Finding, card
 from explorer.analysis.claims import attention as on_attention
-from explorer.analysis.claims import blocks as on_blocks
 from explorer.analysis.claims import cost as on_cost
+from explorer.analysis.claims import depth as on_depth
 from explorer.analysis.claims import positions as on_positions
 from explorer.library import LoadedModel, list_models
 from explorer.problems import InputProblem
@@ -29,7 +29,7 @@ VERDICTS = {
     "shape_flow": "true", "layer_shapes": "true", "totals": "true", "rms_speed": None,
     "fused_speed": None, "free_heads": "depends", "parallel": "depends", "quadratic": "true",
     "offset_only": "true", "frequencies": "true", "extrapolation": "depends",
-    "causal_order": "true", "original": "false", "warmup": "true", "deep_pre": "false",
+    "causal_order": "true", "original": "false", "warmup": None, "deep_pre": "false",
     "batch_norm": "depends", "gelu_tanh": "true",
 }  # fmt: skip
 
@@ -46,6 +46,12 @@ def find(translator: LoadedModel):
 
     @cache
     def found(name: str) -> Finding:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(on_depth, "STEPS", 12)
+            patch.setattr(on_depth, "DEPTH", 2)
+            return measured(name)
+
+    def measured(name: str) -> Finding:
         told: list[float] = []
         finding = BY_ID[name].test(translator, traced, told.append)
         assert told == sorted(told)
@@ -231,6 +237,7 @@ def test_batch_norm_moves_with_its_neighbours_and_layer_norm_does_not(find) -> N
     found = find("batch_norm")
     assert value(found, "another_sentence", "batch_norm") > 0.1
     assert value(found, "another_sentence", "layer_norm") < 1e-6
+    assert value(found, "training_and_use", "batch_norm") > 0.01
     assert math.isnan(value(found, "one_token", "batch_norm"))
 
 
@@ -245,7 +252,7 @@ def test_experiments_leave_the_random_numbers_of_others_alone() -> None:
     torch.manual_seed(7)
     expected = torch.randn(3)
     torch.manual_seed(7)
-    on_blocks._at_start("post", 2)
+    on_depth._at_start("post", 2)
     assert torch.equal(torch.randn(3), expected)
 
 

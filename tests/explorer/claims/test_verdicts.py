@@ -1,0 +1,138 @@
+"""Experiments that can come out three ways: each is fed worlds in which the claim is true, is
+false, and depends.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from explorer.analysis.claims import Finding, blocks, depth, training
+from explorer.analysis.claims.card import FractionDone
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace, trace
+from explorer.text import LANGUAGES, words
+from tests.explorer.claims.test_claims import value
+
+TEXT = "The cat sat on the mat."
+Test = Callable[..., Finding]
+
+
+@pytest.fixture(scope="module")
+def traced(translator: LoadedModel) -> Trace:
+    return trace(translator, TEXT)
+
+
+@pytest.fixture
+def find(translator: LoadedModel, traced: Trace) -> Callable[..., Finding]:
+    """find(test, *args): the finding on the tiny translator; its explanation has words."""
+
+    def found(test: Test, *args: Any, **more: Any) -> Finding:
+        finding = test(translator, traced, lambda done: None, *args, **more)
+        for lang in LANGUAGES:
+            for why in finding.why:
+                filled = words(lang)[f"claims.{test.__name__}.{why}"].format(**finding.numbers)
+                assert "nan" not in filled
+        return finding
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("norm", "verdict"),
+    [
+        (lambda width: nn.BatchNorm1d(width, track_running_stats=False), "true"),
+        (nn.BatchNorm1d, "depends"),
+        (nn.LayerNorm, "false"),
+    ],
+)
+def test_a_norm_is_unstable_where_neighbours_move_it(
+    find: Callable[..., Finding], norm: Callable[[int], nn.Module], verdict: str
+) -> None:
+    found = find(blocks.batch_norm, norm)
+    assert found.verdict == verdict
+    assert value(found, "another_sentence", "layer_norm") < 1e-5
+    assert value(found, "one_token", "layer_norm") < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("off", "verdict"),
+    [
+        (lambda x: torch.full_like(x, 9e-4), "true"),
+        (lambda x: 2e-3 * (x.abs() > 1), "depends"),
+        (lambda x: torch.full_like(x, 2e-3), "false"),
+    ],
+)
+def test_an_activation_is_the_other_within_a_thousandth(
+    find: Callable[..., Finding], off: Callable[[Tensor], Tensor], verdict: str
+) -> None:
+    exact = blocks.ACTIVATIONS["gelu"]
+    assert find(blocks.gelu_tanh, lambda x: exact(x) + off(x)).verdict == verdict
+
+
+def test_the_gelus_differ_by_many_float16_steps_where_they_are_small(
+    find: Callable[..., Finding],
+) -> None:
+    found = find(blocks.gelu_tanh)
+    assert value(found, "float16_below", "value") == pytest.approx(62, abs=1)
+    assert value(found, "float16_above", "value") < 1
+    assert value(found, "float16_most", "value") > 500
+
+
+GUESSING, LEARNED = math.log(training.SYMBOLS), 2.0
+
+
+@pytest.mark.parametrize(
+    ("fails", "verdict"),
+    [
+        ({("post", 3e-3, 0), ("post", 3e-4, 0)}, "true"),
+        ({("post", 3e-3, 0)}, "depends"),
+        ({("post", 3e-3, 0), ("post", 3e-3, 100)}, "depends"),
+        (set(), "false"),
+        ({("post", 3e-3, 0), ("pre", 3e-3, 0)}, "false"),
+    ],
+)
+def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(
+    find: Callable[..., Finding], fails: set[tuple[str, float, int]], verdict: str
+) -> None:
+    def learn(
+        placement: str, rate: float, warm: int, seed: int, progress: FractionDone
+    ) -> list[float]:
+        last = GUESSING if (placement, rate, warm) in fails else LEARNED + seed / 100
+        return [2.4] + [last] * 10
+
+    found = find(depth.warmup, learn)
+    assert found.verdict == verdict
+    if verdict == "false" and not fails:
+        assert value(found, "post_plain", "loss_range") == pytest.approx(0.02)
+
+
+def test_one_seed_that_fails_is_a_failure(find: Callable[..., Finding]) -> None:
+    def learn(
+        placement: str, rate: float, warm: int, seed: int, progress: FractionDone
+    ) -> list[float]:
+        return [GUESSING if (placement, rate, warm, seed) == ("pre", 3e-3, 0, 2) else LEARNED] * 10
+
+    assert find(depth.warmup, learn).verdict == "false"
+
+
+def test_a_small_net_learns_its_task_and_warms_up() -> None:
+    told: list[float] = []
+    net = training.SymbolNet(training.symbol_config(), seed=0)
+    same = lambda rows: rows  # noqa: E731
+    before = training.share_right(net, same)
+    losses = training.train(net, same, 60, 1e-2, told.append)
+    assert losses[-1] < losses[0] / 2
+    assert training.share_right(net, same) > max(0.9, before)
+    assert told[-1] == 1
+    cold, warm = (
+        training.train(
+            training.SymbolNet(training.symbol_config(), 0), same, 3, 1e-2, told.append, n
+        )
+        for n in (0, 1000)
+    )
+    assert cold[0] == warm[0]
+    assert cold[2] < warm[2] - 0.05  # a thousandth of the rate moves nothing yet
