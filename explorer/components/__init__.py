@@ -4,8 +4,8 @@ Arrays and labels in, the clicked address out. Each view is a pure function that
 (`pack_…`) and a thin call of Streamlit; its JS and CSS lie beside it.
 """
 
-from explorer.components.batch_rows import batch_rows
-from explorer.components.cache_view import cache_view
+from explorer.components.batch_rows import batch_rows, pack_batch_rows
+from explorer.components.cache_view import cache_view, pack_cache_view
 from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
 from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
@@ -32,6 +32,8 @@ __all__ = [
     "heads_view",
     "machine_view",
     "mask_matrix",
+    "pack_batch_rows",
+    "pack_cache_view",
     "sent_cell",
     "sent_choice",
     "sent_node",

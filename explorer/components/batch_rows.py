@@ -27,22 +27,9 @@ WORDS = (
 """The words that the view shows, by the names under which the caller passes them."""
 
 
-def batch_rows(
-    inputs: Sequence[Sequence[str]],
-    labels: Sequence[Sequence[str]],
-    counts: Bools,
-    losses: Floats,
-    sources: Sequence[Sequence[str]] = (),
-    *,
-    padding: str,
-    key: str,
-    words: Words,
-) -> None:
-    """Show the rows of a batch one below another; the arguments are those of `pack_batch_rows`."""
-    view("batch_rows")(
-        key=key,
-        data=pack_batch_rows(inputs, labels, counts, losses, sources, padding=padding, words=words),
-    )
+def batch_rows(data: bytes, *, key: str) -> None:
+    """Show the rows of a batch one below another, as `pack_batch_rows` packed them."""
+    view("batch_rows")(key=key, data=data)
 
 
 def pack_batch_rows(

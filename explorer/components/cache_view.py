@@ -32,38 +32,9 @@ WORDS = (
 """The words that the view shows, by the names under which the caller passes them."""
 
 
-def cache_view(
-    keys: Floats,
-    values: Floats,
-    row: Sequence[str],
-    n_bytes: Sequence[int],
-    *,
-    key: str,
-    first: int = 0,
-    cross_keys: Floats | None = None,
-    cross_values: Floats | None = None,
-    source: Sequence[str] = (),
-    kept_heads: int | None = None,
-    step: int = 0,
-    words: Words,
-) -> None:
-    """Show the cache, scrubbed in the browser; the arguments are those of `pack_cache_view`."""
-    view("cache_view")(
-        key=key,
-        data=pack_cache_view(
-            keys,
-            values,
-            row,
-            n_bytes,
-            first=first,
-            cross_keys=cross_keys,
-            cross_values=cross_values,
-            source=source,
-            kept_heads=kept_heads,
-            step=step,
-            words=words,
-        ),
-    )
+def cache_view(data: bytes, *, key: str) -> None:
+    """Show the cache that `pack_cache_view` packed; it is scrubbed in the browser."""
+    view("cache_view")(key=key, data=data)
 
 
 def pack_cache_view(

@@ -23,7 +23,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
     node.addEventListener("click", () => { mark(index); setTriggerValue("picked", index); });
     const cell = el("div", "cell");
     cell.append(node);
-    if (head.positions) cell.append(el("span", "position", String(index)));
+    cell.append(el("span", "position", String(index)));
     strip.append(cell);
     return node;
   });

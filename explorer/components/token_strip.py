@@ -35,7 +35,6 @@ def token_strip(
     title: str = "",
     values: Floats | None = None,
     allowed: Bools | None = None,
-    positions: bool = True,
     selected: int | None = None,
     words: Words,
 ) -> int | None:
@@ -53,7 +52,6 @@ def token_strip(
             title=title,
             values=values,
             allowed=allowed,
-            positions=positions,
             selected=None if place is None else place[0],
             words=words,
         )
@@ -70,7 +68,6 @@ def pack_token_strip(
     title: str = "",
     values: Floats | None = None,
     allowed: Bools | None = None,
-    positions: bool = True,
     selected: int | None = None,
     words: Words,
 ) -> bytes:
@@ -85,7 +82,6 @@ def pack_token_strip(
         "stream": stream,
         "title": title,
         "tinted": values is not None,
-        "positions": positions,
         "selected": selected,
         "words": check_words(WORDS, words),
     }

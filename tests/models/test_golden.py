@@ -161,6 +161,7 @@ def test_stacks_name_what_is_inside_them(tiny_model):
             assert {stack.hook("embed"), stack.hook("resid_final")} <= names
             for layer in range(stack.n_layers):
                 hooks = {stack.block_hook(layer, "resid_post"), stack.ffn_hook(layer, "post")}
+                hooks |= {stack.attn_hook(layer, "pattern")}
                 assert hooks <= names
             assert stack.block_hook(stack.n_layers, "resid_post") not in names
 

@@ -180,7 +180,7 @@ def test_the_tree_follows_width_and_penalty_and_draws_again(open_page: Open) -> 
     assert at.query_params["beam"] == "beam-1-0"
     at.button(key="branches.again").click().run()
     assert at.query_params["sample"] != "sample-2-0-1-3"
-    assert "strategy" not in at.query_params  # the film goes on with its own
+    assert "strategy" not in at.query_params  # the film continues with its own
 
 
 def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:

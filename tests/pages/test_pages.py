@@ -264,8 +264,8 @@ def test_a_planted_fault_shows_in_what_the_model_writes(open_page: Open) -> None
     loss = reading(at, "teacher forcing)")
     before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
     assert after > before
-    spared = open_page("clinic", case="left_positions")
-    assert t("clinic.unchanged", lang="en") in everything(spared)
+    unchanged = open_page("clinic", case="left_positions")
+    assert t("clinic.unchanged", lang="en") in everything(unchanged)
 
 
 def test_a_fault_that_is_unknown_is_said_and_left_out(open_page: Open) -> None:

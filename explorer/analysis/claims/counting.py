@@ -13,10 +13,13 @@ from models.attention import Attention
 from models.blocks import DecoderBlock, EncoderBlock
 from models.config import ModelConfig
 from models.feedforward import FEEDFORWARDS, FeedForwardKind
-from models.hooks import Record, name_hook_points, visiting
+from models.hooks import Record, StackSite, name_hook_points, visiting
 from models.transformer import build_model
 
 COLUMNS = ("counted", "said")
+
+LONE = StackSite("", "encoder", "src", n_layers=1)
+"""A stack of one block that is no model's: it names the block's hook points."""
 
 
 def _finding(rows: list[ResultRow], bars: str = "") -> Finding:
@@ -84,28 +87,27 @@ def shape_flow(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Fi
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
         norm_placement="pre", final_norm=True, ffn="swiglu", bias=False, positions="none",
     )  # fmt: skip
-    shapes = block_shapes(EncoderBlock, config, (32, 2048, 4096))
+    shapes = block_shapes(config, (32, 2048, 4096))
     half = 2  # bytes of a bfloat16
+    scores = _size(shapes[LONE.attn_hook(0, "scores")])
+    gate = _size(shapes[LONE.ffn_hook(0, "gate")])
     rows = [
-        ResultRow("d_head", (shapes["attn.hook_q"][-1], 128)),
-        ResultRow("score_numbers", (_size(shapes["attn.hook_scores"]), 32 * 32 * 2048**2)),
-        ResultRow("score_gb", (round(_size(shapes["attn.hook_scores"]) * half / 1e9, 1), 8.6)),
-        ResultRow("gate_gb", (round(_size(shapes["ffn.hook_gate"]) * half / 1e9, 2), 1.44)),
-        ResultRow("out_width", (shapes["hook_resid_post"][-1], 4096)),
+        ResultRow("d_head", (shapes[LONE.attn_hook(0, "q")][-1], 128)),
+        ResultRow("score_numbers", (scores, 32 * 32 * 2048**2)),
+        ResultRow("score_gb", (round(scores * half / 1e9, 1), 8.6)),
+        ResultRow("gate_gb", (round(gate * half / 1e9, 2), 1.44)),
+        ResultRow("out_width", (shapes[LONE.block_hook(0, "resid_post")][-1], 4096)),
     ]
     return _finding(rows)
 
 
-def block_shapes(
-    block: type[EncoderBlock] | type[DecoderBlock], config: ModelConfig, shape: tuple[int, ...]
-) -> dict[str, tuple[int, ...]]:
-    """The shape of every tensor at a block's hook points, for an input of this shape."""
-    made = on_paper(lambda: block(config).eval())
-    name_hook_points(made)
+def block_shapes(config: ModelConfig, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """The shape of every tensor at an encoder block's hook points, for an input of this shape."""
+    block = on_paper(lambda: EncoderBlock(config).eval())
+    name_hook_points(nn.ModuleDict({"blocks": nn.ModuleList([block])}))
     record = Record(lambda name: True)
     with torch.device("meta"), torch.inference_mode(), visiting(record):
-        x = torch.zeros(shape)
-        _ = made(x, x) if isinstance(made, DecoderBlock) else made(x)
+        _ = block(torch.zeros(shape))
     return {name: tuple(tensor.shape) for name, tensor in record.activations.items()}
 
 
@@ -124,9 +126,11 @@ def layer_shapes(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> 
         ResultRow(name, (numbers_of(on_paper(partial(block, config))), said))
         for block, name, said in layers
     ]
-    shapes = block_shapes(EncoderBlock, config, (2, 10, 768))
-    rows.append(ResultRow("d_head", (shapes["attn.hook_q"][-1], 64)))
-    rows.append(ResultRow("out_numbers", (_size(shapes["hook_resid_post"]), 2 * 10 * 768)))
+    shapes = block_shapes(config, (2, 10, 768))
+    rows.append(ResultRow("d_head", (shapes[LONE.attn_hook(0, "q")][-1], 64)))
+    rows.append(
+        ResultRow("out_numbers", (_size(shapes[LONE.block_hook(0, "resid_post")]), 2 * 10 * 768))
+    )
     return _finding(rows)
 
 

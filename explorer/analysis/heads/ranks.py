@@ -30,10 +30,10 @@ class HeadRanks:
 
 def head_ranks(attribution: Attribution, site: str, head: int) -> HeadRanks:
     """A head's ranks among those of its kind. Raises KeyError, IndexError as `Attribution` does."""
-    place = next((each for each in attribution.sites if each.name == site), None)
-    if place is None:
+    of_site = next((each for each in attribution.sites if each.name == site), None)
+    if of_site is None:
         raise KeyError(f"there is no attention site {site!r}")
-    kind = place.role
+    kind = of_site.role
     values, ranks = {}, {}
     for name in MEASURES:
         of_kind = [

@@ -10,7 +10,7 @@ from explorer.analysis.decoding.caching import (
     cache_bytes,
     decoding_multiply_adds,
 )
-from explorer.components import cache_view
+from explorer.components import cache_view, pack_cache_view
 from explorer.figures.curves import lines
 from explorer.numbers import millions, number
 from explorer.pages.decoding import cached
@@ -29,7 +29,7 @@ def caching(view: View, generation: Generation) -> None:
     with st.spinner(view.t("caching.working")):
         found = cached.cache_of(generation)
     heads = _heads(view)
-    cache_view(
+    data = pack_cache_view(
         found.keys,
         found.values,
         generation.steps[-1].input_tokens,
@@ -41,8 +41,8 @@ def caching(view: View, generation: Generation) -> None:
         kept_heads=heads,
         step=min(view.step, len(found.n_bytes) - 1),
         words=view.words("components.cache_view"),
-        key="caching.view",
     )
+    cache_view(data, key="caching.view")
     _reading(view, generation, found, heads)
     _spared(view, generation, found)
 

@@ -5,7 +5,7 @@ import streamlit as st
 
 from explorer.analysis.decoding.labels import MOST_LINES
 from explorer.analysis.decoding.one_pass import OnePass
-from explorer.components import batch_rows
+from explorer.components import batch_rows, pack_batch_rows
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
 from explorer.numbers import number
@@ -121,16 +121,16 @@ def _batch(view: View) -> None:
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return
-    batch_rows(
+    data = pack_batch_rows(
         found.inputs,
         found.labels,
         found.counts,
         found.losses,
         found.sources,
         padding=_padding(view),
-        key="decoding.batch",
         words=view.words("components.batch_rows"),
     )
+    batch_rows(data, key="decoding.batch")
     row, at = np.unravel_index(int(found.losses.argmax()), found.losses.shape)
     controls.reading(
         "batch",

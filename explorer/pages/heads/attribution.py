@@ -28,7 +28,7 @@ def four_numbers(choice: Opened) -> None:
         st.caption(view.t("causes.pad"))
         return
     found = cached.attribute(view.run, position)
-    place = head_ranks(found, shown.site.name, shown.head)
+    ranked = head_ranks(found, shown.site.name, shown.head)
     st.markdown(
         view.t(
             "causes.lead",
@@ -37,10 +37,10 @@ def four_numbers(choice: Opened) -> None:
             token=controls.quoted(view, found.str_token),
         )
     )
-    _row(view, place, _heaviest(view, found, place, shown.site.key_stream))
+    _row(view, ranked, _heaviest(view, found, ranked, shown.site.key_stream))
     with st.container(key="reading-causes"):
-        st.markdown(_verdict(view, place))
-    others = {name: fixed(place.agreement[name]) for name in ("contribution", "gradient")}
+        st.markdown(_verdict(view, ranked))
+    others = {name: fixed(ranked.agreement[name]) for name in ("contribution", "gradient")}
     st.caption(view.t("causes.agree_others", **others))
 
 
@@ -62,17 +62,17 @@ def _pick_token(view: View) -> int:
     return now
 
 
-def _heaviest(view: View, found: Attribution, place: HeadRanks, stream: str) -> str:
+def _heaviest(view: View, found: Attribution, ranked: HeadRanks, stream: str) -> str:
     tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
-    return controls.quoted_at(view, tokens, place.key)
+    return controls.quoted_at(view, tokens, ranked.key)
 
 
-def _row(view: View, place: HeadRanks, key: str) -> None:
+def _row(view: View, ranked: HeadRanks, key: str) -> None:
     for column, name in zip(st.columns(len(MEASURES)), MEASURES, strict=True):
         with column, st.container(key=f"cause-{name}", gap=None):
             st.caption(view.t(f"causes.{name}"), help=view.t(f"causes.{name}_help"))
-            st.markdown(f"**{_value(view, name, place.values[name])}**")
-            rank = view.t("causes.rank", rank=place.ranks[name], count=place.n_heads)
+            st.markdown(f"**{_value(view, name, ranked.values[name])}**")
+            rank = view.t("causes.rank", rank=ranked.ranks[name], count=ranked.n_heads)
             st.caption(f"{view.t('causes.at', key=key)} · {rank}" if name == "weight" else rank)
 
 
@@ -84,9 +84,9 @@ def _value(view: View, name: Measure, value: float) -> str:
     return view.t("causes.nats", value=signed(value, 3))
 
 
-def _verdict(view: View, place: HeadRanks) -> str:
-    rho = place.agreement["weight"]
+def _verdict(view: View, ranked: HeadRanks) -> str:
+    rho = ranked.agreement["weight"]
     if math.isnan(rho):
         return view.t("causes.agree_unknown")
     strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
-    return view.t(f"causes.agree_{strength}", rho=fixed(rho), count=place.n_heads)
+    return view.t(f"causes.agree_{strength}", rho=fixed(rho), count=ranked.n_heads)

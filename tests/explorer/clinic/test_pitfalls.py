@@ -207,9 +207,9 @@ def test_an_assignment_by_index_does_not_broadcast(fault: str) -> None:
     scores = fixed_scores(batch=4, n_heads=6)
     keep = causal_keep(scores)
     mass = (BY_ID[fault].wrong(scores, keep) * ~keep).sum((-2, -1))  # [batch, head], over 5 rows
-    spared = mass[0] if fault == "first_item" else mass[:, 0]
+    intact = mass[0] if fault == "first_item" else mass[:, 0]
     others = mass[1:] if fault == "first_item" else mass[:, 1:]
-    assert spared.max() == 0
+    assert intact.max() == 0
     # With equal scores a row i of 5 puts (4 - i) / 5 on the future: 2.0 over the five rows.
     assert float(others.mean()) == pytest.approx(2.0, abs=0.2)
     assert (BY_ID[fault].right(scores, keep) * ~keep).max() == 0
@@ -245,7 +245,7 @@ def test_a_mask_without_head_axis_is_one_row_per_head() -> None:
     torch.testing.assert_close(right, masked_softmax(scores, causal_keep(scores)))
 
 
-# With what to hide.
+# Fill values.
 
 
 def test_ten_thousand_is_not_infinity() -> None:
@@ -459,7 +459,7 @@ def test_without_a_fault_the_symptom_is_the_model_itself(
 ) -> None:
     loaded: LoadedModel = request.getfixturevalue(kind)
     traced = trace(loaded, "The cat sat.", None if kind == "translator" else "")
-    alone = replace(BY_ID["first_item"], batched=False)  # a batch of one is spared
+    alone = replace(BY_ID["first_item"], batched=False)  # a batch of one stays intact
     found = symptom(loaded, traced, alone)
     assert not found.changed
     np.testing.assert_allclose(found.logprobs_before, found.logprobs_after, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Where a head stands among the others, worked by hand, and in agreement with what it sums up."""
+"""The ranks of a head among the others, worked by hand, and in agreement with what they sum up."""
 
 from dataclasses import replace
 
@@ -25,22 +25,22 @@ def test_values_and_ranks_are_those_of_all_heads_of_the_kind(
     ablated: tuple[Attribution, Ablation],
 ) -> None:
     found, _ = ablated
-    place = head_ranks(found, CROSS, 2)
+    ranked = head_ranks(found, CROSS, 2)
     sites = [site.name for site in found.sites if site.role == "cross"]
-    assert place.n_heads == 8
+    assert ranked.n_heads == 8
     for name in MEASURES:
         sizes = np.abs(np.concatenate([found.over_heads(site)[name] for site in sites]))
         own = found.over_heads(CROSS)[name][2]
-        assert place.values[name] == pytest.approx(float(own))
-        assert place.ranks[name] == 1 + sum(size > abs(own) for size in sizes)
-    assert place.key == int(found.weight[CROSS][2, 1].argmax())
+        assert ranked.values[name] == pytest.approx(float(own))
+        assert ranked.ranks[name] == 1 + sum(size > abs(own) for size in sizes)
+    assert ranked.key == int(found.weight[CROSS][2, 1].argmax())
 
 
 def test_agreement_is_with_switching_off(ablated: tuple[Attribution, Ablation]) -> None:
     found, _ = ablated
-    place = head_ranks(found, CROSS, 0)
-    assert place.agreement["off"] == pytest.approx(1)
-    assert place.agreement["weight"] == pytest.approx(found.agreement("cross")[0, 3])
+    ranked = head_ranks(found, CROSS, 0)
+    assert ranked.agreement["off"] == pytest.approx(1)
+    assert ranked.agreement["weight"] == pytest.approx(found.agreement("cross")[0, 3])
 
 
 def test_the_largest_by_size_is_number_one_whatever_its_sign(
