@@ -101,10 +101,12 @@ def _scale(traced: Trace | None = None) -> Demonstration:
     def nats(pattern: Tensor) -> float:
         return float(entropy(pattern.numpy()).mean()) * math.log(2)
 
+    equal = nats(masked_softmax(torch.zeros_like(good), keep))
     return Demonstration(
         figures=(
             Figure("score_spread", float(bad[keep].std()), float(good[keep].std())),
             Figure("entropy", nats(bad_pattern), nats(good_pattern)),
+            Figure("equal_entropy", equal, equal),
         ),
         wrong=bad_pattern[0].numpy(),
         right=good_pattern[0].numpy(),
