@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -10,7 +11,10 @@ import pytest
 from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
+from explorer.analysis.heads.contexts import shared_words
+from explorer.library import open_model
 from explorer.pages.heads import matter
+from explorer.runs.trace import trace
 from explorer.text import t
 from tests.pages.test_pages import everything, figure, reading
 
@@ -312,6 +316,31 @@ def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open
     assert left["chosen"]["opened"] == right["chosen"]["opened"]
     assert t("contexts.title", lang="en") in everything_and_titles(at)
     assert second in everything(at).replace("&#46;", ".")
+
+
+@pytest.mark.parametrize("stream", ["", "src", "tgt"])
+def test_the_words_compared_are_those_of_the_source_unless_asked_for(
+    open_page: Open, shelf: Path, stream: str
+) -> None:
+    text, second = "She reads a book every morning.", "I like a book."
+    at = open_page("heads", text=text, beside=second, stream=stream, site="cross")
+    loaded = open_model("en-zh", shelf)
+    found = shared_words(trace(loaded, text), trace(loaded, second), stream or "src")
+    farthest = min(found, key=lambda word: word.cosines[-1])
+    assert farthest.token in reading(at, "diverges most")
+    names = [f"{word.token} ({word.places[0]}, {word.places[1]})" for word in found]
+    drawn = [figure(at, index)["data"] for index in range(len(at.get("plotly_chart")))]
+    assert names in [[line.get("name") for line in lines] for lines in drawn]
+
+
+@pytest.mark.parametrize(("model", "acts"), [("en-zh", "adds"), ("reader", "biases")])
+def test_what_positions_do_to_a_word_is_said_of_this_model(
+    open_page: Open, model: str, acts: str
+) -> None:
+    at = open_page("heads", model=model, text="I like a book.", beside="She reads a book.")
+    said = everything(at)
+    assert t(f"contexts.{acts}", lang="en") in said
+    assert "diverges least" not in said
 
 
 def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page: Open) -> None:

@@ -27,7 +27,8 @@ class SharedWord:
 def shared_words(one: Trace, other: Trace, stream: Stream) -> tuple[SharedWord, ...]:
     """The first tokens, at most `MOST`, that two sentences of one model share in a stream.
 
-    Marks and padding do not count, and where nothing else is shared the result is empty.
+    Marks, padding and punctuation do not count, and where nothing else is shared the result is
+    empty.
     Raises ValueError for Traces of two models.
     """
     if (one.model, one.config) != (other.model, other.config):
@@ -39,8 +40,9 @@ def shared_words(one: Trace, other: Trace, stream: Stream) -> tuple[SharedWord, 
     names = one.src_str_tokens if stream == "src" else one.tgt_str_tokens
     found = []
     for token in dict.fromkeys(ids):
-        if token in others and token not in one.marks:
-            places = ids.index(token), others.index(token)
+        places = ids.index(token), others.index(token) if token in others else -1
+        is_word = token not in one.marks and any(map(str.isalnum, names[places[0]]))
+        if token in others and is_word:
             cosines = [
                 _cosine(one.activations[hook][places[0]], other.activations[hook][places[1]])
                 for hook in hooks

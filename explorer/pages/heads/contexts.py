@@ -7,13 +7,15 @@ from explorer.analysis.heads.contexts import shared_words
 from explorer.figures.curves import lines
 from explorer.numbers import fixed
 from explorer.ui import controls
+from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
+from models.positions import POSITIONS
 
 
 def contexts(view: View, other: View) -> None:
     """The cosine of each shared word's two vectors, from the embedding to the last layer."""
-    found = shared_words(view.trace, other.trace, view.site.query_stream)
     st.subheader(view.t("contexts.title"), anchor=False)
+    found = shared_words(view.trace, other.trace, pick_stream(view, "heads.contexts.stream"))
     if not found:
         st.caption(view.t("contexts.none"))
         return
@@ -33,6 +35,7 @@ def contexts(view: View, other: View) -> None:
         controls.chart(figure, "heads.contexts", alt=view.t("contexts.title"))
     with right:
         st.markdown(view.t("contexts.lead"))
+        st.markdown(view.t(f"contexts.{POSITIONS[view.loaded.config.positions].acts}"))
         controls.reading(
             "contexts",
             view.t(
