@@ -115,7 +115,7 @@ def _stream_of_a_batch(loaded: LoadedModel, traced: Trace) -> tuple[list[Tensor]
         rows = replace(rows, src=tokens, src_valid=valid)
     else:
         rows = replace(rows, tgt=tokens, tgt_valid=valid)
-    hook = f"{site.name.rpartition('.')[0]}.hook_resid_pre"
+    hook = site.block_hook("resid_pre")
     stream = run(loaded.model, rows, {hook})[hook]
     return [each[real] for each, real in zip(stream, valid, strict=True)], stream[~valid]
 
