@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.claims import CLAIMS, cost
+from explorer.analysis.claims import CLAIMS, cost, positions
 from explorer.analysis.clinic import PITFALLS, symptom
 from explorer.pages import PAGES
 from explorer.pages.cell.choices import ASIDES
@@ -43,6 +43,7 @@ def test_no_frame_breaks(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> No
         pytest.skip("no checkpoints are shipped here")
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
     monkeypatch.setattr(cost, "N_TOKENS", 4)
+    monkeypatch.setattr(positions, "STEPS", 1)
     broken = []
     for model in designs():
         for page, asked in VISITS:

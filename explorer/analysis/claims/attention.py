@@ -1,10 +1,11 @@
 """Claims about attention itself: variance, saturation, fills, the reference code, one head."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
@@ -17,6 +18,16 @@ from explorer.analysis.claims.card import (
     judged,
     part_of,
 )
+from explorer.analysis.claims.training import (
+    SYMBOLS,
+    UNASKED,
+    SymbolNet,
+    SymbolRows,
+    SymbolTask,
+    share_right,
+    symbol_config,
+    train,
+)
 from explorer.analysis.clinic.card import causal_keep, decoder_self, fixed_scores, own_case
 from explorer.analysis.clinic.fills import (
     hidden_with_a_billion,
@@ -26,22 +37,31 @@ from explorer.analysis.clinic.fills import (
 from explorer.analysis.heads.reading import entropy
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
-from explorer.seeding import seeded
-from models.blocks import EncoderBlock
-from models.config import ModelConfig
 from models.hooks import AttentionSite
 from models.masks import causal_mask
-from models.positions import sinusoidal_table
 
 WIDTHS = (4, 16, 64, 256, 1024)
 
 
-def variance(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """Var(q . k) of independent N(0, 1) entries, of q = k, and of the reader's first head."""
+Draw = Callable[[tuple[int, ...], torch.Generator], Tensor]
+
+
+def _normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return torch.randn(shape, generator=generator)
+
+
+def variance(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, draw: Draw = _normal
+) -> Finding:
+    """Var(q . k) of entries that `draw` gives; beside it that of q = k and of the reader's head.
+
+    The verdict is about the drawn entries, for which the claim's premises hold; a variance passes
+    within 10 %, five times the error of 8,000 samples. The others show what is without them.
+    """
     generator = torch.Generator().manual_seed(0)
     rows = []
     for step, width in enumerate(WIDTHS):
-        q, k = torch.randn(2, 8000, width, generator=generator)
+        q, k = draw((2, 8000, width), generator)
         rows.append(_variances("independent", (q * k).sum(-1), width))
         progress((step + 1) / len(WIDTHS))
     q = torch.randn(8000, 64, generator=generator)
@@ -52,12 +72,18 @@ def variance(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Find
         scores = scores - torch.tensor(traced.activations[site.hook("bias")])[0]
     d_head = traced.config.d_head
     own = _variances("own_head", scores * math.sqrt(d_head), d_head)
-    free = all(abs(row.values[0] / float(row.of) - 1) < 0.1 for row in rows)
-    others = all(abs(row.values[1] - 1) < 0.1 for row in (same, own))
-    verdict = judged(free and others, false=not free)
+    holds = [abs(row.values[1] - 1) < 0.1 for row in rows]
+    verdict = judged(all(holds), false=not any(holds))
     columns = ("variance", "variance_scaled")
+    scaled_values = [row.values[1] for row in rows]
+    numbers = {
+        "lowest": min(scaled_values), "highest": max(scaled_values),
+        "same": same.values[1], "own": own.values[1],
+    }  # fmt: skip
     curve = curve_of(rows, columns, "features", "variance")
-    return Finding(verdict, columns, (*rows, same, own), curve)
+    return Finding(
+        verdict, columns, (*rows, same, own), curve, why=(verdict, "otherwise"), numbers=numbers
+    )
 
 
 def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
@@ -65,14 +91,19 @@ def _variances(name: str, dots: Tensor, width: int) -> ResultRow:
     return ResultRow(name, (found, found / width), of=str(width))
 
 
-def saturation(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """Undivided and divided by sqrt(d_head): random scores of 1024 features, the reader's heads."""
+def saturation(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, width: int = 1024
+) -> Finding:
+    """Undivided and divided by sqrt(d): random scores of `width` features, the reader's heads.
+
+    The gradient "vanishes" where scaling gives at least twice as much of it.
+    """
     generator = torch.Generator().manual_seed(0)
-    q, k = torch.randn(2, 400, 16, 1024, generator=generator)
+    q, k = torch.randn(2, 400, 16, width, generator=generator)
     dots = (q[:, :1] @ k.transpose(1, 2))[:, 0]
     rows = [
         _softness(name, (dots / divisor).softmax(-1).numpy())
-        for name, divisor in (("random_none", 1.0), ("random_head", 32.0))
+        for name, divisor in (("random_none", 1.0), ("random_head", math.sqrt(width)))
     ]
     scalings: tuple[tuple[str, Scaling], ...] = (("own_none", "none"), ("own_scaled", "head"))
     for name, scaling in scalings:
@@ -84,8 +115,12 @@ def saturation(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Fi
         seen = [head for head in heads if not math.isnan(head.top)]
         means = [np.mean([getattr(h, what) for h in seen] or [math.nan]) for what in _SOFT]
         rows.append(ResultRow(name, tuple(float(mean) for mean in means)))
-    gone = rows[0].values[2] < 0.5 * rows[1].values[2] and rows[2].values[2] < rows[3].values[2]
-    return Finding(judged(gone), _SOFT, tuple(rows), bars="gradient")
+    names = ("random", "random_scaled", "own", "own_scaled")
+    gradients = [row.values[2] for row in rows]
+    gone = [2 * gradients[0] < gradients[1], 2 * gradients[2] < gradients[3]]
+    verdict = judged(all(gone), false=not any(gone))
+    numbers = dict(zip(names, gradients, strict=True)) | {"d_head": traced.config.d_head}
+    return Finding(verdict, _SOFT, tuple(rows), bars="gradient", why=(verdict,), numbers=numbers)
 
 
 _SOFT = ("top", "entropy", "gradient")
@@ -174,47 +209,67 @@ def _apart(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
         return math.nan
 
 
-STEPS, LENGTH, SYMBOLS, WIDTH = 250, 12, 10, 32
+STEPS, SEEDS, HEADS = 300, (0, 1, 2), (1, 4)
 
 
-def one_head(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """One layer of width 32 learns the larger of both neighbours with 1, 2 and 4 heads."""
-    rows = []
-    for turn, n_heads in enumerate((1, 2, 4)):
-        share = _neighbours(n_heads, part_of(progress, turn, 3))
-        rows.append(ResultRow("heads", (share,), of=str(n_heads)))
-    best = max(row.values[0] for row in rows[1:])
-    verdict = judged(best - rows[0].values[0] > 0.1)
-    return Finding(verdict, ("right",), tuple(rows), bars="right")
+def larger_neighbour(rows: SymbolRows) -> SymbolRows:
+    """The larger of the two neighbours: which side it stands on does not matter."""
+    return _asked_inside(rows, torch.maximum(rows[:, :-2], rows[:, 2:]))
 
 
-def _neighbours(n_heads: int, progress: FractionDone) -> float:
-    """Train a block on the larger neighbour; returns the share of positions that are then right."""
-    config = ModelConfig(
-        vocab_size=SYMBOLS, d_model=WIDTH, n_layers=1, n_heads=n_heads, d_ff=64, dropout=0.0
+def both_neighbours(rows: SymbolRows) -> SymbolRows:
+    """The pair of neighbours, in their order, as one of SYMBOLS ** 2 answers."""
+    return _asked_inside(rows, SYMBOLS * rows[:, :-2] + rows[:, 2:])
+
+
+def _asked_inside(rows: SymbolRows, wanted: Int[Tensor, "row inner"]) -> SymbolRows:
+    asked = torch.full_like(rows, UNASKED)
+    asked[:, 1:-1] = wanted
+    return asked
+
+
+def _share(task: SymbolTask, n_heads: int, seed: int, progress: FractionDone) -> float:
+    """One layer of width 32 learns the task; the share of places that are right then."""
+    config = symbol_config(vocab_size=SYMBOLS**2, n_heads=n_heads)
+    net = SymbolNet(config, seed)
+    train(net, task, STEPS, 1e-2, progress, seed=seed)
+    return share_right(net, task)
+
+
+def one_head(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    learn: Callable[[SymbolTask, int, int, FractionDone], float] = _share,
+) -> Finding:
+    """One head against four of the same total width, on a task for each and three seeds.
+
+    `learn(task, n_heads, seed, progress)` gives the share right. "Far better" is by more than 0.1,
+    with every seed of four heads above every seed of one.
+    """
+    rows: list[ResultRow] = []
+    better, numbers = [], {}
+    tasks = (
+        ("larger", "larger_neighbour", larger_neighbour),
+        ("both", "both_neighbour", both_neighbours),
     )
-    generator = torch.Generator().manual_seed(1)
-    with torch.inference_mode(False), torch.enable_grad():
-        with seeded(1):
-            embed, block = nn.Embedding(SYMBOLS, WIDTH), EncoderBlock(config)
-            out = nn.Linear(WIDTH, SYMBOLS)
-        table = sinusoidal_table(LENGTH, WIDTH)
-        net = nn.ModuleList([embed, block, out])
-        optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
-        for step in range(STEPS):
-            x = torch.randint(SYMBOLS, (32, LENGTH), generator=generator)
-            y = torch.maximum(x[:, :-2], x[:, 2:])
-            logits = out(block(embed(x) + table))[:, 1:-1]
-            loss = nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten())
-            optimizer.zero_grad()
-            torch.autograd.backward([loss])
-            optimizer.step()
-            progress((step + 1) / STEPS)
-        x = torch.randint(SYMBOLS, (256, LENGTH), generator=generator)
-        right = out(block(embed(x) + table))[:, 1:-1].argmax(-1) == torch.maximum(
-            x[:, :-2], x[:, 2:]
-        )
-    return float(right.float().mean())
+    turns = len(tasks) * len(HEADS) * len(SEEDS)
+    for name, row, task in tasks:
+        shares = []
+        for n_heads in HEADS:
+            tries: list[float] = []
+            for seed in SEEDS:
+                part = part_of(progress, len(SEEDS) * len(rows) + len(tries), turns)
+                tries.append(learn(task, n_heads, seed, part))
+            shares.append(tries)
+            mean, spread = float(np.mean(tries)), float(np.ptp(tries))
+            rows.append(ResultRow(row, (mean, spread), of=str(n_heads)))
+            numbers[f"{name}_{n_heads}"] = mean
+        one, several = shares
+        better.append(np.mean(several) - np.mean(one) > 0.1 and min(several) > max(one))
+    verdict = judged(all(better), false=not any(better))
+    columns = ("right", "range")
+    return Finding(verdict, columns, tuple(rows), bars="right", why=(verdict,), numbers=numbers)
 
 
 ATTENTION = (

@@ -71,7 +71,7 @@ def warmup(
     names = tuple(name for name, *_ in ARMS)
     return Finding(
         verdict,
-        ("loss_before", "loss_after", "loss_range"),
+        ("loss_before", "loss_after", "range"),
         tuple(rows),
         Curve(np.arange(1, len(curves[0]) + 1), np.array(curves), names, "step", "loss"),
         why=(verdict,),

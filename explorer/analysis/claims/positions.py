@@ -2,13 +2,30 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from explorer.analysis.cell.origin import module_of
-from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, curve_of, judged
+from explorer.analysis.claims.card import (
+    Claim,
+    Finding,
+    FractionDone,
+    ResultRow,
+    curve_of,
+    judged,
+    part_of,
+)
+from explorer.analysis.claims.training import (
+    UNASKED,
+    SymbolNet,
+    SymbolRows,
+    share_right,
+    symbol_config,
+    train,
+)
 from explorer.analysis.positions.encoding import (
     DotByDistance,
     dot_by_distance,
@@ -86,18 +103,34 @@ def frequencies(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> F
     return Finding(judged(falling, false=not falling), ("wavelength",), rows, curve)
 
 
-def extrapolation(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """The toy that reverses rows of 2 to 10 letters, on rows of 2 to 16. Raises InputProblem."""
-    toy = open_model(TOY)
+def extrapolation(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    right: Callable[[int], float] | None = None,
+) -> Finding:
+    """The toy that reverses rows of 2 to 10 letters, on rows of 2 to 16. Raises InputProblem.
+
+    `right(length)` gives the share of rows without a mistake; None: the toy's. Beyond its training
+    the toy passes at a length where it keeps 0.9 of its share at 10 letters, and fails below half.
+    """
+    if right is None:
+        toy = open_model(TOY)
+        right = partial(_turned_round, toy.model, toy.tokenizer)
     lengths = tuple(range(2, 17, 2))
     rows = []
     for step, length in enumerate(lengths):
-        share = _turned_round(toy.model, toy.tokenizer, length)
-        rows.append(ResultRow("letters", (share,), of=str(length)))
+        rows.append(ResultRow("letters", (right(length),), of=str(length)))
         progress((step + 1) / len(lengths))
-    trained, longest = rows[3].values[0], rows[-1].values[0]
-    verdict = judged(longest > 0.9 * trained)
-    return Finding(verdict, ("right",), tuple(rows), curve_of(rows, ("right",), "length", "right"))
+    shares = [row.values[0] for row in rows]
+    trained, beyond = shares[4], shares[5:]
+    verdict = judged(
+        all(share >= 0.9 * trained for share in beyond),
+        false=all(share < 0.5 * trained for share in beyond),
+    )
+    numbers = {"trained": trained, "next": beyond[0], "longest": beyond[-1]}
+    curve = curve_of(rows, ("right",), "length", "right")
+    return Finding(verdict, ("right",), tuple(rows), curve, why=(verdict,), numbers=numbers)
 
 
 def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int = 40) -> float:
@@ -118,18 +151,67 @@ def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int =
     return right / n_rows
 
 
-def causal_order(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """The words of the reader's sentence without positions, shuffled, through the first layer.
+STEPS, SEEDS = 300, (0, 1, 2)
 
-    How far the outputs are from being permuted like the words: without a mask nothing distinguishes
-    positions; under the causal mask a word's output depends on what precedes it.
+
+def two_back(rows: SymbolRows) -> SymbolRows:
+    """The symbol two places before: nothing but order tells which one it is."""
+    asked = torch.full_like(rows, UNASKED)
+    asked[:, 2:] = rows[:, :-2]
+    return asked
+
+
+def _share(causal: bool, positions: bool, seed: int, progress: FractionDone) -> float:
+    """Two pre-norm layers learn `two_back`; the share of places that are right then."""
+    config = symbol_config(n_layers=2, norm_placement="pre", final_norm=True)
+    net = SymbolNet(config, seed, positions, causal)
+    train(net, two_back, STEPS, 5e-3, progress, seed=seed)
+    return share_right(net, two_back)
+
+
+def causal_order(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    learn: Callable[[bool, bool, int, FractionDone], float] = _share,
+) -> Finding:
+    """Shuffled words through the reader's first layer; small decoders with positions and without.
+
+    How far the layer's outputs are from moving along with the words says whether order reaches them
+    at all. `learn(causal, positions, seed, progress)` gives the share right of a net trained on a
+    task of order: "needs none" means within 0.1 of a decoder with positions, and "false" that the
+    mask gives less than half of what positions add to a net with neither.
     """
+    ordered = _orders(loaded, traced)
+    rows = [ResultRow(name, (value, math.nan)) for name, value in ordered.items()]
+    shares = {}
+    arms = (("neither", False, False), ("mask_only", True, False), ("both_given", True, True))
+    for turn, (name, causal, positions) in enumerate(arms):
+        tries = []
+        for at, seed in enumerate(SEEDS):
+            part = part_of(progress, len(SEEDS) * turn + at, len(SEEDS) * len(arms))
+            tries.append(learn(causal, positions, seed, part))
+        shares[name] = float(np.mean(tries))
+        rows.append(ResultRow(name, (shares[name], float(np.ptp(tries)))))
+    neither, mask, both = shares.values()
+    verdict = judged(mask > both - 0.1, false=mask - neither < 0.5 * (both - neither))
+    return Finding(
+        verdict,
+        ("value", "range"),
+        tuple(rows),
+        why=("layer", verdict),
+        numbers={"free": ordered["all_seen"], "ordered": ordered["causal_seen"]} | shares,
+    )
+
+
+def _orders(loaded: LoadedModel, traced: Trace) -> dict[str, float]:
+    """The largest difference between shuffling a first layer's outputs and shuffling its words."""
     stack = next(stack for stack in traced.stacks if stack.stream == "tgt")
     words = torch.tensor(traced.activations[stack.hook("embed")])[None]
     attention = module_of(loaded, traced.sites_of(stack.role)[0])
     order = torch.arange(words.shape[1]).flip(0)
     causal = causal_mask(words.shape[1])
-    rows = []
+    found = {}
     with torch.inference_mode():
         for name, x, mask in (
             ("all_seen", words, None),
@@ -139,10 +221,8 @@ def causal_order(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> 
             if x is not None:
                 plain = attention(x, mask=mask)
                 moved = attention(_shuffled(x, words, order), mask=mask)
-                rows.append(ResultRow(name, (float((plain[:, order] - moved).abs().max()),)))
-    free, ordered = rows[0].values[0], rows[1].values[0]
-    verdict = judged(free < 1e-3 < ordered)
-    return Finding(verdict, ("difference",), tuple(rows), bars="difference")
+                found[name] = float((plain[:, order] - moved).abs().max())
+    return found
 
 
 def _with_positions(traced: Trace, stack: StackSite, words: Tensor) -> Tensor | None:
@@ -159,5 +239,5 @@ POSITIONS = (
     Claim("offset_only", "positions", offset_only),
     Claim("frequencies", "positions", frequencies, own=False),
     Claim("extrapolation", "positions", extrapolation, own=False, slow=True),
-    Claim("causal_order", "positions", causal_order),
+    Claim("causal_order", "positions", causal_order, slow=True),
 )

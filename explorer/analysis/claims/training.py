@@ -16,8 +16,8 @@ from models.norms import LayerNorm
 from models.positions import sinusoidal_table
 
 SYMBOLS, LENGTH = 10, 12
-Rows = Int[Tensor, "row pos"]
-Task = Callable[[Rows], Rows]
+SymbolRows = Int[Tensor, "row pos"]
+SymbolTask = Callable[[SymbolRows], SymbolRows]
 """What is to be said at each place of rows of symbols; -100 where nothing is asked."""
 UNASKED = -100
 
@@ -67,7 +67,7 @@ class SymbolNet(nn.Module):
         self.positions = positions
         self.causal = causal
 
-    def forward(self, rows: Rows) -> Float[Tensor, "row pos symbol"]:
+    def forward(self, rows: SymbolRows) -> Float[Tensor, "row pos symbol"]:
         x = self.embed(rows)
         if self.positions:
             x = x + sinusoidal_table(rows.shape[1], x.shape[-1])
@@ -79,7 +79,7 @@ class SymbolNet(nn.Module):
 
 def train(
     net: nn.Module,
-    task: Task,
+    task: SymbolTask,
     steps: int,
     rate: float,
     progress: FractionDone,
@@ -108,7 +108,7 @@ def train(
     return losses
 
 
-def share_right(net: nn.Module, task: Task, n_rows: int = 256, seed: int = 1000) -> float:
+def share_right(net: nn.Module, task: SymbolTask, n_rows: int = 256, seed: int = 1000) -> float:
     """The share of the asked places of fresh random rows at which `net` is right."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(SYMBOLS, (n_rows, LENGTH), generator=generator)

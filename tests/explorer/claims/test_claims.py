@@ -24,12 +24,12 @@ TEXT = "The cat sat on the mat."
 BY_ID = {claim.id: claim for claim in CLAIMS}
 # What the numbers say on the tiny translator; None: the clock of this machine decides.
 VERDICTS = {
-    "variance": "depends", "saturation": "true", "fills": "depends", "reference": "depends",
-    "one_head": "depends", "mha_count": "depends", "ffn_table": "true", "tying": "depends",
+    "variance": "true", "saturation": None, "fills": "depends", "reference": "depends",
+    "one_head": None, "mha_count": "depends", "ffn_table": "true", "tying": "depends",
     "shape_flow": "true", "layer_shapes": "true", "totals": "true", "rms_speed": None,
     "fused_speed": None, "free_heads": "depends", "parallel": "depends", "quadratic": "true",
-    "offset_only": "true", "frequencies": "true", "extrapolation": "depends",
-    "causal_order": "true", "original": "false", "warmup": None, "deep_pre": "false",
+    "offset_only": "true", "frequencies": "true", "extrapolation": "false",
+    "causal_order": None, "original": "false", "warmup": None, "deep_pre": "false",
     "batch_norm": "depends", "gelu_tanh": "true",
 }  # fmt: skip
 
@@ -49,6 +49,8 @@ def find(translator: LoadedModel):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(on_depth, "STEPS", 12)
             patch.setattr(on_depth, "DEPTH", 2)
+            patch.setattr(on_attention, "STEPS", 3)
+            patch.setattr(on_positions, "STEPS", 3)
             return measured(name)
 
     def measured(name: str) -> Finding:
@@ -93,9 +95,7 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim: Claim, f
         assert {f"claims.columns.{name}" for name in names} <= set(said)
 
 
-@pytest.mark.parametrize(
-    "name", [claim.id for claim in CLAIMS if claim.own and claim.id not in ("tying", "parallel")]
-)
+@pytest.mark.parametrize("name", [claim.id for claim in CLAIMS if claim.own and not claim.slow])
 def test_claims_about_the_readers_model_take_the_other_family_too(
     name: str, writer: LoadedModel
 ) -> None:
@@ -228,9 +228,9 @@ def test_equal_distances_have_equal_products_where_the_table_makes_it_so(
 
 def test_order_is_told_by_the_causal_mask_alone(find) -> None:
     found = find("causal_order")
-    assert value(found, "all_seen", "difference") < 1e-5
-    assert value(found, "causal_seen", "difference") > 0.1
-    assert value(found, "with_positions", "difference") > 0.1
+    assert value(found, "all_seen", "value") < 1e-5
+    assert value(found, "causal_seen", "value") > 0.1
+    assert value(found, "with_positions", "value") > 0.1
 
 
 def test_batch_norm_moves_with_its_neighbours_and_layer_norm_does_not(find) -> None:

@@ -2,15 +2,17 @@
 false, and depends.
 """
 
+import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims import Finding, blocks, depth, training
+from explorer.analysis.claims import Finding, attention, blocks, depth, positions, training
 from explorer.analysis.claims.card import FractionDone
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
@@ -107,7 +109,7 @@ def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(
     found = find(depth.warmup, learn)
     assert found.verdict == verdict
     if verdict == "false" and not fails:
-        assert value(found, "post_plain", "loss_range") == pytest.approx(0.02)
+        assert value(found, "post_plain", "range") == pytest.approx(0.02)
 
 
 def test_one_seed_that_fails_is_a_failure(find: Callable[..., Finding]) -> None:
@@ -136,3 +138,106 @@ def test_a_small_net_learns_its_task_and_warms_up() -> None:
     )
     assert cold[0] == warm[0]
     assert cold[2] < warm[2] - 0.05  # a thousandth of the rate moves nothing yet
+
+
+def normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    return torch.randn(shape, generator=generator)
+
+
+@pytest.mark.parametrize(
+    ("draw", "verdict"),
+    [
+        (normal, "true"),
+        (lambda shape, generator: torch.randn(shape, generator=generator).sign(), "true"),
+        # Above 64 features, each vector repeats its first entry: no longer independent.
+        (
+            lambda s, g: normal(s, g) if s[-1] <= 64 else normal((*s[:-1], 1), g).expand(s),
+            "depends",
+        ),
+        (lambda shape, generator: 2 * normal(shape, generator), "false"),
+    ],
+)
+def test_the_variance_is_that_of_the_entries_drawn(
+    find: Callable[..., Finding], draw: Callable[..., Tensor], verdict: str
+) -> None:
+    assert find(attention.variance, draw).verdict == verdict
+
+
+def sharper(loaded: LoadedModel, factor: float) -> LoadedModel:
+    """The model with all queries multiplied by a factor."""
+    model = copy.deepcopy(loaded.model)
+    for site in loaded.sites:
+        w_q = model.get_submodule(site.name).w_q
+        w_q.weight.mul_(factor)
+        w_q.bias.mul_(factor)
+    return replace(loaded, model=model)
+
+
+@pytest.mark.parametrize(
+    ("factor", "width", "verdict"),
+    [(30.0, 1024, "true"), (1e-3, 1024, "depends"), (1e-3, 1, "false")],
+)
+def test_softmax_saturates_where_scores_are_large(
+    translator: LoadedModel, factor: float, width: int, verdict: str
+) -> None:
+    loaded = sharper(translator, factor)
+    traced = trace(loaded, TEXT)
+    found = attention.saturation(loaded, traced, lambda done: None, width)
+    assert found.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("better", "verdict"),
+    [
+        ({attention.larger_neighbour, attention.both_neighbours}, "true"),
+        ({attention.both_neighbours}, "depends"),
+        (set(), "false"),
+    ],
+)
+def test_several_heads_are_better_where_every_seed_says_so(
+    find: Callable[..., Finding], better: set[Any], verdict: str
+) -> None:
+    def learn(task: Any, n_heads: int, seed: int, progress: FractionDone) -> float:
+        return 0.6 + seed / 100 + (0.3 if n_heads > 1 and task in better else 0)
+
+    found = find(attention.one_head, learn)
+    assert found.verdict == verdict
+    assert value(found, "both_neighbour", "range", "4") == pytest.approx(0.02)
+
+
+def test_one_seed_of_one_head_as_good_as_several_is_no_proof(find: Callable[..., Finding]) -> None:
+    def learn(task: Any, n_heads: int, seed: int, progress: FractionDone) -> float:
+        return 0.9 if n_heads > 1 or seed == 0 else 0.5
+
+    assert find(attention.one_head, learn).verdict == "false"
+
+
+def test_the_tasks_ask_what_they_say() -> None:
+    rows = torch.tensor([[3, 1, 2, 7]])
+    assert attention.larger_neighbour(rows).tolist() == [[-100, 3, 7, -100]]
+    assert attention.both_neighbours(rows).tolist() == [[-100, 32, 17, -100]]
+    assert positions.two_back(rows).tolist() == [[-100, -100, 3, 1]]
+
+
+@pytest.mark.parametrize(
+    ("right", "verdict"),
+    [
+        (lambda length: 0.95, "true"),
+        (lambda length: 0.95 if length <= 12 else 0.1, "depends"),
+        (lambda length: 0.95 if length <= 10 else 0.1, "false"),
+    ],
+)
+def test_a_model_extrapolates_as_far_as_it_is_right(
+    find: Callable[..., Finding], right: Callable[[int], float], verdict: str
+) -> None:
+    assert find(positions.extrapolation, right).verdict == verdict
+
+
+@pytest.mark.parametrize(("mask", "verdict"), [(0.95, "true"), (0.7, "depends"), (0.3, "false")])
+def test_the_mask_tells_order_as_far_as_training_finds_it(
+    find: Callable[..., Finding], mask: float, verdict: str
+) -> None:
+    def learn(causal: bool, with_positions: bool, seed: int, progress: FractionDone) -> float:
+        return 1.0 if with_positions else mask if causal else 0.1
+
+    assert find(positions.causal_order, learn).verdict == verdict
