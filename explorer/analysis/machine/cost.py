@@ -4,7 +4,6 @@ One multiplication and one addition count as two operations (FLOPs). Norms, soft
 left out: they are a few per mille of the rest.
 """
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -47,8 +46,9 @@ class Cost:
 class Way:
     """How one kind of layer brings `length` tokens together (Vaswani et al. 2017, table 1).
 
-    `steps` is how many computations must wait for each other, `path` over how many of them a
-    signal travels between the two tokens that lie farthest apart.
+    `steps` is how many computations must wait for each other before every position has seen all
+    that it can see; `path` is how many of them lie between the first token and the vector at the
+    last position, the two that are farthest apart.
     """
 
     kind: str
@@ -57,16 +57,17 @@ class Way:
 
 
 def ways(length: int) -> tuple[Way, ...]:
-    """Self-attention, a recurrent layer, and as many convolutions of width 3 as it takes for one
-    position to see all (each widens its view by 2). Raises ValueError for a length below 1.
+    """Self-attention, a recurrent layer, and as many centred convolutions of width 3 as it takes:
+    each of those lets a token reach its next neighbour on either side. Raises ValueError for a
+    length below 1.
     """
     if length < 1:
         raise ValueError(f"length is {length}: at least 1 is needed")
-    layers = max(1, math.ceil((length - 1) / 2))
+    apart = max(1, length - 1)
     return (
         Way("attention", 1, 1),
-        Way("recurrent", length, max(1, length - 1)),
-        Way("convolution", layers, layers),
+        Way("recurrent", length, apart),
+        Way("convolution", apart, apart),
     )
 
 

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from explorer.analysis.machine.cost import best_time, cost, measure_passes, ways
@@ -89,10 +90,24 @@ def test_the_cache_holds_what_is_said(translator: LoadedModel, writer: LoadedMod
 
 
 def test_ways_between_the_ends_of_a_text() -> None:
-    assert [(way.kind, way.steps, way.path) for way in ways(9)] == [
-        ("attention", 1, 1),
-        ("recurrent", 9, 8),
-        ("convolution", 4, 4),  # views of 3, 5, 7 and 9 tokens
+    """The path of each is counted by the same rule: how often the reach of one computation has to
+    be applied until the first token has an effect on the last position.
+    """
+    n = 9
+    reach = {
+        "attention": torch.ones(n, n),
+        "recurrent": torch.eye(n) + torch.ones(n, n).tril(-1).triu(-1),
+        "convolution": nn.functional.conv1d(
+            torch.eye(n)[:, None], torch.ones(1, 1, 3), padding=1
+        ).squeeze(1),
+    }
+    for way in ways(n):
+        powers = (torch.linalg.matrix_power(reach[way.kind], path) for path in range(1, n + 1))
+        assert way.path == next(path for path, seen in enumerate(powers, 1) if seen[-1, 0] > 0)
+    assert [(way.kind, way.steps) for way in ways(n)] == [
+        ("attention", 1),
+        ("recurrent", 9),
+        ("convolution", 8),
     ]
     assert ways(1)[2].path == 1
     with pytest.raises(ValueError, match="length is 0"):
