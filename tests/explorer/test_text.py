@@ -180,7 +180,11 @@ PIECES = {
     *(f"blocks.act_{name}" for name in ACTIVATIONS),
     *(f"blocks.curve_{what}" for what in get_args(CurveOf)),
     *(f"blocks.{name}" for name in ("mean", "scale", "rms", "by_hand", "autograd", "late")),
-    *(f"blocks.{name}{axis}" for name in ("stream", "gradient") for axis in ("", "_axis")),
+    *(
+        f"blocks.{name}{axis}"
+        for name in ("stream", "gradient", "spread")
+        for axis in ("", "_axis")
+    ),
     *(f"blocks.{name}" for name in ("pre", "post", "gate", "up", "product", "part")),
     *(f"positions.{setting}" for setting in get_args(Setting)),
     *(f"masks.nothing_changed_{why}" for why in ("same", "pads", "edits")),

@@ -1,5 +1,6 @@
 """The Blocks page: every part in both languages, and what its widgets change."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,6 +75,19 @@ def test_the_formula_of_the_hidden_units_is_that_of_the_model(
     weights = {name.split(".")[0][2:] for name, _ in net.named_parameters()}
     assert weights == {name for name in ("gate", "up", "down") if rf"W_\mathrm{{{name}}}" in line}
     assert {"relu": "ReLU", "gelu": "GELU", "swiglu": "SiLU"}[model] in line
+
+
+def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page: Open) -> None:
+    deep = reading(open_page("blocks", part="residual", depth="12"), "At the first of")
+    assert "the tokens become alike" in deep
+    on, off = re.findall(r"\*\*([\d.]+) %\*\*", deep)
+    assert float(on) > 20
+    assert float(off) < 1
+    shallow = reading(open_page("blocks", part="residual", depth="1"), "At the first of")
+    assert "The tokens remain different in both" in shallow
+    for said in (deep, shallow):
+        on, off = map(float, re.findall(r"\*\*([\d.]+)\*\*", said)[:2])
+        assert ("and only" in said) == (off < on / 2)
 
 
 def test_each_norm_counts_its_statistics(open_page: Open) -> None:

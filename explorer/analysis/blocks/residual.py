@@ -35,12 +35,15 @@ class Flow:
 
     `stream` is the root mean square before the first block and after each, [..., layer + 1];
     `added` that of what attention adds, [..., layer]; `gradient` the norm of the loss's gradient
-    at the places of `stream`. `loss` is the loss itself.
+    at the places of `stream`. `spread` says how different the tokens are there: the norm of the
+    stream without the mean of all tokens, as a share of its whole norm, [..., layer + 1]; at 0 all
+    tokens have the same vector (rank collapse, Dong et al. 2021). `loss` is the loss itself.
     """
 
     stream: Float[np.ndarray, "..."]
     added: Float[np.ndarray, "..."]
     gradient: Float[np.ndarray, "..."]
+    spread: Float[np.ndarray, "..."]
     loss: Float[np.ndarray, "..."]
 
 
@@ -158,9 +161,15 @@ def _flow(
         stream=np.array([_rms(keep.tensors[name]) for name in places]),
         added=np.array([_rms(keep.tensors[name]) for name in added]),
         gradient=np.array([float(gradient.norm()) for gradient in gradients]),
+        spread=np.array([_spread(keep.tensors[name]) for name in places]),
         loss=np.array(float(loss.detach())),
     )
 
 
 def _rms(x: Tensor) -> float:
     return float(x.detach().double().pow(2).mean().sqrt())
+
+
+def _spread(x: Float[Tensor, "1 pos d_model"]) -> float:
+    rows = x.detach().double()[0]
+    return float((rows - rows.mean(0)).norm() / rows.norm())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from explorer.analysis.blocks.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
 from explorer.figures.curves import lines
 from explorer.figures.residual import Numbers, by_block, wiring
-from explorer.numbers import number
+from explorer.numbers import number, percent
 from explorer.pages.blocks import cached
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.problems import InputProblem
@@ -60,6 +60,8 @@ def placements(view: View) -> None:
             r"\mathrm{post}:\ \mathrm{norm}(x + f(x)),\qquad \mathrm{pre}:\ x + f(\mathrm{norm}(x))"
             r",\qquad \mathrm{branch}:\ x + \mathrm{norm}(f(x))",
             r"\frac{\partial (x + f(x))}{\partial x} = I + \frac{\partial f}{\partial x}",
+            r"\mathrm{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}"
+            r"{\lVert X \rVert}",
         ),
         code=(Block.residual,),
         numbers=lambda: _numbers(view, flows),
@@ -153,19 +155,36 @@ def _without_sum(view: View, tokens: tuple[int, ...], whole: Flow, depth: int, f
     cut = cached.fresh_flow(tokens, "pre", depth, final, summed=False)
     st.subheader(view.t("blocks.without_sum"), anchor=False)
     st.markdown(view.t("blocks.without_sum_lead"))
-    both = np.stack([_geometric(whole.gradient), _geometric(cut.gradient)])
-    figure = lines(
-        np.arange(depth + 1),
-        both,
-        [view.t("blocks.sum_on"), view.t("blocks.sum_off")],
-        x_title=view.t("blocks.block"),
-        y_title=view.t("blocks.gradient_axis"),
-        log_y=True,
-        dark=view.dark,
+    gradients = np.stack([_geometric(flow.gradient) for flow in (whole, cut)])
+    spreads = np.stack([flow.spread.mean(0) for flow in (whole, cut)])
+    shown = {"gradient": gradients, "spread": 100 * spreads}
+    for column, (what, values) in zip(st.columns(2, gap="large"), shown.items(), strict=True):
+        with column:
+            st.markdown(f"**{view.t(f'blocks.{what}')}**")
+            figure = lines(
+                np.arange(depth + 1),
+                values,
+                [view.t("blocks.sum_on"), view.t("blocks.sum_off")],
+                x_title=view.t("blocks.block"),
+                y_title=view.t(f"blocks.{what}_axis"),
+                log_y=what == "gradient",
+                dark=view.dark,
+            )
+            controls.chart(figure, f"blocks.without_sum.{what}", alt=view.t(f"blocks.{what}"))
+    on, off = gradients[:, 0]
+    fades = view.t(
+        "blocks.read_gradient_less" if off < on / 2 else "blocks.read_gradient_alike",
+        depth=depth,
+        on=_short(float(on)),
+        off=_short(float(off)),
     )
-    controls.chart(figure, "blocks.without_sum", alt=view.t("blocks.without_sum"))
-    on, off = (number(float(each[0] / each[-1])) for each in both)
-    controls.reading("without_sum", view.t("blocks.read_without_sum", depth=depth, on=on, off=off))
+    on, off = spreads[:, -1]
+    alike = view.t(
+        "blocks.read_spread_lost" if off < on / 2 else "blocks.read_spread_kept",
+        on=percent(float(on)),
+        off=percent(float(off)),
+    )
+    controls.reading("without_sum", f"{fades} {alike}")
 
 
 def _geometric(gradients: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

@@ -86,6 +86,23 @@ def test_without_the_sum_the_gradient_fades_with_depth() -> None:
     assert (whole.gradient[:, 0] > whole.gradient[:, -1]).all()
 
 
+def test_the_spread_is_what_tokens_do_not_have_in_common(writer: LoadedModel) -> None:
+    flow = trained_flow(writer, trace(writer, "The cat sat."))
+    found = trace(writer, "The cat sat.").activations["blocks.1.hook_resid_post"].astype(float)
+    common = np.linalg.norm(found.mean(0)) ** 2 * len(found)  # Pythagoras: the rest is the spread
+    assert flow.spread[2] ** 2 == pytest.approx(1 - common / (found**2).sum(), abs=1e-4)
+
+
+def test_without_the_sum_tokens_become_alike_while_the_gradient_still_arrives() -> None:
+    """At 12 blocks the norms alone keep the gradient; what the sum keeps is the differences."""
+    cut, whole = (fresh_flow(TOKENS, "pre", 12, True, residual=on) for on in (False, True))
+    arrives = [np.exp(np.log(flow.gradient[:, 0]).mean()) for flow in (cut, whole)]
+    assert arrives[0] > 0.2 * arrives[1]
+    assert (whole.spread[:, -1] > 0.3).all()
+    assert (cut.spread[:, -1] < 0.01).all()
+    np.testing.assert_allclose(cut.spread[:, 0], whole.spread[:, 0])
+
+
 def test_what_cannot_be_built_is_refused() -> None:
     with pytest.raises(ValueError, match="placement is 'post'"):
         fresh_flow(TOKENS, "post", 2, True, residual=False)
