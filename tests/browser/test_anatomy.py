@@ -96,6 +96,30 @@ def test_a_part_of_the_machine_opens_its_page(visitor: Visitor) -> None:
     assert visitor.page.evaluate("window.stayed")
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_every_layer(
+    visitor: Visitor, width: int
+) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": 900})
+    visitor.open("machine", text=SENTENCE)
+    visitor.page.locator(".machine .wires .head").first.wait_for()
+    for arrow, name, count in (("skip", "add", 3 * 2 + 3 * 3), ("sent", "cross", 3)):
+        boxes = visitor.page.locator(
+            ".machine .part", has_text=t(f"machine.parts.{name}", lang="en")
+        )
+        assert boxes.count() == count
+        heads = visitor.page.locator(f".machine .wires .head.{arrow}")
+        assert heads.count() == count
+        for index in range(count):
+            box, head = boxes.nth(index).bounding_box(), heads.nth(index).bounding_box()
+            assert box is not None
+            assert head is not None
+            edge = box["x"] + (box["width"] if arrow == "skip" else 0)
+            assert abs(head["x"] + head["width"] / 2 - edge) < 2
+            assert abs(head["y"] + head["height"] / 2 - box["y"] - box["height"] / 2) < 2
+    visitor.fits(width)
+
+
 def test_llama_is_counted_on_paper(visitor: Visitor) -> None:
     visitor.open("machine", text=SENTENCE)
     visitor.page.get_by_text(t("machine.presets.llama", lang="en"), exact=True).click()

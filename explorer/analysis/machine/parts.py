@@ -11,12 +11,14 @@ from explorer.library import LoadedModel
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.hooks import LOGITS, Edits, StackSite, visiting
+from models.positions import POSITIONS
 from models.rows import Stream
 
 What = Literal[
     "tokens",
     "embedding",
     "positions",
+    "rotation",
     "bias",
     "self",
     "cross",
@@ -115,8 +117,11 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
     before = [Station("tokens", made[embed][:1]), part("embedding", stack.path("embed"), embed)]
     if stack.hook("pos_embed") in made:
         before.append(part("positions", stack.path("positions"), stack.hook("pos_embed")))
+    # What reaches every layer without being part of the stream stands above it.
+    if POSITIONS[loaded.config.positions].acts == "turns":
+        before.insert(0, Station("rotation", made[stack.attn_hook(0, "q")]))
     if stack.attn_hook(0, "bias") in made:
-        before.append(part("bias", stack.path("positions"), stack.attn_hook(0, "bias")))
+        before.insert(0, part("bias", stack.path("positions"), stack.attn_hook(0, "bias")))
     layers = []
     for index in range(stack.n_layers):
         inside, out = partial(stack.path, "blocks", index), partial(stack.block_hook, index)

@@ -10,6 +10,7 @@ from explorer.ui.view import View
 OPENS = {
     "embedding": "cell",
     "positions": "positions",
+    "rotation": "positions",
     "bias": "positions",
     "self": "heads",
     "cross": "heads",
@@ -61,7 +62,7 @@ def _box(view: View, tower: Tower, station: Station, layer: int | None) -> Box:
         skips=station.skips,
         sends="memory" if station.what == "memory" else "",
         receives="memory" if station.what == "cross" else "",
-        aside=station.what == "bias",
+        aside=station.what in ("rotation", "bias"),
     )
 
 

@@ -198,6 +198,21 @@ def test_the_parts_computed_as_drawn_give_what_the_model_computes(
         torch.testing.assert_close(model.unembed(x), expected)
 
 
+@pytest.mark.parametrize(
+    ("positions", "shown"),
+    [
+        ("sinusoidal", ["tokens", "embedding", "positions"]),
+        ("rotary", ["rotation", "tokens", "embedding"]),
+        ("alibi", ["bias", "tokens", "embedding"]),
+        ("none", ["tokens", "embedding"]),
+    ],
+)
+def test_positions_are_drawn_where_they_act(tiny, positions: str, shown: list[str]) -> None:
+    loaded = tiny("placed", positions=positions)
+    for tower in towers(loaded, trace(loaded, TEXT)):
+        assert [station.what for station in tower.before] == shown
+
+
 def test_no_memory_is_drawn_where_nothing_reads_one(writer: LoadedModel) -> None:
     (tower,) = towers(writer, trace(writer, TEXT))
     assert "memory" not in [station.what for station in tower.after]
