@@ -18,6 +18,7 @@ from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.config import ModelConfig
+from models.hooks import visiting
 from models.transformer import build_model
 
 FLOAT = 4
@@ -152,28 +153,46 @@ def measure_passes(
             return model.read(replace(given, tgt=new, tgt_valid=None), memory, cache)
 
         logits(row)  # the first pass pays for what torch sets up
+        reads = [_Reads(loaded) for _ in range(3)]
         start = clock()
-        whole = logits(row)[0]
+        with visiting(reads[0]):
+            whole = logits(row)[0]
         once = clock() - start
         start, serial = clock(), []
-        for end in range(1, n_tokens + 1):
-            serial.append(logits(row[:, :end])[0, -1])
-            if progress is not None:
-                progress(end / n_tokens)
+        with visiting(reads[1]):
+            for end in range(1, n_tokens + 1):
+                serial.append(logits(row[:, :end])[0, -1])
+                if progress is not None:
+                    progress(end / n_tokens)
         slow = clock() - start
         start, cached, cache = clock(), [], KVCache(traced.config.n_layers)
-        for end in range(n_tokens):
-            cached.append(logits(row[:, end : end + 1], cache)[0, -1])
+        with visiting(reads[2]):
+            for end in range(n_tokens):
+                cached.append(logits(row[:, end : end + 1], cache)[0, -1])
         quick = clock() - start
     apart = max(float((torch.stack(each) - whole).abs().max()) for each in (serial, cached))
-    return Passes(
-        (
-            Pass("training", 1, n_tokens, once),
-            Pass("no_cache", n_tokens, n_tokens * (n_tokens + 1) // 2, slow),
-            Pass("with_cache", n_tokens, n_tokens, quick),
-        ),
-        apart,
+    names, times = ("training", "no_cache", "with_cache"), (once, slow, quick)
+    passes = (
+        Pass(name, len(read.lengths), sum(read.lengths), seconds)
+        for name, read, seconds in zip(names, reads, times, strict=True)
     )
+    return Passes(tuple(passes), apart)
+
+
+class _Reads:
+    """A visitor that counts: the number of tokens of every pass, in `lengths`."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        stack = next(stack for stack in loaded.model.stacks() if stack.stream == "tgt")
+        self._hook = stack.hook("embed")
+        self.lengths: list[int] = []
+
+    def wants(self, name: str) -> bool:
+        return name == self._hook
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        self.lengths.append(tensor.shape[1])
+        return tensor
 
 
 def best_time(

@@ -12,8 +12,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from explorer.analysis.claims import Finding, attention, blocks, depth, positions, training
+from explorer.analysis.claims import (
+    Finding,
+    attention,
+    blocks,
+    cost,
+    counting,
+    depth,
+    positions,
+    training,
+)
 from explorer.analysis.claims.card import FractionDone
+from explorer.analysis.machine.cost import Pass, Passes
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES, words
@@ -241,3 +251,74 @@ def test_the_mask_tells_order_as_far_as_training_finds_it(
         return 1.0 if with_positions else mask if causal else 0.1
 
     assert find(positions.causal_order, learn).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("steps", "difference", "verdict"),
+    [((1, 64, 64), 0, "true"), ((1, 64, 64), 0.1, "depends"), ((1, 64, 9), 0, "depends"),
+     ((1, 9, 9), 0, "false")],
+)  # fmt: skip
+def test_training_is_parallel_where_it_takes_one_step_for_the_same(
+    find: Callable[..., Finding], steps: tuple[int, ...], difference: float, verdict: str
+) -> None:
+    seconds = iter(range(1, 100))
+
+    def measure(*args: object) -> Passes:
+        names = ("training", "no_cache", "with_cache")
+        passes = (Pass(n, s, 64, next(seconds)) for n, s in zip(names, steps, strict=True))
+        return Passes(tuple(passes), difference)
+
+    found = find(cost.parallel, measure)
+    assert found.verdict == verdict
+    assert value(found, "training", "milliseconds") == 4000  # the median of 1, 4 and 7 seconds
+    assert value(found, "training", "milliseconds_range") == 6000
+
+
+def stores_all_pairs(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return q @ k.transpose(-2, -1)
+
+
+def stores_rows(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return q + k
+
+
+@pytest.mark.parametrize(
+    ("kernels", "verdict"),
+    [
+        ((stores_all_pairs, stores_all_pairs), "true"),
+        ((stores_all_pairs, stores_rows), "depends"),
+        ((stores_rows, stores_rows), "false"),
+    ],
+)
+def test_memory_is_quadratic_where_pairs_are_stored(
+    find: Callable[..., Finding], kernels: tuple[Any, Any], verdict: str
+) -> None:
+    names = dict(zip(("by_hand", "four_axes", "three_axes"), (*kernels, kernels[1]), strict=True))
+    assert find(cost.quadratic, names).verdict == verdict
+
+
+def test_the_peak_is_what_is_held_at_once() -> None:
+    def held() -> None:
+        first = torch.ones(1000, 100)
+        del first
+        second = torch.ones(1000, 200)
+        assert second.numel()
+
+    assert cost.peak_bytes(held) == pytest.approx(4 * 200_000, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("tied", "untied", "verdict"),
+    [
+        (counting.PUBLISHED, counting.PUBLISHED + 131_072_000, "true"),
+        (counting.PUBLISHED - 131_072_000, counting.PUBLISHED, "depends"),
+        (counting.PUBLISHED, counting.PUBLISHED + 1, "false"),
+    ],
+)
+def test_tying_saves_what_is_said_in_the_model_that_is_named(
+    find: Callable[..., Finding], tied: int, untied: int, verdict: str
+) -> None:
+    found = find(counting.tying, lambda tie: tied if tie else untied)
+    assert found.verdict == verdict
+    assert "own_untied" in found.why  # the tiny model does not tie
+    assert value(found, "own_saved", "counted") == value(found, "own_saved", "said")
