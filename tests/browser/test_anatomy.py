@@ -71,8 +71,8 @@ def test_a_claim_is_guessed_and_then_measured(visitor: Visitor) -> None:
 
 
 def test_the_table_of_positions_ends_where_the_toy_does(visitor: Visitor) -> None:
-    visitor.open("claims", claim="extrapolation", guess="depends", lang="zh")
-    visitor.shows(t("claims.extrapolation.why", lang="zh")[:12])
+    visitor.open("claims", claim="extrapolation", guess="false", lang="zh")
+    visitor.shows(t("claims.extrapolation.false", lang="zh")[:12])
     visitor.page.locator(".js-plotly-plot .scatterlayer").first.wait_for(state="attached")
 
 

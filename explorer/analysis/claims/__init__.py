@@ -15,6 +15,7 @@ from explorer.analysis.claims.card import (
     ResultRow,
     Verdict,
 )
+from explorer.analysis.claims.compared import COMPARED
 from explorer.analysis.claims.cost import COST
 from explorer.analysis.claims.counting import COUNTING
 from explorer.analysis.claims.depth import DEPTHS
@@ -22,5 +23,10 @@ from explorer.analysis.claims.positions import POSITIONS
 
 __all__ = ["CLAIMS", "GROUPS", "VERDICTS", "Claim", "Curve", "Finding", "ResultRow", "Verdict"]
 
-CLAIMS: tuple[Claim, ...] = (*ATTENTION, *COUNTING, *COST, *POSITIONS, *DEPTHS, *BLOCKS)
-"""Every claim, in the order of the page."""
+CLAIMS: tuple[Claim, ...] = tuple(
+    sorted(
+        (*ATTENTION, *COUNTING, *COST, *POSITIONS, *DEPTHS, *COMPARED, *BLOCKS),
+        key=lambda claim: GROUPS.index(claim.group),
+    )
+)
+"""Every claim, group by group, in the order of the page."""

@@ -12,7 +12,7 @@ from explorer.seeding import seeded
 from models.blocks import EncoderBlock
 from models.config import ModelConfig, NormPlacement
 from models.masks import causal_mask
-from models.norms import LayerNorm
+from models.norms import NORMS
 from models.positions import sinusoidal_table
 
 SYMBOLS, LENGTH = 10, 12
@@ -63,7 +63,7 @@ class SymbolNet(nn.Module):
             self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_layers))
             self.out = nn.Linear(width, n_symbols)
             xavier(self.blocks)
-        self.norm = nn.Identity() if config.norm_placement == "post" else LayerNorm(width)
+        self.norm = nn.Identity() if config.norm_placement == "post" else NORMS[config.norm](width)
         self.positions = positions
         self.causal = causal
 

@@ -16,6 +16,7 @@ from explorer.analysis.claims import (
     Finding,
     attention,
     blocks,
+    compared,
     cost,
     counting,
     depth,
@@ -27,6 +28,7 @@ from explorer.analysis.machine.cost import Pass, Passes
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES, words
+from models.config import ModelConfig
 from tests.explorer.claims.test_claims import value
 
 TEXT = "The cat sat on the mat."
@@ -322,3 +324,38 @@ def test_tying_saves_what_is_said_in_the_model_that_is_named(
     assert found.verdict == verdict
     assert "own_untied" in found.why  # the tiny model does not tie
     assert value(found, "own_saved", "counted") == value(found, "own_saved", "said")
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.2, "true"), (0.01, "depends"), (-0.2, "false")])
+def test_swiglu_beats_gelu_where_every_seed_says_so(
+    find: Callable[..., Finding], gain: float, verdict: str
+) -> None:
+    def learn(config: ModelConfig, seed: int, progress: FractionDone) -> float:
+        return 1 + seed / 50 - (gain if config.ffn == "swiglu" else 0)
+
+    found = find(compared.swiglu_equal, learn)
+    assert found.verdict == verdict
+    assert len({row.values[0] for row in found.rows}) == 1, "equal parameters"
+
+
+@pytest.mark.parametrize(
+    ("off", "spread", "verdict"), [(0.01, 0, "true"), (0.1, 1, "depends"), (0.1, 0, "false")]
+)
+def test_a_norm_hardly_matters_where_the_losses_are_close(
+    find: Callable[..., Finding], off: float, spread: float, verdict: str
+) -> None:
+    def learn(config: ModelConfig, seed: int, progress: FractionDone) -> float:
+        return 1 + seed * spread + (off if config.norm == "rmsnorm" else 0)
+
+    assert find(compared.rms_quality, learn).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("ratios", "verdict"),
+    [((1.5, 1.5, 1.5), "true"), ((1.5, 1.0, 1.0), "depends"), ((1.0, 1.0, 0.8), "false")],
+)
+def test_one_matrix_is_faster_where_every_try_says_so(
+    find: Callable[..., Finding], ratios: tuple[float, ...], verdict: str
+) -> None:
+    times = iter([time for ratio in ratios for _ in range(compared.TRIES) for time in (ratio, 1.0)])
+    assert find(compared.fused_qkv, lambda function: next(times)).verdict == verdict
