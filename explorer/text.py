@@ -50,6 +50,11 @@ def has(key: str, /, *, lang: str) -> bool:
     return key in words(lang)
 
 
+def has_family(table: str, *, lang: str) -> bool:
+    """Whether there are words directly under `table`."""
+    return any(key.rpartition(".")[0] == table for key in words(lang))
+
+
 def family(table: str, *, lang: str) -> dict[str, str]:
     """All words directly under a table, by their last name: what figures and components take.
 

@@ -122,6 +122,8 @@ class Tokenizer:
 
     def unknown(self, text: str) -> list[str]:
         """The different characters of a text that the vocabulary lacks, in order."""
+        if self.marks.mask is not None:
+            text = text.replace(MASK, "")
         characters = dict.fromkeys(c for c in text if not c.isspace())
         unknown = self.marks.unknown
         return [c for c in characters if unknown is not None and unknown in self.encode(c)]

@@ -1,5 +1,6 @@
 import { el, rebuild, redraws } from "./dom.js";
 import { filmBars, filmMaps, filmPlayer, filmStage } from "./film_parts.js";
+import { readingOf } from "./film_reading.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 
@@ -31,7 +32,7 @@ const REST = 450; // ms without a move after which the film is at rest
 function filmView(root, head, arrays, theme, turn) {
   const { words, frames, row, source } = head;
   const last = frames.length - 1;
-  const before = row.tokens.length - frames.length; // tokens in the row at the first step
+  const reading = readingOf(head);
   const film = { turn };
   let scene = { ...head.scene };
   let timer = null;
@@ -45,9 +46,9 @@ function filmView(root, head, arrays, theme, turn) {
     look: (change) => { show(change); rest(); },
     pace: (value) => { speed = value; if (timer) { stop(); run(); } },
   });
-  const stage = filmStage(head, theme, before);
+  const stage = filmStage(head, theme, reading);
   const bars = filmBars(words, (place) => { film.pause(); film.send("taken", [scene.step, place]); });
-  const maps = filmMaps(head, theme, before, (step) => { film.pause(); show({ step }); rest(); });
+  const maps = filmMaps(head, theme, reading, (step) => { film.pause(); show({ step }); rest(); });
   const why = el("div", "why");
   why.setAttribute("aria-live", "polite");
 

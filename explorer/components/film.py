@@ -86,6 +86,7 @@ def film(
     *,
     key: str,
     scene: Scene | None = None,
+    places: Sequence[int] | None = None,
     words: Words,
 ) -> tuple[Scene | None, tuple[int, int] | None]:
     """Show the film; return where the visitor has just come to rest, and what he took instead.
@@ -102,6 +103,7 @@ def film(
         cross,
         source,
         scene=rested or scene,
+        places=places,
         turn=None if rested is None else resting["turn"],
         words=words,
     )
@@ -147,6 +149,7 @@ def pack_film(
     source: Sequence[str] = (),
     *,
     scene: Scene | None = None,
+    places: Sequence[int] | None = None,
     turn: int | None = None,
     words: Words,
 ) -> bytes:
@@ -154,12 +157,18 @@ def pack_film(
 
     `own` is [layer, head, step, pos]: the row that each step's newest token has over the row so
     far, 0 behind it; `cross` [layer, head, step, src] over `source`. `row` holds one token more
-    than the last step has read, its own. Raises ValueError naming sizes that disagree.
+    than the last step has read, its own. Where a text is filled in instead, `places` says which
+    token each step is about: `own` is its row, `row` the text when it is whole, and the token that
+    `row` has beyond it is the mask. Raises ValueError naming sizes that disagree.
     """
     n_steps = len(frames)
     if own.ndim != 4 or own.shape[2] != n_steps:
         raise ValueError(f"own has shape {own.shape}, expected [layer, head, {n_steps} steps, pos]")
     check_length("row", len(row), own.shape[3] + 1, "positions in own, and the last token")
+    if places is not None:
+        check_length("places", len(places), n_steps, "steps")
+        for place in places:
+            check_index("place", place, own.shape[3], "positions in own")
     if own.shape[3] < n_steps:
         raise ValueError(f"own has {own.shape[3]} positions, but there are {n_steps} steps")
     if cross is not None and cross.shape != (*own.shape[:3], len(source)):
@@ -176,6 +185,7 @@ def pack_film(
     head = {
         "source": {**tokens_head(source), "stream": "src"} if cross is not None else None,
         "row": {**tokens_head(row), "stream": "tgt"},
+        "places": None if places is None else list(places),
         "layers": own.shape[0],
         "heads": own.shape[1],
         "frames": [

@@ -76,7 +76,7 @@ export function filmPlayer(words, head, does) {
 }
 
 /** Source above, the growing row below, and lines from its newest token to what it looks at. */
-export function filmStage(head, theme, before) {
+export function filmStage(head, theme, reading) {
   const { source, row, words } = head;
   const node = el("div", "stage");
   const lines = el("canvas", "lines");
@@ -97,12 +97,16 @@ export function filmStage(head, theme, before) {
   const byteOf = (weight) => Math.round(254 * Math.sqrt(Math.min(1, weight)));
 
   function show(step, own, cross) {
-    const reads = before + step; // tokens read so far; the one written now follows them
+    const reads = reading.reads(step);
     const nKey = row.tokens.length - 1;
     below.forEach((each, index) => {
-      each.classList.toggle("later", index > reads);
-      each.classList.toggle("now", index === reads - 1);
-      each.classList.toggle("new", index === reads);
+      each.classList.toggle("later", index > reading.written(step) && index >= reads);
+      each.classList.toggle("now", index === reading.query(step));
+      each.classList.toggle("new", index === reading.written(step));
+      if (reading.fills) {
+        each.textContent = row.tokens[reading.shown(index, step)];
+        each.classList.toggle("special", row.special[reading.shown(index, step)]);
+      }
     });
     tint(below, (index) => (index < reads ? byteOf(own[step * nKey + index]) : undefined), colours);
     below.forEach((each, index) => { each.title = index < reads ? percent(own[step * nKey + index]) : ""; });
@@ -111,7 +115,7 @@ export function filmStage(head, theme, before) {
     if (!above) return;
     const weight = (index) => cross[step * above.length + index];
     tint(above, (index) => byteOf(weight(index)), colours);
-    const from = below[reads - 1];
+    const from = below[reading.query(step)];
     const [x, y] = [from.offsetLeft + from.offsetWidth / 2, from.offsetTop];
     above.forEach((each, index) => {
       each.title = percent(weight(index));
@@ -175,13 +179,13 @@ export function filmBars(words, take) {
 }
 
 /** Cross- and self-attention with one row more at every step; a click on a row goes there. */
-export function filmMaps(head, theme, before, go) {
+export function filmMaps(head, theme, reading, go) {
   const { source, row, words } = head;
   const node = el("div", "pictures");
   const nSteps = head.frames.length;
-  // A step's query is the token it reads last.
+  const asked = head.frames.map((_, step) => reading.query(step));
   const queries = {
-    tokens: row.tokens.slice(before - 1, before - 1 + nSteps), special: row.special.slice(before - 1, before - 1 + nSteps),
+    tokens: asked.map((at) => row.tokens[at]), special: asked.map((at) => row.special[at]),
     stream: "tgt", title: `${words.query} · ${words.tgt}`,
   };
   const own = { tokens: row.tokens.slice(0, -1), special: row.special.slice(0, -1), stream: "tgt", title: `${words.key} · ${words.tgt}` };
@@ -218,16 +222,17 @@ export function filmMaps(head, theme, before, go) {
       context.strokeStyle = theme.get("line");
       context.strokeRect(box.left - 0.5, box.above - 0.5, nKey * box.wide + 1, nSteps * box.tall + 1);
       for (let query = 0; query <= step; query += 1) {
-        const there = kind === "self" ? before + query : nKey; // what was not yet written has no cell
+        const there = kind === "self" ? reading.reads(query) : nKey; // what was not yet written has no cell
         for (let at = 0; at < there; at += 1) {
           context.fillStyle = css(colours[Math.round(254 * Math.min(1, weights[query * nKey + at] / top))]);
           context.fillRect(box.left + at * box.wide, box.above + query * box.tall, box.wide - 1, box.tall - 1);
         }
       }
-      drawAxes(context, box, queries, axis, theme, [step, null]);
+      const asRead = reading.fills && kind === "self" ? { ...axis, tokens: axis.tokens.map((_, at) => row.tokens[reading.read(at, step)]) } : axis;
+      drawAxes(context, box, queries, asRead, theme, [step, null]);
       context.strokeStyle = theme.get("accent");
       context.lineWidth = 2;
-      const there = kind === "self" ? before + step : nKey;
+      const there = kind === "self" ? reading.reads(step) : nKey;
       context.strokeRect(box.left - 1, box.above + step * box.tall - 1, there * box.wide + 1, box.tall + 1);
     }
   }

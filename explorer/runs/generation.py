@@ -59,6 +59,7 @@ class GenerationStep:
     chosen_prob: float
     rows: dict[str, np.ndarray] = field(repr=False)
     forced: bool = False
+    position: int = -1  # the query that was read out, a place of `input_tokens`; -1 its last one
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,4 +287,5 @@ def _step(
         chosen_prob=float(log_probs[chosen].exp()),
         rows={site: patterns[row] for site, patterns in rows.items()},
         forced=step.forced,
+        position=step.positions[row],
     )

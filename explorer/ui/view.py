@@ -118,7 +118,10 @@ class View:
 
     def words(self, prefix: str) -> dict[str, str]:
         """All words directly under `prefix`, by their last name: what figures take."""
-        return text.family(prefix, lang=self.lang)
+        found = text.family(prefix, lang=self.lang)
+        if self.trace.predicts == "same" and text.has_family(f"filling.{prefix}", lang=self.lang):
+            return found | text.family(f"filling.{prefix}", lang=self.lang)
+        return found
 
 
 def build(state: State, dark: bool, usual_pads: int = 0) -> View:

@@ -5,13 +5,14 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from explorer import text
 from explorer.analysis.certificate.certify import FINDINGS, examine_text
 from explorer.library import open_model
 from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, SNAPSHOTS, TOKENIZER, WEIGHTS, snapshots
-from models.decoding import Beam
+from models.decoding import Beam, Greedy, decode
 from models.training.evaluate import translate
 from models.training.recipes.numbering import numbers
 from models.training.repetition import CONTINUATION, continued, repetition
@@ -32,7 +33,7 @@ def test_the_default_model_is_there() -> None:
 
 def test_all_of_them_stay_small() -> None:
     assert all(size(folder) <= 25 * MEGABYTE for folder in FOLDERS)
-    assert sum(map(size, FOLDERS)) <= 60 * MEGABYTE
+    assert sum(map(size, FOLDERS)) <= 62 * MEGABYTE
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -59,7 +60,9 @@ def test_the_masks_of_each_hold_every_promise(folder: Path) -> None:
     sentence = next(iter(text.examples(folder.name).values()))[0]
     certificate = examine_text(loaded, sentence).certificate()
     assert [(each.name, each.where) for each in certificate.broken] == []
-    assert len(certificate.findings) >= len(FINDINGS) - 1
+    # A model of one text has no cross-attention, and an encoder no future to hide, nor a cache.
+    left_out = 0 if loaded.config.reads_source else 1 if loaded.config.is_causal else 5
+    assert len(certificate.findings) == len(FINDINGS) - left_out
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -177,3 +180,29 @@ def test_a_story_goes_on_and_not_round_in_circles() -> None:
     ]
     rows = continued(checkpoint.model, given, CONTINUATION)
     assert repetition([row[len(some) :] for row, some in zip(rows, given, strict=True)]) < 0.15
+
+
+# What the encoder has to say in the place of [MASK], among its five likeliest tokens.
+FILLED = {
+    "I have never [MASK] to Boston.": "been",
+    "He went to [MASK] by bus.": "school",
+    "He has [MASK] his key.": "lost",
+    "The boys [MASK] happy.": "are",
+    "I [MASK] an apple yesterday.": "ate",
+    "She does not want [MASK] go.": "to",
+    "My father said that [MASK] is tired.": "he",
+    "She reads the [MASK] every morning.": "book",
+}
+
+
+def test_masked_words_are_filled_in_from_both_sides() -> None:
+    checkpoint = load_checkpoint(ASSETS / "checkpoints" / "masked-en")
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    missed = []
+    for sentence, word in FILLED.items():
+        text_ids = torch.tensor([model.with_marks("tgt", tokenizer.encode(sentence))])
+        step = next(decode(model, text_ids, Greedy(), 1))
+        guesses = [tokenizer.str_tokens([token])[0] for token in step.candidates(0, 5)]
+        if word not in guesses:
+            missed.append((sentence, guesses))
+    assert not missed

@@ -103,7 +103,8 @@ def test_a_file_that_is_no_tokenizer_is_refused(content: str, tmp_path: Path) ->
 def words_only(*special: str) -> tokenizers.Tokenizer:
     """A tokenizer of whole words that knows "the" and "cat" and these special tokens."""
     vocabulary = {token: i for i, token in enumerate((*special, "the", "cat"))}
-    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary))
+    unknown = "[UNK]" if "[UNK]" in special else "<unk>"
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token=unknown))
     made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     made.add_special_tokens(list(special))
     return made
@@ -141,6 +142,8 @@ def test_a_mask_can_be_typed_and_only_where_there_is_one(tokenizer: Tokenizer) -
     bert = Tokenizer(words_only("[MASK]"))
     assert bert.encode("the [MASK] cat") == [1, 0, 2]
     assert bert.encode("[MASK][MASK]") == [0, 0]
+    with_unknown = Tokenizer(words_only("[MASK]", "[UNK]"))
+    assert with_unknown.unknown("[MASK] x") == ["x"], "a mask is not read as characters"
     assert bert.encode_batch(["[MASK] cat", "the"]) == [[0, 2], [1]]
     assert tokenizer.marks.mask is None
     typed = set(tokenizer.encode("the [MASK] dog"))

@@ -94,10 +94,11 @@ class Probe:
         return changed
 
     def _another(self, token: int) -> int:
-        """A token that is neither this one nor a mark, where the vocabulary has such a token."""
+        """A token that is not this one, nor padding, start or end, where there is such a token."""
         n, marks = self.config.vocab_size, self.model.marks
         others = ((token + step) % n for step in range(1, n))
-        ordinary = next((other for other in others if other not in marks), None)
+        structural = {marks.pad, marks.start, marks.end}
+        ordinary = next((other for other in others if other not in structural), None)
         return (token + 1) % n if ordinary is None else ordinary
 
     def stream(self, name: str) -> Stream:

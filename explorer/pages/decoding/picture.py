@@ -39,11 +39,18 @@ def show_film(view: View, generation: Generation) -> None:
     own = stacked(generation, _sites(view, generation, view.own_role))
     across = _sites(view, generation, "cross")
     last = generation.steps[-1]
+    row, places = (*last.input_tokens, last.chosen_str), None
+    if view.trace.predicts == "same":
+        places = [step.position for step in generation.steps]
+        whole = list(last.input_tokens)
+        mask = whole[last.position]
+        whole[last.position] = last.chosen_str
+        row = (*whole, mask)
     n_layers, n_heads = own.shape[:2]
     layer, head = view.state.layer, view.state.head
     film(
         frames_of(view, generation),
-        (*last.input_tokens, last.chosen_str),
+        row,
         own,
         stacked(generation, across) if across else None,
         generation.src_str_tokens,
@@ -53,6 +60,7 @@ def show_film(view: View, generation: Generation) -> None:
             None if layer is None else min(layer, n_layers - 1),
             None if layer is None or head is None or head >= n_heads else head,
         ),
+        places=places,
         words=view.words("components.film") | {"tgt": view.stream("tgt")},
     )
 

@@ -117,3 +117,16 @@ def test_a_batch_says_which_labels_count() -> None:
         pack_batch_rows(inputs, labels, counts, losses[:, :1], padding="<pad>", words=BATCH)
     with pytest.raises(ValueError, match="labels has 1 entries, but there are 2"):
         pack_batch_rows(inputs, labels[:1], counts, losses, padding="<pad>", words=BATCH)
+
+
+def test_a_text_that_is_filled_in_says_which_token_each_step_is_about() -> None:
+    whole, mask = ("the", "cat"), SpecialToken("<mask>")
+    data = pack_film(FRAMES, (*whole, mask), OWN, places=[1, 0], words=WORDS)
+    head, _ = unpack(data)
+    assert head["places"] == [1, 0]
+    assert head["row"]["tokens"] == ["the", "cat", "<mask>"]
+    assert unpack(pack_film(FRAMES, ROW, OWN, words=WORDS))[0]["places"] is None
+    with pytest.raises(ValueError, match="places"):
+        pack_film(FRAMES, (*whole, mask), OWN, places=[1], words=WORDS)
+    with pytest.raises(ValueError, match="place"):
+        pack_film(FRAMES, (*whole, mask), OWN, places=[1, 2], words=WORDS)
