@@ -142,7 +142,7 @@ def test_the_trained_twins_stand_beside(open_page: Open) -> None:
     at = open_page("blocks", part="residual", depth="2")
     assert t("blocks.twins_note", lang="en") in everything(at)
     assert "From the last block to the first" in everything(at)
-    assert len(at.get("plotly_chart")) == 6
+    assert len(at.get("plotly_chart")) == 7
 
 
 def test_hidden_units_of_a_layer(open_page: Open) -> None:
