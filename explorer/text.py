@@ -4,6 +4,7 @@ A key is a path of tables: `t("heads.title", lang="en")`. Words may hold placeho
 keyword: `t("heads.large", lang="zh", layer=2, head=5)`.
 """
 
+import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from models.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
+_IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -43,6 +45,23 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
     if key not in found:
         raise KeyError(f"assets/text/{lang}.toml has no {key!r}")
     return found[key].format(**values)
+
+
+def formula(latex: str, /, *, lang: str) -> str:
+    """LaTeX with its words in one language.
+
+    Every `\\text{…}` names a word in the table `formulas`, by its English: `\\text{feed-forward}`
+    becomes `\\text{前馈网络}`, which stands at `formulas.feed_forward`. Names that no language
+    translates (softmax, d_model) stand in `\\mathrm`. Raises KeyError for a word that is not there.
+    """
+    return _IN_FORMULA.sub(
+        lambda found: rf"\text{{{t(f'formulas.{word_key(found[1])}', lang=lang)}}}", latex
+    )
+
+
+def word_key(word: str) -> str:
+    """The key of a word of formulas: "feed-forward" → "feed_forward"."""
+    return re.sub(r"\W+", "_", word).strip("_").lower()
 
 
 def has(key: str, /, *, lang: str) -> bool:

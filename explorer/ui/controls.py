@@ -255,9 +255,9 @@ def small_print(
 ) -> None:
     """One quiet row: formula, code and numbers of a page, each shown only when asked for.
 
-    `formula` is LaTeX, explained by the words at `explained` (else `<name>.formula`); `code` are
-    the functions that computed the picture, shown as they are in their files; `numbers` makes the
-    table.
+    `formula` is LaTeX, with its words as `text.formula` takes them, explained by the words at
+    `explained` (else `<name>.formula`); `code` are the functions that computed the picture, shown
+    as they are in their files; `numbers` makes the table.
     """
     key = f"{name}.more"
     shown = st.segmented_control(
@@ -269,7 +269,7 @@ def small_print(
     )
     if shown == "formula":
         for line in formula:
-            st.latex(line)
+            st.latex(view.formula(line))
         st.caption(view.t(explained or f"{name}.formula"))
     elif shown == "code":
         for each in code:

@@ -107,6 +107,10 @@ class View:
             key = f"filling.{key}"
         return text.t(key, lang=self.lang, **values)
 
+    def formula(self, latex: str) -> str:
+        """LaTeX with the words in its \\text{…} in the visitor's language."""
+        return text.formula(latex, lang=self.lang)
+
     @property
     def own_role(self) -> Role:
         """The role of self-attention in the stream that the logits belong to."""

@@ -34,7 +34,7 @@ from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
-from explorer.text import LANGUAGES, examples, t, words
+from explorer.text import LANGUAGES, examples, formula, t, word_key, words
 from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.hooks import ROLES
 from models.positions import POSITIONS
@@ -43,6 +43,17 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = "\n".join(
     path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer").rglob("*.py"))
 )
+
+# The words of formulas, and the names in upright letters, which no language translates.
+PAGES_CODE = "\n".join(
+    path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer" / "pages").rglob("*.py"))
+)
+IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGES_CODE)}
+NAMES_IN_FORMULAS = {
+    *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
+    *("ReLU", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
+    *("model", "head", "kv", "ff", "key", "query", "fan_"),
+}
 
 # Two demonstrations have figures more on a reader's own sentence.
 FIGURES = {figure.name for pitfall in PITFALLS for figure in pitfall.demonstrate(None).figures}
@@ -87,6 +98,7 @@ MADE = {
     "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
+    "formulas": IN_FORMULAS | {"wrong", "right"},
     "more": {"formula", "code", "numbers", "label", "code_note"},
     "sentences": {
         group
@@ -288,6 +300,23 @@ def test_words_for_filling_in_replace_words_of_the_same_values(lang: str) -> Non
     assert replaced
     for key, usual in replaced.items():
         assert placeholders(words(lang)[key]) == placeholders(words(lang)[usual]), key
+
+
+def test_the_words_of_a_formula_are_those_of_the_language() -> None:
+    line = r"\text{feed-forward} = \mathrm{SwiGLU}\;\text{or}\;\mathrm{ReLU}"
+    assert formula(line, lang="en") == line
+    assert (
+        formula(line, lang="zh") == r"\text{前馈网络} = \mathrm{SwiGLU}\;\text{或}\;\mathrm{ReLU}"
+    )
+    with pytest.raises(KeyError, match="no_such_word"):
+        formula(r"\text{no such word}", lang="en")
+
+
+def test_no_formula_has_an_english_word_in_chinese() -> None:
+    assert IN_FORMULAS
+    for word in IN_FORMULAS:
+        assert not re.search(r"[A-Za-z]{2}", words("zh")[f"formulas.{word}"]), word
+    assert set(re.findall(r"\\mathrm\{+(\w+)", PAGES_CODE)) <= NAMES_IN_FORMULAS | {"name"}
 
 
 def test_every_setting_that_can_be_refused_has_a_name() -> None:

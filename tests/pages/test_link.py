@@ -1,5 +1,6 @@
 """State <-> link: whatever can be chosen comes back from its own link, and nothing else does."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
@@ -191,6 +192,17 @@ def test_escaped_text_has_no_mark_that_markdown_acts_on(text: str) -> None:
     for name in ("91", "93", "43"):  # the marks of what `show` names: [U+202E]
         rest = rest.replace(f"&#{name};", "")
     assert not set(rest) & set("\\`*_{}[]()<>#+-.!|~$:&\"'\n\r")
+
+
+@pytest.mark.parametrize("page", ["masks", "cell", "machine", "clinic", "claims"])
+def test_formulas_speak_the_language_of_the_page(open_page: Open, page: str) -> None:
+    at = open_page(page, lang="zh", **({"claim": "mha_count"} if page == "claims" else {}))
+    at.segmented_control(key=f"{page}.more").set_value("formula").run()
+    said = [
+        word for line in at.latex for word in re.findall(r"\\text\{([^{}]*)\}", str(line.value))
+    ]
+    assert said
+    assert not [word for word in said if re.search("[A-Za-z]", word)]
 
 
 @pytest.mark.parametrize("page", ["heads", "masks", "positions", "decoding"])

@@ -57,10 +57,10 @@ def placements(view: View) -> None:
         view,
         "blocks",
         formula=(
-            r"\mathrm{post}:\ \mathrm{norm}(x + f(x)),\qquad \mathrm{pre}:\ x + f(\mathrm{norm}(x))"
-            r",\qquad \mathrm{branch}:\ x + \mathrm{norm}(f(x))",
+            r"\text{post}:\ \mathrm{Norm}(x + f(x)),\qquad \text{pre}:\ x + f(\mathrm{Norm}(x))"
+            r",\qquad \text{sublayer output}:\ x + \mathrm{Norm}(f(x))",
             r"\frac{\partial (x + f(x))}{\partial x} = I + \frac{\partial f}{\partial x}",
-            r"\mathrm{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}"
+            r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}"
             r"{\lVert X \rVert}",
         ),
         code=(Block.residual,),

@@ -39,7 +39,7 @@ def _cell(view: View) -> None:
         formula=(
             r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}" + biased + r", \qquad "
             r"p_{ij} = \frac{e^{s_{ij}}}{\sum_{k\;\text{allowed}} e^{s_{ik}}}, \qquad "
-            r"\text{out}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O + b_O",
+            r"\text{output}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O + b_O",
         ),
         code=(attend, cell_of, effect),
         numbers=lambda: _numbers(view, cell),

@@ -49,8 +49,8 @@ def _examination(view: View) -> None:
         view,
         "certificate",
         formula=(
-            r"\mathrm{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
-            r"\mathrm{weights:}\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
+            r"\text{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
+            r"\text{weights}:\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
         ),
         code=(Examiner.future_leak, Examiner.pad_content, Examiner.padding, Probe.weights),
         numbers=lambda: _numbers(view, certificate),

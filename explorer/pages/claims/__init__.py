@@ -24,7 +24,7 @@ FORMULAS = {
     ),
     "counting": (
         r"\text{attention} = 4d^2\,(+\,4d), \qquad \text{feed-forward} = 2\,d\,d_\mathrm{ff}, "
-        r"\qquad \text{SwiGLU} = 3\,d\,d_\mathrm{ff}"
+        r"\qquad \mathrm{SwiGLU} = 3\,d\,d_\mathrm{ff}"
     ),
     "cost": (
         r"\text{work} = 2\,n\,\text{weights} + 4\,n^2 d\,\text{per attention}, \qquad "

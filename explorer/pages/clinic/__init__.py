@@ -63,7 +63,7 @@ def _clinic(view: View) -> None:
         view,
         "clinic",
         formula=tuple(
-            rf"\text{{{view.t(f'clinic.{name}')}:}}\quad {line}"
+            rf"\text{{{name}}}:\quad {line}"
             for name, line in zip(("wrong", "right"), FORMULAS[pitfall.id], strict=True)
         ),
         code=(pitfall.demonstrate, plant_pattern),

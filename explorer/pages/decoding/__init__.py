@@ -107,7 +107,7 @@ def _small_print(view: View, generation: Generation) -> None:
         formula=(
             r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x), \qquad "
             r"p_T(y_t) = \mathrm{softmax}(\ell_t / T)",
-            r"\mathrm{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
+            r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
         ),
         code=(CODE[name_of(view.choices(DecodingChoices).strategy)],),
         numbers=lambda: {

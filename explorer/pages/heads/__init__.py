@@ -44,8 +44,8 @@ def _linked(view: View) -> None:
         view,
         "heads",
         formula=(
-            r"\mathrm{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
-            r"\frac{QK^\top}{\sqrt{d_\mathrm{head}}}\right), \qquad z = \mathrm{pattern}\cdot V",
+            r"\text{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
+            r"\frac{QK^\top}{\sqrt{d_\mathrm{head}}}\right), \qquad z = \text{pattern}\cdot V",
         ),
         code=(attend,),
         numbers=lambda: _numbers(choice),

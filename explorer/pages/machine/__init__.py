@@ -56,7 +56,7 @@ def _machine(view: View) -> None:
         formula=(
             r"\text{attention} = 2d^2 + 2d\,n_\mathrm{kv}d_\mathrm{head}, \qquad "
             r"\text{feed-forward} = 2\,d\,d_\mathrm{ff}\;\text{or}\;3\,d\,d_\mathrm{ff}",
-            r"\text{FLOPs}(n) = 2\,n\,\text{weights} + 4\,n^2 d\cdot\text{attentions}, \qquad "
+            r"\mathrm{FLOPs}(n) = 2\,n\,\text{weights} + 4\,n^2 d\cdot\text{attentions}, \qquad "
             r"\text{cache}(n) = 2\,n\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
         ),
         code=(count, cost),

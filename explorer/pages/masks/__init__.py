@@ -40,11 +40,11 @@ def _picture(view: View) -> None:
         view,
         "masks",
         formula=(
-            r"\mathrm{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
+            r"\text{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
             r"\qquad m_{ij}\in\{0,1\}",
-            r"m^{\mathrm{encoder}}_{ij} = [\,j \text{ real}\,],\quad "
-            r"m^{\mathrm{decoder}}_{ij} = [\,j \text{ real}\,]\cdot[\,j\le i\,],\quad "
-            r"m^{\mathrm{cross}}_{ij} = [\,\text{source } j \text{ real}\,]",
+            r"m^{\text{encoder}}_{ij} = [\,j\ \text{real}\,],\quad "
+            r"m^{\text{decoder}}_{ij} = [\,j\ \text{real}\,]\cdot[\,j\le i\,],\quad "
+            r"m^{\text{cross}}_{ij} = [\,\text{source token}\ j\ \text{real}\,]",
         ),
         code=(
             causal_mask,

@@ -55,9 +55,9 @@ def this_head(view: View) -> None:
         "positions",
         formula=(
             r"s_{ij} = \frac{(x_i + p_i)W_Q \cdot (x_j + p_j)W_K}{\sqrt{d_\mathrm{head}}}"
-            r"\quad\text{or, turned,}\quad \frac{R_i q_i \cdot R_j k_j}{\sqrt{d_\mathrm{head}}}"
+            r"\quad\text{or, rotated,}\quad \frac{R_i q_i \cdot R_j k_j}{\sqrt{d_\mathrm{head}}}"
             r"\quad\text{or, biased,}\quad \frac{q_i \cdot k_j}{\sqrt{d_\mathrm{head}}} + b_{j-i}",
-            r"\mathrm{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
+            r"\text{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
         ),
         code=(position_functions, sinusoidal_table, apply_rotation),
         numbers=lambda: _numbers(view, before, after),

@@ -56,7 +56,7 @@ def learned_vectors(view: View) -> None:
         "positions",
         formula=(
             r"\cos(p_i, p_j) = \frac{p_i \cdot p_j}{\lVert p_i\rVert\,\lVert p_j\rVert},\qquad "
-            r"\mathrm{moved}_i = \frac{\lVert p_i - p_i^{0}\rVert}{\lVert p_i^{0}\rVert}",
+            r"\text{moved}_i = \frac{\lVert p_i - p_i^{0}\rVert}{\lVert p_i^{0}\rVert}",
         ),
         code=(positions.Learned, find_learned, alike_by_distance),
         numbers=lambda: _numbers(view, found),

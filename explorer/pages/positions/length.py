@@ -26,8 +26,8 @@ def longer(view: View) -> None:
         view,
         "positions",
         formula=(
-            r"\mathrm{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
-            r"\mathrm{perplexity} = e^{\,\mathrm{loss}}",
+            r"\text{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
+            r"\text{perplexity} = e^{\,\text{loss}}",
         ),
         code=(shift_losses, beyond, Sinusoidal),
         numbers=lambda: _numbers(view, found, toys, story),

@@ -68,7 +68,7 @@ def shuffled(view: View) -> None:
         view,
         "positions",
         formula=(
-            r"\mathrm{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
+            r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
             r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
         ),
         code=(moved, Sinusoidal, NoPositions),
