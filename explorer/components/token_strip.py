@@ -2,28 +2,17 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from explorer.components.mount import Index, show
 from explorer.components.payload import (
-    Bools,
-    Floats,
     Words,
     check_index,
-    check_length,
     check_words,
-    encode_weights,
     pack,
     tokens_head,
 )
 from explorer.figures.theme import Stream
 
-WORDS = (
-    "label",
-    "position",
-    "blocked",
-    "value",
-)
+WORDS = ("label", "position")
 """The words that the view shows, by the names under which the caller passes them."""
 
 
@@ -33,16 +22,12 @@ def token_strip(
     key: str,
     stream: Stream | None = None,
     title: str = "",
-    values: Floats | None = None,
-    allowed: Bools | None = None,
     selected: int | None = None,
     words: Words,
 ) -> int | None:
-    """Show `tokens` as chips; return the position just clicked, or None.
+    """Show `tokens` as chips in the stream's colour; return the position just clicked, or None.
 
-    `values` [token], 0 to 1, tint the chips on the attention scale instead of the stream's
-    colour; `allowed` [token] False hatches one as blocked. Raises ValueError naming the sizes
-    that disagree.
+    Raises ValueError if there is no token at `selected`.
     """
 
     def pack_with(place: Index | None) -> bytes:
@@ -50,8 +35,6 @@ def token_strip(
             tokens,
             stream=stream,
             title=title,
-            values=values,
-            allowed=allowed,
             selected=None if place is None else place[0],
             words=words,
         )
@@ -66,23 +49,16 @@ def pack_token_strip(
     *,
     stream: Stream | None = None,
     title: str = "",
-    values: Floats | None = None,
-    allowed: Bools | None = None,
     selected: int | None = None,
     words: Words,
 ) -> bytes:
     """The payload of `token_strip`."""
-    tint = np.zeros(len(tokens), np.float32) if values is None else values
-    check_length("values", len(tint), len(tokens), "tokens")
-    if allowed is not None:
-        check_length("allowed", len(allowed), len(tokens), "tokens")
     check_index("selected", selected, len(tokens), "tokens")
     head = {
         **tokens_head(tokens),
         "stream": stream,
         "title": title,
-        "tinted": values is not None,
         "selected": selected,
         "words": check_words(WORDS, words),
     }
-    return pack(head, cells=encode_weights(tint, allowed))
+    return pack(head)

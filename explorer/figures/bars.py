@@ -31,62 +31,43 @@ def row(
     *,
     stream: Stream | None = None,
     allowed: Bools | None = None,
-    head_names: Sequence[str] = (),
     title: str,
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """One query's row over the key tokens: weights [key], or [head, key] with `head_names`.
+    """One query's row of weights [key], 0 to 1, over the key tokens, in percent.
 
-    With heads the bar is their mean and each head a dot, so that agreement and outliers show.
     `allowed` [key] False marks blocked keys, hatched up to the full height of the plot.
 
     Raises ValueError naming the sizes when they disagree.
     """
     n = len(tokens)
-    by_head = np.atleast_2d(np.asarray(weights, np.float32)) * 100
-    check_shape("weights", by_head, (max(len(head_names), 1), n))
+    check_shape("weights", weights, (n,))
     open_keys = np.ones(n, bool) if allowed is None else allowed
     check_shape("allowed", open_keys, (n,))
     colours = palette(dark)
     names = token_labels(tokens, dark)
-    mean = by_head.mean(axis=0)
-    top = max(float(by_head.max(initial=0.0)), 1.0) * 1.1
+    heights = np.asarray(weights, np.float32) * 100
+    top = max(float(heights.max(initial=0.0)), 1.0) * 1.1
     bar = {
         "type": "bar",
         "x": names,
-        "y": np.where(open_keys, mean, top).astype(np.float32),
-        "text": np.where(open_keys, percents(mean / 100), escape(words["blocked"])),
+        "y": np.where(open_keys, heights, top).astype(np.float32),
+        "text": np.where(open_keys, percents(weights), escape(words["blocked"])),
         "textposition": "none",
         "marker": {
             "color": np.where(open_keys, colours.attention[2], colours.hatch),
             "pattern": _hatched(np.where(open_keys, "", "/"), colours),
         },
-        "hovertemplate": "<b>%{x}</b><br>%{text}"
-        + (f" · {escape(words['mean'])}" if head_names else "")
-        + "<extra></extra>",
+        "hovertemplate": "<b>%{x}</b><br>%{text}<extra></extra>",
     }
-    traces = [bar]
-    if head_names:
-        seen = np.flatnonzero(open_keys)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "x": np.tile(np.array(names, object)[seen], len(head_names)),
-                "y": by_head[:, seen].ravel(),
-                "text": np.repeat([escape(name) for name in head_names], len(seen)),
-                "marker": {"color": colours.accent, "size": 5, "opacity": 0.7},
-                "hovertemplate": "%{text} → <b>%{x}</b> %{y:.1f} %<extra></extra>",
-            }
-        )
     frame = layout(colours, 260, bargap=0.2, meta={"least": least_width(tokens, ROOM)})
     labels = upright(tokens, dark, ROOM, below=True)
     frame["xaxis"] = token_axis(names, title, stream, dark, **labels)
     frame["yaxis"] = number_axis(
         colours, words["weight"], ticksuffix=" %", range=[0, top], nticks=5
     )
-    return {"data": traces, "layout": frame}
+    return {"data": [bar], "layout": frame}
 
 
 def _hatched(shape: NDArray[np.str_], colours: Palette) -> Figure:

@@ -103,12 +103,6 @@ class Store:
             if key == self._in_use[0]:
                 self._in_use = (None, 0)
 
-    def clear(self) -> None:
-        """Forget everything but the model in use."""
-        with self._turn:
-            for key in [key for key in self._kept if key != self._in_use[0]]:
-                del self._kept[key]
-
     def get(
         self,
         key: Hashable,

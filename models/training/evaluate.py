@@ -19,6 +19,9 @@ from models.training.objectives.masked_words import fill_in
 from models.training.repetition import repetition_of
 from models.transformer import Model
 
+MAX_TOKENS = 1024
+"""Source tokens, padding included, that are translated in one batch."""
+
 
 @dataclass(frozen=True)
 class TranslationScores:
@@ -44,15 +47,11 @@ def output_limit(n_source: int) -> int:
 
 
 def translate(
-    model: Model,
-    tokenizer: Tokenizer,
-    sentences: Sequence[str],
-    strategy: Strategy | None = None,
-    max_tokens: int = 1024,
+    model: Model, tokenizer: Tokenizer, sentences: Sequence[str], strategy: Strategy | None = None
 ) -> list[str]:
     """The model's translation of each sentence (greedy unless a strategy is given).
 
-    Sentences of similar length share a batch of at most `max_tokens` padded source tokens. Raises
+    Sentences of similar length share a batch of at most `MAX_TOKENS` padded source tokens. Raises
     ValueError for a sentence without a token.
     """
     device = next(model.parameters()).device
@@ -65,7 +64,7 @@ def translate(
     translations = [""] * len(sources)
     while order:
         width = len(sources[order[-1]])
-        rows = [order.pop() for _ in range(min(len(order), max(1, max_tokens // width)))]
+        rows = [order.pop() for _ in range(min(len(order), max(1, MAX_TOKENS // width)))]
         src, src_valid = padded([sources[i] for i in rows], model.marks.pad)
         steps = decode(
             model,

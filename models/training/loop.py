@@ -57,7 +57,6 @@ class Trainer:
         config: TrainingConfig,
         folder: Path,
         objectives: Sequence[Objective] = (Likelihood(),),
-        device: torch.device | None = None,
         score: Callable[[Model], dict[str, float]] | None = None,
     ) -> None:
         """`score` gives figures of the model after each epoch; "bleu", if there, picks snapshots.
@@ -66,7 +65,7 @@ class Trainer:
         and when the folder holds a run with other settings.
         """
         check_objectives(objectives)
-        self.device = device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = model.to(self.device)
         speed_up(self.model)
         self.material, self.config, self.objectives = material, config, objectives

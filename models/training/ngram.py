@@ -5,6 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 Row = Sequence[int]
+DISCOUNT = 0.75
+"""What every count gives up to tokens that were not seen there: the D below."""
 
 
 class Trigram:
@@ -15,11 +17,11 @@ class Trigram:
     lowest is mixed with the uniform distribution, so that no token has probability 0.
     """
 
-    def __init__(self, rows: Sequence[Row], vocab_size: int, bos: int, discount: float = 0.75):
+    def __init__(self, rows: Sequence[Row], vocab_size: int, bos: int):
         """`rows` are token ids without the start mark. Raises ValueError when there are none."""
         if not rows:
             raise ValueError("an n-gram model needs text to count")
-        self.vocab_size, self.bos, self.discount = vocab_size, bos, discount
+        self.vocab_size, self.bos = vocab_size, bos
         trigrams: Counter[tuple[int, int, int]] = Counter()
         for row in rows:
             padded = (bos, bos, *row)
@@ -40,8 +42,8 @@ class Trigram:
             total = order.total.get(before, 0)
             if total:
                 seen = order.counts.get((before, token), 0)
-                kept += weight * max(seen - self.discount, 0.0) / total
-                weight *= self.discount * order.kinds[before] / total
+                kept += weight * max(seen - DISCOUNT, 0.0) / total
+                weight *= DISCOUNT * order.kinds[before] / total
         return kept + weight / self.vocab_size
 
     def perplexity(self, rows: Sequence[Row]) -> float:

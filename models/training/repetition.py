@@ -11,6 +11,7 @@ from models.rows import padded
 from models.transformer import Model
 
 N_GRAM = 4
+ROWS_AT_ONCE = 64
 BEGINNING, CONTINUATION = 24, 128  # tokens: given, and written at most
 
 
@@ -51,9 +52,7 @@ def repetition(rows: Sequence[Sequence[int]]) -> float:
     return again / max(1, sum(map(len, n_grams)))
 
 
-def repetition_of(
-    model: Model, texts: Sequence[Sequence[int]], rows_at_once: int = 64
-) -> tuple[float, float] | None:
+def repetition_of(model: Model, texts: Sequence[Sequence[int]]) -> tuple[float, float] | None:
     """`repetition` of the model's greedy continuations of texts, and of the texts' own.
 
     Of each text `BEGINNING` tokens are given, and the next `CONTINUATION` are compared, or as many
@@ -65,8 +64,8 @@ def repetition_of(
     if not long_enough:
         return None
     written = []
-    for start in range(0, len(long_enough), rows_at_once):
-        some = long_enough[start:][:rows_at_once]
+    for start in range(0, len(long_enough), ROWS_AT_ONCE):
+        some = long_enough[start:][:ROWS_AT_ONCE]
         beginnings = [model.with_marks("tgt", text[:BEGINNING]) for text in some]
         n_given = len(beginnings[0])
         for row in continued(model, beginnings, n_new):

@@ -18,13 +18,14 @@ from models.tokenizer import BLANK, SPECIAL_TOKENS, Tokenizer
 _UNSPACED = r"\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef“”‘’…—"
 
 
+MIN_FREQUENCY = 2
+"""How often a character or a pair must occur to get into the vocabulary."""
+
+
 def train_tokenizer(
-    texts: Iterable[str],
-    vocab_size: int,
-    min_frequency: int = 2,
-    special_tokens: Sequence[str] = SPECIAL_TOKENS,
+    texts: Iterable[str], vocab_size: int, special_tokens: Sequence[str] = SPECIAL_TOKENS
 ) -> Tokenizer:
-    """Learn merges from `texts`; characters seen fewer than `min_frequency` times become <unk>.
+    """Learn merges from `texts`; characters seen fewer than `MIN_FREQUENCY` times become <unk>.
 
     Digits are tokens of their own, and punctuation is never merged with letters. Of
     `special_tokens`, the first ids, "<unk>" must be one.
@@ -55,9 +56,9 @@ def train_tokenizer(
     counts = Counter(chain.from_iterable(texts))
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
-        min_frequency=min_frequency,
+        min_frequency=MIN_FREQUENCY,
         special_tokens=list(special_tokens),
-        limit_alphabet=sum(count >= min_frequency for count in counts.values()),
+        limit_alphabet=sum(count >= MIN_FREQUENCY for count in counts.values()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)

@@ -10,8 +10,8 @@ from streamlit.testing.v1 import AppTest
 from torch import Tensor, nn
 
 from explorer import library
-from explorer.ui import running
-from explorer.ui.caching import STORE
+from explorer.ui import caching, running
+from explorer.ui.caching import Store, budget
 from models.config import ModelConfig
 from models.rows import Rows
 from models.tokenizer import SPECIAL_TOKENS, Tokenizer
@@ -89,12 +89,11 @@ def _scan_no_packages() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
+    monkeypatch.setattr(caching, "STORE", Store(budget()))
     # However busy the machine is, a page waits for its decoding instead of asking again.
     monkeypatch.setattr(running, "PATIENCE", 60)
-    yield
-    STORE.clear()
 
 
 def _page(name: str) -> None:

@@ -119,26 +119,22 @@ def attribute(
     loaded: LoadedModel,
     traced: Trace,
     position: int,
-    token: int | None = None,
     ablation: Ablation | None = None,
 ) -> Attribution:
     """All four measures for one output token, at every head of every site.
 
-    `token` None: the token written after `position`, or where none was, the predicted one. An
+    The token is the one written after `position`, or where none was, the predicted one. An
     `ablation` of this Trace is used again where it scored this token; else heads are switched off
     here.
-    Raises IndexError for a position that is padding or not there, or a token that does not exist,
-    ValueError for another model's Trace.
+    Raises IndexError for a position that is padding or not there, ValueError for another model's
+    Trace.
     """
     require_same_model(loaded, traced)
     n_real = int(traced.tgt_valid.sum())
     if not 0 <= position < n_real:
         raise IndexError(f"the row has {n_real} positions, no {position}")
     written = written_tokens(traced)
-    if token is None:
-        token = written[position] if position < len(written) else traced.predicted_tokens[position]
-    if not 0 <= token < traced.config.vocab_size:
-        raise IndexError(f"the vocabulary has {traced.config.vocab_size} tokens, no {token}")
+    token = written[position] if position < len(written) else traced.predicted_tokens[position]
     if ablation is None or ablation.tokens[position : position + 1] != (token,):
         ablation = ablate(loaded, traced, (*written[:position], token))
     before = traced.tgt_tokens[position]

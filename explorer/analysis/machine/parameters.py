@@ -11,7 +11,6 @@ from typing import Literal, TypeVar, get_args
 import torch
 from torch import nn
 
-from explorer.library import LoadedModel
 from models.attention import Attention
 from models.config import ModelConfig
 from models.feedforward import FeedForward, SwiGLU
@@ -80,11 +79,6 @@ def count_layers(config: ModelConfig) -> Count:
     model = on_paper(lambda: build_model(config))
     stacks = (model.get_submodule(stack.path("blocks")) for stack in model.stacks())
     return count(nn.ModuleList(stacks))
-
-
-def count_loaded(loaded: LoadedModel) -> Count:
-    """The parameters of an opened model."""
-    return count(loaded.model)
 
 
 def llama(tied: bool) -> ModelConfig:

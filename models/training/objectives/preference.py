@@ -21,6 +21,7 @@ from models.training.objectives import Loss, OfOwnText, Training
 from models.transformer import Model
 
 LIKELIHOOD = 0.2  # what a nat per token of the better one counts beside the preference
+BETA = 0.1  # how strongly the model is held to where it stood before
 PAIRS = 16  # of one step, over all processes
 
 
@@ -120,10 +121,10 @@ def preference_objective(
 
 
 def preference_loss(
-    better: Float[Tensor, " pair"], worse: Float[Tensor, " pair"], beta: float = 0.1
+    better: Float[Tensor, " pair"], worse: Float[Tensor, " pair"]
 ) -> Float[Tensor, ""]:
-    """Sum of -log sigmoid(beta (better - worse)), where each is log p(text) - log p_before(text).
+    """Sum of -log sigmoid(BETA (better - worse)), where each is log p(text) - log p_before(text).
 
     Rafailov et al. 2023, eq. 7.
     """
-    return -nn.functional.logsigmoid(beta * (better - worse)).sum()
+    return -nn.functional.logsigmoid(BETA * (better - worse)).sum()

@@ -142,18 +142,13 @@ def test_mask_matrix_refuses_contradictions(
         )
 
 
-def test_token_strip_sends_tints_and_blocks() -> None:
-    head, arrays = unpack(
-        pack_token_strip(
-            KEYS, values=PATTERN[1], allowed=MASK[0], stream="src", selected=0, words=STRIP
-        )
-    )
-    np.testing.assert_array_equal(arrays["cells"], [127, 220, BLOCKED])
-    assert head["tinted"]
+def test_token_strip_sends_tokens_and_the_one_chosen() -> None:
+    head, arrays = unpack(pack_token_strip(KEYS, stream="src", selected=0, words=STRIP))
+    assert not arrays
+    assert (head["stream"], head["selected"]) == ("src", 0)
     assert head["special"] == [False, False, True]
-    assert not unpack(pack_token_strip(KEYS, words=STRIP))[0]["tinted"]
-    with pytest.raises(ValueError, match="values has 2 entries, but there are 3 tokens"):
-        pack_token_strip(KEYS, values=PATTERN[0, :2], words=STRIP)
+    with pytest.raises(ValueError, match="selected is 3, but there are 3 tokens"):
+        pack_token_strip(KEYS, selected=3, words=STRIP)
 
 
 def test_words_are_all_there_and_misspelling_is_refused() -> None:

@@ -1,5 +1,7 @@
 """Position figures, curves and bars by their data."""
 
+import re
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -53,29 +55,26 @@ def test_curves_differ_without_colour_and_escape_their_names() -> None:
         curves.lines(np.arange(2), ys, ["one"], x_title="x", y_title="y")
 
 
-def test_row_shows_the_mean_and_each_head() -> None:
-    weights = np.array([[0.2, 0.8, 0.0], [0.6, 0.4, 0.0]], np.float32)
+def test_row_shows_weights_and_hatches_what_is_blocked() -> None:
     figure = bars.row(
         ("a", "b", "<pad>"),
-        weights,
-        head_names=("H1", "H2"),
+        np.array([0.4, 0.6, 0.0], np.float32),
         allowed=np.array([True, True, False]),
         stream="src",
         title="key",
         words=BARS,
     )
-    bar, dots = figure["data"]
-    np.testing.assert_allclose(bar["y"][:2], [40, 60], rtol=1e-5)
+    [bar] = figure["data"]
+    np.testing.assert_allclose(bar["y"], [40, 60, 66], rtol=1e-5)
     assert bar["text"].tolist() == ["40.0 %", "60.0 %", "blocked"]
     assert bar["marker"]["pattern"]["shape"].tolist() == ["", "", "/"]
-    np.testing.assert_allclose(dots["y"], [20, 80, 60, 40], rtol=1e-5)
-    assert list(dots["text"]) == ["H1", "H1", "H2", "H2"]
     assert figure["layout"]["xaxis"]["title"]["font"]["color"] == LIGHT.source
 
 
-def test_row_refuses_unnamed_heads() -> None:
-    with pytest.raises(ValueError, match=r"weights has shape \(2, 3\), expected \(1, 3\)"):
-        bars.row(("a", "b", "c"), np.ones((2, 3)), title="key", words=BARS)
+@pytest.mark.parametrize("shape", [(2, 3), (2,)])
+def test_row_refuses_weights_that_are_not_one_per_token(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=rf"weights has shape {re.escape(str(shape))}, expected"):
+        bars.row(("a", "b", "c"), np.ones(shape), title="key", words=BARS)
 
 
 def test_plotly_accepts_every_figure() -> None:
@@ -86,13 +85,6 @@ def test_plotly_accepts_every_figure() -> None:
             positions.wavelengths(np.ones(3), n_ctx=9, dark=dark, words=POSITIONS),
             positions.waves(TABLE, (0, 1), dark=dark, words=POSITIONS),
             positions.dot_by_distance(np.arange(3), TABLE, ("a", "b"), dark=dark, words=POSITIONS),
-            bars.row(
-                ("a", "b"),
-                np.ones((2, 2)) / 2,
-                head_names=("x", "y"),
-                title="key",
-                dark=dark,
-                words=BARS,
-            ),
+            bars.row(("a", "b"), np.ones(2) / 2, title="key", dark=dark, words=BARS),
         ):
             go.Figure(figure)

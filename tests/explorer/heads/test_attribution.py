@@ -55,8 +55,9 @@ def test_gradients_are_slopes(family: str, edited: bool, request: pytest.Fixture
     loaded = in_float64(request.getfixturevalue(family))
     edits = (MaskSwitch("causal", False), CellEdit(ENCODER, None, 1, 0, False)) if edited else ()
     traced = trace(loaded, TEXT, TARGET, edits, pads=int(edited))
-    position, token = 2, 7
-    found = attribute(loaded, traced, position, token)
+    position = 2
+    found = attribute(loaded, traced, position)
+    token = found.token
     assert found.logprob == pytest.approx(
         logprob_with(loaded, traced, position, token, traced.sites[0].hook("z"), lambda z: z)
     )
@@ -153,11 +154,11 @@ def test_what_one_head_writes_is_the_whole_output(tiny: Callable[..., LoadedMode
 
 def test_off_is_what_silencing_does(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT, TARGET)
-    found = attribute(translator, traced, 1, token=9)
+    found = attribute(translator, traced, 1)
     for site in traced.sites:
         for head in range(site.n_heads):
             logits = trace(translator, TEXT, TARGET, [HeadOff(site.name, head)]).logits
-            expected = token_logprobs(logits[1:2], [9])[0] - found.logprob
+            expected = token_logprobs(logits[1:2], [found.token])[0] - found.logprob
             assert found.off[site.name][head] == pytest.approx(expected, abs=1e-5)
 
 
@@ -173,14 +174,13 @@ def test_which_token(translator: LoadedModel, writer: LoadedModel) -> None:
     known = ablate(translator, traced)
     again = attribute(translator, traced, 0, ablation=known)
     np.testing.assert_array_equal(again.off[CROSS], known.token_deltas[CROSS][:, 0])
-    other = attribute(translator, traced, 0, token=9, ablation=known)
-    np.testing.assert_allclose(
-        other.off[CROSS], attribute(translator, traced, 0, token=9).off[CROSS], atol=1e-6
-    )
-    assert np.abs(other.off[CROSS] - again.off[CROSS]).max() > 1e-3
-    for position, token in ((3, None), (-1, None), (0, translator.config.vocab_size), (0, -1)):
+    of_another = ablate(translator, traced, (9,))
+    assert np.abs(of_another.token_deltas[CROSS][:, 0] - again.off[CROSS]).max() > 1e-3
+    own = attribute(translator, traced, 0, ablation=of_another)
+    np.testing.assert_allclose(own.off[CROSS], again.off[CROSS], atol=1e-6)
+    for position in (3, -1):
         with pytest.raises(IndexError):
-            attribute(translator, traced, position, token)
+            attribute(translator, traced, position)
     with pytest.raises(ValueError, match="'writer'"):
         attribute(translator, text, 0)
 

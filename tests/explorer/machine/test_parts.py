@@ -11,7 +11,6 @@ from explorer.analysis.machine.parameters import (
     count,
     count_config,
     count_layers,
-    count_loaded,
     llama,
     numbers_of,
     on_paper,
@@ -94,7 +93,7 @@ def test_counting_stores_nothing_and_changes_nothing(translator: LoadedModel) ->
     assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
     assert count(model).total == 6_607_343_616
     assert torch.zeros(1).device.type == "cpu"
-    assert count_loaded(translator).total == numbers_of(translator.model)
+    assert count(translator.model).total == numbers_of(translator.model)
 
 
 @pytest.mark.parametrize(

@@ -72,11 +72,14 @@ def test_chinese_is_told_from_english() -> None:
     assert not scores.is_chinese(["He said 嗨."])
 
 
-def test_batched_translations_are_those_of_each_sentence_alone(folder: Path) -> None:
+def test_batched_translations_are_those_of_each_sentence_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoint = load_checkpoint(folder)
     assert isinstance(checkpoint.model, EncoderDecoder)
     sentences = ["the fox", "a", "the dog a cat the fox", "cat"]
-    together = scores.translate(checkpoint.model, checkpoint.tokenizer, sentences, max_tokens=12)
+    monkeypatch.setattr(scores, "MAX_TOKENS", 12)  # two batches
+    together = scores.translate(checkpoint.model, checkpoint.tokenizer, sentences)
     for sentence, translation in zip(sentences, together, strict=True):
         [alone] = scores.translate(checkpoint.model, checkpoint.tokenizer, [sentence])
         # A batch may write on for as long as its longest source allows.

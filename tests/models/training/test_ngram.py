@@ -18,10 +18,10 @@ def test_what_may_follow_adds_up_to_one(context: tuple[int, int]) -> None:
 def test_one_probability_by_hand() -> None:
     # "1 1 3" and "1 1 4" once each. Behind 1: 3 and 4, each after one context. Alone: 3 stands
     # behind one token (1), 4 behind two (1, 3).
-    model = Trigram([(3,), (4,), (3, 4)], vocab_size=5, bos=1, discount=0.5)
-    alone = (1 - 0.5) / 3 + 0.5 * 2 / 3 / 5
-    behind_1 = (1 - 0.5) / 2 + 0.5 * 2 / 2 * alone
-    expected = (2 - 0.5) / 3 + 0.5 * 2 / 3 * behind_1
+    model = Trigram([(3,), (4,), (3, 4)], vocab_size=5, bos=1)
+    alone = (1 - 0.75) / 3 + 0.75 * 2 / 3 / 5
+    behind_1 = (1 - 0.75) / 2 + 0.75 * 2 / 2 * alone
+    expected = (2 - 0.75) / 3 + 0.75 * 2 / 3 * behind_1
     assert model.prob((1, 1), 3) == pytest.approx(expected)
 
 

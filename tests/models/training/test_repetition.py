@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.config import ModelConfig
+from models.training import repetition as measured
 from models.training.data import Example, Material, batches, collate
 from models.training.loop import Trainer
 from models.training.objectives.likelihood import Likelihood
@@ -177,7 +178,9 @@ def test_it_is_refused_where_no_text_is_continued(tmp_path: Path) -> None:
         Trainer(build_model(CONFIG), Material([]), SETTINGS, tmp_path, both)
 
 
-def test_a_looping_model_is_measured_beside_the_texts(chain) -> None:
+def test_a_looping_model_is_measured_beside_the_texts(
+    chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A B A B ... where a beginning ends in A; after anything else C, D and E before it ends."""
     others = {f"_{token}": {C: 1.0} for token in range(8, 60)}
     model = chain(60, _3={B: 1.0}, _4={A: 1.0}, _5={D: 1.0}, _6={E: 1.0}, **others)
@@ -185,13 +188,15 @@ def test_a_looping_model_is_measured_beside_the_texts(chain) -> None:
     loop = [*[20, 21, 22, 23] * (BEGINNING // 4 - 1), 20, 21, 22, A, *range(30, 50)]
     ends = [*loop[: BEGINNING - 1], 24, 20, 21, 22, 20, 21, 22, 20]
     assert len(ends) == BEGINNING + 7
-    share, real = repetition_of(model, [loop, ends, ends[:5]], rows_at_once=1) or (0.0, 0.0)
+    monkeypatch.setattr(measured, "ROWS_AT_ONCE", 1)
+    share, real = repetition_of(model, [loop, ends, ends[:5]]) or (0.0, 0.0)
     # Of CONTINUATION - 3 n-grams B A B A ... two are different; C D E is none at all.
     n_grams = CONTINUATION - N_GRAM + 1
     assert share == pytest.approx((n_grams - 2) / n_grams)
     # The texts, after their beginnings: 17 different ones, and four with one repeated.
     assert real == pytest.approx(1 / 21)
-    assert repetition_of(model, [ends, loop], rows_at_once=2) == (share, real)
+    monkeypatch.setattr(measured, "ROWS_AT_ONCE", 2)
+    assert repetition_of(model, [ends, loop]) == (share, real)
     assert repetition_of(model, [loop[: BEGINNING + 2]]) is None
     model.config = dataclasses.replace(model.config, n_ctx=BEGINNING)
     assert repetition_of(model, [loop]) is None
