@@ -1,6 +1,10 @@
-"""What holds for the files of the repository: none is large, and all speak of one version."""
+"""What holds for the files of the repository: none is large, all speak of one version, and no
+function is there for the tests alone.
+"""
 
+import ast
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +14,10 @@ from explorer import __version__
 ROOT = Path(__file__).parents[1]
 LARGEST = 1_000_000  # bytes: every version of a file stays in the history, and so in a clone
 MAY_BE_LARGE = ("assets/checkpoints/", "docs/")
+
+
+def text(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
 
 
 def files() -> list[str]:
@@ -49,7 +57,88 @@ def test_a_large_file_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
-    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"\nversion: {__version__}\n" in citation
-    assert f"\n## {__version__} – " in changelog
+    assert f"\nversion: {__version__}\n" in text("CITATION.cff")
+    assert f"\n## {__version__} – " in text("CHANGELOG.md")
+
+
+def reads(tree: ast.AST, without: ast.AST | None = None) -> set[str]:
+    """The names that a module reads, and its attributes as "owner.name"; `without` one part."""
+    found, waiting = set(), [tree]
+    while waiting:
+        node = waiting.pop()
+        if node is without:
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            owner = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+            found.add(f"{owner}.{node.attr}")
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def unused(sources: dict[str, str]) -> set[str]:
+    """The public functions and classes at the top of modules (by dotted name) that none reads.
+
+    A module reads one of its own by name, and one of another by the name under which it imports
+    it, or as an attribute of that module. An import alone is no use, but others may import the
+    name from there.
+    """
+    trees = {module: ast.parse(source) for module, source in sources.items()}
+    imports = {
+        module: {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for module, tree in trees.items()
+    }
+
+    def origin(dotted: str) -> str:
+        """Where a name was defined that a package passes on."""
+        module, _, name = dotted.rpartition(".")
+        before = imports.get(module, {}).get(name, dotted)
+        return dotted if before == dotted else origin(before)
+
+    used = set()
+    for module, tree in trees.items():
+        for name in reads(tree):
+            local, _, rest = name.partition(".")
+            if local in imports[module]:
+                used.add(origin(f"{imports[module][local]}.{rest}".removesuffix(".")))
+    return {
+        f"{module}.{node.name}"
+        for module, tree in trees.items()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if f"{module}.{node.name}" not in used and node.name not in reads(tree, without=node)
+    }
+
+
+def test_what_nothing_but_tests_would_call_is_found() -> None:
+    sources = {
+        "a.one": "def used(): ...\ndef unused(): unused()\ndef own(): ...\nown()\ndef _own(): ...",
+        "a.two": "from a.one import used, unused\nfrom a import three as three_\nused(three_.far)",
+        "a.three": "def far(): ...\ndef near(): ...\nclass Never: ...",
+        "a": "from a.three import near as close",
+        "a.four": "from a import close\nclose()",
+    }
+    assert unused(sources) == {"a.one.unused", "a.three.Never"}
+
+
+def test_no_function_is_there_for_tests_alone() -> None:
+    """Commands that the package's metadata name are used from outside."""
+    files = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "app.py", *ROOT.glob("models/**/*.py"), *ROOT.glob("explorer/**/*.py"))
+    ]
+    sources = {
+        file.removesuffix(".py").removesuffix("/__init__").replace("/", "."): text(file)
+        for file in files
+    }
+    assert len(sources) > 100
+    metadata = tomllib.loads(text("pyproject.toml"))
+    commands = {name.replace(":", ".") for name in metadata["project"]["scripts"].values()}
+    golden = {"models.hooks.hook_names"}  # the list of all hook points, which tests hold fixed
+    assert unused(sources) - golden == commands
