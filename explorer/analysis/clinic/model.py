@@ -91,7 +91,10 @@ def _scale(traced: Trace | None = None) -> Demonstration:
     own = own_case(traced, decoder_self)
     if own is not None and traced is not None:
         good, keep = own
-        bad = good * math.sqrt(traced.config.d_head / traced.config.d_model)
+        # A bias that positions give (ALiBi, T5) joins the scaled scores, and is not scaled itself.
+        hook = traced.site(own_site(traced, decoder_self)).hook("bias")
+        bias = torch.tensor(traced.activations.get(hook, 0.0))
+        bad = (good - bias) * math.sqrt(traced.config.d_head / traced.config.d_model) + bias
     else:
         q, k = fixed_scores(4, 8, 16, 64), fixed_scores(4, 8, 16, 64, seed=1)
         bad, good = scaled_by_the_model(q, k, 512), scaled_by_the_head(q, k, 512)
@@ -116,12 +119,13 @@ def _scale(traced: Trace | None = None) -> Demonstration:
 
 
 def _plant_scale(model: Subject, rows: Rows) -> Edits:
+    """Queries made smaller, as the products are scaled and a bias of the positions is not."""
     sites = model.attention_sites()
 
-    def flatter(n_heads: int) -> Callable[[Tensor], Tensor]:
-        return lambda scores: scores / math.sqrt(n_heads)  # d_model = heads times d_head
+    def smaller(n_heads: int) -> Callable[[Tensor], Tensor]:
+        return lambda q: q / math.sqrt(n_heads)  # d_model = heads times d_head
 
-    return Edits({site.hook("scores"): flatter(site.n_heads) for site in sites})
+    return Edits({site.hook("q"): smaller(site.n_heads) for site in sites})
 
 
 def _batch_positions(traced: Trace | None = None) -> Demonstration:

@@ -16,7 +16,6 @@ from explorer.analysis.clinic.fills import fill_table
 from explorer.analysis.clinic.senses import masked_softmax
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
-from explorer.text import LANGUAGES, t
 from models.attention import attend
 from models.masks import causal_mask
 from models.positions import sinusoidal_table
@@ -337,34 +336,6 @@ def test_positions_counted_over_padding() -> None:
 
 
 # Inside the model, and around it.
-
-
-def test_the_scale_of_the_model_flattens_every_row() -> None:
-    spread, entropy = figure("model_scale", "score_spread"), figure("model_scale", "entropy")
-    assert spread.right == pytest.approx(0.99, abs=0.02)
-    assert spread.wrong == pytest.approx(spread.right / math.sqrt(8))  # 512 / 64
-    assert entropy.right == pytest.approx(2.37, abs=0.03)
-    assert entropy.wrong == pytest.approx(2.72, abs=0.01)
-    equal = figure("model_scale", "equal_entropy")
-    assert entropy.wrong < equal.wrong == equal.right == pytest.approx(math.log(16))
-
-
-def test_flatter_need_not_be_uniform(translator: LoadedModel) -> None:
-    """What is said of a wrong scale has to hold of heads that are sharp, too."""
-    traced = trace(translator, "I love you.", "我爱你。")
-    hooks = [site.hook("scores") for site in translator.sites]
-    sharp = replace(
-        traced,
-        activations=dict(traced.activations)
-        | {hook: 30 * traced.activations[hook] for hook in hooks},
-    )
-    shown = {each.name: each for each in BY_ID["model_scale"].demonstrate(sharp).figures}
-    entropy, equal = shown["entropy"], shown["equal_entropy"]
-    assert entropy.right < entropy.wrong < 0.8 * equal.right
-    for lang in LANGUAGES:
-        said = t("clinic.model_scale.symptom", lang=lang)
-        assert "uniform" not in said
-        assert "接近均匀" not in said
 
 
 def test_positions_by_the_batch_size() -> None:
