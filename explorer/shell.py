@@ -4,15 +4,18 @@ from functools import partial
 
 import streamlit as st
 
+from explorer.components import one_step_back
 from explorer.pages import PAGES, Page
 from explorer.problems import InputProblem
 from explorer.text import t
-from explorer.ui import session
+from explorer.ui import cache, session
 from explorer.ui.current import first_view
+from explorer.ui.hints import hints
 from explorer.ui.parts import PartChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import sidebar
-from explorer.ui.url import Links
+from explorer.ui.url import Links, State
+from explorer.ui.view import default_model
 from models.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")
@@ -22,8 +25,9 @@ LINKS = Links(PartChoices, *(page.choices for page in PAGES))
 
 def run() -> None:
     """The app: called once per run by app.py."""
-    st.set_page_config(page_title="Headlight", page_icon=str(asset("icon.svg")), layout="wide")
-    session.start(LINKS)
+    # Before the menu, which would take its first page's icon for the tab, from a host of icons.
+    st.set_page_config(page_icon=str(asset("icon.svg")), layout="wide")
+    session.start(LINKS, first_state)
     lang = session.state().lang
     pages = {
         page.name: st.Page(
@@ -37,7 +41,18 @@ def run() -> None:
     }
     session.keep_pages(pages)
     current = st.navigation(list(pages.values()), position="top")
+    st.set_page_config(page_title=f"{current.title} · Headlight")
+    one_step_back()
     current.run()
+
+
+def first_state(lang: str) -> State:
+    """What a first visit begins with: the model that comes first in this language.
+
+    The model of the first language is left unsaid, as in links since the first version.
+    """
+    model = default_model(cache.models(), lang)
+    return State(lang=lang, model="" if model == default_model(cache.models()) else model)
 
 
 def show(page: Page) -> None:
@@ -45,10 +60,14 @@ def show(page: Page) -> None:
     st.html(_STYLE)
     sidebar()
     lang = session.state().lang
+    st.title(t(f"{page.name}.title", lang=lang), anchor=False)
     try:
         view = first_view(page.usual_pads)
     except InputProblem as problem:  # nothing can be shown: no model opens
         show_problem(problem, lang)
         st.info(t("shell.nothing", lang=lang), icon=":material/lightbulb:")
         return
+    hints(view)
+    if not page.follows_edits and view.edits:
+        st.caption(t("shell.unedited", lang=lang))
     page.render(view)

@@ -6,6 +6,7 @@ keyword: `t("heads.large", lang="zh", layer=2, head=5)`.
 
 import re
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,26 @@ def family(table: str, *, lang: str) -> dict[str, str]:
 def model_name(name: str, *, lang: str) -> str:
     """A shipped model in words; one of the visitor's own keeps its folder's name."""
     return words(lang).get(f"models.{name}", name)
+
+
+def in_order(names: Iterable[str], *, lang: str) -> tuple[str, ...]:
+    """Models in the order of their names in words (the table `models`), the others after them.
+
+    So each language has its own order: first the translator of its readers.
+    """
+    order = {name: index for index, name in enumerate(family("models", lang=lang))}
+    return tuple(sorted(names, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def script(text: str) -> str | None:
+    """The language that a text seems to be written in: "zh" where Chinese characters outnumber the
+    words in Latin letters, "en" where they do not, None without any of the two.
+    """
+    chinese = sum("\u3400" <= character <= "\u9fff" for character in text)
+    latin = len(re.findall(r"[A-Za-z]+", text))
+    if not chinese and not latin:
+        return None
+    return "zh" if chinese > latin else "en"
 
 
 @cache

@@ -33,7 +33,8 @@ class Page:
     """`name` is also its address and the table of its words.
 
     `choices` is the frozen dataclass of what a visitor chooses only there. `usual_pads` is how many
-    PADs it adds to the sentence until the visitor chooses a number.
+    PADs it adds to the sentence until the visitor chooses a number; `follows_edits`, whether what
+    the visitor changed in the model (masks, heads) is at work there.
     """
 
     name: str
@@ -41,17 +42,28 @@ class Page:
     render: Callable[[View], None]
     choices: type
     usual_pads: int = 0
+    follows_edits: bool = True
 
 
 PAGES: tuple[Page, ...] = (
     Page("heads", ":material/grid_view:", heads.render, HeadsChoices),
     Page("cell", ":material/center_focus_strong:", cell.render, CellChoices),
     Page("masks", ":material/grid_off:", masks.render, MasksChoices, usual_pads=3),
-    Page("certificate", ":material/verified:", certificate.render, CertificateChoices),
-    Page("clinic", ":material/stethoscope:", clinic.render, ClinicChoices, usual_pads=2),
     Page("positions", ":material/waves:", positions.render, PositionsChoices),
     Page("blocks", ":material/layers:", blocks.render, BlocksChoices),
-    Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices),
     Page("machine", ":material/account_tree:", machine.render, MachineChoices),
-    Page("claims", ":material/quiz:", claims.render, ClaimsChoices),
+    Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices),
+    Page("certificate", ":material/verified:", certificate.render, CertificateChoices),
+    Page(
+        "clinic",
+        ":material/stethoscope:",
+        clinic.render,
+        ClinicChoices,
+        usual_pads=2,
+        follows_edits=False,
+    ),
+    Page("claims", ":material/quiz:", claims.render, ClaimsChoices, follows_edits=False),
 )
+"""In the order in which one learns: attention, its masks, positions, the rest of a block, the whole
+model, what it writes; then three pages that test what was learned.
+"""

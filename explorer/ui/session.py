@@ -4,7 +4,7 @@ Widgets do not own state. Before a widget is drawn it is given the value of the 
 visitor moves it, it calls `change`; so pages may come and go, and a link fills everything at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl
@@ -15,7 +15,7 @@ from explorer.text import LANGUAGES
 from explorer.ui.url import Links, State
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
-_LINKS, _PAGES = "shell.links", "shell.pages"
+_LINKS, _PAGES, _FIRST = "shell.links", "shell.pages", "shell.first"
 
 
 def state() -> State:
@@ -30,16 +30,17 @@ def links() -> Links:
     return found
 
 
-def start(links: Links) -> None:
+def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=lang)) -> None:
     """Read the link, once when the session begins and again after the browser's back button.
 
-    `links` is the grammar that this and all links of the session are read and written in.
+    `links` is the grammar that this and all links of the session are read and written in; `first`
+    is what a visitor who brings no link begins with, in a language.
 
     An address without parameters is a change of page (the menu drops them), not a wish. And while
     a visitor clicks fast, a run may still carry the address before the last change: a run that a
     widget caused is therefore never taken for the back button.
     """
-    st.session_state[_LINKS] = links
+    st.session_state[_LINKS], st.session_state[_FIRST] = links, first
     params = st.query_params.to_dict()
     moved = st.session_state.pop(_CHANGED, False)
     if _STATE not in st.session_state:
@@ -50,6 +51,8 @@ def start(links: Links) -> None:
 
 def _load(params: Mapping[str, str], lang: str) -> None:
     chosen, refused = links().read({"lang": lang, **params})
+    if not params.keys() - {"lang"}:  # no link to anything
+        chosen = _first(chosen.lang)
     st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)
     st.session_state[_REFUSED] = refused
 
@@ -58,6 +61,17 @@ def refused() -> tuple[tuple[str, str], ...]:
     """What of the link could not be used, as (name, value), until the visitor changes anything."""
     found: tuple[tuple[str, str], ...] = st.session_state.get(_REFUSED, ())
     return found
+
+
+def _first(lang: str) -> State:
+    begun: State = st.session_state[_FIRST](lang)
+    return begun
+
+
+def change_language(lang: str) -> None:
+    """Read everything in another language; who has chosen nothing yet begins as its readers do."""
+    untouched = state() == _first(state().lang)
+    _choose(_first(lang) if untouched else links().change(state(), lang=lang))
 
 
 def change(**fields: Any) -> None:

@@ -12,6 +12,7 @@ from explorer.problems import InputProblem
 from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import cache, session
 from explorer.ui.escape import escape
+from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
 from explorer.ui.view import MOST_OTHERS, default_model, first_sentence
 
@@ -52,8 +53,7 @@ def _language() -> None:
         format_func=LANGUAGE_NAMES.__getitem__,
         required=True,
         key="sidebar.lang",
-        on_change=chosen,
-        args=("sidebar.lang", "lang"),
+        on_change=lambda: session.change_language(st.session_state["sidebar.lang"]),
         label_visibility="collapsed",
     )
 
@@ -184,11 +184,6 @@ def _continues(model: str) -> bool:
         return False
 
 
-def _other_words(before: str, model: str) -> dict[str, None]:
-    """A model that reads another language begins with a sentence of its own."""
-    return {} if text.examples(before) == text.examples(model) else {"text": None, "target": None}
-
-
 def _snapshot(model: str) -> None:
     """For a model whose training was kept as a film: which snapshot to look at."""
     steps = library.snapshots(model, library.CHECKPOINTS)
@@ -215,7 +210,7 @@ def _pick_snapshot(model: str) -> None:
 
 
 def _model() -> None:
-    names = cache.models()
+    names = text.in_order(cache.models(), lang=session.state().lang)
     whole = session.state().model or default_model(names)
     current, _ = split_step(whole)
     if current in names:
@@ -225,12 +220,7 @@ def _model() -> None:
         names,
         format_func=partial(text.model_name, lang=session.state().lang),
         key="sidebar.model",
-        on_change=lambda: session.change_site(
-            **_other_words(current, st.session_state["sidebar.model"]),
-            model=st.session_state["sidebar.model"],
-            step=None,
-            edits=(),
-        ),
+        on_change=lambda: change_model(current, st.session_state["sidebar.model"]),
     )
     if current not in names:
         return

@@ -10,6 +10,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.trace import Trace
+from explorer.text import LANGUAGES, in_order
 from explorer.ui import cache
 from explorer.ui.cache import Run
 from explorer.ui.url import FREE, State
@@ -149,9 +150,12 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     return View(state, dark, loaded, sentence, pads, trace, site, head, row, tuple(notes))
 
 
-def default_model(names: tuple[str, ...]) -> str:
-    """What a first visit opens: the English-Chinese translator, else the first there is."""
-    return "en-zh" if "en-zh" in names or not names else names[0]
+def default_model(names: tuple[str, ...], lang: str = LANGUAGES[0]) -> str:
+    """What a first visit in this language opens: the first model in its order of use.
+
+    A link that names no model means the one of the first language.
+    """
+    return in_order(names, lang=lang)[0] if names else "en-zh"
 
 
 def first_sentence(model: str) -> str:

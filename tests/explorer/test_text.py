@@ -95,6 +95,7 @@ def said_in_claims(family: str) -> set[str]:
 MADE = {
     "kinds": set(ROLES),
     "models": set(list_models(CHECKPOINTS)),
+    "languages": set(LANGUAGES),
     "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),

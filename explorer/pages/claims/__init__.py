@@ -1,5 +1,7 @@
 """Claims: common statements about Transformers; guess first, then the experiment runs."""
 
+from dataclasses import replace
+
 import numpy as np
 import streamlit as st
 
@@ -9,6 +11,7 @@ from explorer.figures.measured import measured
 from explorer.pages.claims.choices import ClaimsChoices
 from explorer.problems import InputProblem
 from explorer.ui import cache, controls, session
+from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_label, finding_table, finding_words
 from explorer.ui.parts import pick_group
@@ -127,6 +130,11 @@ def _guess(view: View) -> Verdict | None:
     return guess
 
 
+def _unedited(view: View) -> Run:
+    """The run without its edits: a claim is about the model as it was trained."""
+    return replace(view.run, edits=())
+
+
 def _run(view: View, claim: Claim) -> Finding | None:
     """The experiment, with its progress; None where the reader's model cannot take part."""
     place = st.empty()
@@ -137,8 +145,8 @@ def _run(view: View, claim: Claim) -> Finding | None:
     try:
         if not claim.slow:
             with st.spinner(view.t("claims.working")):
-                return cache.finding(view.run, claim.id)
-        return cache.finding(view.run, claim.id, progress=show)
+                return cache.finding(_unedited(view), claim.id)
+        return cache.finding(_unedited(view), claim.id, progress=show)
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return None
@@ -147,7 +155,7 @@ def _run(view: View, claim: Claim) -> Finding | None:
 
 
 def _forget(view: View, claim: Claim) -> None:
-    cache.finding.forget(view.run, claim.id)
+    cache.finding.forget(_unedited(view), claim.id)
 
 
 def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None:

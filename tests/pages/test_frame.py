@@ -1,0 +1,103 @@
+"""The frame round every page: heading, first model, hints, and what a change of model keeps."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.pages import PAGES, Page
+from explorer.shell import LINKS, first_state
+from explorer.text import LANGUAGES, t
+from explorer.ui.escape import escape
+from explorer.ui.url import State
+from models.home import asset
+
+Open = Callable[..., AppTest]
+CAUSAL = "causal-off"
+
+
+def said(at: AppTest) -> str:
+    return "\n".join(
+        str(each.value) for kind in (at.markdown, at.caption, at.info) for each in kind
+    )
+
+
+@pytest.fixture
+def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models that Headlight ships."""
+    monkeypatch.setattr(library, "CHECKPOINTS", Path(asset("checkpoints")))
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_page_has_its_name_as_heading(open_page: Open, page: Page, lang: str) -> None:
+    at = open_page(page.name, lang=lang)
+    assert [title.value for title in at.title] == [t(f"{page.name}.title", lang=lang)]
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_first_visit_in_chinese_translates_from_chinese_and_its_link_says_so() -> None:
+    assert first_state("en") == State(lang="en")
+    assert first_state("zh") == State(lang="zh", model="zh-en")
+    assert LINKS.write(first_state("zh"))["model"] == "zh-en"
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_link_without_a_model_means_the_model_of_the_first_language(open_page: Open) -> None:
+    at = open_page("machine", lang="zh", text="I love you.")
+    assert at.selectbox(key="sidebar.model").value == "en-zh"
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_sentence_in_another_language_leads_to_the_model_that_reads_it(open_page: Open) -> None:
+    at = open_page("machine", text="我爱你。", edits=CAUSAL)
+    assert t("hints.language", lang="en", written="Chinese", reads="English") in said(at)
+    at.button(key="hints.take").click().run()
+    assert at.query_params["model"] == "zh-en"
+    assert at.query_params["text"] == "我爱你。"
+    assert not [each for each in at.button if each.key == "hints.take"]
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_sentence_in_capitals_can_be_lowered(open_page: Open) -> None:
+    at = open_page("machine", text="I LOVE YOU.")
+    assert t("hints.capitals", lang="en") in said(at)
+    at.button(key="hints.take").click().run()
+    assert at.query_params["text"] == "I love you."
+
+
+@pytest.mark.usefixtures("shipped")
+def test_another_model_keeps_the_sentence_and_the_edits_that_it_can_use(open_page: Open) -> None:
+    at = open_page("machine", text="She reads a book.", edits=CAUSAL)
+    at.selectbox(key="sidebar.model").select("stories").run()
+    assert at.query_params["text"] == "She reads a book."
+    assert at.query_params["edits"] == CAUSAL
+    at.selectbox(key="sidebar.model").select("zh-en").run()
+    assert "text" not in at.query_params
+    dropped = t(
+        "hints.dropped", lang="en", text=escape("She reads a book."), model="Chinese → English"
+    )
+    assert dropped in said(at)
+    at.selectbox(key="sidebar.model").select("copy").run()
+    assert dropped not in said(at)
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_translation_of_ones_own_goes_with_the_language_it_is_in(open_page: Open) -> None:
+    given = {"text": "I love you.", "target": "我爱你。"}
+    at = open_page("machine", **given)
+    at.selectbox(key="sidebar.model").select("stories").run()
+    assert at.query_params["text"] == "I love you."
+    assert "target" not in at.query_params
+    assert "我爱你。" in said(at)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_that_ignores_edits_says_so(open_page: Open, page: Page) -> None:
+    at = open_page(page.name, edits=CAUSAL)
+    ignoring = page.name in ("clinic", "claims")
+    assert (t("shell.unedited", lang="en") in said(at)) == ignoring
+    at = open_page(page.name)
+    assert t("shell.unedited", lang="en") not in said(at)
