@@ -1,6 +1,5 @@
 """What several pages show: the sentence, the place looked at, changes in force, small print."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 from explorer.analysis.heads.compare import compare
 from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
-from explorer.text import t
 from explorer.ui import session
+from explorer.ui.code_panel import code_panel
 from explorer.ui.escape import escape, shorten
 from explorer.ui.view import View
 
@@ -249,15 +248,16 @@ def small_print(
     name: str,
     *,
     formula: Sequence[str],
-    code: Sequence[Callable[..., Any] | type],
+    code: Sequence[object],
     numbers: Callable[[], Mapping[str, Sequence[Any]]],
     explained: str = "",
 ) -> None:
     """One quiet row: formula, code and numbers of a page, each shown only when asked for.
 
     `formula` is LaTeX, with its words as `text.formula` takes them, explained by the words at
-    `explained` (else `<name>.formula`); `code` are the functions that computed the picture, shown
-    as they are in their files; `numbers` makes the table.
+    `explained` (else `<name>.formula`). `code` is what computed this very picture, in the order of
+    its calls: functions, classes, methods of the objects at hand, modules of the model
+    (`ui.source.lines_of`). `numbers` makes the table.
     """
     key = f"{name}.more"
     shown = st.segmented_control(
@@ -272,8 +272,6 @@ def small_print(
             st.latex(view.formula(line))
         st.caption(view.t(explained or f"{name}.formula"))
     elif shown == "code":
-        for each in code:
-            st.caption(t("more.code_note", lang=view.lang, module=each.__module__))
-            st.code(inspect.getsource(each), language="python")
+        code_panel(view, code)
     elif shown == "numbers":
         st.dataframe(dict(numbers()), hide_index=True, width="stretch")

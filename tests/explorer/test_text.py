@@ -100,7 +100,7 @@ MADE = {
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
     "formulas": IN_FORMULAS | {"wrong", "right"},
-    "more": {"formula", "code", "numbers", "label", "code_note"},
+    "more": {"formula", "code", "numbers", "label", "code_note", "calls", "faster"},
     "sentences": {
         group
         for path in (ROOT / "assets" / "sentences").glob("*.toml")

@@ -47,7 +47,7 @@ def _linked(view: View) -> None:
             r"\text{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
             r"\frac{QK^\top}{\sqrt{d_\mathrm{head}}}\right), \qquad z = \text{pattern}\cdot V",
         ),
-        code=(attend,),
+        code=(view.loaded.model.get_submodule(view.site.name), attend),
         numbers=lambda: _numbers(choice),
     )
 

@@ -1,0 +1,31 @@
+"""The Code panel: the functions that computed a picture, and one click further what they call."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from explorer.ui.source import Lines, lines_of
+from explorer.ui.view import View
+
+
+def code_panel(view: View, code: Sequence[object]) -> None:
+    """The lines of `code`, as `source.lines_of` takes it, the first of them open."""
+    st.caption(view.t("more.code_note"))
+    for at, lines in enumerate(lines_of(code, (view.loaded, view.loaded.model))):
+        with st.expander(_title(lines), expanded=at == 0):
+            _show(view, lines)
+            if lines.calls:
+                st.caption(view.t("more.calls"))
+            for called in lines.calls:
+                with st.expander(_title(called), type="compact"):
+                    _show(view, called)
+
+
+def _title(lines: Lines) -> str:
+    return f"`{lines.name}` :gray[{lines.module.replace('.', '/')}.py]"
+
+
+def _show(view: View, lines: Lines) -> None:
+    if lines.faster:
+        st.caption(view.t("more.faster", name=lines.faster))
+    st.code(lines.text.rstrip(), language="python")

@@ -1,0 +1,320 @@
+"""The very lines: the functions that computed a picture, and those that they call.
+
+Given real objects (functions, classes, methods, modules of a model), their source is read from
+their files, and what they call is looked up where they would look it up themselves: in their
+module's globals, in their closure, on the instance that they belong to. Nothing is written down
+twice, so nothing can fall behind.
+
+A model that was opened runs faster subclasses of some modules (`models.fast`). What is shown is the
+plain version, which reads like the paper; `Lines.faster` says which one ran instead.
+"""
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+PROJECT = ("models", "explorer")
+FAST = "models.fast"
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """One function, class or table as it stands in its file.
+
+    `doc` is the first line of its docstring, or of its class's. `faster` names the version of
+    `models.fast` that ran in its place, "" where it ran itself; `ran` are the code objects of what
+    ran: one for a function, those of all methods for a class, none for a table.
+    """
+
+    name: str
+    module: str
+    text: str
+    doc: str
+    faster: str
+    ran: tuple[CodeType, ...]
+    calls: tuple["Lines", ...] = ()
+
+
+def lines_of(given: Sequence[object], known: Sequence[object] = ()) -> tuple[Lines, ...]:
+    """The lines of each object in `given`, in that order, each with what it calls.
+
+    A module of a model stands for its `forward`, another instance for its class. `known` are
+    instances that parameters of their type stand for: where a function takes a `Model`, the method
+    shown is that of the model in `known`. What is in `given` is not listed again below the others.
+    Raises TypeError for an object that is not the project's own code.
+    """
+    parts: list[_Part] = []
+    for each in given:
+        part = _part(each)
+        if part is None:
+            raise TypeError(f"{each!r} is no function, class or module of {' or '.join(PROJECT)}")
+        parts.append(part)
+    owners = (part.owner for part in parts if not isinstance(part.owner, (type, type(None))))
+    known = (*known, *owners)
+    called = [tuple(_calls(part, known)) for part in parts]
+    # Whether a faster version ran is known where a function is called.
+    fast = {sub.what: sub for subs in called for sub in subs if isinstance(sub, _Part) and sub.ran}
+    parts = [replace(part, ran=part.ran or fast.get(part.what, part).ran) for part in parts]
+    shown = {part.what for part in parts}
+    shown = shown.union(*(_methods(part.what) for part in parts if isinstance(part.what, type)))
+    return tuple(
+        replace(
+            _lines(part),
+            calls=tuple(
+                _lines(sub) if isinstance(sub, _Part) else sub
+                for sub in subs
+                if not (isinstance(sub, _Part) and sub.what in shown)
+            ),
+        )
+        for part, subs in zip(parts, called, strict=True)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Instance:
+    """Some instance of a class, of which nothing else is known."""
+
+    kind: type
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A plain function or class, what its `self` is, and the faster function that ran for it."""
+
+    what: Any
+    owner: object = None
+    ran: Any = None
+
+
+def _ours(thing: object) -> bool:
+    return str(getattr(thing, "__module__", "")).partition(".")[0] in PROJECT
+
+
+def _plain(function: Any) -> Any:
+    """A function without what is wrapped around it."""
+    while isinstance(function, (partial, classmethod, staticmethod)):
+        function = function.func if isinstance(function, partial) else function.__func__
+    return inspect.unwrap(function)
+
+
+def _part(given: object) -> _Part | None:
+    """What an object stands for; None where it is not the project's own code."""
+    if isinstance(given, _Instance):
+        return _method(given, given.kind, "forward")
+    if not isinstance(given, (type, MethodType)):
+        given = _plain(given)
+    if isinstance(given, MethodType):
+        owner = given.__self__
+        kind = owner if isinstance(owner, type) else type(owner)
+        return _method(owner, kind, given.__name__)
+    if isinstance(given, (type, FunctionType)):
+        return _Part(given) if _ours(given) else None
+    if hasattr(type(given), "forward"):
+        return _method(given, type(given), "forward")
+    return _Part(type(given), given) if _ours(type(given)) else None
+
+
+def _method(owner: object, kind: type, name: str) -> _Part | None:
+    """A method by its name: the plain one, and the faster one where that stands before it."""
+    found = [cls for cls in kind.__mro__ if name in vars(cls)]
+    plain = next((cls for cls in found if cls.__module__ != FAST), None)
+    if plain is None or not _ours(plain):
+        return None
+    what = _plain(vars(plain)[name])
+    if not isinstance(what, FunctionType) or getattr(what, "__isabstractmethod__", False):
+        return None
+    ran = None if found[0] is plain else _plain(vars(found[0])[name])
+    return _Part(what, owner, ran)
+
+
+def _lines(part: _Part) -> Lines:
+    what = part.what
+    name = what.__qualname__.replace("<locals>.", "")
+    doc = what.__doc__
+    if not doc and not isinstance(what, type) and part.owner is not None:
+        doc = _class_of(part).__doc__
+    code: tuple[CodeType, ...]
+    if isinstance(what, type):
+        code = tuple(each.__code__ for each in _methods(what))
+    else:
+        code = ((part.ran or what).__code__,)
+    return Lines(
+        name=name,
+        module=what.__module__,
+        text=textwrap.dedent(inspect.getsource(what)),
+        doc=(doc or "").strip().partition("\n")[0],
+        faster=part.ran.__qualname__ if part.ran else "",
+        ran=code,
+    )
+
+
+def _methods(kind: type) -> list[FunctionType]:
+    """The functions that stand in a class, those of its properties too."""
+    found = (each.fget if isinstance(each, property) else each for each in vars(kind).values())
+    return [each for each in map(_plain, found) if isinstance(each, FunctionType)]
+
+
+def _class_of(part: _Part) -> type:
+    """The class in which a method stands."""
+    owner = part.owner.kind if isinstance(part.owner, _Instance) else part.owner
+    kind = owner if isinstance(owner, type) else type(owner)
+    name = part.what.__name__
+    return next(cls for cls in kind.__mro__ if _plain(vars(cls).get(name)) is part.what)
+
+
+def _calls(part: _Part, known: Sequence[object]) -> Iterator[_Part | Lines]:
+    """What the lines of a part call, and the tables that they read, in order, each once."""
+    seen: set[object] = {part.what}
+    for found in _Scope(part, known).names():
+        key = found.what if isinstance(found, _Part) else found.name
+        if key not in seen:
+            seen.add(key)
+            yield found
+
+
+class _Scope:
+    """What the names in a function or class mean."""
+
+    def __init__(self, part: _Part, known: Sequence[object]) -> None:
+        what = part.what
+        self.part, self.known = part, known
+        self.tree = ast.parse(textwrap.dedent(inspect.getsource(what))).body[0]
+        self.globals = vars(sys.modules[what.__module__])
+        self.meant: dict[str, object] = {}
+        if isinstance(what, FunctionType):
+            cells = zip(what.__code__.co_freevars, what.__closure__ or (), strict=True)
+            self.meant |= {name: cell.cell_contents for name, cell in cells}
+        self._hide_locals()
+        for name, kind in getattr(what, "__annotations__", {}).items():
+            if isinstance(what, FunctionType) and isinstance(kind, type) and _ours(kind):
+                self.meant[name] = self.instance(kind)
+        if isinstance(what, type):
+            self.meant["self"] = part.owner or _Instance(what)
+        elif part.owner is not None and what.__code__.co_argcount:
+            self.meant[what.__code__.co_varnames[0]] = part.owner
+
+    def _hide_locals(self) -> None:
+        """A local name means nothing known, whatever a global of that name is."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.arg):
+                self.meant[node.arg] = None
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.meant[node.id] = None
+
+    def instance(self, kind: type) -> object:
+        """The known instance of a class, else any."""
+        return next((each for each in self.known if isinstance(each, kind)), _Instance(kind))
+
+    def names(self) -> Iterator[_Part | Lines]:
+        yield from self._visit(self.tree)
+
+    def _visit(self, node: ast.AST) -> Iterator[_Part | Lines]:
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            found = self._found(node)
+            if found is not None:
+                yield found
+            elif isinstance(node, ast.Attribute):
+                inside = node.value
+                while isinstance(inside, ast.Attribute):  # an object that is only asked for a part
+                    inside = inside.value
+                part_of_object = isinstance(inside, ast.Name) and not _is_table(inside.id)
+                yield from () if part_of_object else self._visit(inside)
+            return
+        inner = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Call):  # arguments are computed before the call
+            inner = [*inner[1:], inner[0]]
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            inner = list(node.body)
+        elif isinstance(node, ast.AnnAssign):
+            inner = [] if node.value is None else [node.value]
+        elif isinstance(node, ast.arg):
+            inner = []
+        for each in inner:
+            yield from self._visit(each)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            made = self.value(node.value) if isinstance(node.value, ast.Call) else None
+            if made is not None:
+                self.meant[node.targets[0].id] = made
+
+    def _found(self, node: ast.Name | ast.Attribute) -> _Part | Lines | None:
+        value = self.value(node)
+        if value is None or isinstance(value, (type, ModuleType)):
+            return None
+        if isinstance(node, ast.Name) and _is_table(node.id):
+            return _table(node.id, self.globals["__name__"])
+        if isinstance(value, (FunctionType, MethodType, partial)) or hasattr(value, "__wrapped__"):
+            part = _part(value)
+        elif isinstance(value, _Part):
+            part = value
+        else:
+            kind = value.kind if isinstance(value, _Instance) else type(value)
+            # A model that is handed on is not called thereby; a sublayer that is, will be.
+            called = hasattr(kind, "forward") and _ours(kind) and value not in self.known
+            part = _part(value) if called else None
+        if part is not None and not isinstance(part.what, type) and part.ran is None:
+            part = replace(part, ran=self._faster(part.what))
+        return part if part is not None and part.what.__name__ != "<lambda>" else None
+
+    def _faster(self, function: FunctionType) -> FunctionType | None:
+        """The function of the same name that a faster caller calls instead."""
+        if self.part.ran is None:
+            return None
+        own = _plain(self.part.ran.__globals__.get(function.__name__))
+        return own if isinstance(own, FunctionType) and own.__module__ == FAST else None
+
+    def value(self, node: ast.AST) -> object:
+        """What an expression means, as far as that is known without running it; else None."""
+        if isinstance(node, ast.Name):
+            return self.meant[node.id] if node.id in self.meant else self.globals.get(node.id)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(self.value(node.value), node.attr)
+        if isinstance(node, ast.Call):
+            made = self.value(node.func)
+            if isinstance(made, type):
+                return _Instance(made) if _ours(made) else None
+            what = made.what if isinstance(made, _Part) else _plain(made)
+            kind = getattr(what, "__annotations__", {}).get("return")
+            return self.instance(kind) if isinstance(kind, type) and _ours(kind) else None
+        return None
+
+    def _attribute(self, of: object, name: str) -> object:
+        if of is None or isinstance(of, _Part):
+            return None
+        kind = of.kind if isinstance(of, _Instance) else of if isinstance(of, type) else type(of)
+        static = inspect.getattr_static(kind, name, None)
+        if isinstance(static, property):  # not evaluated: only its type is needed
+            made = getattr(static.fget, "__annotations__", {}).get("return")
+            return self.instance(made) if isinstance(made, type) and _ours(made) else None
+        if not isinstance(of, _Instance):
+            return getattr(of, name, None)
+        if isinstance(static, (FunctionType, staticmethod, classmethod)):
+            return _method(of, kind, name)
+        notes = (vars(cls).get("__annotations__", {}) for cls in kind.__mro__)
+        noted = next((note[name] for note in notes if name in note), None)
+        return self.instance(noted) if isinstance(noted, type) and _ours(noted) else None
+
+
+def _is_table(name: str) -> bool:
+    return name.isupper() and len(name.lstrip("_")) > 1
+
+
+def _table(name: str, module: str) -> Lines | None:
+    """A table or constant of a module, wherever it was imported from; None where it has no line."""
+    if module.partition(".")[0] not in PROJECT:
+        return None
+    text = inspect.getsource(sys.modules[module])
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            original = next((a.name for a in node.names if (a.asname or a.name) == name), None)
+            if original is not None:
+                return _table(original, node.module)
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id == name:
+            return Lines(name, module, ast.get_source_segment(text, node) or "", "", "", ())
+    return None
