@@ -5,6 +5,7 @@ go unnoticed while two of them are equal; norm weights and biases are scattered,
 mistakes vanish while weights are 1 and biases 0.
 """
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -120,3 +121,8 @@ def run_model() -> Callable[..., Tensor]:
 def record() -> Callable[..., dict[str, Tensor]]:
     """record(forward, wants): call `forward` and return what the wanted hook points saw."""
     return _record
+
+
+def pytest_collection_finish() -> None:
+    """Keep what has been imported out of garbage collections, each of which walked all of torch."""
+    gc.freeze()
