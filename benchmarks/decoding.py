@@ -13,9 +13,10 @@ import torch
 
 from benchmarks.peers import NoPeerError, Peer, environment
 from models.config import ModelConfig
-from models.decoding import Beam, Greedy, Strategy, decode
+from models.decoding import decode
 from models.fast import lay_out_for_decoding
 from models.hooks import LOGITS, Edits, Record, visiting
+from models.strategies import Beam, Greedy, Strategy
 from models.transformer import Model, build_model
 
 REQUIREMENT = "transformers>=5,<6"

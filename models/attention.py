@@ -5,6 +5,8 @@
 """
 
 import math
+from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -80,9 +82,12 @@ def attend(
 class Attention(AttendHooks):
     """Multi-head attention, self and cross alike: they differ only in where keys come from.
 
-    Raises ValueError when d_model does not divide into the heads, or those not into `n_kv_heads`
-    (None: one key/value head for each query head).
+    `n_kv_heads` None is one key/value head for each query head.
+    Raises ValueError when d_model does not divide into the heads, or those not into
+    `n_kv_heads`.
     """
+
+    attend: ClassVar[Callable[..., tuple[Tensor, Tensor | None]]] = staticmethod(attend)
 
     def __init__(
         self,
@@ -127,26 +132,26 @@ class Attention(AttendHooks):
         With a `cache`, self-attention adds its new keys and values to those of earlier steps;
         cross-attention fills it at the first step and reads it from then on.
         """
-        q = self._split(self.w_q(x), self.n_heads)  # [batch, head, query, d_head]
         if memory is not None and cache is not None and cache.length:
-            k, v = cache.keys, cache.values
+            q = self._split(self.w_q(x))
         else:
-            source = x if memory is None else memory
-            k = self._split(self.w_k(source), self.n_kv_heads)  # [batch, kv_head, key, d_head]
-            v = self._split(self.w_v(source), self.n_kv_heads)
+            q, k, v = self.project(x, x if memory is None else memory)
             q, k = placement.turn(q, k)
             if cache is not None:
-                k, v = cache.append(k, v)
+                cache.append(k, v)
+        if cache is not None:
+            k, v = cache.keys, cache.values
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
         bias = None if placement.bias is None else self.hook_bias(placement.bias)
         dropout = self.dropout if self.training else 0.0
-        z, _ = attend(q, k, v, mask, bias=bias, dropout=dropout, hooks=self)
-        return self.w_o(self._merge(self.hook_z(z)))
+        z, _ = self.attend(q, k, v, mask, bias=bias, dropout=dropout, hooks=self)
+        return self.w_o(self.hook_z(z).transpose(1, 2).flatten(2))
 
-    def _merge(self, z: Tensor) -> Tensor:
-        """[batch, head, pos, d_head] -> [batch, pos, head * d_head]."""
-        return z.transpose(1, 2).flatten(2)
+    def project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries from `x`, keys and values from `source`, each [batch, (kv_)head, pos, d_head]."""
+        q, k, v = map(self._split, (self.w_q(x), self.w_k(source), self.w_v(source)))
+        return q, k, v
 
-    def _split(self, x: Tensor, n_heads: int) -> Tensor:
+    def _split(self, x: Tensor) -> Tensor:
         """[batch, pos, head * d_head] -> [batch, head, pos, d_head]."""
-        return x.reshape(*x.shape[:2], n_heads, self.d_head).transpose(1, 2)
+        return x.reshape(*x.shape[:2], -1, self.d_head).transpose(1, 2)

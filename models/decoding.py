@@ -18,7 +18,7 @@ ContextVar set inside a generator would stay set for its caller between two step
 reason no inference or no_grad mode is held across a yield.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -28,21 +28,9 @@ from torch import Tensor
 
 from models.cache import KVCache
 from models.rows import Rows
-from models.steps import DecodeStep, Hypothesis, best, lineage
-from models.strategies import Beam, Greedy, Sample, Strategy, require_whole
+from models.steps import DecodeStep, Hypothesis
+from models.strategies import Strategy, require_whole
 from models.transformer import Model
-
-__all__ = [
-    "Beam",
-    "DecodeStep",
-    "Greedy",
-    "Hypothesis",
-    "Sample",
-    "Strategy",
-    "best",
-    "decode",
-    "lineage",
-]
 
 
 def decode(
@@ -77,19 +65,15 @@ def decode(
     """
     require_whole("n_candidates", n_candidates, 0)
     forced = () if prefix is None else tuple(prefix)
-    _check(model, src, src_valid, max_new_tokens, forced)
+    require_decodable(model, src, src_valid, max_new_tokens, forced)
     device = next(model.parameters()).device
     src, src_valid = src.long().to(device), None if src_valid is None else src_valid.to(device)
-    rows = model.begin(src, src_valid)
-    begin = (
-        partial(_Filler, model, rows)
-        if model.predicts == "same"
-        else partial(_Writer, model, rows, use_cache)
-    )
+    reader = _Filler if model.predicts == "same" else _Writer
+    begin = partial(reader, model, model.begin(src, src_valid), use_cache)
     return _steps(begin, strategy, max_new_tokens, forced, n_candidates)
 
 
-def _check(
+def require_decodable(
     model: Model,
     src: Tensor,
     src_valid: Tensor | None,
@@ -159,11 +143,9 @@ class _Writer:
     """A model that writes at the end of its rows: one row per live hypothesis, cached or not."""
 
     def __init__(self, model: Model, rows: Rows, use_cache: bool) -> None:
-        self.model = model
-        self.rows = rows
+        self.model, self.rows = model, rows
         self.sentences = list(range(len(rows)))  # whose row each is
         self.cache = KVCache(model.config.n_layers) if use_cache else None
-        self.n_read = 0  # columns already in the cache
         with torch.inference_mode():
             self.memory = model.memory_of(rows)
 
@@ -172,18 +154,18 @@ class _Writer:
         return (-1,) * len(self.rows)
 
     def log_probs(self) -> Float[Tensor, "row vocab"]:
-        """One forward: the model's log-probabilities of the token after each row.
-
-        Without a cache the whole row is read, and unembedded at its end only: in a small model the
-        vocabulary costs more than all blocks.
-        """
-        new = replace(self.rows, tgt=self.rows.tgt[:, self.n_read :])
+        """One forward: the model's log-probabilities of the token that each row asks for."""
         # The mode ends with this block: a generator must not leave it on for its caller.
         with torch.inference_mode():
-            logits = self.model.read(new, self.memory, self.cache, last_only=True)
-        if self.cache is not None:
-            self.n_read = self.rows.tgt.shape[1]
-        return _log_softmax(logits[:, -1])
+            logits = self.logits()
+        wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more
+        return logits.to(wide).log_softmax(-1)
+
+    def logits(self) -> Float[Tensor, "row vocab"]:
+        """Read what the cache does not hold, and unembed the end of each row only: in a small model
+        the vocabulary costs more than all blocks."""
+        new = replace(self.rows, tgt=self.rows.tgt[:, self.cache.length if self.cache else 0 :])
+        return self.model.read(new, self.memory, self.cache, last_only=True)[:, -1]
 
     def ends(self, row: int, output: tuple[int, ...]) -> bool:
         """Whether an output that extends `row` is complete."""
@@ -191,49 +173,33 @@ class _Writer:
 
     def go_on(self, parents: list[int], tokens: list[int]) -> None:
         """Row i becomes row parents[i] followed by tokens[i]."""
-        rows = self.rows
-        if parents != list(range(len(self.sentences))):
-            index = torch.tensor(parents, device=rows.device)
+        if parents != list(range(len(self.rows))):
+            index = torch.tensor(parents, device=self.rows.device)
             sentences = [self.sentences[parent] for parent in parents]
-            # Rows of one sentence share memory and cross-attention: moved only for other sentences.
-            moved = sentences != self.sentences
-            self.sentences = sentences
-            if moved:
-                rows = rows.select(index)
-                self.memory = None if self.memory is None else self.memory[index]
-            else:
-                valid = None if rows.tgt_valid is None else rows.tgt_valid[index]
-                rows = replace(rows, tgt=rows.tgt[index], tgt_valid=valid)
             if self.cache is not None:
-                cross = self.cache.cross_attn if moved else []
-                for layer in (*self.cache.self_attn, *cross):
-                    layer.select(index)
-        new = torch.tensor(tokens, dtype=rows.tgt.dtype, device=rows.device)
-        valid = rows.tgt_valid
-        if valid is not None:
-            valid = torch.nn.functional.pad(valid, (0, 1), value=True)
-        self.rows = replace(rows, tgt=torch.cat((rows.tgt, new[:, None]), dim=1), tgt_valid=valid)
+                self.cache.select(index, same_source=sentences == self.sentences)
+            self.memory = None if self.memory is None else self.memory[index]
+            self.rows, self.sentences = self.rows.select(index), sentences
+        new = self.rows.tgt.new_tensor(tokens)[:, None]
+        valid = self.rows.tgt_valid
+        valid = None if valid is None else torch.cat((valid, torch.ones_like(new).bool()), dim=1)
+        self.rows = replace(self.rows, tgt=torch.cat((self.rows.tgt, new), 1), tgt_valid=valid)
 
 
 class _Filler(_Writer):
     """A model that fills in the mask tokens of its rows, the first of each row first."""
 
-    def __init__(self, model: Model, rows: Rows) -> None:
-        super().__init__(model, rows, use_cache=False)
-        mask = model.marks.mask
+    def __init__(self, model: Model, rows: Rows, use_cache: bool) -> None:
+        super().__init__(model, rows, use_cache=False)  # every token sees those that come later
         # Noted once: a model may well answer with the mask token itself.
-        self.places = [
-            [i for i, token in enumerate(row) if token == mask] for row in rows.tgt.tolist()
-        ]
+        self.places = [(row == model.marks.mask).nonzero()[:, 0].tolist() for row in rows.tgt]
         self.n_filled = 0
 
     def positions(self) -> tuple[int, ...]:
         return tuple(self.places[sentence][self.n_filled] for sentence in self.sentences)
 
-    def log_probs(self) -> Float[Tensor, "row vocab"]:
-        with torch.inference_mode():
-            logits = self.model.read(self.rows)
-        return _log_softmax(logits[torch.arange(len(self.rows)), list(self.positions())])
+    def logits(self) -> Float[Tensor, "row vocab"]:
+        return self.model.read(self.rows)[torch.arange(len(self.rows)), list(self.positions())]
 
     def ends(self, row: int, output: tuple[int, ...]) -> bool:
         return len(output) == len(self.places[self.sentences[row]])
@@ -245,11 +211,6 @@ class _Filler(_Writer):
             filled.tgt[row, places[parent]] = token
         self.rows, self.n_filled = filled, self.n_filled + 1
         self.sentences = [self.sentences[parent] for parent in parents]
-
-
-def _log_softmax(logits: Float[Tensor, "row vocab"]) -> Float[Tensor, "row vocab"]:
-    wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more
-    return logits.to(wide).log_softmax(-1)
 
 
 def _steps(
@@ -295,7 +256,8 @@ def _steps(
             first += len(parents)
             tokens[s] = made[0].tokens[-1]
             live[s] = [h for h in made[:room] if not h.finished]
-            ended[s] = sorted((*ended[s], *(h for h in made[:room] if h.finished)), key=_by_score)
+            ended[s] += [h for h in made[:room] if h.finished]
+            ended[s].sort(key=lambda hypothesis: -hypothesis.score)
             fallen[s] = made[room:]
         yield DecodeStep(
             index=index,
@@ -315,13 +277,5 @@ def _steps(
         if not any(live):
             return
         if index + 1 < max_new_tokens:
-            following = _flat(live)
+            following = [hypothesis for of_sentence in live for hypothesis in of_sentence]
             reader.go_on([h.parent for h in following], [h.tokens[-1] for h in following])
-
-
-def _flat(hypotheses: Iterable[Sequence[Hypothesis]]) -> list[Hypothesis]:
-    return [hypothesis for of_sentence in hypotheses for hypothesis in of_sentence]
-
-
-def _by_score(hypothesis: Hypothesis) -> float:
-    return -hypothesis.score

@@ -6,6 +6,7 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
 
 - *Attention* takes torch's fused kernel at every site that nobody looks at; where somebody looks,
   it multiplies by a scale that is a tensor already, and leaves out a mask that hides nothing.
+- *The cache* has spare room, so that a step of decoding copies nothing that it holds.
 - *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times what
   there is to do; a step of decoding passes more than a hundred of them.
 - *Columns*: a step of decoding multiplies every matrix by one token, and its time is that of
@@ -205,9 +206,12 @@ def attend(
 
 
 class FastAttention(Attention):
-    """Attention by the `attend` above, and self-attention's three projections in one product."""
+    """Attention by the `attend` above, a cache that grows without copying, and self-attention's
+    three projections in one product."""
 
     _joined: Joined | None = None  # see `join_projections`
+
+    attend = staticmethod(attend)
 
     def forward(
         self,
@@ -217,29 +221,18 @@ class FastAttention(Attention):
         placement: Placement = NOWHERE,
         cache: LayerCache | None = None,
     ) -> Tensor:
+        if cache is not None:
+            cache.__class__ = GrowingCache
+        return super().forward(x, memory, mask, placement, cache)
+
+    def project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        joined = self._joined
         # With gradients, which have to reach the three matrices themselves, there are three.
-        joined = self._joined if memory is None and not torch.is_grad_enabled() else None
-        if joined is None:
-            q = self._split(self.w_q(x), self.n_heads)
-        else:
-            together = linear(x, joined.weight, joined.bias, joined.by_rows)
-            heads = self._split(together, self.n_heads + 2 * self.n_kv_heads)
-            q, k, v = heads.tensor_split((self.n_heads, self.n_heads + self.n_kv_heads), dim=1)
-        if memory is not None and cache is not None and cache.length:
-            k, v = cache.keys, cache.values
-        else:
-            if joined is None:
-                source = x if memory is None else memory
-                k = self._split(self.w_k(source), self.n_kv_heads)
-                v = self._split(self.w_v(source), self.n_kv_heads)
-            q, k = placement.turn(q, k)
-            if cache is not None:
-                k, v = cache.append(k, v)
-        q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
-        bias = None if placement.bias is None else self.hook_bias(placement.bias)
-        dropout = self.dropout if self.training else 0.0
-        z, _ = attend(q, k, v, mask, bias=bias, dropout=dropout, hooks=self)
-        return self.w_o(self._merge(self.hook_z(z)))
+        if joined is None or source is not x or torch.is_grad_enabled():
+            return super().project(x, source)
+        heads = self._split(linear(x, joined.weight, joined.bias, joined.by_rows))
+        q, k, v = heads.tensor_split((self.n_heads, self.n_heads + self.n_kv_heads), dim=1)
+        return q, k, v
 
     @torch.no_grad()
     def join_projections(self) -> None:
@@ -265,6 +258,35 @@ class FastAttention(Attention):
         self._joined = None  # `fn` gives each matrix a memory of its own
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
+
+
+class GrowingCache(LayerCache):
+    """A cache whose storage is larger than what it holds and doubles when full.
+
+    So a step writes one column and copies nothing. A plain cache becomes one while it is empty.
+    """
+
+    _stored: Tensor | None = None  # [keys and values, batch, kv_head, room, d_head]
+
+    def append(self, k: Tensor, v: Tensor) -> None:
+        batch, kv_head, new, d_head = k.shape
+        start, end = self.length, self.length + new
+        if self._stored is None or self._stored.shape[3] < end:
+            larger = k.new_empty(2, batch, kv_head, max(16, 2 * end), d_head)
+            if start:
+                larger[:, :, :, :start] = self.columns
+            self._stored = larger
+        self._stored[0, :, :, start:end] = k
+        self._stored[1, :, :, start:end] = v
+        self._columns = self._stored[:, :, :, :end]
+
+    def select(self, rows: Tensor) -> None:
+        if self._stored is not None:  # the spare room is not copied
+            _, _, *sizes = self._stored.shape
+            chosen = self._stored.new_empty(2, len(rows), *sizes)
+            held = chosen[:, :, :, : self.length]
+            torch.index_select(self.columns, 1, rows, out=held)
+            self._stored, self._columns = chosen, held
 
 
 class FastHookPoint(HookPoint):

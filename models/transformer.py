@@ -83,7 +83,7 @@ class Stack(nn.Module):
         cross_mask = None if memory is None else _padding(memory_valid, memory.shape[1])
         x, placement = self.embed_tokens(tokens, valid, past)
         for layer, block in enumerate(self.blocks):
-            held = cache.block(layer) if cache else (None, None)
+            held = (cache.self_attn[layer], cache.cross_attn[layer]) if cache else (None, None)
             x = block(x, memory, mask, cross_mask, placement, *held)
         return self.final_norm(self.hook_resid_final(x[:, -1:] if last_only else x))
 

@@ -19,9 +19,11 @@ from explorer.runs.inputs import (
 )
 from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.sentences import clean_text
-from models.decoding import DecodeStep, Greedy, Strategy, best, decode, lineage
+from models.decoding import decode
 from models.hooks import Edits, Record, visiting
 from models.rows import padded
+from models.steps import DecodeStep, best, lineage
+from models.strategies import Greedy, Strategy
 
 N_CANDIDATES = 12
 StepsDone = Callable[[int, int], bool]

@@ -8,8 +8,10 @@ from typing import Any
 
 import sacrebleu
 
-from models.decoding import Beam, Greedy, Strategy, best, decode
+from models.decoding import decode
 from models.rows import padded
+from models.steps import best
+from models.strategies import Beam, Greedy, Strategy
 from models.tokenizer import Tokenizer
 from models.training.data import encode_pairs, encode_texts, labelled
 from models.training.faults import Masks, masked_as

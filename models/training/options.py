@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from models.checkpoint import Checkpoint, load_checkpoint
-from models.decoding import Beam, Sample, Strategy
 from models.fast import speed_up
 from models.home import asset
+from models.strategies import Beam, Sample, Strategy
 
 SHIPPED = asset("checkpoints")
 

@@ -6,8 +6,10 @@ arXiv 1908.04319, §6.1; `objectives/unlikelihood.py` trains against it.
 
 from collections.abc import Sequence
 
-from models.decoding import Greedy, best, decode
+from models.decoding import decode
 from models.rows import padded
+from models.steps import best
+from models.strategies import Greedy
 from models.transformer import Model
 
 N_GRAM = 4

@@ -5,7 +5,8 @@ import sys
 
 import torch
 
-from models.decoding import best, decode
+from models.decoding import decode
+from models.steps import best
 from models.training.evaluate import translate
 from models.training.options import (
     Commands,

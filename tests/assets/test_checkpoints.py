@@ -12,7 +12,8 @@ from explorer.analysis.certificate.certify import FINDINGS, examine_text
 from explorer.library import open_model
 from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, SNAPSHOTS, TOKENIZER, WEIGHTS, snapshots
-from models.decoding import Beam, Greedy, decode
+from models.decoding import decode
+from models.strategies import Beam, Greedy
 from models.training.evaluate import translate
 from models.training.recipes.numbering import numbers
 from models.training.repetition import CONTINUATION, continued, repetition

@@ -9,7 +9,9 @@ import pytest
 import torch
 
 from models.config import ModelConfig
-from models.decoding import Hypothesis, Strategy, best, decode
+from models.decoding import decode
+from models.steps import Hypothesis, best
+from models.strategies import Strategy
 from models.transformer import DecoderOnly, Model, build_model
 
 EOS = 2
@@ -36,6 +38,9 @@ class Chain(DecoderOnly):
 
     def read(self, rows, memory=None, cache=None, last_only=False):
         self.forwards.append(tuple(rows.tgt.shape))
+        if cache is not None:
+            column = torch.zeros(*rows.tgt.shape, 1, 1).transpose(1, 2)
+            cache.self_attn[0].append(column, column)
         return self.table[rows.tgt[:, -1:] if last_only else rows.tgt]
 
 

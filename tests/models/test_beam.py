@@ -8,7 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.decoding import Beam, decode, lineage
+from models.decoding import decode
+from models.steps import lineage
+from models.strategies import Beam
 
 EOS, A, B, C = 2, 3, 4, 5
 START = torch.tensor([[1]])

@@ -3,6 +3,7 @@
 Everything here uses the cache by itself; tests/models/test_decoding.py uses it inside decoding.
 """
 
+import copy
 from functools import cache as remember
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from models.cache import KVCache, LayerCache
 from models.config import ModelConfig
+from models.fast import GrowingCache, speed_up
 from models.hooks import Edits, visiting
 from models.positions import POSITIONS
 from models.rows import Rows
@@ -139,18 +141,24 @@ def test_an_edit_of_new_keys_is_not_kept_in_the_cache():
     assert torch.equal(cache.self_attn[0].keys, clean.self_attn[0].keys)
 
 
-def test_a_layer_cache_returns_all_columns_over_any_number_of_doublings():
+KINDS = (LayerCache, GrowingCache)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layer_cache_holds_all_columns_over_any_number_of_doublings(kind):
     k = torch.arange(2 * 3 * 70 * 4.0).reshape(2, 3, 70, 4)  # [batch, kv_head, pos, d_head]
-    layer = LayerCache()
+    layer = kind()
     for i in range(70):
-        keys, values = layer.append(k[:, :, i : i + 1], -k[:, :, i : i + 1])
-        assert torch.equal(keys, k[:, :, : i + 1])
-        assert torch.equal(values, -k[:, :, : i + 1])
-    assert layer.n_bytes == 2 * k.numel() * k.element_size()
+        layer.append(k[:, :, i : i + 1], -k[:, :, i : i + 1])
+        assert torch.equal(layer.keys, k[:, :, : i + 1])
+        assert torch.equal(layer.values, -k[:, :, : i + 1])
+    whole = KVCache(1)
+    whole.self_attn = [layer]
+    assert whole.n_bytes == 2 * k.numel() * k.element_size()
 
 
-def test_a_step_copies_nothing_while_there_is_room():
-    layer, new = LayerCache(), torch.ones(1, 1, 1, 2)
+def test_a_step_of_a_fast_model_copies_nothing_while_there_is_room():
+    layer, new = GrowingCache(), torch.ones(1, 1, 1, 2)
     places = []
     for _ in range(33):
         layer.append(new, new)
@@ -159,8 +167,17 @@ def test_a_step_copies_nothing_while_there_is_room():
     assert changes == 1  # room for 16 at first, doubled (to 34) by the 17th
 
 
-def test_select_repeats_and_drops_rows_and_the_copies_are_independent():
-    layer, k = LayerCache(), torch.arange(3.0).reshape(3, 1, 1, 1)
+def test_a_fast_model_fills_growing_caches():
+    model, cache = copy.deepcopy(tiny("encoder-decoder", "sinusoidal")), KVCache(2)
+    speed_up(model)
+    with torch.no_grad():
+        logits_of(model, TGT, cache=cache)
+    assert {type(layer) for layer in (*cache.self_attn, *cache.cross_attn)} == {GrowingCache}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_select_repeats_and_drops_rows_and_the_copies_are_independent(kind):
+    layer, k = kind(), torch.arange(3.0).reshape(3, 1, 1, 1)
     layer.append(k, 10 * k)
     layer.select(torch.tensor([2, 2, 0, 1]))
     assert layer.keys.flatten().tolist() == [2, 2, 0, 1]
@@ -169,13 +186,23 @@ def test_select_repeats_and_drops_rows_and_the_copies_are_independent():
     assert layer.keys[:, 0, :, 0].tolist() == [[2, 0], [2, 1], [0, 2], [1, 3]]
 
 
-def test_an_empty_cache_says_so():
-    layer = LayerCache()
+def test_rows_of_the_same_source_keep_what_cross_attention_holds():
+    cache, k = KVCache(1), torch.arange(3.0).reshape(3, 1, 1, 1)
+    for layer in (*cache.self_attn, *cache.cross_attn):
+        layer.append(k, k)
+    cache.select(torch.tensor([1, 0, 2]), same_source=True)
+    assert cache.self_attn[0].keys.flatten().tolist() == [1, 0, 2]
+    assert cache.cross_attn[0].keys.flatten().tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_cache_says_so(kind):
+    layer = kind()
     for read in (lambda: layer.keys, lambda: layer.values):
         with pytest.raises(ValueError, match="the cache is empty: append to it first"):
             read()
     layer.select(torch.tensor([0]))
-    assert (layer.length, layer.n_bytes, KVCache(3).length, KVCache(3).n_bytes) == (0, 0, 0, 0)
+    assert (layer.length, KVCache(3).length, KVCache(3).n_bytes) == (0, 0, 0)
 
 
 def test_valid_that_does_not_cover_the_cached_positions_is_refused():

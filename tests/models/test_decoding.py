@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
 from models.config import ModelConfig
-from models.decoding import Beam, Greedy, Sample, best, decode, lineage
+from models.decoding import decode
 from models.hooks import Edits, visiting
 from models.positions import POSITIONS
+from models.steps import best, lineage
+from models.strategies import Beam, Greedy, Sample
 from models.transformer import EncoderDecoder, Model, build_model
 
 STRATEGIES = [Greedy(), Sample(temperature=1.5, top_p=0.9, seed=2), Beam(3, 0.7)]

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from models.attention import Attention
 from models.cache import KVCache
-from models.decoding import Beam, Greedy, decode
+from models.decoding import decode
 from models.fast import (
     FEW,
     FastLinear,
@@ -24,6 +24,7 @@ from models.fast import (
 from models.hooks import Edits, HookPoint, Record, hook_names, name_hook_points, visiting
 from models.positions import POSITIONS
 from models.rows import Rows
+from models.strategies import Beam, Greedy
 from models.transformer import EncoderDecoder
 
 PUT_ON = {"sped up": speed_up, "laid out": lay_out_for_decoding}

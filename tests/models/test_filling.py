@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from models.cache import KVCache
-from models.decoding import Beam, Greedy, Sample, best, decode, lineage
+from models.decoding import decode
 from models.hooks import Record, visiting
 from models.marks import Marks
 from models.rows import Rows
+from models.steps import best, lineage
+from models.strategies import Beam, Greedy, Sample
 
 MASK = 4
 MARKS = Marks(pad=0, start=1, end=2, unknown=3, mask=MASK)

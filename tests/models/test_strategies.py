@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
-from models.decoding import Beam, Greedy, Sample, best, decode
-from models.strategies import largest
+from models.decoding import decode
+from models.steps import best
+from models.strategies import Beam, Greedy, Sample, largest
 
 EOS, A, B, C = 2, 3, 4, 5
 START = torch.tensor([[1]])

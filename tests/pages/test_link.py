@@ -25,8 +25,8 @@ from explorer.ui.choices import choice, form_of
 from explorer.ui.escape import escape
 from explorer.ui.parts import PartChoices
 from explorer.ui.url import FREE, MOST_PADS, Links, State
-from models.decoding import Beam, Greedy, Sample
 from models.hooks import ROLES
+from models.strategies import Beam, Greedy, Sample
 
 Open = Callable[..., AppTest]
 

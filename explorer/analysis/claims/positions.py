@@ -35,9 +35,10 @@ from explorer.analysis.positions.encoding import (
 )
 from explorer.library import LoadedModel, open_model
 from explorer.runs.trace import Trace
-from models.decoding import Greedy, decode
+from models.decoding import decode
 from models.hooks import StackSite
 from models.masks import causal_mask
+from models.strategies import Greedy
 from models.tokenizer import Tokenizer
 from models.transformer import Model
 

@@ -14,8 +14,9 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
 from explorer.runs.inputs import checked_number
-from models.decoding import Beam, DecodeStep
 from models.hooks import visiting
+from models.steps import DecodeStep
+from models.strategies import Beam
 
 Fate = Literal["live", "finished", "fallen"]
 Line = Literal["beam", "greedy", "sample"]

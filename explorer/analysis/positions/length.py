@@ -11,8 +11,10 @@ from explorer.analysis.positions.changes import MOST_SHIFT, Change
 from explorer.analysis.positions.reread import reread
 from explorer.library import LoadedModel, split_step
 from explorer.runs.trace import Trace
-from models.decoding import Greedy, best, decode
+from models.decoding import decode
 from models.rows import Stream, padded
+from models.steps import best
+from models.strategies import Greedy
 from models.training.recipe import read_recipe, recipe_names
 from models.training.tasks import Task, task_pairs
 

@@ -8,7 +8,7 @@ from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
 from explorer.ui import cache
 from explorer.ui.caching import cached
-from models.decoding import Beam, Greedy, Sample, Strategy
+from models.strategies import Beam, Greedy, Sample, Strategy
 
 
 @cached(worth=lambda made: not made.stopped)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from explorer.ui.choices import RefusedError, choice, dotted, tokens, whole
-from models.decoding import Beam, Greedy, Sample
+from models.strategies import Beam, Greedy, Sample
 
 Strategy = Greedy | Beam | Sample
 GREEDY: Strategy = Greedy()

@@ -7,7 +7,7 @@ import streamlit as st
 from explorer.pages.decoding.choices import MOST_NEW, DecodingChoices, Strategy
 from explorer.ui import session
 from explorer.ui.view import View
-from models.decoding import Beam, Greedy, Sample
+from models.strategies import Beam, Greedy, Sample
 
 NAMES: dict[str, type[Strategy]] = {"greedy": Greedy, "beam": Beam, "sample": Sample}
 MOST_SEED = 9999

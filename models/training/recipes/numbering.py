@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
-from models.decoding import Beam, Strategy
+from models.strategies import Beam, Strategy
 from models.tokenizer import Tokenizer
 from models.training.data import Pair
 from models.training.evaluate import translate

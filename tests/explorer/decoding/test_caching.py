@@ -20,8 +20,8 @@ from explorer.library import LoadedModel
 from explorer.runs.trace import generate
 from explorer.text import family
 from models.cache import KVCache
-from models.decoding import Beam, Greedy
 from models.rows import Rows
+from models.strategies import Beam, Greedy
 from models.transformer import EncoderDecoder
 
 TEXT = "The cat ran."

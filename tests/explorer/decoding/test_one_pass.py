@@ -10,7 +10,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import generate
-from models.decoding import Beam, Greedy, Sample
+from models.strategies import Beam, Greedy, Sample
 
 TEXT = "The cat ran."
 

@@ -11,7 +11,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.trace import Generation, generate
 from explorer.text import family
-from models.decoding import Beam, Greedy, Sample
+from models.strategies import Beam, Greedy, Sample
 
 WORDS = family("components.tree_view", lang="en")
 

@@ -8,7 +8,7 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.inputs import MAX_TOKENS
 from explorer.runs.trace import generate, trace
-from models.decoding import Beam, Greedy, Sample, Strategy
+from models.strategies import Beam, Greedy, Sample, Strategy
 
 TEXT = "The cat ran."
 STRATEGIES: list[Strategy] = [Greedy(), Beam(3), Sample(temperature=2.0, top_k=6, seed=5)]

@@ -17,7 +17,7 @@ from explorer.pages.positions import cached as positions
 from explorer.ui import cache, caching
 from explorer.ui.cache import Run
 from explorer.ui.caching import Store
-from models.decoding import Greedy
+from models.strategies import Greedy
 
 MOST = 6
 EXPLORER = str(Path(explorer.__file__).parent)

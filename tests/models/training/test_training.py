@@ -14,9 +14,11 @@ from safetensors.torch import load_file
 
 from models.checkpoint import SNAPSHOTS, CheckpointError, snapshot_name, snapshots
 from models.config import ModelConfig
-from models.decoding import Greedy, best, decode
+from models.decoding import decode
 from models.marks import END, PAD, START
 from models.rows import padded
+from models.steps import best
+from models.strategies import Greedy
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.data import Example, Material, collate
 from models.training.forcing import teacher_forced
