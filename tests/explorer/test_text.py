@@ -20,6 +20,8 @@ from explorer.analysis.clinic.card import Group
 from explorer.analysis.heads.attribution import MEASURES as CAUSES
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.machine.parts import What
+from explorer.analysis.masks.conventions import OUTCOMES, READERS, RENDERINGS
+from explorer.analysis.masks.fills import WAYS, Empty
 from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
@@ -179,6 +181,13 @@ PIECES = {
     *(f"masks.{name}" for name in ("sides", "scores", "difference")),
     *(f"masks.{name}" for name in ("before", "after", "masked", "unmasked")),
     *(f"masks.{name}" for name in ("open_cell", "shut_cell")),
+    *(f"masks.rendering_{name}{by}" for name in RENDERINGS for by in ("", "_by")),
+    *(f"masks.reader_{name}" for name in READERS),
+    *(f"masks.{word}_{name}" for word in ("outcome", "handed") for name in OUTCOMES),
+    *(f"masks.handed_{name}_title" for name in ("right", "got")),
+    *(f"masks.fills_{name}_alt" for name in ("open", "empty")),
+    *(f"masks.way_{name}" for name in WAYS),
+    *(f"masks.empty_{name}" for name in get_args(Empty)),
     *(f"machine.ways_{kind}" for kind in ("attention", "recurrent", "convolution")),
     *(f"masks.twins_{name}" for name in ("model", "loss", "writes", "right", "cheat")),
     *(
@@ -186,7 +195,7 @@ PIECES = {
         for name in ("sentence", "pads", "text_pads", "alone", "together", "moved_head")
     ),
     *(f"place.{name}" for name in ("translated", "forced", "prompt", "continued")),
-    *(f"{page}.part" for page in ("decoding",)),
+    *(f"{page}.part" for page in ("decoding", "masks")),
     *(f"blocks.{norm}" for norm in NORMS),
     *(f"blocks.read_{norm}" for norm in NORMS),
     *(f"blocks.ffn_{kind}" for kind in get_args(FeedForwardKind)),

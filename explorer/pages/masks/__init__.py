@@ -3,11 +3,15 @@
 import streamlit as st
 
 from explorer.analysis.heads.compare import Comparison, compare
+from explorer.pages.masks.choices import MasksChoices
+from explorer.pages.masks.conventions import conventions
 from explorer.pages.masks.effects import effects
+from explorer.pages.masks.fills import fill_values
 from explorer.pages.masks.matrices import matrices
 from explorer.pages.masks.rules import rules
 from explorer.ui import controls
 from explorer.ui.current import latest
+from explorer.ui.parts import pick_part
 from explorer.ui.view import View
 from models.masks import (
     block_mask,
@@ -31,9 +35,14 @@ def render(view: View) -> None:
 @st.fragment
 def _picture(view: View) -> None:
     view = latest(view)
-    comparison = compare(view.before(), view.trace)
+    part = pick_part(view, "masks", MasksChoices.parts)
     controls.sentence_line(view)
     rules(view)
+    DRAW[part](view)
+
+
+def _matrices(view: View) -> None:
+    comparison = compare(view.before(), view.trace)
     matrices(view)
     effects(view, comparison)
     controls.small_print(
@@ -73,3 +82,6 @@ def _numbers(view: View, comparison: Comparison) -> dict[str, list[object]]:
         view.t("masks.blocked_cells"): [int((~mask[0]).sum()) for _, _, mask in rows],
         view.t("masks.largest_change"): [round(100 * each.max_abs, 4) for _, each, _ in rows],
     }
+
+
+DRAW = {"matrices": _matrices, "conventions": conventions, "fills": fill_values}

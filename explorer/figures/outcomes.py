@@ -1,0 +1,97 @@
+"""What became of each of many cases: a grid of short words, and a mask written cell by cell."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.frame import Bools, Figure, axis, check_shape, layout
+from explorer.figures.theme import escape, palette
+
+Level = Literal["good", "loud", "silent"]
+LEVELS: tuple[Level, ...] = ("good", "loud", "silent")
+"""Right; wrong in a way that is noticed (an error, NaN); wrong without a word."""
+
+COLUMN, NAMES = 92, 116
+"""Pixels that a column and the rows' names need."""
+SPELT = 18
+"""Characters that fit side by side into a small mask."""
+
+
+def outcomes(
+    levels: Sequence[Sequence[Level]],
+    texts: Sequence[Sequence[str]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    selected: tuple[int, int] | None = None,
+    dark: bool = False,
+) -> Figure:
+    """A grid [row, column] of cases, each with its words and the colour of its level.
+
+    `selected` outlines one cell. Raises ValueError naming the sizes when they disagree.
+    """
+    shape = (len(rows), len(columns))
+    marks = np.array([[LEVELS.index(level) for level in row] for row in levels])
+    check_shape("levels", marks, shape)
+    check_shape("texts", np.array(texts, object), shape)
+    colours = palette(dark)
+    fills = (colours.attention[0], colours.blocked, colours.diverging[1])
+    trace = {
+        "type": "heatmap",
+        "z": marks,
+        "x": [escape(name) for name in columns],
+        "y": [escape(name) for name in rows],
+        "zmin": -0.5,
+        "zmax": 2.5,
+        "colorscale": [
+            (edge, fill)
+            for index, fill in enumerate(fills)
+            for edge in (index / 3, (index + 1) / 3)
+        ],
+        "showscale": False,
+        "xgap": 3,
+        "ygap": 3,
+        "text": [[escape(text).replace("\n", "<br>") for text in row] for row in texts],
+        "texttemplate": "%{text}",
+        "textfont": {"color": colours.ink, "size": 12},
+        "hovertemplate": "%{y}<br>%{x}<br><b>%{text}</b><extra></extra>",
+    }
+    least = NAMES + COLUMN * len(columns)
+    frame = layout(colours, 40 + 46 * len(rows), meta={"least": least})
+    frame["xaxis"] = axis(colours, type="category", side="top", tickangle=0)
+    frame["yaxis"] = axis(colours, type="category", autorange="reversed")
+    if selected is not None:
+        row, column = selected
+        box = {"x0": column - 0.5, "x1": column + 0.5, "y0": row - 0.5, "y1": row + 0.5}
+        frame["shapes"] = [{"type": "rect", "line": {"color": colours.accent, "width": 2}, **box}]
+    return {"data": [trace], "layout": frame}
+
+
+def written_mask(keep: Bools, texts: NDArray[np.str_], *, dark: bool = False) -> Figure:
+    """A small mask [query, key] with the value of each cell; blocked cells are grey.
+
+    The values are written where there is room, else shown on hover only.
+    """
+    check_shape("texts", texts, keep.shape)
+    colours = palette(dark)
+    longest = max((len(text) for text in texts.flat), default=0)
+    trace = {
+        "type": "heatmap",
+        "z": np.where(keep, 0, 1),
+        "zmin": 0,
+        "zmax": 1,
+        "colorscale": [(0.0, colours.attention[0]), (1.0, colours.hatch)],
+        "showscale": False,
+        "xgap": 1,
+        "ygap": 1,
+        "text": texts.astype(object),
+        "texttemplate": "%{text}" if keep.shape[1] * longest <= SPELT else "",
+        "textfont": {"color": colours.ink, "size": 10},
+        "hovertemplate": "<b>%{text}</b><extra></extra>",
+    }
+    frame = layout(colours, 130, margin={"l": 0, "r": 0, "t": 0, "b": 0})
+    frame["xaxis"] = axis(colours, showticklabels=False)
+    frame["yaxis"] = axis(colours, showticklabels=False, autorange="reversed")
+    return {"data": [trace], "layout": frame}
