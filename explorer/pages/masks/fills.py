@@ -74,7 +74,7 @@ def fill_values(view: View) -> None:
         view,
         "masks",
         formula=(
-            r"p_{\mathrm{b}} = \frac{b\,e^{f}}{\sum_{k=1}^{n-b} e^{s_k} + b\,e^{f}}",
+            r"p_{b} = \frac{b\,e^{f}}{\sum_{k=1}^{n-b} e^{s_k} + b\,e^{f}}",
             r"b = n:\quad f > -\infty \Rightarrow p_j = \tfrac{1}{n},\qquad "
             r"f = -\infty \Rightarrow p_j = \tfrac{0}{0}",
         ),
