@@ -1,4 +1,5 @@
 # make run: the app.  make test: every check.  make bench: timings.  make lint: style alone.
+# make parity: the numbers of models of other libraries, beside those of `transformers`.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -8,7 +9,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test pytest bench lint chromium
+.PHONY: run test pytest bench parity lint chromium
 
 run: .venv/runtime
 	$(BIN)/streamlit run app.py
@@ -22,6 +23,16 @@ pytest: chromium
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks
+
+# `transformers` stays out of the environment that the app runs in.
+parity: .parity/made
+	.parity/bin/python -m benchmarks.parity
+
+.parity/made: requirements.txt constraints.txt
+	$(PYTHON) -m venv .parity
+	.parity/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -r requirements.txt -c constraints.txt "transformers>=5.20,<6" sentencepiece gguf
+	touch $@
 
 lint: .venv/development
 	$(BIN)/ruff format --check .

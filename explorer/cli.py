@@ -1,11 +1,14 @@
 """The command `headlight`: the app, and every command of the explorer and of the library."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import explorer.__main__
 from explorer import __version__
+from models.foreign.finding import VARIABLE
 from models.home import home
 from models.training.commands import add_commands
 
@@ -27,6 +30,11 @@ def app(args: argparse.Namespace) -> int:
     """Open the app in a browser."""
     from streamlit.web import cli  # half a second that no other command needs
 
+    if args.models:
+        for folder in args.models:
+            if not folder.is_dir():
+                raise ValueError(f"--models: {folder} is not a folder")
+        os.environ[VARIABLE] = os.pathsep.join(str(folder.resolve()) for folder in args.models)
     port = [] if args.port is None else ["--server.port", str(args.port)]
     # Streamlit reads the configuration in the script's own folder from wherever it is started.
     # It ends the process itself, with status 2 for an option that it does not know.
@@ -69,6 +77,13 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,  # --serv… is Streamlit's business
     )
     command.set_defaults(run=app)
+    command.add_argument(
+        "--models",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help=f"a folder that is a model or holds models, for the menu (repeatable; or {VARIABLE})",
+    )
     command.add_argument("--port", type=_port, help="the port to listen on, usually 8501")
     add_commands(commands)
     explorer.__main__.add_commands(commands)

@@ -5,10 +5,11 @@ from functools import cached_property
 from pathlib import Path
 
 from explorer.problems import InputProblem
-from models.checkpoint import CheckpointError, load_checkpoint
+from models.checkpoint import CheckpointError
 from models.checkpoint import snapshots as kept_snapshots
 from models.config import ModelConfig
-from models.fast import lay_out_for_decoding
+from models.fast import lay_out_for_decoding, speed_up
+from models.foreign import found, open_folder
 from models.home import asset
 from models.hooks import AttentionSite
 from models.marks import Marks
@@ -16,6 +17,8 @@ from models.tokenizer import Tokenizer
 from models.transformer import Model
 
 CHECKPOINTS = asset("checkpoints")
+SMALL = 50_000_000
+"""Parameters up to which a model is laid out for decoding, which takes up to twice its memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +50,18 @@ class LoadedModel:
 
 
 def list_models(folder: Path = CHECKPOINTS) -> tuple[str, ...]:
-    """The names of the checkpoints in `folder`, sorted; empty when there are none."""
-    return tuple(sorted(path.parent.name for path in folder.glob("*/config.json")))
+    """The names of the checkpoints in `folder`, sorted, and of those that HEADLIGHT_MODELS adds.
+
+    A model of one's own that has the name of a shipped one is not listed.
+    """
+    shipped = sorted(path.parent.name for path in folder.glob("*/config.json"))
+    return tuple(dict.fromkeys([*shipped, *found()]))
 
 
 def snapshots(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:
     """The steps of a model's training at which it can be opened too, rising; mostly none."""
     base, _ = split_step(name)
-    return kept_snapshots(folder / base) if base in list_models(folder) else ()
+    return kept_snapshots(_folder(base, folder)) if base in list_models(folder) else ()
 
 
 def split_step(name: str) -> tuple[str, int | None]:
@@ -69,8 +76,14 @@ def at_step(name: str, step: int | None) -> str:
     return base if step is None else f"{base}@{step}"
 
 
+def _folder(name: str, folder: Path) -> Path:
+    """Where a listed model lies: in the shipped folder, or where HEADLIGHT_MODELS found it."""
+    path = folder / name
+    return path if path.is_dir() else found().get(name, path)
+
+
 def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
-    """Load a checkpoint: a str is the name of one in `folder`, a Path is a checkpoint's folder.
+    """Load a checkpoint: a str is the name of a listed one, a Path is a checkpoint's folder.
 
     A name can ask for a snapshot of the training, as in "reverse@40". A str is never taken as a
     path, since it may come from a link. Raises InputProblem with `unknown_model` or `broken_model`.
@@ -78,22 +91,23 @@ def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
     step = None
     if isinstance(name, str):
         available = list_models(folder)
-        base, step = split_step(name)
+        base, step = (name, None) if name in available else split_step(name)
         if base not in available or (step is not None and step not in snapshots(base, folder)):
             raise InputProblem("unknown_model", name=name, available=", ".join(available))
-        path = folder / base
+        path = _folder(base, folder)
     else:
-        path = name
+        path, base = name, name.name
         if not path.is_dir():
             available = list_models(folder)
             raise InputProblem("unknown_model", name=str(path), available=", ".join(available))
     try:
-        checkpoint = load_checkpoint(path, step)
+        checkpoint = open_folder(path, step)
     except CheckpointError as error:
-        raise InputProblem("broken_model", name=path.name, reason=str(error)) from error
-    lay_out_for_decoding(checkpoint.model)
+        raise InputProblem("broken_model", name=base, reason=str(error)) from error
+    small = sum(each.numel() for each in checkpoint.model.parameters()) <= SMALL
+    (lay_out_for_decoding if small else speed_up)(checkpoint.model)
     return LoadedModel(
-        name=at_step(path.name, step),
+        name=base if step is None else at_step(base, step),
         model=checkpoint.model,
         tokenizer=checkpoint.tokenizer,
         config=checkpoint.config,

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from models.checkpoint import Checkpoint, load_checkpoint
+from models.checkpoint import Checkpoint
 from models.fast import speed_up
+from models.foreign import found, open_folder
 from models.home import asset
 from models.strategies import Beam, Sample, Strategy
 
@@ -26,14 +27,18 @@ def add_command(
 
 
 def open_checkpoint(name: str) -> Checkpoint:
-    """A checkpoint by its folder, or by its name among the shipped ones; ValueError for neither."""
-    for folder in (Path(name), SHIPPED / name):
+    """A model by its folder, or by its name among the shipped ones and those of HEADLIGHT_MODELS.
+
+    Raises ValueError for neither.
+    """
+    own = found()
+    for folder in (Path(name), SHIPPED / name, own.get(name, SHIPPED / name)):
         if folder.is_dir():
-            checkpoint = load_checkpoint(folder)
+            checkpoint = open_folder(folder)
             speed_up(checkpoint.model)
             return checkpoint
-    shipped = ", ".join(sorted(path.name for path in SHIPPED.iterdir()))
-    raise ValueError(f"no model {name!r}: it must be a folder, or one of {shipped}")
+    known = ", ".join([*sorted(path.name for path in SHIPPED.iterdir()), *own])
+    raise ValueError(f"no model {name!r}: it must be a folder, or one of {known}")
 
 
 def add_strategy(command: argparse.ArgumentParser) -> None:

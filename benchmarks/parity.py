@@ -1,0 +1,204 @@
+"""The same numbers as `transformers`: tiny models of every family that can be opened, compared.
+
+`make parity` builds each with `transformers` (eager attention, float32; norms and biases scattered,
+since fresh ones are 1 and 0 and hide faults), saves it as people save models, opens the folder here
+and compares the logits, every layer's stream and every pattern, at all positions. It needs an
+environment of its own, which the Makefile makes. `--write` writes the golden files that the tests
+compare with.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers as hf
+from safetensors.torch import load_file, save_file
+
+from models.foreign import open_folder
+from models.rows import Rows
+from models.run import run
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from foreign import GOLDEN, TEXTS, VOCABULARY, Golden, weights
+
+LENGTHS = {"first": (14, 13), "second": (12, 12)}  # of tgt, of src
+
+Small = dict[str, Any]
+GPT2: Small = {
+    "n_embd": 24,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 32,
+    "bos_token_id": 3,
+    "eos_token_id": 3,
+}
+LLAMA: Small = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 28,
+    "max_position_embeddings": 64,
+}
+
+MODELS: dict[str, tuple[str, Small]] = {
+    "gpt2": ("GPT2LMHeadModel", GPT2),
+    "llama": ("LlamaForCausalLM", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
+    "llama-tied": (
+        "LlamaForCausalLM",
+        {
+            **LLAMA,
+            "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0},
+        },
+    ),
+    "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 40}),
+    "qwen2": ("Qwen2ForCausalLM", LLAMA),
+}
+
+
+def built(name: str, folder: Path) -> torch.nn.Module:
+    """The model of `transformers`, saved to `folder` and read from there."""
+    kind, sizes = MODELS[name]
+    cls = getattr(hf, kind)
+    config = cls.config_class(**{"vocab_size": VOCABULARY, "pad_token_id": 0, **sizes})
+    cls(config).save_pretrained(folder)
+    path = folder / "model.safetensors"
+    stored = {key: weights(key, tuple(tensor.shape)) for key, tensor in load_file(path).items()}
+    save_file(stored, path, metadata={"format": "pt"})
+    return cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+
+
+def texts(name: str) -> dict[str, torch.Tensor]:
+    """The ids of two texts, and of their sources."""
+    random = np.random.Generator(np.random.PCG64(7))
+    return {
+        f"{text}.{stream}": torch.tensor(random.integers(4, VOCABULARY, (1, length)))
+        for text, lengths in LENGTHS.items()
+        for stream, length in zip(("tgt", "src"), lengths, strict=True)
+    }
+
+
+def layers(model: Any) -> dict[str, list[torch.nn.Module]]:
+    """The blocks of a model of `transformers`, by what we call their stack."""
+    found: dict[str, list[torch.nn.Module]] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.ModuleList) and name.rpartition(".")[2] in (
+            "h",
+            "layers",
+            "layer",
+            "block",
+        ):
+            whole = name.split(".")
+            stack = next((s for s in ("encoder", "decoder") if s in whole[:2]), "")
+            if len(module) == 2 and not any(part.isdecimal() for part in whole):
+                found[stack if model.config.is_encoder_decoder else ""] = list(module)
+    return found
+
+
+def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
+    """Logits, streams and patterns of every text, by our names."""
+    arrays: dict[str, np.ndarray] = {}
+    for text in TEXTS:
+        tgt, src = ids[f"{text}.tgt"], ids[f"{text}.src"]
+        handles = []
+
+        def keep(name: str) -> Callable[..., None]:
+            def hook(module: Any, args: Any, output: Any) -> None:
+                arrays[name] = (output[0] if isinstance(output, tuple) else output)[0].numpy()
+
+            return hook
+
+        for stack, blocks in layers(model).items():
+            for layer, block in enumerate(blocks):
+                path = ".".join(filter(None, (stack, f"blocks.{layer}.hook_resid_post")))
+                handles.append(block.register_forward_hook(keep(f"{text}/{path}")))
+        given = {"input_ids": tgt}
+        if model.config.is_encoder_decoder:
+            given = {"input_ids": src, "decoder_input_ids": tgt}
+        with torch.no_grad():
+            out = model(**given, output_attentions=True, use_cache=False)
+        for handle in handles:
+            handle.remove()
+        if "logits" in out:
+            arrays[f"{text}/hook_logits"] = out.logits[0].numpy()
+        patterns = {"": "attentions"}
+        if model.config.is_encoder_decoder:
+            patterns = {
+                "encoder.": "encoder_attentions",
+                "decoder.": "decoder_attentions",
+                "decoder.cross": "cross_attentions",
+            }
+        for prefix, key in patterns.items():
+            stack, _, cross = prefix.partition(".")
+            for layer, pattern in enumerate(out[key]):
+                site = f"blocks.{layer}.{'cross_attn' if cross else 'attn'}.hook_pattern"
+                path = f"{stack}.{site}" if stack else site
+                arrays[f"{text}/{path}"] = pattern[0].numpy()
+    return arrays
+
+
+def differences(folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]) -> Small:
+    """The largest difference of each kind, over the largest value of it."""
+    model = open_folder(folder).model
+    worst = {"logits": 0.0, "stream": 0.0, "pattern": 0.0}
+    for text in TEXTS:
+        src = ids[f"{text}.src"] if "src" in model.reads else None
+        names = [key.partition("/")[2] for key in theirs if key.startswith(f"{text}/")]
+        ours = run(model, Rows(ids[f"{text}.tgt"], None, src), names)
+        for name in names:
+            expected = theirs[f"{text}/{name}"]
+            off = np.abs(ours[name][0].numpy() - expected).max() / np.abs(expected).max()
+            kind = next((k for k in worst if k in name), "stream")
+            worst[kind] = max(worst[kind], float(off))
+    return worst
+
+
+def main() -> int:
+    """Compare every model, or those that are named; exit status 1 where one is off by over 1e-4."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*MODELS, []])
+    parser.add_argument("--write", action="store_true", help="write the golden files of the tests")
+    args = parser.parse_args()
+    hf.logging.set_verbosity_error()
+    hf.logging.disable_progress_bar()
+    print(f"transformers {hf.__version__}, torch {torch.__version__}, float32, eager\n")
+    print("| model | logits | streams | patterns |")
+    print("| --- | --: | --: | --: |")
+    failed = False
+    for name in args.names or MODELS:
+        with tempfile.TemporaryDirectory() as made:
+            folder = Path(made)
+            model = built(name, folder)
+            ids = texts(name)
+            theirs = computed(model, ids)
+            if args.write:
+                write(name, folder, ids, theirs)
+            Golden.load(name).write(folder)  # the same folder, with a tokenizer
+            worst = differences(folder, ids, theirs)
+        print(f"| {name} |" + "".join(f" {value:.1e} |" for value in worst.values()), flush=True)
+        failed = failed or max(worst.values()) > 1e-4
+    return int(failed)
+
+
+def write(
+    name: str, folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]
+) -> None:
+    """The golden file of one model: config, names and shapes, ids, and what was computed."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    stored = load_file(folder / "model.safetensors")
+    said = {"config": config, "shapes": {key: list(t.shape) for key, t in stored.items()}}
+    described = np.frombuffer(json.dumps(said).encode(), dtype=np.uint8)
+    inputs = {key: tokens[0].numpy() for key, tokens in ids.items()}
+    arrays = {key: array.astype(np.float32) for key, array in theirs.items()}
+    np.savez_compressed(GOLDEN / f"{name}.npz", described=described, **inputs, **arrays)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

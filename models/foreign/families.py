@@ -1,0 +1,24 @@
+"""Every family of models that can be opened, by the `model_type` of its config.json."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from models.foreign.gpt2 import gpt2
+from models.foreign.llama import llama, mistral, qwen2
+from models.foreign.plan import Keys, Plan
+
+
+@dataclass(frozen=True)
+class Family:
+    """How a config is read, and the prefixes that stored names may have: who saved decides."""
+
+    plan: Callable[[Keys], Plan]
+    prefixes: tuple[str, ...] = ("model.",)
+
+
+FAMILIES: dict[str, Family] = {
+    "gpt2": Family(gpt2, ("transformer.",)),
+    "llama": Family(llama),
+    "mistral": Family(mistral),
+    "qwen2": Family(qwen2),
+}

@@ -1,0 +1,55 @@
+"""Where models of one's own lie: the folders that HEADLIGHT_MODELS names, and what is in them."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from models.checkpoint import CONFIG
+
+VARIABLE = "HEADLIGHT_MODELS"
+HUB = "models--"  # how the hub's cache names the folder of a model: models--org--name
+
+
+def places() -> tuple[Path, ...]:
+    """The folders that HEADLIGHT_MODELS names, separated as in PATH."""
+    return tuple(Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name)
+
+
+def found(where: Sequence[Path] | None = None) -> dict[str, Path]:
+    """Every model in these folders (None: `places()`) by its name, in the order of the folders.
+
+    Each is a model itself or holds models, one level down; in the hub's cache a model is called
+    org/name. Of two with one name the second has its parent's name before it. Whether a model can
+    be opened is not asked here, and what cannot be looked into is listed, so that opening it says
+    why.
+    """
+    models: dict[str, Path] = {}
+    for place in places() if where is None else where:
+        for path in _models_in(place.expanduser()):
+            name = path.name.removeprefix(HUB).replace("--", "/") if _hub(path) else path.name
+            if models.get(name, path) != path:
+                name = f"{path.parent.name}/{name}"
+            models.setdefault(name, path)
+    return models
+
+
+def _models_in(place: Path) -> Iterator[Path]:
+    if _is_model(place):
+        yield place
+        return
+    try:
+        inside = sorted(place.iterdir())
+    except OSError:
+        return
+    yield from filter(_is_model, inside)
+
+
+def _hub(path: Path) -> bool:
+    return path.name.startswith(HUB)
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        return (path / CONFIG).is_file() or (_hub(path) and (path / "snapshots").is_dir())
+    except OSError:  # no rights
+        return True

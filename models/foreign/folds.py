@@ -1,0 +1,117 @@
+"""What turns a tensor of another library into one of ours: small functions, applied one by one.
+
+All of them also work on torch's `meta` device, so that shapes are compared before a file is read.
+Matrices are [out, in] unless it is said otherwise; the output axis comes first.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Fold = Callable[..., Tensor]
+"""Gets the stored tensors of a row, in order, and returns the parameter."""
+
+
+def as_is(tensor: Tensor) -> Tensor:
+    """The tensor itself."""
+    return tensor
+
+
+def transposed(tensor: Tensor) -> Tensor:
+    """A matrix that is stored as [in, out] (GPT-2's Conv1D); vectors stay as they are."""
+    return tensor.t()
+
+
+def in_turn(*folds: Fold) -> Fold:
+    """One fold after another."""
+
+    def fold(*tensors: Tensor) -> Tensor:
+        tensor = folds[0](*tensors)
+        for each in folds[1:]:
+            tensor = each(tensor)
+        return tensor
+
+    return fold
+
+
+def part(index: int, of: int) -> Fold:
+    """One of `of` equal parts along the output axis: q, k or v of a fused matrix."""
+    return lambda tensor: tensor.chunk(of)[index]
+
+
+def part_of_heads(index: int, of: int, n_heads: int) -> Fold:
+    """The same where each head has its parts side by side: [head, part, d_head] (GPT-NeoX)."""
+
+    def fold(tensor: Tensor) -> Tensor:
+        by_head = tensor.reshape(n_heads, of, -1, *tensor.shape[1:])
+        return by_head[:, index].flatten(0, 1)
+
+    return fold
+
+
+def neighbours(n_heads: int, turned: int | None = None) -> Fold:
+    """Output features in the order that our rotation pairs: (0, 1), (2, 3), …
+
+    Stored are pairs (i, i + half); both rotate alike once queries and keys are permuted alike.
+    `turned` is how many features of a head are rotated (None: all); the others stay behind them.
+    """
+
+    def fold(tensor: Tensor) -> Tensor:
+        heads = tensor.reshape(n_heads, -1, *tensor.shape[1:])
+        n = heads.shape[1] if turned is None else turned
+        pairs = (
+            heads[:, :n]
+            .reshape(n_heads, 2, n // 2, *tensor.shape[1:])
+            .transpose(1, 2)
+            .flatten(1, 2)
+        )
+        return torch.cat((pairs, heads[:, n:]), dim=1).flatten(0, 1)
+
+    return fold
+
+
+def plus_one(tensor: Tensor) -> Tensor:
+    """A norm's weight that is stored as its difference from 1 (Gemma)."""
+    return tensor + 1
+
+
+def times(factor: float) -> Fold:
+    """Every number times a constant."""
+    return lambda tensor: tensor * factor
+
+
+def first_row_added(tensor: Tensor, other: Tensor) -> Tensor:
+    """Row 0 of another table joins every row: BERT's token type of a text of one segment."""
+    return tensor + other[0]
+
+
+def without_first(n: int) -> Fold:
+    """A table without its first `n` rows, which stand for no position (RoBERTa)."""
+    return lambda tensor: tensor[n:]
+
+
+def zeros(*shape: int) -> Fold:
+    """A parameter that the other library does not have: a bias that was never added."""
+    return lambda: torch.zeros(*shape)
+
+
+def only_row(tensor: Tensor) -> Tensor:
+    """The one row of a matrix [1, n], as a vector."""
+    return tensor.squeeze(0)
+
+
+def sines_then_cosines(n_positions: int, d_model: int) -> Fold:
+    """The table that Marian computes: sines in the first half of the columns, cosines in the other.
+
+    Angles are position / 10000^(2c / d_model) for column c of either half.
+    """
+
+    def fold() -> Tensor:
+        columns = torch.arange(0, d_model, 2, dtype=torch.float64)
+        scale = torch.exp(columns * (-math.log(10000.0) / d_model))
+        angles = torch.arange(n_positions, dtype=torch.float64)[:, None] * scale
+        return torch.cat((angles.sin(), angles.cos()), dim=1).float()
+
+    return fold

@@ -1,0 +1,108 @@
+"""Llama and what is built like it: Mistral, SmolLM, TinyLlama, Qwen2.
+
+Touvron et al. 2023 (Llama); Jiang et al. 2023 (Mistral); Qwen team 2024.
+"""
+
+from collections.abc import Iterator
+
+from models.config import ModelConfig
+from models.foreign.folds import Fold, as_is, neighbours, zeros
+from models.foreign.plan import Keys, Plan, Row, blocks, weight
+
+IGNORED = (r".*rotary_emb\.inv_freq",)
+
+
+def llama(keys: Keys) -> Plan:
+    """Llama, SmolLM, TinyLlama: biases where the config says so."""
+    attention, mlp = keys.flag("attention_bias", False), keys.flag("mlp_bias", False)
+    return _plan(keys, biased=(*("qkvo" if attention else ""), *(["ffn"] if mlp else [])))
+
+
+def mistral(keys: Keys) -> Plan:
+    """As Llama; no text is longer than the window, within which it hides nothing."""
+    return _plan(keys, window=keys.values.get("sliding_window"))
+
+
+def qwen2(keys: Keys) -> Plan:
+    """As Llama, with biases on queries, keys and values, which no key of the config mentions."""
+    slides = keys.flag("use_sliding_window", False)
+    return _plan(keys, biased=tuple("qkv"), window=keys.size("sliding_window") if slides else None)
+
+
+def rope_base(keys: Keys) -> float:
+    """The base of the angles, under the old key or the new. Raises ValueError for scaled ones."""
+    for name in ("rope_scaling", "rope_parameters"):
+        said = keys.values.get(name) or {}
+        kind = said.get("rope_type", said.get("type", "default"))
+        if kind != "default":
+            raise ValueError(f"{name} asks for {kind!r} angles: only the default is known")
+    parameters = Keys(keys.values.get("rope_parameters") or {}, ())
+    return parameters.number("rope_theta", keys.number("rope_theta", 10000.0))
+
+
+def _plan(keys: Keys, biased: tuple[str, ...] = (), window: int | None = None) -> Plan:
+    keys.activation("hidden_act", "silu")
+    keys.only("hidden_act", "silu", "swish")
+    d_model, n_heads = keys.size("hidden_size"), keys.size("num_attention_heads")
+    keys.only("head_dim", None, d_model // n_heads)
+    n_ctx = keys.size("max_position_embeddings")
+    config = ModelConfig(
+        family="decoder-only",
+        vocab_size=keys.size("vocab_size"),
+        d_model=d_model,
+        n_layers=keys.layers("num_hidden_layers"),
+        n_heads=n_heads,
+        n_kv_heads=keys.size("num_key_value_heads", n_heads),
+        d_ff=keys.size("intermediate_size"),
+        n_ctx=n_ctx if window is None else min(n_ctx, window),
+        norm="rmsnorm",
+        norm_eps=keys.number("rms_norm_eps", 1e-6),
+        norm_placement="pre",
+        final_norm=True,
+        positions="rotary",
+        rope_base=rope_base(keys),
+        ffn="swiglu",
+        bias=bool(biased),
+        scale_embeddings=False,
+        tie_embeddings=keys.flag("tie_word_embeddings", False),
+        dropout=0.0,
+    )
+    rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm")]
+    for ours, theirs in blocks(config.n_layers):
+        rows.append(weight(f"{ours}.attn_norm", f"{theirs}.input_layernorm"))
+        rows += _attention(config, f"{ours}.attn", f"{theirs}.self_attn", biased)
+        # The norm *before* the feed-forward net, whatever its name says.
+        rows.append(weight(f"{ours}.ffn_norm", f"{theirs}.post_attention_layernorm"))
+        for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
+            n_out = config.d_model if mine == "w_down" else config.d_ff
+            name = f"{ours}.ffn.{mine}"
+            rows += _linear(config, name, f"{theirs}.mlp.{its}", n_out, "ffn" in biased)
+    if config.tie_embeddings:
+        return Plan(config, tuple(rows), (*IGNORED, r"lm_head\.weight"))
+    return Plan(config, (*rows, weight("unembed", "lm_head")), IGNORED)
+
+
+def _attention(
+    config: ModelConfig, ours: str, theirs: str, biased: tuple[str, ...]
+) -> Iterator[Row]:
+    n_q, n_kv = config.n_heads, config.kv_heads
+    turned: dict[str, tuple[int, Fold]] = {
+        "q": (n_q, neighbours(n_q)),
+        "k": (n_kv, neighbours(n_kv)),
+        "v": (n_kv, as_is),
+    }
+    for name, (n_heads, fold) in turned.items():
+        n_out = n_heads * config.d_head
+        its = f"{theirs}.{name}_proj"
+        yield from _linear(config, f"{ours}.w_{name}", its, n_out, name in biased, fold)
+    yield from _linear(config, f"{ours}.w_o", f"{theirs}.o_proj", config.d_model, "o" in biased)
+
+
+def _linear(
+    config: ModelConfig, ours: str, theirs: str, n_out: int, biased: bool, fold: Fold = as_is
+) -> Iterator[Row]:
+    """A weight, and the bias that our map has where any has one: stored, or zeros."""
+    yield weight(ours, theirs, fold)
+    if config.bias:
+        stored = (f"{theirs}.bias",) if biased else ()
+        yield Row(f"{ours}.bias", stored, fold if biased else zeros(n_out))

@@ -1,0 +1,182 @@
+"""A folder as people have it, opened: config.json, model.safetensors, tokenizer.json.
+
+Nothing but these files is read, and no code that comes with them is run.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from models.checkpoint import CONFIG, TOKENIZER, Checkpoint, CheckpointError, load_checkpoint
+from models.foreign.families import FAMILIES, Family
+from models.foreign.plan import Keys, Plan
+from models.foreign.tokens import ForeignTokenizer, marks_of, named_tokens
+from models.foreign.weights import Safetensors, fill
+from models.marks import Marks
+from models.transformer import Model
+
+README = "README.md"
+_LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
+
+
+def open_folder(folder: Path, step: int | None = None) -> Checkpoint:
+    """The model in a folder, whether it is ours or another library's.
+
+    `step` is as in `load_checkpoint`. Raises CheckpointError, with the file's name and the reason,
+    for whatever cannot be opened.
+    """
+    try:
+        folder = revision(Path(folder))
+        values = _json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+        if "model_type" not in values:
+            return load_checkpoint(folder, step)
+        return _open(folder, values)
+    except CheckpointError as error:
+        said = str(error)
+        named = said.startswith(f"{folder.name}: ")
+        raise CheckpointError(said if named else f"{folder.name}: {said}") from error
+    except OSError as error:  # no rights, or a circle of links
+        where = error.filename or folder
+        raise CheckpointError(f"{folder.name}: {where} cannot be read: {error.strerror}") from error
+
+
+def revision(folder: Path) -> Path:
+    """The folder of the files themselves: in the hub's cache a folder holds several versions.
+
+    Of `models--org--name` it is the snapshot that `refs/main` names, else the newest one.
+    """
+    kept = folder / "snapshots"
+    if (folder / CONFIG).exists() or not kept.is_dir():
+        return folder
+    main = folder / "refs" / "main"
+    if main.is_file() and (kept / (name := main.read_text().strip())).is_dir():
+        return kept / Path(name).name
+    versions = sorted(kept.iterdir(), key=lambda path: path.stat().st_mtime)
+    return versions[-1] if versions else folder
+
+
+def _open(folder: Path, values: Mapping[str, Any]) -> Checkpoint:
+    family = _family(values)
+    stored = Safetensors(folder)
+    named = {_plain(name, family.prefixes): name for name in stored.shapes}
+    try:
+        plan = family.plan(Keys(values, named))
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{CONFIG}: {error}") from error
+    _all_are_used(plan, named)
+    tokenizer = _tokenizer(folder, values, plan)
+    model = fill(plan.config, plan.rows, stored, lambda name: named.get(name, name))
+    give_marks(model, tokenizer)
+    card = folder / README
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    return Checkpoint(model, tokenizer, plan.config, _without_front_matter(text), folder)
+
+
+def _family(values: Mapping[str, Any]) -> Family:
+    """The family of a config. Raises CheckpointError for one that cannot be opened exactly."""
+    kind = values["model_type"]
+    if values.get("auto_map"):
+        raise CheckpointError(
+            f"{CONFIG}: auto_map: the model comes with Python code of its own, which is never run"
+        )
+    if values.get("quantization_config"):
+        raise CheckpointError(
+            f"{CONFIG}: quantization_config: the weights are quantised; open the original ones"
+        )
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise CheckpointError(
+            f"{CONFIG}: model_type is {kind!r}; these can be opened: {', '.join(FAMILIES)}"
+        )
+    return FAMILIES[kind]
+
+
+def _plain(name: str, prefixes: tuple[str, ...]) -> str:
+    """A stored name without its prefix, and with the names that norms have today."""
+    for prefix in prefixes:
+        if name.startswith(prefix):
+            name = name.removeprefix(prefix)
+            break
+    return re.sub(r"(LayerNorm)\.(gamma|beta)$", _today, name)
+
+
+def _today(old: re.Match[str]) -> str:
+    return f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}"
+
+
+def _all_are_used(plan: Plan, named: Mapping[str, str]) -> None:
+    """Raises CheckpointError for a stored tensor that nothing here reads."""
+    used = {name for row in plan.rows for name in row.theirs}
+    ignored = re.compile("|".join(plan.ignored) or "(?!)")
+    left = sorted(name for name in named if name not in used and not ignored.fullmatch(name))
+    if left:
+        raise CheckpointError(
+            f"the weights have {named[left[0]]}, which this family does not ({len(left)} unknown)"
+        )
+
+
+def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTokenizer:
+    path = folder / TOKENIZER
+    if not path.is_file():
+        raise CheckpointError(f"{TOKENIZER} is missing")
+    try:
+        raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        marks = marks_of(raw, named_tokens(folder), values)
+        raw.no_padding()
+        raw.no_truncation()
+    except _LIBRARY_ERRORS as error:
+        raise CheckpointError(f"{TOKENIZER} is not a usable tokenizer: {error}") from error
+    tokenizer = ForeignTokenizer(raw, marks)
+    if tokenizer.largest >= plan.config.vocab_size:
+        raise CheckpointError(
+            f"{TOKENIZER} has a token {tokenizer.largest}, but the model only "
+            f"{plan.config.vocab_size} tokens: it belongs to another model"
+        )
+    tokenizer.marks = _placed(marks, tokenizer, plan)
+    return tokenizer
+
+
+def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
+    """The marks, the start and the end being those that stand around a text of this model."""
+    before, behind = tokenizer.around()
+    if len(before) > 1 or len(behind) > 1:
+        raise CheckpointError(
+            f"{TOKENIZER} puts {len(before)} special tokens before a text and {len(behind)} behind "
+            "it; one each can be shown"
+        )
+    if plan.starts_with is not None:
+        return replace(marks, start=plan.starts_with, end=behind[0] if behind else marks.end)
+    start = before[0] if before else None
+    end = behind[0] if behind and not plan.config.is_causal else marks.end
+    return replace(marks, start=start, end=end)
+
+
+def give_marks(model: Model, tokenizer: ForeignTokenizer) -> None:
+    """Let a model put around a text what the tokenizer's own post-processor does.
+
+    Behind the prompt of a decoder nothing is put: there would be nothing to continue.
+    """
+    model.marks = tokenizer.marks
+    before, behind = (bool(each) for each in tokenizer.around())
+    given = model.reads[0]
+    ends = behind and (given == "src" or not model.config.is_causal)
+    model.surrounded = {"tgt": (True, False), given: (before, ends)}  # type: ignore[misc]
+
+
+def _without_front_matter(text: str) -> str:
+    """A model card without the table of settings on its top."""
+    return re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{path.name} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{path.name} must be one JSON object")
+    return values

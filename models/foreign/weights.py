@@ -1,0 +1,170 @@
+"""The tensors of a folder: one safetensors file, or shards with an index. Read one at a time."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from models.checkpoint import WEIGHTS, CheckpointError
+from models.config import ModelConfig
+from models.foreign.plan import Row
+from models.transformer import Model, build_model
+
+INDEX = f"{WEIGHTS}.index.json"
+FLOATS = {"F64", "F32", "F16", "BF16"}
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+CONVERSION = (
+    'python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in '
+    "torch.load('pytorch_model.bin', weights_only=True).items()}, 'model.safetensors')\""
+)
+
+
+class Stored(Protocol):
+    """Tensors by their names, whose shapes are known before they are read."""
+
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, in float32. Raises CheckpointError where that fails."""
+        ...
+
+
+class Safetensors:
+    """The tensors of a folder, none of them read yet.
+
+    Raises CheckpointError for a folder without such files, and for one that cannot be read, is
+    truncated, is not what the index says, or holds other numbers than floats.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._in: dict[str, tuple[str, Any]] = {}  # name of a tensor -> its file's name and handle
+        shapes: dict[str, tuple[int, ...]] = {}
+        for file_name, wanted in _files(folder).items():
+            try:
+                # Closed when it is collected: no tensor is read yet.
+                file: Any = safe_open(folder / file_name, framework="pt")
+                found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            except (SafetensorError, OSError) as error:
+                raise CheckpointError(
+                    f"{file_name} is not a readable safetensors file: {error}"
+                ) from error
+            lacking = sorted((wanted or set()) - found.keys())
+            if lacking:
+                raise CheckpointError(f"{file_name} lacks {lacking[0]}, which {INDEX} says it has")
+            for name, part in found.items():
+                shapes[name] = tuple(part.get_shape())
+                self._in[name] = (file_name, file)
+        self.shapes: Mapping[str, tuple[int, ...]] = shapes
+
+    def read(self, name: str) -> Tensor:
+        file_name, file = self._in[name]
+        kind = file.get_slice(name).get_dtype()
+        if kind not in FLOATS:
+            raise CheckpointError(f"{file_name}: {name} holds {kind}, not floats: it is quantised")
+        return finite(file.get_tensor(name).float(), file_name, name)
+
+
+def finite(tensor: Tensor, file_name: str, name: str) -> Tensor:
+    """The tensor. Raises CheckpointError where it holds NaN or infinity."""
+    if not tensor.isfinite().all():
+        raise CheckpointError(f"{file_name}: {name} holds NaN or infinity")
+    return tensor
+
+
+def _files(folder: Path) -> dict[str, set[str] | None]:
+    """The weight files of a folder, and the tensors that an index says are in each."""
+    if (folder / WEIGHTS).is_file():
+        return {WEIGHTS: None}
+    if not (folder / INDEX).is_file():
+        for name in PICKLES:
+            if (folder / name).exists():
+                raise CheckpointError(
+                    f"{name} is a pickle, which can run code while it is read, so it is never "
+                    f"loaded. If you trust its source, convert it once in its folder: {CONVERSION}"
+                )
+        raise CheckpointError(f"{WEIGHTS} is missing")
+    try:
+        listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
+        files: dict[str, set[str] | None] = {}
+        for name, file_name in listed.items():
+            if Path(file_name).name != file_name:
+                raise CheckpointError(f"{INDEX}: {file_name!r} is not the name of a file beside it")
+            tensors = files.setdefault(file_name, set())
+            assert tensors is not None
+            tensors.add(name)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{INDEX} is not an index of shards: {error}") from error
+    for file_name in files:
+        if not (folder / file_name).is_file():
+            raise CheckpointError(f"{file_name} is missing, which {INDEX} lists")
+    return files
+
+
+def fill(
+    config: ModelConfig, rows: tuple[Row, ...], stored: Stored, real_name: Callable[[str], str]
+) -> Model:
+    """A model of this config in eval mode, each of its parameters filled by its row.
+
+    `real_name` gives the name under which a row's tensor is stored. Every shape is compared, and
+    the memory that is needed, before a number is read.
+    Raises CheckpointError for a parameter that no row or two rows fill, for a tensor that is
+    missing, misshapen or not finite, and for a model that is larger than the machine's memory.
+    """
+    with torch.device("meta"):
+        model = build_model(config)
+    parameters = dict(model.named_parameters())
+    by_name = {row.ours: row for row in rows}
+    if len(by_name) != len(rows) or by_name.keys() != parameters.keys():
+        wrong = sorted(by_name.keys() ^ parameters.keys())
+        raise CheckpointError(f"this family's table does not fit its config: {wrong[:3]}")
+    _check_shapes(parameters, by_name, stored, real_name)
+    needed = sum(4 * parameter.numel() for parameter in parameters.values())
+    if needed > memory():
+        raise CheckpointError(
+            f"the model needs {needed / 1e9:.1f} GB in float32, this machine has "
+            f"{memory() / 1e9:.1f} GB"
+        )
+    for name, row in by_name.items():
+        tensor = row.fold(*(stored.read(real_name(each)) for each in row.theirs)).contiguous()
+        if tensor.untyped_storage().nbytes() > tensor.nbytes:
+            tensor = tensor.clone()  # a part of a fused matrix would keep the whole in memory
+        path, _, leaf = name.rpartition(".")
+        owner = model.get_submodule(path)
+        setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
+    if config.lm_head and config.tie_embeddings:
+        model.unembed.weight = model.last_stack.embed.weight
+    return model.eval().requires_grad_(False)
+
+
+def _check_shapes(
+    parameters: Mapping[str, nn.Parameter],
+    rows: Mapping[str, Row],
+    stored: Stored,
+    real_name: Callable[[str], str],
+) -> None:
+    for name, parameter in parameters.items():
+        row = rows[name]
+        for each in row.theirs:
+            if real_name(each) not in stored.shapes:
+                raise CheckpointError(f"the weights lack {each}")
+        shapes = [stored.shapes[real_name(each)] for each in row.theirs]
+        try:
+            with torch.device("meta"):
+                made = tuple(row.fold(*(torch.empty(shape) for shape in shapes)).shape)
+        except (RuntimeError, IndexError):
+            made = ()
+        if made != tuple(parameter.shape):
+            raise CheckpointError(
+                f"{' and '.join(row.theirs)} is {', '.join(map(str, shapes))}, which does not fit "
+                f"the config: {name} is {tuple(parameter.shape)}"
+            )
+
+
+def memory() -> int:
+    """The machine's memory in bytes."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,81 @@
+"""The shelf: the shipped models, and those of one's own that HEADLIGHT_MODELS adds."""
+
+import json
+from pathlib import Path
+
+import pytest
+from foreign import Golden
+
+from explorer import cli
+from explorer.library import list_models, open_model, snapshots
+from explorer.problems import InputProblem
+from models.foreign.finding import VARIABLE
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder without shipped models, and one of somebody's own: a model and a broken one."""
+    shelf = tmp_path / "shipped"
+    shelf.mkdir()
+    Golden.load("gpt2").write(tmp_path / "own" / "mine@3", "own")
+    Golden.load("llama").write(tmp_path / "own" / "broken", "own")
+    (tmp_path / "own" / "broken" / "model.safetensors").unlink()
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "own"))
+    return shelf
+
+
+def test_a_model_of_ones_own_is_listed_and_opened_by_its_name(shelf: Path) -> None:
+    assert list_models(shelf) == ("broken", "mine@3")
+    assert snapshots("mine@3", shelf) == ()
+    loaded = open_model("mine@3", shelf)
+    assert (loaded.name, loaded.config.family) == ("mine@3", "decoder-only")
+
+
+def test_what_cannot_be_opened_is_refused_by_name(shelf: Path) -> None:
+    with pytest.raises(InputProblem) as problem:
+        open_model("broken", shelf)
+    assert problem.value.key == "broken_model"
+    assert problem.value.values["reason"] == "broken: model.safetensors is missing"
+    with pytest.raises(InputProblem) as problem:
+        open_model("mine", shelf)
+    assert problem.value.key == "unknown_model"
+
+
+def test_commands_work_on_a_folder_and_on_a_name(
+    shelf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in ("mine@3", str(tmp_path / "own" / "mine@3")):
+        assert cli.main(["info", "--model", model]) == 0
+        assert "blocks.1.attn: 4 heads" in capsys.readouterr().out
+        assert cli.main(["certify", "--model", model]) == 0
+        assert "All" in capsys.readouterr().out
+        more = ["--max-new-tokens", "3", "--beam", "1"]
+        assert cli.main(["generate", "--model", model, "I love", *more]) == 0
+        assert capsys.readouterr().out.startswith("I love")
+        out = tmp_path / "out"
+        text = ["--text", "我 the park", "--out", str(out)]
+        assert cli.main(["export", "--model", model, *text]) == 0
+        tokens = json.loads((out / "tokens.json").read_text(encoding="utf-8"))["tgt"]["tokens"]
+        assert tokens[:4] == ["我₁", "我₂", "我₃", "the"]
+    assert cli.main(["translate", "--model", "mine@3", "I love"]) == 2
+    assert "use generate" in capsys.readouterr().err
+    assert cli.main(["info", "--model", "broken"]) == 2
+    assert "model.safetensors is missing" in capsys.readouterr().err
+
+
+def test_the_app_is_told_where_models_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr("streamlit.web.cli.main", lambda *said, **_: started.append(said))
+    monkeypatch.setenv(VARIABLE, "before")
+    import os
+
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    folders = [str(tmp_path / "a"), str(tmp_path / "b")]
+    assert cli.main(["app", "--models", folders[0], "--models", folders[1]]) == 0
+    assert os.environ[VARIABLE].split(os.pathsep) == folders
+    assert len(started) == 1
+    assert cli.main(["app", "--models", str(tmp_path / "none")]) == 2
+    assert "none is not a folder" in capsys.readouterr().err

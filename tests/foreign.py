@@ -1,0 +1,200 @@
+"""Tiny models of other libraries as folders, made from what `benchmarks/parity.py` wrote down.
+
+A golden file holds a config, the names and shapes of the stored tensors, and what `transformers`
+computed. The weights themselves follow from their names, so a file has a few KB.
+"""
+
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+GOLDEN = Path(__file__).parent / "models" / "foreign" / "golden"
+VOCABULARY = 61  # of every golden model; no other size is 61
+TEXTS = ("first", "second")
+NAMES = tuple(sorted(path.stem for path in GOLDEN.glob("*.npz")))
+
+
+def weights(name: str, shape: tuple[int, ...]) -> torch.Tensor:
+    """The numbers of a tensor, which follow from its name: norms and biases are scattered too."""
+    random = np.random.Generator(np.random.PCG64(zlib.crc32(name.encode())))
+    values = 2 * random.random(shape) - 1
+    if len(shape) == 1 or shape[0] == 1:
+        values = 0.5 * values + (1.0 if name.endswith("weight") else 0.0)
+    elif shape[0] == VOCABULARY:
+        values *= 0.9
+    else:
+        values *= 2.5 / shape[-1] ** 0.5
+    return torch.tensor(values, dtype=torch.float32)
+
+
+@dataclass(frozen=True)
+class Golden:
+    """What `transformers` computed for the texts of one tiny model."""
+
+    name: str
+    config: dict[str, Any]
+    shapes: dict[str, tuple[int, ...]]
+    arrays: dict[str, np.ndarray]
+
+    @classmethod
+    def load(cls, name: str) -> "Golden":
+        with np.load(GOLDEN / f"{name}.npz") as file:
+            arrays = dict(file)
+        said = json.loads(bytes(arrays.pop("described")).decode())
+        shapes = {key: tuple(shape) for key, shape in said["shapes"].items()}
+        return cls(name, said["config"], shapes, arrays)
+
+    def tensors(self, vocab: int = VOCABULARY) -> dict[str, torch.Tensor]:
+        """The stored tensors; `vocab` is another size of the vocabulary, for a tokenizer."""
+        shapes = {
+            name: tuple(vocab if size == VOCABULARY else size for size in shape)
+            for name, shape in self.shapes.items()
+        }
+        return {name: weights(name, shape) for name, shape in shapes.items()}
+
+    def write(self, folder: Path, kind: str = "none") -> Path:
+        """The model as a folder, with a tokenizer of this kind; "own": of that of the family.
+
+        With "none" it has the golden vocabulary, and a tokenizer that nobody asks.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        kind = KINDS.get(self.name, "byte_level") if kind == "own" else kind
+        tokenizer = TOKENIZERS[kind]()
+        vocab = VOCABULARY if kind == "none" else tokenizer.get_vocab_size()
+        config = {k: vocab if k.endswith("vocab_size") else v for k, v in self.config.items()}
+        (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+        save_file(self.tensors(vocab), folder / "model.safetensors")
+        tokenizer.save(str(folder / "tokenizer.json"))
+        named = json.dumps(MARKS.get(kind or "", {}))
+        (folder / "tokenizer_config.json").write_text(named, encoding="utf-8")
+        return folder
+
+
+CORPUS = (
+    "I like you because you are kind. She reads a book every morning.",
+    "We went to the park yesterday.",
+    "Once upon a time there was a little fox who lived in a dark wood with her two brothers.",
+    "The animal didn't cross the street because it was too tired. I love you.",
+)
+WORDS = sorted({word for line in CORPUS for word in line.replace(".", " .").split()})
+
+
+def byte_level() -> Tokenizer:
+    """As GPT-2, Llama 3 and Qwen have it: no word is unknown, and no mark stands around a text."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {char: i for i, char in enumerate(alphabet)}
+    merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he")]
+    for first, second in merges:
+        vocab[first + second] = len(vocab)
+    tokenizer = Tokenizer(models.BPE(vocab, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    return tokenizer
+
+
+def metaspace() -> Tokenizer:
+    """As Llama 2, Mistral and TinyLlama have it: BPE that falls back to bytes, `<s>` before."""
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    vocab |= {f"<0x{byte:02X}>": 3 + byte for byte in range(256)}
+    characters = ["▁", *sorted({c for line in CORPUS for c in line if not c.isspace()})]
+    vocab |= {char: len(vocab) + i for i, char in enumerate(characters)}
+    merges = [("▁", "t"), ("h", "e"), ("▁t", "he")]
+    for first, second in merges:
+        vocab[first + second] = len(vocab)
+    tokenizer = Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", byte_fallback=True))
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)]
+    )
+    return tokenizer
+
+
+def word_pieces() -> Tokenizer:
+    """As BERT has it: `[CLS]` before a text and `[SEP]` behind it."""
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    letters = sorted({c for line in CORPUS for c in line.lower() if not c.isspace()})
+    pieces = dict.fromkeys([*marks, *[w.lower() for w in WORDS], *letters, "我", "你"])
+    pieces |= dict.fromkeys(f"##{c}" for c in letters)
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(marks)
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return tokenizer
+
+
+def unigram() -> Tokenizer:
+    """As T5 and Marian have it: `</s>` behind a text; the decoder begins with the padding."""
+    letters = sorted({c for line in CORPUS for c in line if not c.isspace()})
+    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", -20.0), ("▁", -4.0)]
+    pieces += [(f"▁{word}", -5.0 - 0.01 * i) for i, word in enumerate(WORDS) if word != "."]
+    pieces += [(letter, -8.0 - 0.01 * i) for i, letter in enumerate([*letters, "我", "你"])]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=2, byte_fallback=False))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
+    tokenizer.add_special_tokens(["<pad>", "</s>", "<unk>"])
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    return tokenizer
+
+
+def none() -> Tokenizer:
+    """Hardly a tokenizer: a model is read without it."""
+    return Tokenizer(models.WordLevel({"a": 0, "<unk>": 1}, unk_token="<unk>"))
+
+
+TOKENIZERS = {
+    "none": none,
+    "byte_level": byte_level,
+    "metaspace": metaspace,
+    "word_pieces": word_pieces,
+    "unigram": unigram,
+}
+MARKS = {
+    "byte_level": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
+    "metaspace": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
+    "word_pieces": {
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "pad_token": "[PAD]",
+        "mask_token": "[MASK]",
+        "unk_token": "[UNK]",
+    },
+    "unigram": {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
+}
+KINDS = {
+    "llama": "metaspace",
+    "mistral": "metaspace",
+    "bert": "word_pieces",
+    "bert-headless": "word_pieces",
+    "distilbert": "word_pieces",
+    "marian": "unigram",
+    "t5": "unigram",
+    "t5-gated": "unigram",
+    "gemma2": "metaspace",
+    "gemma3": "metaspace",
+}

@@ -1,0 +1,45 @@
+"""Models of one's own, found in the folders that HEADLIGHT_MODELS names."""
+
+import os
+from pathlib import Path
+
+import pytest
+from foreign import Golden
+
+from models.foreign import found, open_folder
+from models.foreign.finding import VARIABLE
+
+
+def test_a_folder_of_models_a_model_and_the_cache_of_the_hub(tmp_path: Path) -> None:
+    many, one = tmp_path / "many", tmp_path / "one"
+    Golden.load("gpt2").write(many / "b")
+    Golden.load("gpt2").write(many / "a")
+    (many / "not-a-model").mkdir()
+    Golden.load("gpt2").write(one)
+    old = Golden.load("gpt2").write(tmp_path / "hub" / "models--org--name" / "snapshots" / "old")
+    new = Golden.load("llama").write(old.parent / "new")
+    (old.parents[1] / "refs").mkdir()
+    (old.parents[1] / "refs" / "main").write_text("old\n")
+    models = found([many, one, tmp_path / "hub", tmp_path / "missing"])
+    assert list(models) == ["a", "b", "one", "org/name"]
+    assert models["one"] == one
+    assert open_folder(models["org/name"]).folder == old
+    (old.parents[1] / "refs" / "main").unlink()
+    os.utime(old, (1, 1))
+    assert open_folder(models["org/name"]).folder == new
+
+
+def test_two_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    for place in ("x", "y"):
+        Golden.load("gpt2").write(tmp_path / place / "same")
+    assert list(found([tmp_path / "x", tmp_path / "y", tmp_path / "x"])) == ["same", "y/same"]
+
+
+def test_the_variable_names_folders_as_path_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Golden.load("gpt2").write(tmp_path / "a" / "mine")
+    monkeypatch.setenv(VARIABLE, f"{tmp_path / 'nothing'}{os.pathsep}{tmp_path / 'a'}")
+    assert list(found()) == ["mine"]
+    monkeypatch.delenv(VARIABLE)
+    assert found() == {}

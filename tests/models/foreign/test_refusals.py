@@ -1,0 +1,222 @@
+"""What cannot be opened is refused before memory is taken, with the file's name and the reason."""
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from foreign import Golden
+from safetensors.torch import load_file, save_file
+
+from models import CheckpointError
+from models.foreign import open_folder, weights
+from models.foreign.families import FAMILIES
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Golden.load("gpt2").write(tmp_path / "tiny", "own")
+
+
+def refused(folder: Path, *said: str) -> None:
+    with pytest.raises(CheckpointError) as error:
+        open_folder(folder)
+    for each in ("tiny: ", *said):
+        assert each in str(error.value), str(error.value)
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    values = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({k: v for k, v in values.items() if v != "absent"}))
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+
+
+def into_shards(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    listed = {}
+    for number, part in enumerate((names[::2], names[1::2]), 1):
+        file = f"model-{number:05}-of-00002.safetensors"
+        save_file({name: tensors[name] for name in part}, folder / file)
+        listed |= dict.fromkeys(part, file)
+    text = json.dumps({"metadata": {}, "weight_map": listed})
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
+def test_shards_give_the_same_model(folder: Path) -> None:
+    whole = open_folder(folder).model.state_dict()
+    into_shards(folder)
+    for name, tensor in open_folder(folder).model.state_dict().items():
+        assert torch.equal(tensor, whole[name])
+
+
+def test_half_precision_is_computed_in_float32(folder: Path) -> None:
+    change_weights(folder, lambda ts: ts.update({k: t.bfloat16() for k, t in ts.items()}))
+    model = open_folder(folder).model
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert not model.training
+    assert not any(p.requires_grad for p in model.parameters())
+
+
+def test_no_parameter_keeps_more_than_its_own_memory(folder: Path) -> None:
+    """A third of a fused matrix would otherwise hold all of it."""
+    for parameter in open_folder(folder).model.parameters():
+        assert parameter.untyped_storage().nbytes() == parameter.nbytes
+
+
+def test_a_pickle_is_never_loaded_and_the_conversion_is_named(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({}))
+    refused(folder, "pytorch_model.bin is a pickle", "never loaded", "save_file")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_a_missing_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    refused(folder, f"{name} is missing")
+
+
+def test_broken_files_are_named(folder: Path) -> None:
+    for name in ("tokenizer.json", "model.safetensors", "config.json"):
+        (folder / name).write_text("{")
+        refused(folder, name)
+
+
+def test_a_truncated_shard_and_one_that_is_not_there(folder: Path) -> None:
+    into_shards(folder)
+    shard = folder / "model-00002-of-00002.safetensors"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-10])
+    refused(folder, shard.name, "not a readable safetensors file")
+    shard.unlink()
+    refused(folder, f"{shard.name} is missing, which model.safetensors.index.json lists")
+
+
+def test_an_index_cannot_lead_out_of_its_folder(folder: Path) -> None:
+    into_shards(folder)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"wte.weight": "../other.safetensors"}}))
+    refused(folder, index.name, "not the name of a file beside it")
+    index.write_text(json.dumps({"weight_map": {"x": "model-00001-of-00002.safetensors"}}))
+    refused(folder, "lacks x, which model.safetensors.index.json says it has")
+    index.write_text("[]")
+    refused(folder, index.name, "not an index of shards")
+
+
+def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Path) -> None:
+    whole = load_file(folder / "model.safetensors")
+    name = "transformer.h.1.ln_2.bias"
+
+    def with_tensors(**changes: torch.Tensor) -> None:
+        save_file(whole | changes, folder / "model.safetensors")
+
+    with_tensors(**{"transformer.h.0.attn.c_attn.lora_A": torch.zeros(2, 2)})
+    refused(folder, "transformer.h.0.attn.c_attn.lora_A", "1 unknown")
+    with_tensors(**{name: torch.zeros(5)})
+    refused(folder, "h.1.ln_2.bias is (5,)", "blocks.1.ffn_norm.bias is (24,)")
+    with_tensors(**{name: torch.full((24,), torch.nan)})
+    refused(folder, f"model.safetensors: {name} holds NaN or infinity")
+    with_tensors(**{name: torch.zeros(24, dtype=torch.int8)})
+    refused(folder, f"{name} holds I8, not floats")
+    change_weights(folder, lambda tensors: tensors.pop(name))
+    refused(folder, "the weights lack h.1.ln_2.bias")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model_type": "mamba"}, ("model_type is 'mamba'", "gpt2", "llama")),
+        ({"model_type": ["gpt2"]}, ("model_type",)),
+        ({"auto_map": {"AutoModel": "modeling.Model"}}, ("auto_map", "never run")),
+        ({"quantization_config": {"bits": 4}}, ("quantization_config", "quantised")),
+        ({"n_head": 5}, ("d_model is 24", "n_heads = 5")),
+        ({"n_layer": True}, ("n_layer is True",)),
+        ({"n_embd": "absent"}, ("n_embd is missing",)),
+        ({"layer_norm_epsilon": -1}, ("layer_norm_epsilon is -1",)),
+        ({"tie_word_embeddings": 1}, ("tie_word_embeddings is 1",)),
+        ({"activation_function": "mish"}, ("activation_function is 'mish'", "gelu_new")),
+        ({"scale_attn_by_inverse_layer_idx": True}, ("scale_attn_by_inverse_layer_idx is True",)),
+        ({"n_layer": 10**6}, ("n_layer is 1000000, but only 28 tensors are stored",)),
+        ({"n_embd": 10**12}, ("n_embd is 1000000000000",)),
+        ({"vocab_size": 2**24, "n_inner": 2**24}, ("wte.weight", "does not fit")),
+        ({"n_layer": 1}, ("transformer.h.1.",)),
+    ],
+)
+def test_a_config_that_cannot_be_honoured(folder: Path, changes: Any, said: Any) -> None:
+    change_config(folder, **changes)
+    refused(folder, *said)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling asks for 'linear'"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters asks for 'yarn'"),
+        ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
+    ],
+)
+def test_a_llama_that_cannot_be_honoured(tmp_path: Path, changes: Any, said: str) -> None:
+    folder = Golden.load("llama").write(tmp_path / "tiny", "own")
+    change_config(folder, **changes)
+    refused(folder, "config.json", said)
+
+
+def test_the_angles_are_read_under_the_old_key_too(tmp_path: Path) -> None:
+    folder = Golden.load("llama-tied").write(tmp_path / "tiny")
+    assert open_folder(folder).config.rope_base == 100000.0
+    change_config(folder, rope_parameters="absent", rope_theta=5000.0)
+    assert open_folder(folder).config.rope_base == 5000.0
+
+
+def test_no_text_is_longer_than_the_window(tmp_path: Path) -> None:
+    folder = Golden.load("mistral").write(tmp_path / "tiny")
+    assert open_folder(folder).config.n_ctx == 40
+    change_config(folder, sliding_window=None)
+    assert open_folder(folder).config.n_ctx == 64
+
+
+def test_a_tokenizer_of_another_model(folder: Path) -> None:
+    other = Golden.load("llama").write(folder.parent / "other", "own")
+    (other / "tokenizer.json").replace(folder / "tokenizer.json")
+    refused(folder, "tokenizer.json has a token", "belongs to another model")
+
+
+def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "memory", lambda: 1000)
+    monkeypatch.setattr(weights.Safetensors, "read", lambda *_: pytest.fail("a tensor was read"))
+    refused(folder, "GB in float32")
+
+
+def test_a_circle_of_links_and_a_folder_without_rights(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer.json").symlink_to(folder / "tokenizer.json")
+    refused(folder, "tokenizer.json")
+    (folder / "config.json").unlink()
+    (folder / "config.json").symlink_to(folder / "config.json")
+    refused(folder, "config.json")
+
+    def denied(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(folder / "config.json"))
+
+    monkeypatch.setattr(Path, "is_file", denied)
+    refused(folder, "config.json cannot be read: Permission denied")
+
+
+def test_every_family_has_a_golden_file() -> None:
+    from foreign import NAMES
+
+    assert {Golden.load(name).config["model_type"] for name in NAMES} == set(FAMILIES)

@@ -1,0 +1,119 @@
+"""Models of other libraries give the numbers that `transformers` computed for them.
+
+The golden files are written by `benchmarks/parity.py`. All norms and biases are scattered, all
+positions are compared, and each text is read alone, padded on either side, and with a cache.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from foreign import NAMES, TEXTS, Golden
+
+from models.cache import KVCache
+from models.fast import lay_out_for_decoding
+from models.foreign import open_folder
+from models.rows import Rows, padded
+from models.run import run
+from models.transformer import Model
+
+TOLERANCE = 1e-4  # of the largest value
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def golden(request: pytest.FixtureRequest) -> Golden:
+    return Golden.load(request.param)
+
+
+@pytest.fixture(scope="module")
+def model(golden: Golden, tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return open_folder(golden.write(tmp_path_factory.mktemp(golden.name))).model
+
+
+def _ids(golden: Golden, text: str) -> tuple[list[int], list[int]]:
+    return golden.arrays[f"{text}.tgt"].tolist(), golden.arrays[f"{text}.src"].tolist()
+
+
+def _rows(golden: Golden, model: Model, left: int = 0, right: int = 0) -> Rows:
+    """Both texts in one batch, with padding on either side."""
+    tgt, src = zip(*(_ids(golden, text) for text in TEXTS), strict=True)
+    if "src" in model.reads:
+        return Rows(*padded(tgt, 0, left, right), *padded(src, 0, left, right))
+    return Rows(*padded(tgt, 0, left, right))
+
+
+def _expected(golden: Golden, text: str) -> dict[str, np.ndarray]:
+    mark = f"{text}/"
+    return {k.removeprefix(mark): a for k, a in golden.arrays.items() if k.startswith(mark)}
+
+
+def _close(ours: np.ndarray, theirs: np.ndarray, what: str) -> None:
+    assert ours.shape == theirs.shape, what
+    assert np.abs(ours - theirs).max() <= TOLERANCE * np.abs(theirs).max(), what
+
+
+def test_each_text_holds_twelve_tokens_or_more_and_every_layer_is_compared(
+    golden: Golden, model: Model
+) -> None:
+    names = set(_expected(golden, "first"))
+    for text in TEXTS:
+        assert min(map(len, _ids(golden, text))) >= 12
+    for stack in model.stacks():
+        for layer in range(stack.n_layers):
+            assert stack.block_hook(layer, "resid_post") in names
+    assert {site.hook("pattern") for site in model.attention_sites()} <= names
+    assert ("hook_logits" in names) == model.config.lm_head
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_alone(golden: Golden, model: Model, text: str) -> None:
+    expected = _expected(golden, text)
+    tgt, src = _ids(golden, text)
+    rows = Rows.of([tgt], [src] if "src" in model.reads else None)
+    ours = run(model, rows, expected)
+    for name, theirs in expected.items():
+        _close(ours[name][0].numpy(), theirs, name)
+
+
+@pytest.mark.parametrize(("left", "right"), [(3, 0), (0, 4), (2, 1)])
+def test_padding_changes_nothing(golden: Golden, model: Model, left: int, right: int) -> None:
+    """Both texts in one batch, the shorter one padded on the right, and more on either side."""
+    ours = run(
+        model, _rows(golden, model, left, right), lambda name: "." not in name or "resid" in name
+    )
+    for row, text in enumerate(TEXTS):
+        tgt, src = _ids(golden, text)
+        for name, theirs in _expected(golden, text).items():
+            if "pattern" not in name:
+                n = len(src if name.startswith("encoder.") else tgt)
+                _close(ours[name][row, left : left + n].numpy(), theirs, name)
+
+
+@pytest.mark.parametrize("steps", [(1,) * 14, (5, 1, 4, 4)])
+def test_a_cache_changes_nothing(golden: Golden, model: Model, steps: tuple[int, ...]) -> None:
+    if not model.config.is_causal:
+        pytest.skip("an encoder keeps no cache")
+    tgt, src = _ids(golden, "first")
+    rows = Rows.of([tgt], [src] if "src" in model.reads else None)
+    cache, logits, done = KVCache(model.config.n_layers), [], 0
+    with torch.inference_mode():
+        memory = model.memory_of(rows)
+        for n in steps:
+            new = Rows(rows.tgt[:, done : done + n], None, rows.src, rows.src_valid)
+            logits.append(model.read(new, memory, cache))
+            done += n
+    assert done == len(tgt)
+    _close(torch.cat(logits, 1)[0].numpy(), _expected(golden, "first")["hook_logits"], "logits")
+
+
+def test_made_fast_it_is_the_same(golden: Golden, tmp_path: Path) -> None:
+    model = open_folder(golden.write(tmp_path / "tiny")).model
+    lay_out_for_decoding(model)
+    expected = _expected(golden, "second")
+    tgt, src = _ids(golden, "second")
+    rows = Rows.of([tgt], [src] if "src" in model.reads else None)
+    for keep in (list(expected), [name for name in expected if "pattern" not in name]):
+        ours = run(model, rows, keep)
+        for name in keep:
+            _close(ours[name][0].numpy(), expected[name], name)

@@ -1,0 +1,98 @@
+"""Tokens of other libraries' tokenizers: what is shown for them, and the marks around a text."""
+
+import pytest
+import tokenizers
+from foreign import TOKENIZERS, byte_level, metaspace, unigram, word_pieces
+
+from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
+from models.tokenizer import SpecialToken
+
+
+def shown(raw: tokenizers.Tokenizer, text: str) -> list[str]:
+    tokenizer = ForeignTokenizer(raw)
+    return tokenizer.str_tokens(tokenizer.encode(text))
+
+
+def test_the_byte_alphabet_is_that_of_the_library() -> None:
+    alphabet = byte_alphabet()
+    assert set(alphabet) == set(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    assert sorted(alphabet.values()) == list(range(256))
+    assert alphabet["Ġ"] == ord(" ")
+
+
+def test_a_character_cut_into_several_tokens_is_marked_as_shared() -> None:
+    assert shown(byte_level(), "我爱 the") == ["我₁", "我₂", "我₃", "爱₁", "爱₂", "爱₃", "the"]
+    assert shown(metaspace(), "我") == ["␣", "我₁", "我₂", "我₃"]
+
+
+def test_a_token_that_ends_one_character_and_begins_another_shows_both() -> None:
+    raw = byte_level()
+    bytes_of = {byte: char for char, byte in byte_alphabet().items()}
+    first, second = "我".encode(), "你".encode()
+    joined = bytes_of[first[2]] + bytes_of[second[0]]
+    raw.add_tokens([joined])
+    ids = [raw.token_to_id(bytes_of[byte]) for byte in first[:2]]
+    ids += [raw.token_to_id(joined), *(raw.token_to_id(bytes_of[byte]) for byte in second[1:])]
+    assert ForeignTokenizer(raw).str_tokens(ids) == ["我₁", "我₂", "我₃你₁", "你₂", "你₃"]
+
+
+def test_bytes_that_make_no_character_are_shown_as_numbers_and_never_as_a_replacement() -> None:
+    raw = byte_level()
+    (first, *_) = raw.encode("我").ids
+    assert ForeignTokenizer(raw).str_tokens([first]) == ["<E6>"]
+
+
+def test_pieces_inside_a_word_and_blanks() -> None:
+    assert shown(byte_level(), "the then") == ["t", "·he", "the", "·n"]
+    assert shown(metaspace(), "the then.") == ["the", "the", "·n", "."]
+    assert shown(word_pieces(), "She loves 你") == ["she", "love", "·s", "你"]
+    assert shown(unigram(), "I love 你") == ["I", "love", "␣", "你"]
+
+
+@pytest.mark.parametrize("kind", ["byte_level", "metaspace", "word_pieces", "unigram"])
+def test_a_label_is_the_text_between_its_offsets(kind: str) -> None:
+    """For a text of whole characters, up to case: what is shown is what the library cut out."""
+    raw = TOKENIZERS[kind]()
+    text = "we went to the park yesterday. the little fox."
+    offsets = raw.encode(text, add_special_tokens=False).offsets
+    for label, (start, end) in zip(shown(raw, text), offsets, strict=True):
+        if label != "␣":  # a blank put before the text has the offsets of the letter behind it
+            assert label.removeprefix("·") == text[start:end].strip()
+
+
+def test_special_tokens_stand_where_the_post_processor_puts_them() -> None:
+    assert ForeignTokenizer(byte_level()).around() == ((), ())
+    assert ForeignTokenizer(metaspace()).around() == ((1,), ())
+    assert ForeignTokenizer(word_pieces()).around() == ((2,), (3,))
+    assert ForeignTokenizer(unigram()).around() == ((), (1,))
+
+
+def test_a_special_token_that_is_typed_is_text_and_its_label_says_so() -> None:
+    tokenizer = ForeignTokenizer(metaspace())
+    assert 2 not in tokenizer.encode("</s>")
+    (label,) = tokenizer.str_tokens([2])
+    assert label == "</s>"
+    assert isinstance(label, SpecialToken)
+
+
+def test_a_mask_is_typed_as_one_and_the_word_behind_it_keeps_its_blank() -> None:
+    raw = byte_level()
+    raw.add_special_tokens(["<mask>"])
+    tokenizer = ForeignTokenizer(raw)
+    mask = raw.token_to_id("<mask>")
+    ids = tokenizer.encode("in [MASK] the [MASK]")
+    assert ids == [*raw.encode("in").ids, mask, *raw.encode(" the").ids, mask]
+    assert ForeignTokenizer(word_pieces()).encode("[MASK] you")[0] == 4
+
+
+def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config() -> None:
+    raw = metaspace()
+    named = marks_of(raw, {"eos_token": "</s>", "pad_token": "<unk>"}, {"eos_token_id": 7})
+    assert (named.end, named.pad) == (2, 0)
+    assert marks_of(raw, {}, {"eos_token_id": [2, 5], "pad_token_id": 10**6}).end == 2
+    assert marks_of(raw, {}, {"pad_token_id": 10**6}).pad is None
+    assert marks_of(raw, {}, {}).start == 1
+
+
+def test_an_id_that_no_token_has_is_shown_by_its_number() -> None:
+    assert ForeignTokenizer(byte_level()).str_tokens([5000]) == ["<5000>"]

@@ -1,0 +1,45 @@
+"""Every page for models of other libraries: one of each kind, with its own kind of tokenizer."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from foreign import NAMES, Golden
+from streamlit.testing.v1 import AppTest
+
+from explorer.pages import PAGES
+from models.foreign.finding import VARIABLE
+
+Open = Callable[..., AppTest]
+KINDS = [name for name in ("gpt2", "llama", "bert", "marian", "t5") if name in NAMES]
+TEXT = "We went to the park, 我 too."
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    for name in KINDS:
+        Golden.load(name).write(folder / f"my-{name}", "own")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _add_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, str(own))
+
+
+@pytest.mark.parametrize("model", KINDS)
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_each_page_opens(open_page: Open, page: str, model: str) -> None:
+    masks = Golden.load(model).config["model_type"] == "bert"
+    text = TEXT.replace("park", "[MASK]") if masks else TEXT
+    at = open_page(page, model=f"my-{model}", text=text)
+    assert not at.exception
+    assert [each.value for each in at.error] == []
+
+
+def test_the_menu_offers_them(open_page: Open) -> None:
+    at = open_page("heads", model="my-gpt2", text=TEXT)
+    menu = at.selectbox(key="sidebar.model")
+    assert {f"my-{name}" for name in KINDS} <= set(menu.options)
+    assert menu.value == "my-gpt2"
