@@ -143,7 +143,10 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     kinds = [kind for kind in ROLES if trace.sites_of(kind)]
     kind = state.site if state.site in kinds else kinds[-1]
     sites = trace.sites_of(kind)
-    site, head = _place(state, trace, sites, notes)
+    # Chosen in the run without changes, so that a switch never moves what is looked at.
+    changed = state.head is None and (state.edits or pads)
+    usual = cache.trace(Run(loaded.name, sentence, state.target)) if changed else trace
+    site, head = _place(state, usual, sites, notes)
     n_rows = len(trace.query_tokens(site.name))
     chosen_row = default_row(trace, site) if state.row in (None, FREE) else state.row
     row = min(chosen_row or 0, n_rows - 1)

@@ -101,3 +101,33 @@ def test_a_page_that_ignores_edits_says_so(open_page: Open, page: Page) -> None:
     assert (t("shell.unedited", lang="en") in said(at)) == ignoring
     at = open_page(page.name)
     assert t("shell.unedited", lang="en") not in said(at)
+
+
+@pytest.mark.usefixtures("shipped")
+def test_the_causal_mask_says_what_it_is_for_and_shows_what_happens_without(
+    open_page: Open,
+) -> None:
+    at = open_page("masks", text="I love you.")
+    assert t("masks.purpose_why", lang="en") in said(at)
+    place = [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
+    at.button(key="masks.purpose").click().run()
+    assert at.query_params["edits"] == CAUSAL
+    assert t("masks.twins_lead", lang="en") in said(at)
+    assert "the newest row chooses a token" in said(at)
+    assert place == [at.selectbox(key=f"masks.{name}").value for name in ("layer", "head")]
+    at.button(key="masks.twins").click().run()
+    assert at.query_params["model"] == "twin-no-causal"
+    assert at.query_params["edits"] == CAUSAL
+
+
+@pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize("edits", ["causal-off", "pad_keys-off", "window-2"])
+def test_an_edit_never_changes_what_is_looked_at(open_page: Open, edits: str) -> None:
+    for page, text in (("cell", "Tom is not here."), ("masks", "Can you help me?")):
+        plain, changed = (open_page(page, text=text, edits=each) for each in ("", edits))
+        assert len(_looked_at(plain)) == 2
+        assert _looked_at(plain) == _looked_at(changed)
+
+
+def _looked_at(at: AppTest) -> list[object]:
+    return [box.value for box in at.selectbox if str(box.key).endswith((".layer", ".head"))]

@@ -8,6 +8,7 @@ from explorer.pages.masks.conventions import conventions
 from explorer.pages.masks.effects import effects
 from explorer.pages.masks.fills import fill_values
 from explorer.pages.masks.matrices import matrices
+from explorer.pages.masks.purpose import purpose
 from explorer.pages.masks.rules import rules
 from explorer.ui import controls
 from explorer.ui.current import latest
@@ -44,6 +45,7 @@ def _picture(view: View) -> None:
 def _matrices(view: View) -> None:
     comparison = compare(view.before(), view.trace)
     matrices(view)
+    purpose(view)
     effects(view, comparison)
     controls.small_print(
         view,

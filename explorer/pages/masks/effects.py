@@ -8,7 +8,6 @@ import streamlit as st
 from explorer.analysis.heads.compare import Comparison
 from explorer.analysis.masks.forced import Forced
 from explorer.analysis.masks.reasons import blocked_by
-from explorer.analysis.masks.twins import CHEAT, RIGHT
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
@@ -16,11 +15,8 @@ from explorer.numbers import percent
 from explorer.pages.masks import cached
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.sharing import shared_batch
-from explorer.problems import InputProblem
-from explorer.runs.interventions import rules_in_force
 from explorer.runs.trace import Trace
-from explorer.ui import cache, controls
-from explorer.ui.escape import escape
+from explorer.ui import controls
 from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
 from explorer.ui.view import View
@@ -32,8 +28,6 @@ def effects(view: View, comparison: Comparison) -> None:
     _patterns(view, comparison)
     if view.trace.edits:
         _forced(view, comparison)
-    if not rules_in_force(view.trace.edits)["causal"] and view.sites_of("cross"):
-        _twins(view)
     shared_batch(view)
 
 
@@ -183,27 +177,6 @@ def _reading(view: View, comparison: Comparison, found: Forced) -> str:
     if found.loss_after < found.loss_before - 0.005 and not comparison.same_output:
         return f"{words} {view.t('masks.cheat')}"
     return words
-
-
-def _twins(view: View) -> None:
-    """What a model that was trained without the causal mask does with the same sentence."""
-    if not {RIGHT, CHEAT} <= set(cache.models()):
-        return
-    try:
-        right, cheat = cached.twins(view.text, view.target)
-    except InputProblem:  # the twins know shorter sentences; the page is not about them
-        return
-    st.markdown(f"**{view.t('masks.twins')}**")
-    st.markdown(view.t("masks.twins_lead"))
-    rows = [
-        (
-            view.t(f"masks.twins_{which}"),
-            f"{each.loss:.2f}",
-            escape(each.writes) or view.t("masks.twins_nothing"),
-        )
-        for which, each in (("right", right), ("cheat", cheat))
-    ]
-    table([view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes")], rows, "lrl")
 
 
 def _next(view: View, found: Forced) -> None:
