@@ -82,6 +82,25 @@ def _folder(name: str, folder: Path) -> Path:
     return path if path.is_dir() else found().get(name, path)
 
 
+def same_vocabulary(name: str, folder: Path = CHECKPOINTS) -> tuple[str, ...]:
+    """The other models of the shelf, and snapshots, with this one's tokenizer file and family."""
+    own = _vocabulary(_folder(split_step(name)[0], folder))
+    bases = [each for each in list_models(folder) if _vocabulary(_folder(each, folder)) == own]
+    names = [at_step(each, step) for each in bases for step in (None, *snapshots(each, folder))]
+    return tuple(each for each in names if each != name)
+
+
+def _vocabulary(path: Path) -> tuple[bytes, str] | None:
+    """The tokenizer and the family of a checkpoint; None for a broken one, which opens with words
+    of its own.
+    """
+    try:
+        config = ModelConfig.from_json((path / "config.json").read_text(encoding="utf-8"))
+        return (path / "tokenizer.json").read_bytes(), config.family
+    except (OSError, ValueError, TypeError):
+        return None
+
+
 def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
     """Load a checkpoint: a str is the name of a listed one, a Path is a checkpoint's folder.
 

@@ -73,6 +73,11 @@ class KVCache:
         for layer in (*self.self_attn, *(() if same_source else self.cross_attn)):
             layer.select(rows)
 
+    def keep(self, length: int) -> None:
+        """Forget every target position behind the first `length`: they were read in vain."""
+        for layer in self.self_attn:
+            layer.length = min(layer.length, length)
+
     @property
     def n_bytes(self) -> int:
         """Bytes of all keys and values."""

@@ -1,0 +1,127 @@
+"""Speculative decoding: a cheap model drafts tokens, the model itself checks them in one pass.
+
+    d_1 … d_k                                  k passes of the draft, each of one token
+    o_i = argmax p(· | row, d_1 … d_i)         one pass of the model, i = 0 … k
+    write o_0 … o_n, so that d_i+1 = o_i for all i < n, and begin again
+
+Every token written is the model's own best one after what stands before it, so the text is that of
+`Greedy`, and a bad draft costs time, not words. (A pass over k + 1 tokens and k + 1 passes over one
+round differently, so two tokens that are equal up to rounding could change places.)
+Leviathan et al. 2023, Algorithm 1; for the best token alone, Stern et al. 2018, §3.
+"""
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from models.cache import KVCache
+from models.decoding import require_decodable
+from models.strategies import require_whole
+from models.transformer import Model
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Round:
+    """What was `drafted`, and what one pass of the model wrote in its place: at least one token.
+
+    The first `accepted` of both are equal; behind them `written` has the model's own token, unless
+    the end mark was accepted.
+    """
+
+    drafted: tuple[int, ...]
+    written: tuple[int, ...]
+    accepted: int
+
+
+def speculate(
+    model: Model, draft: Model, given: Int[Tensor, "1 pos"], n_drafted: int, max_new_tokens: int
+) -> Iterator[Round]:
+    """Write the output that `Greedy` writes, round by round, to the end mark or `max_new_tokens`.
+
+    `given` is what `model` is given, as in `decode`; `draft` is given the same, and proposes up to
+    `n_drafted` tokens a round. Raises ValueError as `decode`, and for a draft of other tokens.
+    """
+    require_whole("n_drafted", n_drafted, 0)
+    if (draft.marks, draft.reads, draft.config.vocab_size) != (
+        model.marks,
+        model.reads,
+        model.config.vocab_size,
+    ):
+        raise ValueError("the draft must read and write the same tokens as the model")
+    for each in (model, draft):
+        require_decodable(each, given, None, max_new_tokens, ())
+    return _rounds(_Reader(model, given), _Reader(draft, given), n_drafted, max_new_tokens)
+
+
+def _rounds(model: "_Reader", draft: "_Reader", k: int, most: int) -> Iterator[Round]:
+    output: tuple[int, ...] = ()
+    end = model.model.marks.end
+    while len(output) < most and end not in output[-1:]:
+        drafted: tuple[int, ...] = ()
+        while len(drafted) < min(k, most - len(output) - 1) and end not in drafted:
+            drafted += (draft.best_after((*output, *drafted))[-1],)
+        own = model.best_after((*output, *drafted))[-1 - len(drafted) :]
+        accepted = [d == o for d, o in zip((*drafted, None), own, strict=True)].index(False)
+        written = tuple(own[: accepted + 1])
+        if end in written:  # accepted as well: nothing follows it
+            written = written[: written.index(end) + 1]
+        output += written
+        yield Round(drafted, written, accepted)
+
+
+class _Reader:
+    """A model with the row that it has read, and a cache that goes back to where both agree."""
+
+    def __init__(self, model: Model, given: Tensor) -> None:
+        self.model = model
+        with torch.inference_mode():
+            self.rows = model.begin(given.long().to(next(model.parameters()).device))
+            self.memory = model.memory_of(self.rows)
+        self.start = self.rows.tgt[0].tolist()
+        self.read: list[int] = []
+        self.cache = KVCache(model.config.n_layers)
+
+    @torch.inference_mode()
+    def best_after(self, output: Sequence[int]) -> list[int]:
+        """The best next token after each token of the row that was not read yet: one pass."""
+        row = [*self.start, *output]
+        agree = [old == new for old, new in zip(self.read, row[:-1], strict=False)]
+        self.cache.keep([*agree, False].index(False))
+        new = torch.tensor([row[self.cache.length :]], device=self.rows.device)
+        logits = self.model.read(replace(self.rows, tgt=new), self.memory, self.cache)
+        self.read = row
+        best: list[int] = logits[0].argmax(-1).tolist()
+        return best
+
+
+def first_layers(model: Model, n_layers: int) -> Model:
+    """The same model with the first `n_layers` blocks of its last stack alone: a draft for it.
+
+    It shares all weights, and reads out the residual stream early (as Elhoushi et al. 2024). Raises
+    ValueError unless 1 <= n_layers <= those of `model`.
+    """
+    if not 1 <= n_layers <= model.config.n_layers:
+        raise ValueError(f"n_layers is {n_layers}: the model has {model.config.n_layers}")
+    shallow, stack = _shared(model), model.last_stack
+    for name, part in model.named_children():
+        if part is stack:  # a model of one text is its stack
+            setattr(shallow, name, _shared(stack))
+    shallow.config = replace(
+        model.config, n_layers=n_layers, n_encoder_layers=model.config.encoder_layers
+    )
+    shallow.last_stack.blocks = stack.blocks[:n_layers]
+    return shallow
+
+
+def _shared(module: Module) -> Module:
+    """A module with the same parts, whose parts can be exchanged without changing `module`."""
+    other = copy.copy(module)
+    other._modules = dict(module._modules)
+    return other
