@@ -1,8 +1,10 @@
 """The trained models on disk: listing them, and opening one."""
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from explorer.problems import InputProblem
 from models.checkpoint import CheckpointError
@@ -83,21 +85,21 @@ def _folder(name: str, folder: Path) -> Path:
 
 
 def same_vocabulary(name: str, folder: Path = CHECKPOINTS) -> tuple[str, ...]:
-    """The other models of the shelf, and snapshots, with this one's tokenizer file and family."""
+    """The other models, and snapshots, with this one's tokenizer file, vocabulary and family."""
     own = _vocabulary(_folder(split_step(name)[0], folder))
     bases = [each for each in list_models(folder) if _vocabulary(_folder(each, folder)) == own]
     names = [at_step(each, step) for each in bases for step in (None, *snapshots(each, folder))]
-    return tuple(each for each in names if each != name)
+    return tuple(each for each in names if each != name) if own is not None else ()
 
 
-def _vocabulary(path: Path) -> tuple[bytes, str] | None:
-    """The tokenizer and the family of a checkpoint; None for a broken one, which opens with words
-    of its own.
+def _vocabulary(path: Path) -> tuple[bytes, Any, Any] | None:
+    """The tokenizer of a checkpoint, the size of its vocabulary, and its family (None: of another
+    library). None for a folder without these, which has words of its own when it is opened.
     """
     try:
-        config = ModelConfig.from_json((path / "config.json").read_text(encoding="utf-8"))
-        return (path / "tokenizer.json").read_bytes(), config.family
-    except (OSError, ValueError, TypeError):
+        config = json.loads((path / "config.json").read_bytes())
+        return (path / "tokenizer.json").read_bytes(), config["vocab_size"], config.get("family")
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -52,6 +52,11 @@ class LayerCache:
         if self._columns is not None:
             self._columns = self._columns[:, rows]
 
+    def keep(self, length: int) -> None:
+        """Forget all but the first `length` positions."""
+        if self._columns is not None:
+            self._columns = self._columns[:, :, :, :length]
+
 
 class KVCache:
     """The caches of a decoder: one `LayerCache` per block for self-, one for cross-attention."""
@@ -74,9 +79,9 @@ class KVCache:
             layer.select(rows)
 
     def keep(self, length: int) -> None:
-        """Forget every target position behind the first `length`: they were read in vain."""
+        """Forget all target positions but the first `length`; the source stays."""
         for layer in self.self_attn:
-            layer.length = min(layer.length, length)
+            layer.keep(length)
 
     @property
     def n_bytes(self) -> int:

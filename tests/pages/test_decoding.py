@@ -203,3 +203,26 @@ def test_times_are_measured_when_asked_for(
     at.button(key="caching.run").click().run()
     assert not at.exception
     assert len(at.get("plotly_chart")) == 2
+
+
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_speculative_decoding_says_its_passes_and_follows_the_link(
+    open_page: Open, model: str
+) -> None:
+    at = open_page("decoding", model=model, part="speculation", limit="12", ahead="2")
+    assert not at.exception
+    said = next(str(each.value) for each in at.markdown if "greedy decoding takes" in each.value)
+    rounds = next(str(each.value) for each in at.markdown if str(each.value).startswith("| Round"))
+    passes = len(rounds.splitlines()) - 2
+    assert f"in {passes} passes" in said
+    assert at.selectbox(key="speculation.draft").value == "layers-1"
+    at.slider(key="speculation.ahead").set_value(5).run()
+    assert at.query_params["ahead"] == "5"
+
+
+def test_a_draft_that_does_not_fit_is_refused_in_words(open_page: Open) -> None:
+    at = open_page("decoding", part="speculation", limit="4", draft="writer")
+    assert not at.exception
+    assert "draft" in at.warning[0].value
+    assert "writer" in at.warning[0].value
+    assert at.selectbox(key="speculation.draft").value == "layers-1"

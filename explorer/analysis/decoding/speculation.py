@@ -15,8 +15,10 @@ from jaxtyping import Bool
 from explorer.analysis.decoding.caching import multiply_adds
 from explorer.library import LoadedModel, same_vocabulary
 from models.config import ModelConfig
-from models.decoding import Greedy, best, decode
+from models.decoding import decode
 from models.speculative import Round, speculate
+from models.steps import best
+from models.strategies import Greedy
 from models.transformer import Model
 
 MOST_DRAFTED = 10
@@ -128,7 +130,7 @@ def agreement(
 
 
 def passes(agree: Bool[np.ndarray, " token"], n_drafted: int) -> int:
-    """The rounds that a text takes with so many tokens drafted: a run of right ones, and one more."""
+    """The rounds that a text takes, so many tokens drafted: a run of right ones and one more."""
     n, rounds = 0, 0
     while n < len(agree):
         run = agree[n : n + n_drafted]

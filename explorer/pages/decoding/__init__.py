@@ -10,6 +10,7 @@ from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.decoding.lines import line
 from explorer.pages.decoding.one_pass import one_pass
 from explorer.pages.decoding.picture import show_film, take_moves
+from explorer.pages.decoding.speculation import speculative
 from explorer.pages.decoding.strategy import name_of, pick_strategy
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation
@@ -95,8 +96,10 @@ def _parts(view: View, first: Generation, second: Generation | None) -> None:
         one_pass(view, second or first)
     elif part == "branches":
         branches(view, first, second)
-    else:
+    elif part == "cache":
         caching(view, second or first)
+    else:
+        speculative(view)
 
 
 def _small_print(view: View, generation: Generation) -> None:

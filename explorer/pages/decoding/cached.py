@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
-from explorer.analysis.decoding import caching, labels, one_pass, tree
+from explorer.analysis.decoding import caching, labels, one_pass, speculation, tree
 from explorer.runs import generation
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
+from explorer.runs.inputs import given_tokens
 from explorer.ui import cache
 from explorer.ui.caching import cached
+from models.speculative import first_layers
 from models.strategies import Beam, Greedy, Sample, Strategy
 
 
@@ -66,3 +68,16 @@ def pass_of(made: Generation) -> one_pass.OnePass:
 def labels_of(model: str, lines: tuple[str, ...]) -> labels.LabelledBatch:
     """A training batch of these lines with its losses. Raises InputProblem."""
     return labels.labelled_batch(cache.open_model(model), lines)
+
+
+@cached
+def speculation_of(
+    model: str, text: str, draft: str, ahead: int, limit: int
+) -> speculation.Speculation:
+    """Speculative decoding of a text, as long as both models can read. Raises InputProblem."""
+    loaded = cache.open_model(model)
+    kept = speculation.layers_of(draft)
+    other = loaded if kept else cache.open_model(draft)
+    drafting = first_layers(loaded.model, kept) if kept else other.model
+    most = min(limit, generation.room(loaded, text), generation.room(other, text))
+    return speculation.speculation(loaded, drafting, given_tokens(loaded, text), ahead, most)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from explorer.analysis.decoding.speculation import MOST_DRAFTED
 from explorer.ui.choices import RefusedError, choice, dotted, tokens, whole
 from models.strategies import Beam, Greedy, Sample
 
@@ -58,10 +59,10 @@ def _only(kind: type[Beam] | type[Sample]) -> Callable[[str], Any]:
 class DecodingChoices:
     """`strategy` decodes the film, `fork` is how a second line must begin (token ids), `limit` the
     most new tokens, `beam` and `sample` what the tree draws beside the strategy, `lines` a
-    training batch.
+    training batch. `draft` proposes tokens to the model, `ahead` at a time; "" is its first layers.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("pass", "branches", "cache")
+    parts: ClassVar[tuple[str, ...]] = ("pass", "branches", "cache", "speculation")
     pictures: ClassVar[tuple[str, ...]] = ("sides", "difference")
     strategy: Strategy = choice(GREEDY, parse_strategy, format_strategy)
     fork: tuple[int, ...] = choice((), tokens, dotted)
@@ -69,3 +70,5 @@ class DecodingChoices:
     beam: Beam = choice(Beam(), _only(Beam), format_strategy)
     sample: Sample = choice(Sample(seed=1), _only(Sample), format_strategy)
     lines: str | None = choice(None, str)
+    draft: str = choice("", str)
+    ahead: int = choice(4, whole(1, MOST_DRAFTED))
