@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,6 +118,13 @@ def test_drafts_share_tokenizer_and_family() -> None:
     assert not [name for name in twins if not name.startswith("twin-")]
     assert "twin-right" in same_vocabulary("twin-right@200")
     assert drafts(open_model("reverse")) == ("layers-1",)
+
+
+def test_folders_without_a_tokenizer_file_share_nothing(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text('{"vocab_size": 9}')
+    assert same_vocabulary("one", tmp_path) == ()
 
 
 @pytest.mark.parametrize(
