@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.analysis.claims import CLAIMS, cost, positions
+from explorer.analysis.claims import CLAIMS, cost, positions, training
 from explorer.analysis.clinic import PITFALLS, symptom
 from explorer.pages import PAGES
 from explorer.pages.cell.choices import ASIDES
@@ -57,7 +57,7 @@ def test_no_frame_breaks(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(cost, "N_TOKENS", 4)
     monkeypatch.setattr(cost, "TRIES", 1)
     monkeypatch.setattr(positions, "STEPS", 1)
-    monkeypatch.setattr(positions, "SEEDS", (0,))
+    monkeypatch.setattr(training, "SEEDS", (0,))
     broken = []
     for model in designs():
         for page, asked in VISITS:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.cell.scaling import Scaling, scaled, softmax_gradient
@@ -16,15 +16,16 @@ from explorer.analysis.claims.card import (
     ResultRow,
     curve_of,
     judged,
-    part_of,
 )
 from explorer.analysis.claims.training import (
+    PRE,
     SYMBOLS,
-    UNASKED,
-    SymbolNet,
-    SymbolRows,
-    SymbolTask,
-    share_right,
+    Learn,
+    Training,
+    both_neighbours,
+    larger_neighbour,
+    mean_and_range,
+    several,
     symbol_config,
     train,
 )
@@ -209,67 +210,40 @@ def _apart(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -
         return math.nan
 
 
-STEPS, SEEDS, HEADS = 300, (0, 1, 2), (1, 4)
-
-
-def larger_neighbour(rows: SymbolRows) -> SymbolRows:
-    """The larger of the two neighbours: which side it stands on does not matter."""
-    return _asked_inside(rows, torch.maximum(rows[:, :-2], rows[:, 2:]))
-
-
-def both_neighbours(rows: SymbolRows) -> SymbolRows:
-    """The pair of neighbours, in their order, as one of SYMBOLS ** 2 answers."""
-    return _asked_inside(rows, SYMBOLS * rows[:, :-2] + rows[:, 2:])
-
-
-def _asked_inside(rows: SymbolRows, wanted: Int[Tensor, "row inner"]) -> SymbolRows:
-    asked = torch.full_like(rows, UNASKED)
-    asked[:, 1:-1] = wanted
-    return asked
-
-
-def _share(task: SymbolTask, n_heads: int, seed: int, progress: FractionDone) -> float:
-    """One layer of width 32 learns the task; the share of places that are right then."""
-    config = symbol_config(vocab_size=SYMBOLS**2, n_heads=n_heads)
-    net = SymbolNet(config, seed)
-    train(net, task, STEPS, 1e-2, progress, seed=seed)
-    return share_right(net, task)
+HEADS = (1, 4)
 
 
 def one_head(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    learn: Callable[[SymbolTask, int, int, FractionDone], float] = _share,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
     """One head against four of the same total width, on a task for each and three seeds.
 
-    `learn(task, n_heads, seed, progress)` gives the share right. "Far better" is by more than 0.1,
-    with every seed of four heads above every seed of one.
+    "Far better" is by more than 0.1 of the places, with every seed of four heads above every seed
+    of one.
     """
-    rows: list[ResultRow] = []
-    better, numbers = [], {}
-    tasks = (
-        ("larger", "larger_neighbour", larger_neighbour),
-        ("both", "both_neighbour", both_neighbours),
+    tasks = {"larger": larger_neighbour, "both": both_neighbours}
+    arms = {
+        f"{name}_{n_heads}": Training(
+            symbol_config(vocab_size=SYMBOLS**2, n_heads=n_heads, **PRE), task, 250, 5e-3
+        )
+        for name, task in tasks.items()
+        for n_heads in HEADS
+    }
+    found = several(arms, learn, progress)
+    rights = {name: [each.right for each in tries] for name, tries in found.items()}
+    rows = tuple(
+        ResultRow(row, mean_and_range(rights[f"{name}_{n_heads}"]), of=str(n_heads))
+        for name, row in (("larger", "larger_neighbour"), ("both", "both_neighbour"))
+        for n_heads in HEADS
     )
-    turns = len(tasks) * len(HEADS) * len(SEEDS)
-    for name, row, task in tasks:
-        shares = []
-        for n_heads in HEADS:
-            tries: list[float] = []
-            for seed in SEEDS:
-                part = part_of(progress, len(SEEDS) * len(rows) + len(tries), turns)
-                tries.append(learn(task, n_heads, seed, part))
-            shares.append(tries)
-            mean, spread = float(np.mean(tries)), float(np.ptp(tries))
-            rows.append(ResultRow(row, (mean, spread), of=str(n_heads)))
-            numbers[f"{name}_{n_heads}"] = mean
-        one, several = shares
-        better.append(np.mean(several) - np.mean(one) > 0.1 and min(several) > max(one))
+    better = []
+    for name in tasks:
+        one, four = (rights[f"{name}_{n_heads}"] for n_heads in HEADS)
+        better.append(np.mean(four) - np.mean(one) > 0.1 and min(four) > max(one))
     verdict = judged(all(better), false=not any(better))
+    numbers = {name: float(np.mean(tries)) for name, tries in rights.items()}
     columns = ("right", "range")
-    return Finding(verdict, columns, tuple(rows), bars="right", why=(verdict,), numbers=numbers)
+    return Finding(verdict, columns, rows, bars="right", why=(verdict,), numbers=numbers)
 
 
 ATTENTION = (

@@ -34,7 +34,8 @@ class ResultRow:
 class Curve:
     """What is drawn where a table alone would not show it; ys is [curve, x].
 
-    `x_name`, `y_name` and `names` have their words at `claims.columns.<name>`.
+    `names` are those of rows, or else of columns; `x_name` and `y_name` of columns. Their words are
+    at `claims.rows.<name>` and `claims.columns.<name>`.
     """
 
     x: np.ndarray = field(repr=False)

@@ -1,145 +1,253 @@
-"""Claims that compare two designs: two nets of equal size trained alike, two ways timed alike."""
+"""Claims that compare two designs: small models trained alike, each with several seeds."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from explorer.analysis.claims.attention import larger_neighbour
-from explorer.analysis.claims.card import (
-    Claim,
-    Finding,
-    FractionDone,
-    ResultRow,
-    judged,
-    part_of,
+from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, judged
+from explorer.analysis.claims.training import (
+    PRE,
+    Learn,
+    Learned,
+    SymbolTask,
+    Training,
+    curves_of,
+    larger_neighbour,
+    mean_and_range,
+    next_symbol,
+    same,
+    several,
+    shuffled,
+    symbol_config,
+    times_here,
+    train,
+    two_back,
 )
-from explorer.analysis.claims.training import SymbolNet, symbol_config, train
-from explorer.analysis.machine.cost import best_time
-from explorer.analysis.machine.parameters import numbers_of
+from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.config import ModelConfig
+from models.transformer import build_model
 
-STEPS, SEEDS = 200, (0, 1, 2)
-Learn = Callable[[ModelConfig, int, FractionDone], float]
-"""(config of a SymbolNet, seed, progress) -> the loss that is left, nats."""
-
-
-def _loss_left(config: ModelConfig, seed: int, progress: FractionDone) -> float:
-    """Learn the larger of both neighbours; the mean loss of the last twenty steps."""
-    losses = train(SymbolNet(config, seed), larger_neighbour, STEPS, 5e-3, progress, seed=seed)
-    return float(np.mean(losses[-20:]))
-
-
-def _compared(
-    arms: dict[str, ModelConfig], learn: Learn, progress: FractionDone
-) -> tuple[tuple[ResultRow, ...], list[list[float]], dict[str, float]]:
-    """(a row an arm: parameters, loss, range; the loss of every seed; the numbers for words)."""
-    rows, tries = [], []
-    numbers: dict[str, float] = {}
-    for turn, (name, config) in enumerate(arms.items()):
-        part = partial(part_of, progress, turns=len(arms) * len(SEEDS))
-        losses = [
-            learn(config, seed, part(len(SEEDS) * turn + at)) for at, seed in enumerate(SEEDS)
-        ]
-        mean, spread = float(np.mean(losses)), float(np.ptp(losses))
-        rows.append(ResultRow(name, (numbers_of(SymbolNet(config, 0)), mean, spread)))
-        tries.append(losses)
-        numbers |= {name: mean, f"{name}_range": spread}
-    return tuple(rows), tries, numbers
+CLOSE = 0.05
+"""Losses (nats) and shares that differ by less count as equal."""
 
 
 def swiglu_equal(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = _loss_left
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
     """GELU 96 wide against SwiGLU 64 wide: 2 x 96 = 3 x 64, without biases; three seeds.
 
     "Beats" is a smaller loss with every seed than any of the other's.
     """
-    arms = {
+    configs = {
         "gelu_net": symbol_config(ffn="gelu", d_ff=96, bias=False),
         "swiglu_net": symbol_config(ffn="swiglu", d_ff=64, bias=False),
     }
-    rows, (gelu, swiglu), numbers = _compared(arms, learn, progress)
+    rows, (gelu, swiglu), numbers = _losses_left(configs, learn, progress)
     verdict = judged(max(swiglu) < min(gelu), false=min(swiglu) > max(gelu))
-    return Finding(verdict, COLUMNS, rows, bars="loss_after", why=(verdict,), numbers=numbers)
+    return Finding(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
 
 
 def rms_quality(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = _loss_left
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """The same pre-norm net with either norm in its blocks, three seeds.
+    """The same pre-norm model with either norm in its blocks, three seeds.
 
-    "Hardly" is a difference of the means within 0.05 nats; "false" is one of more than that with
+    "Hardly" is a difference of the means of at most CLOSE; "false" is one of more than that with
     every seed of one beyond every seed of the other.
     """
-    arms = {
-        "layernorm_net": symbol_config(norm_placement="pre", final_norm=True),
-        "rmsnorm_net": symbol_config(norm="rmsnorm", norm_placement="pre", final_norm=True),
+    configs = {
+        "layernorm_net": symbol_config(**PRE),
+        "rmsnorm_net": symbol_config(norm="rmsnorm", **PRE),
     }
-    rows, (layer, rms), numbers = _compared(arms, learn, progress)
-    close = abs(float(np.mean(layer)) - float(np.mean(rms))) <= 0.05
+    rows, (layer, rms), numbers = _losses_left(configs, learn, progress)
+    close = abs(float(np.mean(layer)) - float(np.mean(rms))) <= CLOSE
     apart = max(layer) < min(rms) or max(rms) < min(layer)
     verdict = judged(close, false=not close and apart)
-    return Finding(verdict, COLUMNS, rows, bars="loss_after", why=(verdict,), numbers=numbers)
+    return Finding(verdict, SIZED, rows, bars="loss_after", why=(verdict,), numbers=numbers)
 
 
-COLUMNS = ("parameters", "loss_after", "range")
-TOKENS = (1, 32, 512)
-TRIES = 3
+SIZED = ("parameters", "loss_after", "range")
 
 
-def _apart(three: list[nn.Linear], x: Tensor) -> list[Tensor]:
-    return [each(x) for each in three]
+def _losses_left(
+    configs: Mapping[str, ModelConfig], learn: Learn, progress: FractionDone
+) -> tuple[tuple[ResultRow, ...], list[list[float]], dict[str, float]]:
+    """(a row of SIZED for each config; the loss left with every seed; the numbers for words)."""
+    arms = {name: Training(config, larger_neighbour, 200, 5e-3) for name, config in configs.items()}
+    rows, lefts = [], []
+    numbers: dict[str, float] = {}
+    for name, tries in several(arms, learn, progress).items():
+        lefts.append([each.left for each in tries])
+        mean, spread = mean_and_range(lefts[-1])
+        size = numbers_of(on_paper(partial(build_model, configs[name])))
+        rows.append(ResultRow(name, (size, mean, spread)))
+        numbers |= {name: mean, f"{name}_range": spread}
+    return tuple(rows), lefts, numbers
 
 
-def _fused(one: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
-    return one(x).chunk(3, dim=-1)
-
-
-def fused_qkv(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    seconds: Callable[[Callable[[], object]], float] = best_time,
+def tying_quality(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
-    """Three projections of width 512 against one of 1536 for 1, 32 and 512 tokens; three tries.
+    """One matrix for embedding and output, or two: where the answer is the symbol itself, and where
+    it is another one.
 
-    `seconds(function)` gives a time. Faster is by more than 5 % in every try.
+    It costs something where the loss over the whole training is larger with every seed, and by more
+    than CLOSE.
     """
-    rows, faster, numbers = [], [], {}
-    three = [nn.Linear(512, 512) for _ in range(3)]
-    one = nn.Linear(512, 3 * 512)
-    with torch.inference_mode():
-        for step, n_tokens in enumerate(TOKENS):
-            x = torch.randn(1, n_tokens, 512)
-            ratios, times = [], []
-            for _ in range(TRIES):
-                apart = seconds(partial(_apart, three, x))
-                fused = seconds(partial(_fused, one, x))
-                ratios.append(apart / fused)
-                times.append((1000 * apart, 1000 * fused))
-            mean = np.median(times, axis=0)
-            values = (
-                float(mean[0]),
-                float(mean[1]),
-                float(np.median(ratios)),
-                float(np.ptp(ratios)),
-            )
-            rows.append(ResultRow("tokens", values, of=str(n_tokens)))
-            numbers[f"ratio_{n_tokens}"] = float(np.median(ratios))
-            faster.append(min(ratios) > 1.05)
-            progress((step + 1) / len(TOKENS))
-    verdict = judged(all(faster), false=not any(faster))
-    columns = ("three_matrices", "one_matrix", "ratio", "ratio_range")
-    return Finding(verdict, columns, tuple(rows), bars="ratio", why=(verdict,), numbers=numbers)
+    found = several(
+        {
+            f"{name}_{kind}": Training(symbol_config(tie_embeddings=tie, **PRE), task, 60, 5e-3)
+            for name, task in (("same", same), ("other", next_symbol))
+            for kind, tie in (("tied", True), ("untied", False))
+        },
+        learn,
+        progress,
+    )
+    costs = [
+        _clearly_above(found[f"{name}_tied"], found[f"{name}_untied"]) for name in ("same", "other")
+    ]
+    verdict = judged(not any(costs), false=all(costs))
+    numbers = _numbers(found)
+    first = {name: [each.losses[0] for each in tries] for name, tries in found.items()}
+    for name in ("same", "other"):
+        numbers[f"{name}_right"] = float(np.mean([each.right for each in found[f"{name}_tied"]]))
+        numbers[f"{name}_tied_first"] = float(np.mean(first[f"{name}_tied"]))
+    copies = max(first["same_tied"]) < min(*first["same_untied"], *first["other_tied"])
+    why = (verdict, "losses", "start") if copies else (verdict, "losses")
+    return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
+
+
+def no_positions(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
+) -> Finding:
+    """Sinusoidal positions or none: on a task of order, and on one in which order means nothing.
+
+    "More slowly" is a larger loss over the whole training with every seed, by more than CLOSE.
+    """
+    found = _placed({"order": two_back, "count": times_here}, "sinusoidal", "none", learn, progress)
+    slower = [
+        _clearly_above(found[f"{name}_none"], found[f"{name}_sinusoidal"])
+        for name in ("order", "count")
+    ]
+    verdict = judged(all(slower), false=not any(slower))
+    numbers, why = _numbers(found), (verdict, "losses")
+    return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
+
+
+def learned_positions(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
+) -> Finding:
+    """Learned positions against sinusoidal ones: a task of distance, and one of places.
+
+    "More" is a larger share right with every seed, by more than CLOSE.
+    """
+    tasks = {"distance": two_back, "place": shuffled}
+    found = _placed(tasks, "sinusoidal", "learned", learn, progress)
+    better = []
+    for name in tasks:
+        sines, learned = (
+            [each.right for each in found[f"{name}_{kind}"]] for kind in ("sinusoidal", "learned")
+        )
+        better.append(min(learned) > max(sines) and np.mean(learned) - np.mean(sines) > CLOSE)
+    verdict = judged(all(better), false=not any(better))
+    rights = {name: float(np.mean([each.right for each in tries])) for name, tries in found.items()}
+    why = (verdict, "shares")
+    return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=rights)
+
+
+LEARNT = ("loss_mean", "loss_range", "right", "right_range")
+
+
+def _placed(
+    tasks: Mapping[str, SymbolTask], one: str, other: str, learn: Learn, progress: FractionDone
+) -> dict[str, list[Learned]]:
+    """What two kinds of positions reach on each task, at "<task>_<kind>"."""
+    arms = {
+        f"{name}_{kind}": Training(symbol_config(positions=kind, **PRE), task, 200, 5e-3)
+        for name, task in tasks.items()
+        for kind in (one, other)
+    }
+    return several(arms, learn, progress)
+
+
+def _clearly_above(these: list[Learned], those: list[Learned]) -> bool:
+    """Whether the mean loss is larger with every seed, and by more than CLOSE on average."""
+    larger, smaller = ([each.mean for each in tries] for tries in (these, those))
+    return min(larger) > max(smaller) and float(np.mean(larger) - np.mean(smaller)) > CLOSE
+
+
+def _rows(found: Mapping[str, list[Learned]]) -> tuple[ResultRow, ...]:
+    """A row of LEARNT for each training."""
+    return tuple(
+        ResultRow(
+            name,
+            (
+                *mean_and_range([each.mean for each in tries]),
+                *mean_and_range([each.right for each in tries]),
+            ),
+        )
+        for name, tries in found.items()
+    )
+
+
+def _numbers(found: Mapping[str, list[Learned]]) -> dict[str, float]:
+    """The mean loss over all steps and seeds, for words."""
+    return {name: float(np.mean([each.mean for each in tries])) for name, tries in found.items()}
+
+
+RATES = {"small": 3e-3, "large": 2e-2}
+
+
+def norm_stabilises(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
+) -> Finding:
+    """Four layers with pre-norm, with post-norm and without any norm, at two learning rates.
+
+    A placement stabilises when it learns, with every seed, at a rate at which the model without
+    norms does not, and also wherever that one does. "True" needs both placements to.
+    """
+    designs = {
+        "pre": (symbol_config(n_layers=4, **PRE), True),
+        "post": (symbol_config(n_layers=4), True),
+        "bare": (symbol_config(n_layers=4, norm_placement="pre"), False),
+    }
+    arms = {
+        f"{design}_{rate}": Training(config, same, 60, RATES[rate], normed=normed)
+        for design, (config, normed) in designs.items()
+        for rate in RATES
+    }
+    found = several(arms, learn, progress)
+    rows, learned = [], {}
+    for name, tries in found.items():
+        highest = max(max(each.losses) for each in tries)
+        n_learned = sum(each.learned for each in tries)
+        rows.append(
+            ResultRow(name, (*mean_and_range([each.left for each in tries]), highest, n_learned))
+        )
+        learned[name] = n_learned == len(tries)
+    helps = []
+    for design in ("pre", "post"):
+        pairs = [(learned[f"{design}_{rate}"], learned[f"bare_{rate}"]) for rate in RATES]
+        gains = any(normed and not bare for normed, bare in pairs)
+        helps.append(gains and all(normed or not bare for normed, bare in pairs))
+    verdict = judged(all(helps), false=not any(helps))
+    numbers = {row.name: row.values[0] for row in rows}
+    columns = ("loss_after", "range", "loss_highest", "seeds_learned")
+    one = "depends_pre" if helps[0] else "depends_post"
+    why = (one if verdict == "depends" else verdict, "losses")
+    curve = replace(curves_of(found), log_y=True)
+    return Finding(verdict, columns, tuple(rows), curve, why=why, numbers=numbers)
 
 
 COMPARED = (
-    Claim("fused_qkv", "cost", fused_qkv, own=False, slow=True),
+    Claim("tying_quality", "counting", tying_quality, own=False, slow=True),
+    Claim("no_positions", "positions", no_positions, own=False, slow=True),
+    Claim("learned_positions", "positions", learned_positions, own=False, slow=True),
+    Claim("norm_stabilises", "blocks", norm_stabilises, own=False, slow=True),
     Claim("swiglu_equal", "blocks", swiglu_equal, own=False, slow=True),
     Claim("rms_quality", "blocks", rms_quality, own=False, slow=True),
 )

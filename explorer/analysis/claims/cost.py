@@ -189,9 +189,59 @@ def peak_bytes(function: Callable[[], object]) -> int:
     return max(itertools.accumulate(sizes), default=0)
 
 
+TOKENS = (1, 32, 512)
+
+
+def _apart(three: list[nn.Linear], x: Tensor) -> list[Tensor]:
+    return [each(x) for each in three]
+
+
+def _fused(one: nn.Linear, x: Tensor) -> tuple[Tensor, ...]:
+    return one(x).chunk(3, dim=-1)
+
+
+def fused_qkv(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    seconds: Callable[[Callable[[], object]], float] = best_time,
+) -> Finding:
+    """Three projections of width 512 against one of 1536 for 1, 32 and 512 tokens; three tries.
+
+    `seconds(function)` gives a time. Faster is by more than 5 % in every try.
+    """
+    rows, faster, numbers = [], [], {}
+    three = [nn.Linear(512, 512) for _ in range(3)]
+    one = nn.Linear(512, 3 * 512)
+    with torch.inference_mode():
+        for step, n_tokens in enumerate(TOKENS):
+            x = torch.randn(1, n_tokens, 512)
+            ratios, times = [], []
+            for _ in range(TRIES):
+                apart = seconds(partial(_apart, three, x))
+                fused = seconds(partial(_fused, one, x))
+                ratios.append(apart / fused)
+                times.append((1000 * apart, 1000 * fused))
+            mean = np.median(times, axis=0)
+            values = (
+                float(mean[0]),
+                float(mean[1]),
+                float(np.median(ratios)),
+                float(np.ptp(ratios)),
+            )
+            rows.append(ResultRow("tokens", values, of=str(n_tokens)))
+            numbers[f"ratio_{n_tokens}"] = float(np.median(ratios))
+            faster.append(min(ratios) > 1.05)
+            progress((step + 1) / len(TOKENS))
+    verdict = judged(all(faster), false=not any(faster))
+    columns = ("three_matrices", "one_matrix", "ratio", "ratio_range")
+    return Finding(verdict, columns, tuple(rows), bars="ratio", why=(verdict,), numbers=numbers)
+
+
 COST = (
     Claim("rms_speed", "cost", rms_speed, own=False, slow=True),
     Claim("fused_speed", "cost", fused_speed, own=False, slow=True),
+    Claim("fused_qkv", "cost", fused_qkv, own=False, slow=True),
     Claim("free_heads", "cost", free_heads),
     Claim("parallel", "cost", parallel, slow=True),
     Claim("quadratic", "cost", quadratic, own=False),

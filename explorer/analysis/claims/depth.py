@@ -1,7 +1,7 @@
 """Claims about depth: whether deep stacks train without warm-up, and what a norm does there."""
 
 import math
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -9,74 +9,64 @@ from torch import Tensor, nn
 
 from explorer.analysis.claims.card import (
     Claim,
-    Curve,
     Finding,
     FractionDone,
     ResultRow,
     judged,
-    part_of,
 )
-from explorer.analysis.claims.training import SYMBOLS, SymbolNet, fresh_block, symbol_config, train
+from explorer.analysis.claims.training import (
+    PRE,
+    SYMBOLS,
+    Learn,
+    Training,
+    curves_of,
+    fresh_block,
+    mean_and_range,
+    same,
+    several,
+    symbol_config,
+    train,
+)
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.config import NormPlacement
 from models.norms import LayerNorm
 
-Learn = Callable[[NormPlacement, float, int, int, FractionDone], list[float]]
-"""(placement, learning rate, warm-up steps, seed, progress) -> the loss of each step."""
-ARMS: tuple[tuple[str, NormPlacement, float, int], ...] = (
-    ("post_plain", "post", 3e-3, 0),
-    ("post_warmed", "post", 3e-3, 100),
-    ("post_small", "post", 3e-4, 0),
-    ("pre_plain", "pre", 3e-3, 0),
-)
-"""What is compared: name, placement, learning rate, warm-up steps."""
-SEEDS = (0, 1, 2)
-DEPTH, STEPS = 12, 150
+DEPTH, WARM = 8, 50
 WIDTH, LENGTH = 32, 8
 
 
-def _losses(
-    placement: NormPlacement, rate: float, warm: int, seed: int, progress: FractionDone
-) -> list[float]:
-    """Twelve layers learn to reverse rows of ten symbols."""
-    net = SymbolNet(symbol_config(n_layers=DEPTH, d_ff=128, norm_placement=placement), seed)
-    return train(net, lambda rows: rows.flip(1), STEPS, rate, progress, warm, seed=seed)
-
-
 def warmup(
-    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = _losses
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
     """Deep post-norm at a large rate, with warm-up, at a small rate; deep pre-norm; three seeds.
 
-    Adam. An arm has learned when with every seed its last losses lie at least 0.1 nats below
-    ln 10, the loss of guessing.
+    The task is only to say each symbol again. An arm has learned it when it has with every seed.
     """
-    rows, curves, learned = [], [], {}
-    for turn, (name, placement, rate, warm) in enumerate(ARMS):
-        tries = []
-        for at, seed in enumerate(SEEDS):
-            part = part_of(progress, len(SEEDS) * turn + at, len(SEEDS) * len(ARMS))
-            tries.append(learn(placement, rate, warm, seed, part))
-        curves.append(np.mean(tries, axis=0))
-        last = [float(np.mean(losses[-10:])) for losses in tries]
-        values = float(curves[-1][0]), float(np.mean(last)), float(np.ptp(last))
-        rows.append(ResultRow(name, values))
-        learned[name] = max(last) < math.log(SYMBOLS) - 0.1
+    post = Training(symbol_config(n_layers=DEPTH), same, steps=80, rate=5e-3)
+    arms = {
+        "post_plain": post,
+        "post_warmed": replace(post, warm=WARM),
+        "post_small": replace(post, rate=5e-4),
+        "pre_plain": replace(post, config=symbol_config(n_layers=DEPTH, **PRE)),
+    }
+    found = several(arms, learn, progress)
+    rows, learned = [], {}
+    for name, tries in found.items():
+        before = float(np.mean([each.losses[0] for each in tries]))
+        left = mean_and_range([each.left for each in tries])
+        n_learned = sum(each.learned for each in tries)
+        rows.append(ResultRow(name, (before, *left, n_learned)))
+        learned[name] = n_learned == len(tries)
     needed = not learned["post_plain"] and not learned["post_small"] and learned["post_warmed"]
     verdict = judged(
         needed and learned["pre_plain"], false=learned["post_plain"] or not learned["pre_plain"]
     )
-    names = tuple(name for name, *_ in ARMS)
-    return Finding(
-        verdict,
-        ("loss_before", "loss_after", "range"),
-        tuple(rows),
-        Curve(np.arange(1, len(curves[0]) + 1), np.array(curves), names, "step", "loss"),
-        why=(verdict,),
-        numbers={row.name: row.values[1] for row in rows},
-    )
+    columns = ("loss_before", "loss_after", "range", "seeds_learned")
+    numbers = {row.name: row.values[1] for row in rows}
+    numbers |= {f"{row.name}_seeds": row.values[3] for row in rows}
+    return Finding(verdict, columns, tuple(rows), curves_of(found), why=(verdict,), numbers=numbers)
 
 
 def deep_pre(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:

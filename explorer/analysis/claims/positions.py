@@ -16,15 +16,16 @@ from explorer.analysis.claims.card import (
     ResultRow,
     curve_of,
     judged,
-    part_of,
 )
 from explorer.analysis.claims.training import (
-    UNASKED,
-    SymbolNet,
-    SymbolRows,
-    share_right,
+    PRE,
+    Learn,
+    Training,
+    mean_and_range,
+    several,
     symbol_config,
     train,
+    two_back,
 )
 from explorer.analysis.positions.encoding import (
     DotByDistance,
@@ -43,6 +44,7 @@ from models.tokenizer import Tokenizer
 from models.transformer import Model
 
 FAR = 100
+STEPS = 200
 TOY = "reverse"
 
 
@@ -152,48 +154,36 @@ def _turned_round(model: Model, tokenizer: Tokenizer, length: int, n_rows: int =
     return right / n_rows
 
 
-STEPS, SEEDS = 300, (0, 1, 2)
-
-
-def two_back(rows: SymbolRows) -> SymbolRows:
-    """The symbol two places before: nothing but order tells which one it is."""
-    asked = torch.full_like(rows, UNASKED)
-    asked[:, 2:] = rows[:, :-2]
-    return asked
-
-
-def _share(causal: bool, positions: bool, seed: int, progress: FractionDone) -> float:
-    """Two pre-norm layers learn `two_back`; the share of places that are right then."""
-    config = symbol_config(n_layers=2, norm_placement="pre", final_norm=True)
-    net = SymbolNet(config, seed, positions, causal)
-    train(net, two_back, STEPS, 5e-3, progress, seed=seed)
-    return share_right(net, two_back)
-
-
 def causal_order(
-    loaded: LoadedModel,
-    traced: Trace,
-    progress: FractionDone,
-    learn: Callable[[bool, bool, int, FractionDone], float] = _share,
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, learn: Learn = train
 ) -> Finding:
     """Shuffled words through the reader's first layer; small decoders with positions and without.
 
     How far the layer's outputs are from moving along with the words says whether order reaches them
-    at all. `learn(causal, positions, seed, progress)` gives the share right of a net trained on a
-    task of order: "needs none" means within 0.1 of a decoder with positions, and "false" that the
-    mask gives less than half of what positions add to a net with neither.
+    at all. By the share right after training on a task of order, "needs none" means within 0.1 of a
+    decoder with positions, and "false" that the mask gives less than half of what positions add to
+    a model with neither.
     """
     ordered = _orders(loaded, traced)
     rows = [ResultRow(name, (value, math.nan)) for name, value in ordered.items()]
+    arms = {
+        name: Training(
+            symbol_config(family=family, positions=positions, n_layers=2, **PRE),
+            two_back,
+            STEPS,
+            rate=5e-3,
+        )
+        for name, family, positions in (
+            ("neither", "encoder-only", "none"),
+            ("mask_only", "decoder-only", "none"),
+            ("both_given", "decoder-only", "sinusoidal"),
+        )
+    }
     shares = {}
-    arms = (("neither", False, False), ("mask_only", True, False), ("both_given", True, True))
-    for turn, (name, causal, positions) in enumerate(arms):
-        tries = []
-        for at, seed in enumerate(SEEDS):
-            part = part_of(progress, len(SEEDS) * turn + at, len(SEEDS) * len(arms))
-            tries.append(learn(causal, positions, seed, part))
-        shares[name] = float(np.mean(tries))
-        rows.append(ResultRow(name, (shares[name], float(np.ptp(tries)))))
+    for name, tries in several(arms, learn, progress).items():
+        mean, spread = mean_and_range([each.right for each in tries])
+        shares[name] = mean
+        rows.append(ResultRow(name, (mean, spread)))
     neither, mask, both = shares.values()
     verdict = judged(mask > both - 0.1, false=mask - neither < 0.5 * (both - neither))
     return Finding(

@@ -1,21 +1,29 @@
-"""Small trainings for claims: nets of a few blocks on rows of random symbols, with Adam."""
+"""Small trainings for claims: models of a few blocks on rows of random symbols, with Adam.
 
-from collections.abc import Callable
+A claim describes its trainings and is given what they reach, so that a test can feed it any world.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from explorer.analysis.claims.card import FractionDone
+from explorer.analysis.claims.card import Curve, FractionDone, part_of
 from explorer.seeding import seeded
 from models.blocks import EncoderBlock
 from models.config import ModelConfig, NormPlacement
-from models.masks import causal_mask
-from models.norms import NORMS
-from models.positions import sinusoidal_table
+from models.fast import speed_up
+from models.norms import LayerNorm
+from models.transformer import Model, build_model
 
 SYMBOLS, LENGTH = 10, 12
+N_ROWS, N_ASKED = 16, 256
+SEEDS = (0, 1, 2)
 SymbolRows = Int[Tensor, "row pos"]
 SymbolTask = Callable[[SymbolRows], SymbolRows]
 """What is to be said at each place of rows of symbols; -100 where nothing is asked."""
@@ -23,96 +31,188 @@ UNASKED = -100
 
 
 def symbol_config(**changes: Any) -> ModelConfig:
-    """One layer of width 32 with 4 heads over ten symbols, without dropout; changed as asked."""
+    """An encoder of one layer of width 32 with 4 heads over ten symbols, with an output matrix of
+    its own and without dropout; changed as asked.
+    """
     sizes: dict[str, Any] = {
-        "vocab_size": SYMBOLS, "d_model": 32, "n_layers": 1, "n_heads": 4, "d_ff": 64, "dropout": 0,
+        "family": "encoder-only", "vocab_size": SYMBOLS, "d_model": 32, "n_layers": 1,
+        "n_heads": 4, "d_ff": 64, "n_ctx": LENGTH, "dropout": 0.0, "tie_embeddings": False,
     }  # fmt: skip
     return ModelConfig(**(sizes | changes))
 
 
-def xavier(module: nn.Module) -> None:
-    """Give all linear layers in it Xavier matrices and zero biases, as whole models begin with."""
-    for each in module.modules():
-        if isinstance(each, nn.Linear):
-            nn.init.xavier_uniform_(each.weight)
-            if each.bias is not None:
-                nn.init.zeros_(each.bias)
+PRE: Mapping[str, Any] = {"norm_placement": "pre", "final_norm": True}
+"""The changes of a config that make it pre-norm."""
 
 
-def fresh_block(placement: NormPlacement, d_model: int) -> EncoderBlock:
-    """A block of 4 heads with initial weights."""
-    block = EncoderBlock(symbol_config(d_model=d_model, d_ff=4 * d_model, norm_placement=placement))
-    xavier(block)
-    return block
+@dataclass(frozen=True)
+class Training:
+    """A model of `config` learns `task` in `steps` steps of Adam on fresh random rows.
 
-
-class SymbolNet(nn.Module):
-    """Symbols in, logits [row, pos, symbol] out: embedding, positions if asked for, blocks, output.
-
-    Built under `seed`. Its blocks are those of `config`; a final norm stands behind those that do
-    not end with one.
+    The learning rate rises in proportion to the step during the first `warm` steps. Without
+    `normed`, every LayerNorm is taken out.
     """
 
-    def __init__(
-        self, config: ModelConfig, seed: int, positions: bool = True, causal: bool = False
-    ) -> None:
-        super().__init__()
-        width, n_symbols = config.d_model, config.vocab_size
-        with seeded(seed):
-            self.embed = nn.Embedding(n_symbols, width)
-            self.blocks = nn.ModuleList(EncoderBlock(config) for _ in range(config.n_layers))
-            self.out = nn.Linear(width, n_symbols)
-            xavier(self.blocks)
-        self.norm = nn.Identity() if config.norm_placement == "post" else NORMS[config.norm](width)
-        self.positions = positions
-        self.causal = causal
-
-    def forward(self, rows: SymbolRows) -> Float[Tensor, "row pos symbol"]:
-        x = self.embed(rows)
-        if self.positions:
-            x = x + sinusoidal_table(rows.shape[1], x.shape[-1])
-        mask = causal_mask(rows.shape[1]) if self.causal else None
-        for block in self.blocks:
-            x = block(x, mask=mask)
-        return self.out(self.norm(x))
+    config: ModelConfig
+    task: SymbolTask
+    steps: int
+    rate: float
+    warm: int = 0
+    normed: bool = True
 
 
-def train(
-    net: nn.Module,
-    task: SymbolTask,
-    steps: int,
-    rate: float,
-    progress: FractionDone,
-    warm: int = 0,
-    n_rows: int = 16,
-    seed: int = 0,
-) -> list[float]:
-    """Train `net` on fresh random rows; the loss (nats) of each step.
+@dataclass(frozen=True)
+class Learned:
+    """What a training reached: the loss of each step (nats), the share right on fresh rows."""
 
-    The learning rate rises in proportion to the step during the first `warm` steps.
-    """
+    losses: tuple[float, ...]
+    right: float
+
+    @property
+    def left(self) -> float:
+        """The mean loss of the last ten steps."""
+        return float(np.mean(self.losses[-10:]))
+
+    @property
+    def mean(self) -> float:
+        """The mean loss of all steps: the lower, the sooner it was learned."""
+        return float(np.mean(self.losses))
+
+    @property
+    def learned(self) -> bool:
+        """Whether the loss that is left lies at least 0.1 nats below that of guessing, ln 10."""
+        return self.left < math.log(SYMBOLS) - 0.1
+
+
+Learn = Callable[[Training, int, FractionDone], Learned]
+"""(training, seed, progress) -> what it reached."""
+
+
+def train(training: Training, seed: int, progress: FractionDone) -> Learned:
+    """Train a fresh model; `seed` decides its weights and its rows."""
     generator = torch.Generator().manual_seed(seed)
     losses = []
     with torch.inference_mode(False), torch.enable_grad():
-        optimizer = torch.optim.Adam(net.parameters(), lr=rate)
-        for step in range(steps):
-            optimizer.param_groups[0]["lr"] = rate * min(1.0, (step + 1) / max(1, warm))
-            rows = torch.randint(SYMBOLS, (n_rows, LENGTH), generator=generator)
-            logits = net(rows).flatten(0, 1)
-            loss = nn.functional.cross_entropy(logits, task(rows).flatten(), ignore_index=UNASKED)
+        model = fresh_model(training.config, seed, training.normed)
+        optimizer = torch.optim.Adam(model.parameters(), lr=training.rate, fused=True)
+        for step in range(training.steps):
+            warmed = min(1.0, (step + 1) / max(1, training.warm))
+            optimizer.param_groups[0]["lr"] = training.rate * warmed
+            rows = torch.randint(SYMBOLS, (N_ROWS, LENGTH), generator=generator)
+            logits, wanted = model(rows).flatten(0, 1), training.task(rows).flatten()
+            loss = nn.functional.cross_entropy(logits, wanted, ignore_index=UNASKED)
             optimizer.zero_grad()
             torch.autograd.backward([loss])
             optimizer.step()
             losses.append(loss.item())
-            progress((step + 1) / steps)
-    return losses
+            progress((step + 1) / training.steps)
+    return Learned(tuple(losses), share_right(model, training.task))
 
 
-def share_right(net: nn.Module, task: SymbolTask, n_rows: int = 256, seed: int = 1000) -> float:
-    """The share of the asked places of fresh random rows at which `net` is right."""
+def several(
+    arms: Mapping[str, Training], learn: Learn, progress: FractionDone
+) -> dict[str, list[Learned]]:
+    """What each of the trainings that are compared reaches with every seed."""
+    found: dict[str, list[Learned]] = {name: [] for name in arms}
+    turns = len(arms) * len(SEEDS)
+    for turn, (name, training) in enumerate(arms.items()):
+        for at, seed in enumerate(SEEDS):
+            part = part_of(progress, len(SEEDS) * turn + at, turns)
+            found[name].append(learn(training, seed, part))
+    return found
+
+
+def mean_and_range(tries: list[float]) -> tuple[float, float]:
+    """The mean of several tries, and the distance of the largest from the smallest."""
+    return float(np.mean(tries)), float(np.ptp(tries))
+
+
+def curves_of(found: Mapping[str, list[Learned]]) -> Curve:
+    """The loss of each step, the mean over the seeds, one curve for each training."""
+    losses = np.array(
+        [np.mean([each.losses for each in tries], axis=0) for tries in found.values()]
+    )
+    return Curve(np.arange(1, losses.shape[1] + 1), losses, tuple(found), "step", "loss")
+
+
+def share_right(model: nn.Module, task: SymbolTask, seed: int = 1000) -> float:
+    """The share of the asked places of fresh random rows at which `model` is right."""
     generator = torch.Generator().manual_seed(seed)
-    rows = torch.randint(SYMBOLS, (n_rows, LENGTH), generator=generator)
+    rows = torch.randint(SYMBOLS, (N_ASKED, LENGTH), generator=generator)
     with torch.inference_mode():
-        wanted, said = task(rows), net(rows).argmax(-1)
+        wanted, said = task(rows), model(rows).argmax(-1)
     asked = wanted != UNASKED
     return float((said == wanted)[asked].float().mean())
+
+
+def fresh_model(config: ModelConfig, seed: int, normed: bool = True) -> Model:
+    """A model of the library under `seed`; without `normed`, the identity for every LayerNorm."""
+    with seeded(seed):
+        model = build_model(config)
+    if not normed:
+        for module in list(model.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, LayerNorm):
+                    setattr(module, name, nn.Identity())
+    speed_up(model)
+    return model
+
+
+def fresh_block(placement: NormPlacement, d_model: int) -> EncoderBlock:
+    """A block of 4 heads with Xavier matrices and zero biases, as whole models begin with."""
+    block = EncoderBlock(symbol_config(d_model=d_model, d_ff=4 * d_model, norm_placement=placement))
+    for each in block.modules():
+        if isinstance(each, nn.Linear):
+            nn.init.xavier_uniform_(each.weight)
+            if each.bias is not None:
+                nn.init.zeros_(each.bias)
+    return block
+
+
+# Tasks.
+
+
+def same(rows: SymbolRows) -> SymbolRows:
+    """The symbol itself."""
+    return rows
+
+
+def two_back(rows: SymbolRows) -> SymbolRows:
+    """The symbol two places before: nothing but order tells which one it is."""
+    asked = torch.full_like(rows, UNASKED)
+    asked[:, 2:] = rows[:, :-2]
+    return asked
+
+
+def larger_neighbour(rows: SymbolRows) -> SymbolRows:
+    """The larger of the two neighbours: which side it stands on does not matter."""
+    return _asked_inside(rows, torch.maximum(rows[:, :-2], rows[:, 2:]))
+
+
+def both_neighbours(rows: SymbolRows) -> SymbolRows:
+    """The pair of neighbours, in their order, as one of SYMBOLS ** 2 answers."""
+    return _asked_inside(rows, SYMBOLS * rows[:, :-2] + rows[:, 2:])
+
+
+def _asked_inside(rows: SymbolRows, wanted: Int[Tensor, "row inner"]) -> SymbolRows:
+    asked = torch.full_like(rows, UNASKED)
+    asked[:, 1:-1] = wanted
+    return asked
+
+
+SHUFFLED = (7, 2, 10, 5, 0, 9, 3, 11, 6, 1, 8, 4)
+
+
+def shuffled(rows: SymbolRows) -> SymbolRows:
+    """The symbol at another place, always the same one for each place: no distance repeats."""
+    return rows[:, list(SHUFFLED)]
+
+
+def times_here(rows: SymbolRows) -> SymbolRows:
+    """How many symbols of the row are the same as this one, itself included, at most nine."""
+    return (rows[:, :, None] == rows[:, None]).sum(-1).clamp(max=SYMBOLS - 1)
+
+
+def next_symbol(rows: SymbolRows) -> SymbolRows:
+    """The symbol after this one in the order of symbols, the first after the last."""
+    return (rows + 1) % SYMBOLS

@@ -177,10 +177,11 @@ def _picture(view: View, finding: Finding) -> None:
     """The curve of an experiment, or one of its columns as bars; numbers alone need none."""
     if finding.curve is not None:
         curve = finding.curve
+        rows = {row.name: finding_label(view, row) for row in finding.rows}
         figure = lines(
             curve.x,
             curve.ys,
-            [view.t(f"claims.columns.{name}") for name in curve.names],
+            [rows.get(name) or view.t(f"claims.columns.{name}") for name in curve.names],
             x_title=view.t(f"claims.columns.{curve.x_name}"),
             y_title=view.t(f"claims.columns.{curve.y_name}"),
             log_y=curve.log_y,

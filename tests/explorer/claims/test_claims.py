@@ -1,7 +1,9 @@
 """The claims: each experiment runs, its numbers are those of theory or of torch, and it judges."""
 
+import inspect
 import itertools
 import math
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,7 +12,7 @@ import torch
 from torch import nn
 
 from explorer import library
-from explorer.analysis.claims import CLAIMS, Claim, Finding, card, compared
+from explorer.analysis.claims import CLAIMS, Claim, Finding, card, training
 from explorer.analysis.claims import attention as on_attention
 from explorer.analysis.claims import cost as on_cost
 from explorer.analysis.claims import depth as on_depth
@@ -31,7 +33,8 @@ VERDICTS = {
     "offset_only": "true", "frequencies": "true", "extrapolation": "false",
     "causal_order": None, "original": "false", "warmup": None, "deep_pre": "false",
     "batch_norm": "depends", "gelu_tanh": "true",
-    "fused_qkv": None, "swiglu_equal": None, "rms_quality": None,
+    "fused_qkv": None, "swiglu_equal": None, "rms_quality": None, "tying_quality": None,
+    "no_positions": None, "learned_positions": None, "norm_stabilises": None,
 }  # fmt: skip
 
 
@@ -47,23 +50,22 @@ def find(translator: LoadedModel):
 
     @cache
     def found(name: str) -> Finding:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(on_depth, "STEPS", 12)
-            patch.setattr(on_depth, "DEPTH", 2)
-            patch.setattr(on_attention, "STEPS", 3)
-            patch.setattr(on_positions, "STEPS", 3)
-            patch.setattr(compared, "STEPS", 3)
-            return measured(name)
-
-    def measured(name: str) -> Finding:
         told: list[float] = []
-        finding = BY_ID[name].test(translator, traced, told.append)
+        test = BY_ID[name].test
+        brief = {"learn": briefly} if "learn" in inspect.signature(test).parameters else {}
+        finding = test(translator, traced, told.append, **brief)
         assert told == sorted(told)
         assert BY_ID[name].slow <= bool(told)
         assert all(0 <= done <= 1.0001 for done in told)
         return finding
 
     return found
+
+
+def briefly(asked: training.Training, seed: int, progress: card.FractionDone) -> training.Learned:
+    """Two steps of a training, of two layers at most."""
+    config = replace(asked.config, n_layers=min(2, asked.config.n_layers))
+    return training.train(replace(asked, config=config, steps=2), seed, progress)
 
 
 def skip_without_the_toy(name: str) -> None:
@@ -92,7 +94,8 @@ def test_every_experiment_judges_and_all_that_it_names_has_words(claim: Claim, f
             assert said[f"claims.{claim.id}.{why}"].format(**found.numbers)
         names = set(found.columns)
         if found.curve is not None:
-            names |= {*found.curve.names, found.curve.x_name, found.curve.y_name}
+            names |= {*found.curve.names} - {row.name for row in found.rows}
+            names |= {found.curve.x_name, found.curve.y_name}
             assert found.curve.ys.shape == (len(found.curve.names), len(found.curve.x))
         assert {f"claims.columns.{name}" for name in names} <= set(said)
 

@@ -1,0 +1,33 @@
+"""The tiny translator's Trace, and a call of an experiment that checks its explanation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from explorer.analysis.claims import Finding
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace, trace
+from explorer.text import LANGUAGES, words
+
+TEXT = "The cat sat on the mat."
+
+
+@pytest.fixture(scope="module")
+def traced(translator: LoadedModel) -> Trace:
+    return trace(translator, TEXT)
+
+
+@pytest.fixture
+def find(translator: LoadedModel, traced: Trace) -> Callable[..., Finding]:
+    """find(test, *args): the finding on the tiny translator; its explanation has words."""
+
+    def found(test: Callable[..., Finding], *args: Any, **more: Any) -> Finding:
+        finding = test(translator, traced, lambda done: None, *args, **more)
+        for lang in LANGUAGES:
+            for why in finding.why:
+                filled = words(lang)[f"claims.{test.__name__}.{why}"].format(**finding.numbers)
+                assert "nan" not in filled
+        return finding
+
+    return found

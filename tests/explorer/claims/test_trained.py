@@ -1,0 +1,266 @@
+"""Claims that train small models: each is fed worlds in which it is true, is false, and depends."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from explorer.analysis.claims import Finding, attention, compared, depth, positions, training
+from explorer.analysis.claims.card import FractionDone
+from explorer.analysis.claims.training import Learned, Training
+from models.norms import LayerNorm
+from tests.explorer.claims.test_claims import value
+
+GUESSING = math.log(training.SYMBOLS)
+Says = Callable[[Training, int], float]
+
+
+def losing(loss: Says) -> training.Learn:
+    """A world in which every step of a training has this loss."""
+    return lambda asked, seed, progress: Learned((loss(asked, seed),) * 12, 0.5)
+
+
+def right(share: Says) -> training.Learn:
+    """A world in which this share is right after a training."""
+    return lambda asked, seed, progress: Learned((1.0,) * 12, share(asked, seed))
+
+
+@pytest.mark.parametrize(
+    ("fails", "verdict"),
+    [
+        ({("post", 5e-3, 0), ("post", 5e-4, 0)}, "true"),
+        ({("post", 5e-3, 0)}, "depends"),
+        ({("post", 5e-3, 0), ("post", 5e-3, depth.WARM)}, "depends"),
+        (set(), "false"),
+        ({("post", 5e-3, 0), ("pre", 5e-3, 0)}, "false"),
+    ],
+)
+def test_warm_up_is_needed_where_nothing_else_lets_post_norm_learn(
+    find: Callable[..., Finding], fails: set[tuple[str, float, int]], verdict: str
+) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        arm = asked.config.norm_placement, asked.rate, asked.warm
+        return GUESSING if arm in fails else 2.0 + seed / 100
+
+    found = find(depth.warmup, losing(loss))
+    assert found.verdict == verdict
+    if verdict == "false" and not fails:
+        assert value(found, "post_plain", "range") == pytest.approx(0.02)
+
+
+def test_one_seed_that_fails_is_a_failure(find: Callable[..., Finding]) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        return GUESSING if asked.config.norm_placement == "pre" and seed == 2 else 2.0
+
+    found = find(depth.warmup, losing(loss))
+    assert found.verdict == "false"
+    assert value(found, "pre_plain", "seeds_learned") == 2
+
+
+def test_a_small_model_learns_its_task_and_warms_up() -> None:
+    told: list[float] = []
+    asked = Training(training.symbol_config(n_ctx=12), training.same, 40, 1e-2)
+    learned = training.train(asked, 0, told.append)
+    assert learned.losses[-1] < learned.losses[0] / 2
+    assert learned.right > 0.9
+    assert told[-1] == 1
+    assert len(told) == len(learned.losses) == 40
+    cold, warm = (
+        training.train(replace(asked, steps=3, warm=n), 0, told.append) for n in (0, 1000)
+    )
+    assert cold.losses[0] == warm.losses[0]
+    assert cold.losses[2] < warm.losses[2] - 0.05  # a thousandth of the rate moves nothing yet
+
+
+def test_seeds_repeat_a_training_and_differ() -> None:
+    asked = Training(training.symbol_config(), training.same, 2, 1e-2)
+    first, again, other = (training.train(asked, seed, lambda done: None) for seed in (0, 0, 1))
+    assert first == again
+    assert first.losses != other.losses
+
+
+def test_a_model_without_norms_has_none_and_still_runs() -> None:
+    config = training.symbol_config(n_layers=2, **training.PRE)
+    bare, normed = (training.fresh_model(config, 0, each) for each in (False, True))
+    kinds = [type(module).__name__ for module in bare.modules()]
+    assert "LayerNorm" not in kinds
+    assert bare(torch.zeros(2, 12, dtype=torch.long)).shape == (2, 12, 10)
+    assert sum(isinstance(module, LayerNorm) for module in normed.modules()) == 5
+
+
+def test_several_trainings_have_every_seed_and_one_progress() -> None:
+    told: list[float] = []
+
+    def learn(asked: Training, seed: int, progress: FractionDone) -> Learned:
+        progress(1.0)
+        return Learned((asked.rate,), seed)
+
+    asked = Training(training.symbol_config(), training.same, 1, 0.5)
+    found = training.several({"one": asked, "other": replace(asked, rate=0.1)}, learn, told.append)
+    assert [each.right for each in found["other"]] == list(training.SEEDS)
+    assert told == pytest.approx([part / 6 for part in range(1, 7)])
+
+
+@pytest.mark.parametrize(
+    ("better", "verdict"),
+    [
+        ({training.larger_neighbour, training.both_neighbours}, "true"),
+        ({training.both_neighbours}, "depends"),
+        (set(), "false"),
+    ],
+)
+def test_several_heads_are_better_where_every_seed_says_so(
+    find: Callable[..., Finding], better: set[Any], verdict: str
+) -> None:
+    def share(asked: Training, seed: int) -> float:
+        gains = asked.config.n_heads > 1 and asked.task in better
+        return 0.6 + seed / 100 + (0.3 if gains else 0)
+
+    found = find(attention.one_head, right(share))
+    assert found.verdict == verdict
+    assert value(found, "both_neighbour", "range", "4") == pytest.approx(0.02)
+
+
+def test_one_seed_of_one_head_as_good_as_several_is_no_proof(find: Callable[..., Finding]) -> None:
+    def share(asked: Training, seed: int) -> float:
+        return 0.9 if asked.config.n_heads > 1 or seed == 0 else 0.5
+
+    assert find(attention.one_head, right(share)).verdict == "false"
+
+
+def test_the_tasks_ask_what_they_say() -> None:
+    rows = torch.tensor([[3, 1, 2, 1]])
+    assert training.larger_neighbour(rows).tolist() == [[-100, 3, 1, -100]]
+    assert training.both_neighbours(rows).tolist() == [[-100, 32, 11, -100]]
+    assert training.two_back(rows).tolist() == [[-100, -100, 3, 1]]
+    assert training.times_here(rows).tolist() == [[1, 2, 1, 2]]
+    assert training.next_symbol(torch.tensor([[0, 9]])).tolist() == [[1, 0]]
+    places = torch.arange(training.LENGTH)
+    assert training.shuffled(places[None]).tolist() == [list(training.SHUFFLED)]
+    assert sorted(training.SHUFFLED) == places.tolist()
+
+
+@pytest.mark.parametrize(("mask", "verdict"), [(0.95, "true"), (0.7, "depends"), (0.3, "false")])
+def test_the_mask_tells_order_as_far_as_training_finds_it(
+    find: Callable[..., Finding], mask: float, verdict: str
+) -> None:
+    def share(asked: Training, seed: int) -> float:
+        with_positions = asked.config.positions != "none"
+        return 1.0 if with_positions else mask if asked.config.is_causal else 0.1
+
+    assert find(positions.causal_order, right(share)).verdict == verdict
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.2, "true"), (0.01, "depends"), (-0.2, "false")])
+def test_swiglu_beats_gelu_where_every_seed_says_so(
+    find: Callable[..., Finding], gain: float, verdict: str
+) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        return 1 + seed / 50 - (gain if asked.config.ffn == "swiglu" else 0)
+
+    found = find(compared.swiglu_equal, losing(loss))
+    assert found.verdict == verdict
+    assert len({row.values[0] for row in found.rows}) == 1, "equal parameters"
+
+
+@pytest.mark.parametrize(
+    ("off", "spread", "verdict"), [(0.01, 0, "true"), (0.1, 1, "depends"), (0.1, 0, "false")]
+)
+def test_a_norm_hardly_matters_where_the_losses_are_close(
+    find: Callable[..., Finding], off: float, spread: float, verdict: str
+) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        return 1 + seed * spread + (off if asked.config.norm == "rmsnorm" else 0)
+
+    assert find(compared.rms_quality, losing(loss)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("dear", "verdict"),
+    [
+        (set(), "true"),
+        ({training.same}, "depends"),
+        ({training.next_symbol}, "depends"),
+        ({training.same, training.next_symbol}, "false"),
+    ],
+)
+def test_tying_costs_what_every_seed_loses(
+    find: Callable[..., Finding], dear: set[Any], verdict: str
+) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        tied = asked.config.tie_embeddings and asked.task in dear
+        return 1 + seed / 50 + (0.2 if tied else 0)
+
+    found = find(compared.tying_quality, losing(loss))
+    assert found.verdict == verdict
+    assert "start" not in found.why
+
+
+def test_a_tied_model_that_begins_by_copying_is_said_to(find: Callable[..., Finding]) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        return 0.5 if asked.config.tie_embeddings and asked.task == training.same else 3.0
+
+    assert "start" in find(compared.tying_quality, losing(loss)).why
+
+
+@pytest.mark.parametrize(
+    ("slower", "verdict"),
+    [
+        ({training.two_back, training.times_here}, "true"),
+        ({training.two_back}, "depends"),
+        (set(), "false"),
+    ],
+)
+def test_without_positions_is_slower_where_every_seed_says_so(
+    find: Callable[..., Finding], slower: set[Any], verdict: str
+) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        placed = asked.config.positions != "none"
+        return 1 + seed / 50 + (0 if placed or asked.task not in slower else 0.2)
+
+    assert find(compared.no_positions, losing(loss)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("better", "verdict"),
+    [
+        ({training.two_back, training.shuffled}, "true"),
+        ({training.shuffled}, "depends"),
+        (set(), "false"),
+    ],
+)
+def test_learned_positions_are_better_where_every_seed_says_so(
+    find: Callable[..., Finding], better: set[Any], verdict: str
+) -> None:
+    def share(asked: Training, seed: int) -> float:
+        learned = asked.config.positions == "learned" and asked.task in better
+        return 0.5 + seed / 50 + (0.3 if learned else 0)
+
+    assert find(compared.learned_positions, right(share)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("fails", "verdict", "why"),
+    [
+        ({("bare", "large")}, "true", "true"),
+        ({("bare", "large"), ("post", "large")}, "depends", "depends_pre"),
+        ({("bare", "large"), ("pre", "small")}, "depends", "depends_post"),
+        (set(), "false", "false"),
+        ({("bare", "large"), ("post", "large"), ("pre", "large")}, "false", "false"),
+    ],
+)
+def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(
+    find: Callable[..., Finding], fails: set[tuple[str, str]], verdict: str, why: str
+) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        design = asked.config.norm_placement if asked.normed else "bare"
+        (rate,) = (name for name, rate in compared.RATES.items() if rate == asked.rate)
+        return GUESSING if (design, rate) in fails and seed == 1 else 1.0
+
+    found = find(compared.norm_stabilises, losing(loss))
+    assert found.verdict == verdict
+    assert found.why[0] == why
+    assert value(found, "bare_large", "seeds_learned") == 3 - (("bare", "large") in fails)
