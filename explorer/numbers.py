@@ -96,5 +96,7 @@ def byte_size(n_bytes: float) -> str:
 
 
 def millions(count: int) -> str:
-    """A count as 42 M or 1.3 G."""
-    return f"{count / 1e9:.1f} G" if count >= 1e9 else f"{count / 1e6:.0f} M"
+    """A count as 42 M or 1.3 G, and as 0.4 M where whole millions would hide it."""
+    if count >= 1e9:
+        return f"{count / 1e9:.1f} G"
+    return f"{count / 1e6:.0f} M" if count >= 1e7 else f"{count / 1e6:.2g} M"

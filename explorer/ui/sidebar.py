@@ -9,6 +9,7 @@ import streamlit as st
 from explorer import library, text
 from explorer.library import at_step, split_step
 from explorer.problems import InputProblem
+from explorer.runs.inputs import MAX_TOKENS, limit
 from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import cache, session
 from explorer.ui.escape import escape
@@ -71,7 +72,7 @@ def _sentence(model: str) -> None:
         key="sidebar.text",
         height=110,
         placeholder=_t("sidebar.sentence_hint"),
-        help=_t("sidebar.sentence_help"),
+        help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=_room(model)),
         on_change=lambda: _new_text(st.session_state["sidebar.text"]),
     )
 
@@ -166,6 +167,14 @@ def _output(model: str) -> None:
                 target=st.session_state["sidebar.target"] or None, row=None
             ),
         )
+
+
+def _room(model: str) -> int:
+    """The most tokens that `model` is given here, its marks included."""
+    try:
+        return limit(cache.open_model(model))
+    except InputProblem:  # the page says what is wrong with it
+        return MAX_TOKENS
 
 
 def _fills_in(model: str) -> bool:

@@ -129,9 +129,11 @@ def _plant_scale(model: Subject, rows: Rows) -> Edits:
 
 
 def _batch_positions(traced: Trace | None = None) -> Demonstration:
-    n, d_model = (len(traced.tgt_tokens), traced.config.d_model) if traced else (10, 8)
-    table, zeros = sinusoidal_table(n, d_model + d_model % 2), torch.zeros(1, n, d_model)
-    table = table[:, :d_model]
+    """Ten positions of a table, or the vectors that the reader's model adds, if it adds any."""
+    stack = next((each for each in traced.stacks if each.stream == "tgt"), None) if traced else None
+    added = traced.activations.get(stack.hook("pos_embed")) if traced and stack else None
+    table = sinusoidal_table(10, 8) if added is None else torch.tensor(added)
+    zeros = torch.zeros(1, *table.shape)
     bad, good = positions_by_the_batch(zeros, table)[0], positions_by_the_length(zeros, table)[0]
 
     def different(rows: Tensor) -> float:
@@ -141,7 +143,7 @@ def _batch_positions(traced: Trace | None = None) -> Demonstration:
         (Figure("different_positions", different(bad), different(good)),),
         bad.numpy(),
         good.numpy(),
-        own=traced is not None,
+        own=added is not None,
     )
 
 

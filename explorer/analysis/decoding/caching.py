@@ -146,6 +146,13 @@ class Timing:
     uncached_ms: float
 
 
+def lengths_for(loaded: LoadedModel, given: Sequence[int], lengths: Sequence[int]) -> list[int]:
+    """Those of `lengths` that a decoding after `given` can have: learned positions end at n_ctx."""
+    longest = loaded.config.longest
+    begun = loaded.model.begin(torch.tensor([list(given)])).tgt.shape[1]
+    return [n for n in lengths if longest is None or begun + n - 1 <= longest]
+
+
 @torch.inference_mode()
 def timings(
     loaded: LoadedModel,
@@ -161,7 +168,7 @@ def timings(
     """
     config = loaded.config
     start, read = _reader(loaded, torch.tensor([list(given)]))
-    fits = [n for n in lengths if config.longest is None or len(start) + n - 1 <= config.longest]
+    fits = lengths_for(loaded, given, lengths)
     found: list[Timing] = []
     for done, n in enumerate(fits, 1):
         row = torch.tensor([[*start, *[start[-1]] * (n - 1)]])

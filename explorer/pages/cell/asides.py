@@ -166,7 +166,10 @@ def _raw(view: View, cell: Cell) -> None:
         controls.reading("aside", view.t("cell.raw_cross"))
     else:
         raw, projected = (fixed(each) for each in found.asymmetry)
-        controls.reading("aside", view.t("cell.raw_reading", raw=raw, projected=projected))
+        n = len(found.unprojected)
+        own = int((found.unprojected.argmax(1) == np.arange(n)).sum())
+        values = {"raw": raw, "projected": projected, "own": own, "count": n}
+        controls.reading("aside", view.t("cell.raw_reading", **values))
 
 
 def _layouts(view: View, cell: Cell) -> None:

@@ -9,6 +9,7 @@ from explorer.analysis.decoding.caching import (
     Timing,
     cache_bytes,
     decoding_multiply_adds,
+    lengths_for,
 )
 from explorer.components import cache_view, pack_cache_view
 from explorer.figures.curves import lines
@@ -23,7 +24,8 @@ NAME = "caching.timings"
 
 def caching(view: View, generation: Generation) -> None:
     """The section."""
-    st.markdown(view.t("caching.lead"))
+    source = [view.t("caching.source")] if view.loaded.config.reads_source else []
+    st.markdown(" ".join([view.t("caching.lead"), *source]))
     if view.trace.edits:
         st.caption(view.t("caching.without_edits"))
     with st.spinner(view.t("caching.working")):
@@ -129,7 +131,8 @@ def _measured(view: View, generation: Generation, names: list[str]) -> None:
     key = (view.loaded.name, generation.given, own)
     job = st.session_state.get(NAME)
     if job is None or job.key != key:
-        st.markdown(view.t("caching.ask"))
+        fitting = lengths_for(view.loaded, generation.given, LENGTHS)
+        st.markdown(view.t("caching.ask", lengths=", ".join(map(str, fitting))))
         if not st.button(view.t("caching.run"), key="caching.run", icon=":material/timer:"):
             return
         wanted = tuple(sorted({own, *LENGTHS}))

@@ -19,6 +19,8 @@ from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 
 FLOOR = 1e-8
+ROUNDING = 1e-3
+"""A difference of two logits up to which it is rounding."""
 """Where a difference of exactly 0 is drawn on the log axis."""
 
 
@@ -30,7 +32,7 @@ def one_pass(view: View, generation: Generation) -> None:
     controls.reading(
         "onepass",
         view.t(
-            "onepass.reading",
+            _key(found),
             count=len(found.tokens),
             largest=number(found.largest),
             open=f"{found.largest_open:.2g}",
@@ -39,6 +41,13 @@ def one_pass(view: View, generation: Generation) -> None:
     _gaps(view, found)
     _patterns(view, found)
     _batch(view)
+
+
+def _key(found: OnePass) -> str:
+    """What can be said of the two ways: a changed mask may show a row what came after its step."""
+    if found.largest > ROUNDING:
+        return "onepass.reading_edited"
+    return "onepass.reading" if found.largest_open > ROUNDING else "onepass.reading_short"
 
 
 def _gaps(view: View, found: OnePass) -> None:

@@ -40,12 +40,14 @@ def _linked(view: View) -> None:
     if ablation is not None:
         four_numbers(choice)
         heads_that_matter(choice, ablation)
+    biased = r" + B" if view.site.hook("bias") in view.trace.activations else ""
     controls.small_print(
         view,
         "heads",
         formula=(
             r"\text{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
-            r"\frac{QK^\top}{\sqrt{d_\mathrm{head}}}\right), \qquad z = \text{pattern}\cdot V",
+            r"\frac{QK^\top}{\sqrt{d_\mathrm{head}}}" + biased + r"\right), \qquad "
+            r"z = \text{pattern}\cdot V",
         ),
         code=(view.loaded.model.get_submodule(view.site.name), attend),
         numbers=lambda: _numbers(choice),

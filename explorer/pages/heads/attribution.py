@@ -40,8 +40,10 @@ def four_numbers(choice: Opened) -> None:
     _row(view, ranked, _heaviest(view, found, ranked, shown.site.key_stream))
     with st.container(key="reading-causes"):
         st.markdown(_verdict(view, ranked))
-    others = {name: fixed(ranked.agreement[name]) for name in ("contribution", "gradient")}
-    st.caption(view.t("causes.agree_others", **others))
+    others = {name: ranked.agreement[name] for name in ("contribution", "gradient")}
+    if not any(map(math.isnan, others.values())):
+        rhos = {name: fixed(rho) for name, rho in others.items()}
+        st.caption(view.t("causes.agree_others", **rhos))
 
 
 def _pick_token(view: View) -> int:
@@ -86,7 +88,9 @@ def _value(view: View, name: Measure, value: float) -> str:
 
 def _verdict(view: View, ranked: HeadRanks) -> str:
     rho = ranked.agreement["weight"]
-    if math.isnan(rho):
+    if math.isnan(ranked.agreement["off"]):
         return view.t("causes.agree_unknown")
+    if math.isnan(rho):  # a row with one visible key gives it everything, in every head
+        return view.t("causes.agree_equal", count=ranked.n_heads)
     strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
     return view.t(f"causes.agree_{strength}", rho=fixed(rho), count=ranked.n_heads)

@@ -59,7 +59,7 @@ def heads_that_matter(choice: Opened, ablation: Ablation) -> None:
         with st.container(key="reading-matter"):
             st.markdown(
                 view.t(
-                    "matter.reading",
+                    "matter.reading" if found.loss >= 0.005 else "matter.reading_none",
                     kind=view.t(f"kinds.{site.role}"),
                     layer=site.layer + 1,
                     head=found.head + 1,

@@ -21,6 +21,10 @@ from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
+ROUNDING = 5e-5
+"""A change of a weight up to which it is the rounding of float32: what padding changes in the
+sharpest of the shipped models (twin-deep-branch, 2e-5)."""
+
 
 def effects(view: View, comparison: Comparison) -> None:
     """Everything below the matrices."""
@@ -34,9 +38,10 @@ def effects(view: View, comparison: Comparison) -> None:
 def _largest(view: View, comparison: Comparison) -> None:
     """The largest change of any weight, as a number."""
     points = 100 * comparison.max_abs
-    if points < 0.005:
+    if comparison.max_abs < ROUNDING:
         why = "edits" if view.trace.edits else "pads" if view.pads else "same"
-        controls.reading("masks", view.t(f"masks.nothing_changed_{why}"))
+        exact = f"{comparison.max_abs:.0e}" if comparison.max_abs else "0"
+        controls.reading("masks", view.t(f"masks.nothing_changed_{why}", exact=exact))
     else:
         site = max(comparison.sites.values(), key=lambda each: each.max_abs).site
         found = view.trace.site(site)
@@ -174,9 +179,19 @@ def _forced(view: View, comparison: Comparison) -> None:
 
 def _reading(view: View, comparison: Comparison, found: Forced) -> str:
     words = view.t("masks.loss", before=f"{found.loss_before:.2f}", after=f"{found.loss_after:.2f}")
-    if found.loss_after < found.loss_before - 0.005 and not comparison.same_output:
+    cheaper = found.loss_after < found.loss_before - 0.005
+    if cheaper and not comparison.same_output and _looks_ahead(view.trace):
         return f"{words} {view.t('masks.cheat')}"
     return words
+
+
+def _looks_ahead(trace: Trace) -> bool:
+    """Whether a decoder's row may attend to a real token after it."""
+    n_real = int(trace.tgt_valid.sum())
+    return any(
+        np.triu(trace.mask(site.name)[..., :n_real, :n_real], 1).any()
+        for site in trace.sites_of("decoder")
+    )
 
 
 def _next(view: View, found: Forced) -> None:

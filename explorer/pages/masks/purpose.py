@@ -104,6 +104,9 @@ def _twins(view: View) -> None:
         for which, each in (("right", right), ("cheat", cheat))
     ]
     table([view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes")], rows, "lrl")
+    key = "masks.twins_copies" if cheat.loss < right.loss else "masks.twins_alike"
+    losses = {"cheat": f"{cheat.loss:.2f}", "right": f"{right.loss:.2f}"}
+    controls.reading("twins", view.t(key, **losses))
     if view.loaded.name != CHEAT:
         st.button(
             view.t("masks.twins_open"),

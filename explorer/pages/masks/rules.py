@@ -18,6 +18,10 @@ from explorer.runs.interventions import rules_in_force, sizes_in_force
 from explorer.ui import controls, session
 from explorer.ui.url import MOST_PADS
 from explorer.ui.view import View
+from models.hooks import Role
+
+_CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix": "decoder"}
+"""The kind of attention that a rule is about, where it is about one alone."""
 
 
 def rules(view: View) -> None:
@@ -34,7 +38,7 @@ def rules(view: View) -> None:
             on_change=lambda: session.change(pads=st.session_state["masks.pads"]),
         )
         for part in USUAL_MASKS:
-            if part == "cross_pad" and not view.sites_of("cross"):
+            if not _concerns(view, part):
                 continue
             key = f"masks.{part}"
             st.session_state[key] = in_force[part]
@@ -50,11 +54,18 @@ def rules(view: View) -> None:
     controls.edits_bar(view, "masks.reset", reset=_reset)
 
 
+def _concerns(view: View, part: MaskPart | SizePart) -> bool:
+    """Whether this model has any attention that a rule is about."""
+    return part not in _CONCERNS or bool(view.sites_of(_CONCERNS[part]))
+
+
 def _sizes(view: View, in_force: dict[MaskPart, bool]) -> None:
     """Sliding window, prefix and blocks: each a number, 0 for off."""
     sizes = sizes_in_force(view.edits)
     longest = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens), *sizes.values(), 2)
     for part in SIZE_PARTS:
+        if not _concerns(view, part):
+            continue
         key = f"masks.{part}"
         st.session_state[key] = sizes.get(part, 0)
         st.slider(

@@ -11,7 +11,7 @@ from explorer.ui.problem import show_problem
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
-NOTICED = 1e-4
+NOTICED = 5e-5
 """A change of a weight from which it is more than the rounding of float32."""
 
 

@@ -63,7 +63,7 @@ def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
     controls.chart(figure, "positions.begin_later", alt=view.t("positions.begin_later"))
     worst = max(curves, key=lambda stream: float(np.ptp(curves[stream])))
     spread = float(np.ptp(curves[worst]))
-    at = int(curves[worst].argmax())
+    at = int(np.abs(curves[worst] - curves[worst][0]).argmax())
     key = f"positions.read_flat_{_acts(view)}" if spread < 0.005 else "positions.read_shift"
     controls.reading(
         "length",

@@ -9,6 +9,7 @@ from explorer.figures import order as figures
 from explorer.numbers import number, share
 from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
+from explorer.runs.edits import CellEdit, MaskSize
 from explorer.ui import cache, controls, session
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_stream
@@ -17,6 +18,8 @@ from explorer.ui.view import View
 from models.positions import NoPositions, Sinusoidal
 
 TWIN = "twin-no-positions"
+ROUNDING = 1e-4
+"""A mean change of the vectors, next to their length, up to which it is rounding."""
 
 
 def shuffled(view: View) -> None:
@@ -92,16 +95,14 @@ def _open_twin(view: View) -> None:
 
 
 def _reading(view: View, found: tuple[Moved, ...]) -> str:
-    by_setting = {each.setting: each for each in found}
-    parts = [
-        view.t(f"positions.read_{name}", mean=share(each.mean), largest=number(each.largest))
-        for name, each in by_setting.items()
-        if name == "as_is" or name == "unmasked" or "unmasked" not in by_setting
-    ]
-    if "unmasked" in by_setting:
-        mean = share(by_setting["without"].mean)
-        parts.insert(len(parts) - 1, view.t("positions.read_causal", mean=mean))
-    return " ".join(parts)
+    *others, barest = found
+    keys = {"as_is": "positions.read_as_is", "without": "positions.read_causal"}
+    parts = [view.t(keys[each.setting], mean=share(each.mean)) for each in others]
+    # The last setting has nothing left that tells the order, unless the visitor's masks do.
+    rounded = barest.mean < ROUNDING
+    key = f"positions.read_{barest.setting}" if rounded else "positions.read_edited"
+    values = {"mean": share(barest.mean), "largest": number(barest.largest)}
+    return " ".join([*parts, view.t(key, **values)])
 
 
 def _texts(view: View, seed: int) -> None:
@@ -121,7 +122,15 @@ def _texts(view: View, seed: int) -> None:
         "lll",
     )
     same = texts.in_order_without == texts.shuffled_without
-    st.caption(view.t("positions.texts_same" if same else "positions.texts_differ"))
+    causal = reading_stream(view.loaded) == "tgt" and view.own_role == "decoder"
+    ordered = any(isinstance(edit, MaskSize | CellEdit) for edit in view.trace.edits)
+    if not same:
+        key = "positions.texts_differ" if causal else "positions.texts_edited"
+    elif causal or ordered:
+        key = "positions.texts_alike"
+    else:
+        key = "positions.texts_same"
+    st.caption(view.t(key))
 
 
 def _numbers(view: View, tokens: list[str], found: tuple[Moved, ...]) -> dict[str, list[object]]:

@@ -98,15 +98,16 @@ def _sizes(view: View) -> None:
         dark=view.dark,
     )
     controls.chart(figure, "positions.sizes", alt=view.t("positions.sizes"))
-    controls.reading(
-        "sizes",
-        view.t(
-            "positions.read_sizes",
-            word=f"{float(words.mean()):.1f}",
-            position=f"{float(added.mean()):.1f}",
-            scale=f"{view.loaded.config.d_model**0.5:.0f}",
-        ),
+    config = view.loaded.config
+    said = view.t(
+        "positions.read_sizes",
+        word=f"{float(words.mean()):.1f}",
+        position=f"{float(added.mean()):.1f}",
     )
+    if config.positions == "sinusoidal" and config.scale_embeddings:
+        scale, sines = (f"{(config.d_model / part) ** 0.5:.0f}" for part in (1, 2))
+        said += " " + view.t("positions.read_scale", scale=scale, sines=sines)
+    controls.reading("sizes", said)
 
 
 def _others(view: View, encoding: np.ndarray) -> None:

@@ -1,0 +1,118 @@
+"""What a page says follows from what it shows, for other models and changed masks too."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.pages.positions import cached as positions_cached
+from explorer.text import t
+
+Open = Callable[..., AppTest]
+SHELF = library.CHECKPOINTS
+FILL_IN = "She reads a [MASK] every morning."
+
+
+def said(at: AppTest) -> str:
+    assert not at.exception
+    return "\n".join(str(each.value) for kind in (at.markdown, at.caption) for each in kind)
+
+
+@pytest.mark.parametrize(("model", "limit"), [("en-zh", 64), ("twin-right", 64), ("copy", 32)])
+def test_the_room_for_a_sentence_is_that_of_the_model(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, model: str, limit: int
+) -> None:
+    if model != "en-zh":
+        monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+        if model not in library.list_models(SHELF):
+            pytest.skip(f"no {model} here")
+    at = open_page("masks", model=model)
+    assert f"and {limit} tokens of this model" in at.text_area(key="sidebar.text").help
+
+
+def test_a_bias_of_the_positions_stands_in_the_formula_of_attention(open_page: Open) -> None:
+    for model, biased in (("en-zh", False), ("reader", True)):
+        at = open_page("heads", model=model, **({"text": FILL_IN} if biased else {}))
+        at.segmented_control(key="heads.more").set_value("formula").run()
+        assert ("+ B" in str(at.latex[0].value)) == biased
+
+
+def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page: Open) -> None:
+    """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
+    words = said(open_page("heads", site="decoder", layer="1", head="1", row="0"))
+    assert "have the same largest weight" in words
+    assert t("causes.agree_unknown", lang="en") not in words
+    assert "correlation with the ranking" in words
+    words = said(open_page("heads", site="decoder", layer="1", head="1", row="4"))
+    assert "have the same largest weight" not in words
+
+
+def test_a_model_without_a_causal_mask_has_no_switch_for_one(open_page: Open) -> None:
+    def switches(at: AppTest) -> set[str]:
+        return {str(each.key) for kind in (at.toggle, at.slider) for each in kind}
+
+    reader = switches(open_page("masks", model="reader", text=FILL_IN))
+    assert "masks.pad_keys" in reader
+    assert "masks.window" in reader
+    assert not {"masks.causal", "masks.prefix", "masks.cross_pad"} & reader
+    assert {"masks.causal", "masks.prefix", "masks.cross_pad"} <= switches(open_page("masks"))
+
+
+def test_changed_masks_that_know_the_order_are_not_called_rounding(open_page: Open) -> None:
+    plain = said(open_page("positions", part="order"))
+    assert "which is rounding" in plain
+    assert t("positions.texts_same", lang="en") in plain
+    changed = said(open_page("positions", part="order", edits="window-2"))
+    assert "the masks that you changed depend on the order" in changed
+    assert "which is rounding" not in changed
+    assert t("positions.texts_same", lang="en") not in changed
+
+
+def test_a_shift_that_lowers_the_loss_is_told_as_one(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        positions_cached,
+        "shift_losses",
+        lambda run, stream, most: ((0, 1, 2), np.array([2.0, 1.5, 1.0])),
+    )
+    assert "the loss goes from **2.00** to **1.00**" in said(open_page("positions", part="length"))
+
+
+def test_a_prefix_seen_by_all_parts_one_pass_from_step_by_step(open_page: Open) -> None:
+    for edits, apart in (("", False), ("prefix-4", True)):
+        words = said(open_page("decoding", part="pass", edits=edits))
+        assert ("do **not** give the same logits" in words) == apart
+        assert ("which is rounding" in words) != apart
+
+
+def test_only_a_model_with_a_source_caches_one(open_page: Open) -> None:
+    source = t("caching.source", lang="en")
+    assert source in said(open_page("decoding", part="cache"))
+    writer = said(open_page("decoding", part="cache", model="writer", text="I like you."))
+    assert t("caching.lead", lang="en") in writer
+    assert source not in writer
+
+
+def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page: Open) -> None:
+    case = {"case": "batch_positions"}
+    own, fixed = (t(f"clinic.{name}", lang="en") for name in ("own", "fixed"))
+    assert own in said(open_page("clinic", **case))
+    assert fixed in said(open_page("clinic", model="reader", text=FILL_IN, **case))
+
+
+@pytest.mark.parametrize(
+    ("text", "said_of_it"),
+    [("Tom loves Mary.", "it can look one position ahead"), ("She works at a bank.", "no better")],
+)
+def test_what_the_twins_show_follows_from_their_losses(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, text: str, said_of_it: str
+) -> None:
+    if not {"twin-right", "twin-no-causal"} <= set(library.list_models(SHELF)):
+        pytest.skip("no twins here")
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+    words = said(open_page("masks", model="twin-right", text=text, edits="causal-off"))
+    assert said_of_it in words
+    assert ("no better" in words) == (said_of_it == "no better")
