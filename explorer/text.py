@@ -125,6 +125,17 @@ def long_story() -> str:
 
 
 @cache
+def telling(lesson: str, model: str) -> str | None:
+    """A sentence on which a lesson shows with this model, from `assets/lessons/telling.toml`.
+
+    None where there is none: for models of the visitor's own, and for those without that lesson.
+    """
+    with asset("lessons", "telling.toml").open("rb") as file:
+        found: str | None = tomllib.load(file)[lesson].get(model)
+    return found
+
+
+@cache
 def examples(model: str) -> dict[str, tuple[str, ...]]:
     """Example sentences for a model, grouped by what they show: {group: sentences}.
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from explorer.analysis.heads.compare import compare
 from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
+from explorer.text import telling
 from explorer.ui import session
 from explorer.ui.code_panel import code_panel
 from explorer.ui.escape import escape, shorten
@@ -85,6 +86,23 @@ def sentence_line(view: View, key: str = "sentence") -> None:
         if view.trace.unknown:
             characters = " ".join(escape(character) for character in view.trace.unknown[:20])
             st.caption(view.t("place.unknown", characters=characters))
+
+
+def offer(view: View, lesson: str) -> None:
+    """Say that a lesson does not show on this sentence, and offer one on which it does.
+
+    Nothing where no such sentence is known; the words are at `lessons.<lesson>`.
+    """
+    sentence = telling(lesson, view.loaded.name)
+    if sentence is None or sentence == view.text:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(view.t(f"lessons.{lesson}"))
+        if st.button(
+            view.t("lessons.try", text=escape(sentence)), key=f"lessons.{lesson}", type="tertiary"
+        ):
+            session.change(text=sentence, target=None, row=None, step=None)
+            st.rerun(scope="app")  # the sidebar shows the sentence too
 
 
 def pick(

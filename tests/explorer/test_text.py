@@ -2,6 +2,7 @@
 
 import re
 import string
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import get_args
@@ -38,6 +39,7 @@ from explorer.problems import PROBLEMS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, formula, t, word_key, words
 from models.feedforward import ACTIVATIONS, FeedForwardKind
+from models.home import asset
 from models.hooks import ROLES
 from models.positions import POSITIONS
 
@@ -102,6 +104,7 @@ MADE = {
     "kinds": set(ROLES),
     "models": set(list_models(CHECKPOINTS)),
     "languages": set(LANGUAGES),
+    "lessons": {"try", *tomllib.loads(asset("lessons", "telling.toml").read_text("utf-8"))},
     "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),

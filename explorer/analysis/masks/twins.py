@@ -11,6 +11,8 @@ from explorer.runs.trace import trace
 NO_CAUSAL: tuple[Edit, ...] = (MaskSwitch("causal", False),)
 RIGHT, CHEAT = "twin-right", "twin-no-causal"
 """Shipped twins: the same data, seed and steps, with and without the causal mask."""
+LONGEST = 22
+"""Characters of the longest sentence that they were trained on, as their recipes say."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import streamlit as st
 
 from explorer.analysis.masks.ahead import ahead
 from explorer.analysis.masks.reasons import blocked_by
-from explorer.analysis.masks.twins import CHEAT, NO_CAUSAL, RIGHT
+from explorer.analysis.masks.twins import CHEAT, LONGEST, NO_CAUSAL, RIGHT
 from explorer.figures.heatmap import attention
 from explorer.numbers import percent
 from explorer.pages.masks import cached, history
@@ -107,6 +107,8 @@ def _twins(view: View) -> None:
     key = "masks.twins_copies" if cheat.loss < right.loss else "masks.twins_alike"
     losses = {"cheat": f"{cheat.loss:.2f}", "right": f"{right.loss:.2f}"}
     controls.reading("twins", view.t(key, **losses))
+    if len(view.text) > LONGEST:
+        controls.offer(view, "twins")
     if view.loaded.name != CHEAT:
         st.button(
             view.t("masks.twins_open"),

@@ -121,6 +121,8 @@ def _texts(view: View, seed: int) -> None:
         [(name, escape(a), escape(b)) for name, a, b in rows],
         "lll",
     )
+    if rows[0][1] == rows[0][2] and view.loaded.config.position_type.acts != "nothing":
+        controls.offer(view, "shuffle")
     same = texts.in_order_without == texts.shuffled_without
     causal = reading_stream(view.loaded) == "tgt" and view.own_role == "decoder"
     ordered = any(isinstance(edit, MaskSize | CellEdit) for edit in view.trace.edits)

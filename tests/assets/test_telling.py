@@ -1,0 +1,50 @@
+"""Each sentence that a page offers for its lesson: there the lesson shows, with shipped models."""
+
+import tomllib
+
+import pytest
+
+from explorer.analysis.masks.twins import LONGEST
+from explorer.analysis.positions.order import four_texts
+from explorer.library import open_model
+from explorer.pages.decoding.choices import DecodingChoices
+from explorer.pages.positions.choices import PositionsChoices
+from explorer.runs.generation import generate
+from explorer.runs.trace import trace
+from explorer.text import telling
+from models.home import asset
+from models.strategies import Greedy
+from models.training.recipe import read_recipe
+
+TELLING = tomllib.loads(asset("lessons", "telling.toml").read_text(encoding="utf-8"))
+
+
+def offered(lesson: str) -> list[tuple[str, str]]:
+    return list(TELLING[lesson].items())
+
+
+def test_every_lesson_here_is_tested_and_others_have_none() -> None:
+    assert set(TELLING) == {"shuffle", "beam", "twins"}
+    assert telling("beam", "somebody-elses") is None
+
+
+@pytest.mark.parametrize(("model", "sentence"), offered("shuffle"))
+def test_shuffled_it_is_written_otherwise(model: str, sentence: str) -> None:
+    texts = four_texts(open_model(model), sentence, PositionsChoices().shuffle or 1, ())
+    assert texts.in_order != texts.shuffled
+
+
+@pytest.mark.parametrize(("model", "sentence"), offered("beam"))
+def test_a_beam_ends_elsewhere_than_greedy_decoding(model: str, sentence: str) -> None:
+    made, loaded = DecodingChoices(), open_model(model)
+    beam, greedy = (
+        generate(loaded, sentence, strategy, made.limit).text for strategy in (made.beam, Greedy())
+    )
+    assert beam != greedy
+
+
+@pytest.mark.parametrize(("model", "sentence"), offered("twins"))
+def test_the_right_twin_translates_it_and_the_other_does_not(model: str, sentence: str) -> None:
+    assert len(sentence) <= LONGEST == read_recipe("twin-right", []).data.longest
+    assert trace(open_model("twin-right"), sentence).output == "汤姆不在这里。"
+    assert model.startswith(("en-", "twin-"))
