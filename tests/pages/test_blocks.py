@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from shown import everything, figure, link, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.text import LANGUAGES, t
-from tests.pages.test_pages import everything, figure, link, reading
 
 Open = Callable[..., AppTest]
 MODERN = {

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shown import everything, figure, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.text import LANGUAGES, t
-from tests.pages.test_pages import everything, figure, reading
 
 Open = Callable[..., AppTest]
 

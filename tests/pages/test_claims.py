@@ -4,12 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from shown import everything, figure, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, positions
 from explorer.text import LANGUAGES, family, t
-from tests.pages.test_pages import everything, figure, reading
 
 Open = Callable[..., AppTest]
 QUICK = [claim.id for claim in CLAIMS if not claim.slow]

@@ -1,23 +1,23 @@
-"""Every page for encoders alone: one that fills in masked words, and one without a head."""
-
-from collections.abc import Callable
+"""Every page and part for encoders alone: one that fills in masked words, one without a head."""
 
 import pytest
-from streamlit.testing.v1 import AppTest
+from shown import Open
 
-from explorer.analysis.claims import CLAIMS
-from explorer.analysis.clinic import PITFALLS
 from explorer.pages import PAGES
 from explorer.text import t
 
-Open = Callable[..., AppTest]
 TEXT = "She reads a [MASK] every morning."
 
+
 PARTS = [(page.name, "part", part) for page in PAGES for part in getattr(page.choices, "parts", ())]
+
+
 ASIDES = [
     ("cell", "aside", aside)
     for aside in ("scaling", "initial", "split", "raw", "layouts", "groups", "dropout")
 ]
+
+
 OTHERS = [
     ("certificate", "tested", "1"),
     ("masks", "edits", "pad_keys-off"),
@@ -39,18 +39,6 @@ def test_each_part_opens(open_page: Open, page: str, name: str, value: str) -> N
     at = open_page(page, model="reader", text=TEXT, **{name: value})
     assert not at.exception
     assert not at.error
-
-
-@pytest.mark.parametrize("model", ["reader", "headless"])
-def test_every_pitfall_and_every_quick_claim_opens(open_page: Open, model: str) -> None:
-    for pitfall in PITFALLS:
-        assert not open_page("clinic", model=model, text=TEXT, case=pitfall.id).exception, (
-            pitfall.id
-        )
-    for claim in CLAIMS:
-        if claim.own and (not claim.slow or claim.id == "parallel"):
-            at = open_page("claims", model=model, text=TEXT, claim=claim.id, guess="true")
-            assert not at.exception, claim.id
 
 
 def test_what_a_model_that_fills_in_is_asked(open_page: Open) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 import pytest
 from payloads import unpack
+from shown import everything, figure, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.heads.contexts import shared_words
@@ -16,7 +17,6 @@ from explorer.library import open_model
 from explorer.pages.heads import matter
 from explorer.runs.trace import trace
 from explorer.text import t
-from tests.pages.test_pages import everything, figure, reading
 
 Open = Callable[..., AppTest]
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 from payloads import unpack
+from shown import everything, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer.text import LANGUAGES, t
-from tests.pages.test_pages import everything, reading
 
 Open = Callable[..., AppTest]
 

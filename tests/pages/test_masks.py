@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable
 
 import pytest
+from shown import everything, figure, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.masks.conventions import READERS, RENDERINGS
 from explorer.analysis.masks.fills import WAYS
 from explorer.text import LANGUAGES, t
-from tests.pages.test_pages import everything, figure, reading
 
 Open = Callable[..., AppTest]
 

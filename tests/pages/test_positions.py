@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from shown import everything, figure, link, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -16,7 +17,6 @@ from models.training.recipe import read_recipe
 from models.training.saving import save_checkpoint
 from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
-from tests.pages.test_pages import everything, figure, link, reading
 
 Open = Callable[..., AppTest]
 WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}

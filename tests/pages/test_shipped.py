@@ -70,7 +70,7 @@ def test_no_frame_breaks(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> No
 def test_every_fault_of_the_clinic_shows_in_every_design(
     model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the page of a fault draws comes from here; test_pages.py draws it."""
+    """What the page of a fault draws comes from here; test_clinic.py draws it."""
     monkeypatch.setattr(sys.modules[symptom.__module__], "MAX_NEW_TOKENS", 2)
     loaded = library.open_model(model, SHELF)
     traced = trace(loaded, next(iter(examples(model).values()))[0])

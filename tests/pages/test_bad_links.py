@@ -1,0 +1,37 @@
+"""Links whose values fit neither the model nor the sentence."""
+
+import pytest
+from shown import Open
+from streamlit.testing.v1 import AppTest
+
+from explorer.pages import PAGES
+from explorer.text import t
+
+
+def messages(at: AppTest) -> str:
+    return "\n".join(str(each.value) for each in at.warning)
+
+
+def shown(at: AppTest) -> str:
+    return "\n".join(str(each.value) for each in at.markdown)
+
+
+def test_a_head_or_layer_that_the_model_lacks_is_named_with_its_range(open_page: Open) -> None:
+    at = open_page("heads", layer="9", head="77")
+    assert not at.exception
+    layer, head = (str(each.value) for each in at.warning)
+    assert layer == t("problems.bad_number", lang="en", name="layer", value=9, low=1, high=2)
+    assert head == t("problems.bad_number", lang="en", name="head", value=77, low=1, high=4)
+
+
+def test_a_bad_language_falls_back(open_page: Open) -> None:
+    at = open_page("heads", lang="xx")
+    assert not at.exception
+    assert "lang = xx" in messages(at)
+    assert t("heads.lead", lang="en") in shown(at)
+
+
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_edits_that_fit_nothing_are_counted_and_left_out(open_page: Open, page: str) -> None:
+    at = open_page(page, edits="head-decoder.blocks.99.attn-0~cell-nowhere-all-0-0-open")
+    assert not at.exception

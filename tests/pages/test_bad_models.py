@@ -1,0 +1,48 @@
+"""A model that is not there, one that is broken, and a shelf without any."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from shown import Open
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.text import LANGUAGES, t
+
+
+def messages(at: AppTest) -> str:
+    return "\n".join(str(each.value) for each in at.warning)
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_unknown_model_in_a_link_leaves_the_usual_one(open_page: Open, lang: str) -> None:
+    at = open_page("heads", model="../../etc", lang=lang)
+    assert not at.exception
+    said = messages(at).replace("&#45;", "-").replace("&#44;", ",")
+    assert "en-zh, headless, reader, writer" in said
+    assert at.get("bidi_component")
+
+
+def test_a_broken_checkpoint_is_explained(
+    open_page: Open, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(shelf / "en-zh", tmp_path / "en-zh")
+    (tmp_path / "en-zh" / "model.safetensors").write_bytes(b"nonsense")
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    at = open_page("heads")
+    assert not at.exception
+    assert "cannot be opened" in messages(at)
+    assert t("shell.nothing", lang="en") in [each.value for each in at.info]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_an_empty_shelf_says_what_to_do(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    at = open_page("heads", lang=lang)
+    assert not at.exception
+    assert len(at.warning) == 1
+    assert t("shell.nothing", lang=lang) in [each.value for each in at.info]
+    assert t("shell.first_instead", lang=lang) not in [each.value for each in at.caption]

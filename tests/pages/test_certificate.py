@@ -1,0 +1,45 @@
+"""The Mask tests page: it waits for a click, follows the sentence, and says what breaks."""
+
+from payloads import unpack
+from shown import Open, everything, reading
+
+from explorer.text import t
+
+
+def test_the_certificate_of_one_text_names_no_target(open_page: Open) -> None:
+    for model, name in (("writer", "text"), ("translator", "tgt")):
+        at = open_page("certificate", model=model, tested="1", text="a b c")
+        drawn = [unpack(each.proto.bytes)[0] for each in at.get("bidi_component")]
+        titles = {each[side]["title"] for each in drawn for side in ("queries", "keys")}
+        named = {
+            t(f"certificate.{what}", lang="en", stream=t(f"streams.{stream}", lang="en"))
+            for what in ("moved", "changed")
+            for stream in ((name,) if name == "text" else ("src", "tgt"))
+        }
+        assert titles == named
+
+
+def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) -> None:
+    at = open_page("certificate")
+    assert not at.get("bidi_component")
+    assert t("certify.future_leak.title", lang="en") in everything(at)
+    at.button(key="certificate.run").click().run()
+    assert "All 12 mask properties" in reading(at, "mask properties")
+    assert at.query_params["tested"] == "1"
+    assert len(at.get("bidi_component")) == 3
+    at.button(key="sidebar.example.first.1").click().run()
+    assert "All 12 mask properties" in reading(at, "mask properties")
+
+
+def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page: Open) -> None:
+    at = open_page("certificate", tested="1", edits="causal-off~head-decoder.blocks.0.attn-1")
+    assert "**3** of 11 mask properties" in reading(at, "mask properties")
+    assert t("certify.future_mass.broken", lang="en") in everything(at)
+    where = next(
+        str(each.value) for each in at.caption if "Decoder self-attention · layer" in each.value
+    )
+    assert "allowed 10⁻⁸" in where
+    assert "query “" in where
+    at.button(key="certificate.reset").click().run()
+    assert "All 12 mask properties" in reading(at, "mask properties")
+    assert "edits" not in at.query_params

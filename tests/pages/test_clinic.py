@@ -1,0 +1,49 @@
+"""The Pitfalls page: every fault is shown, planted and written as a formula."""
+
+from shown import Open, everything, reading
+
+from explorer.analysis.clinic import PITFALLS
+from explorer.pages.clinic.formulas import FORMULAS
+from explorer.text import t
+
+
+def test_every_fault_of_the_clinic_is_shown(open_page: Open) -> None:
+    at = open_page("clinic", pads="2")
+    for pitfall in PITFALLS:
+        if at.query_params.get("case", [PITFALLS[0].id]) != [pitfall.id]:
+            at.segmented_control(key="clinic.group").set_value(pitfall.group).run()
+            at.segmented_control(key="clinic.case").set_value(pitfall.id).run()
+        assert not at.exception, pitfall.id
+        assert t(pitfall.symptom_key, lang="en") in everything(at)
+        assert at.code[0].value == pitfall.wrong_source
+        assert t("clinic.own", lang="en") in everything(at) or t(
+            "clinic.fixed", lang="en"
+        ) in everything(at)
+
+
+def test_a_planted_fault_shows_in_what_the_model_writes(open_page: Open) -> None:
+    at = open_page("clinic", case="inverted_padding")
+    loss = reading(at, "teacher forcing)")
+    before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
+    assert after > before
+    unchanged = open_page("clinic", case="left_positions")
+    assert t("clinic.unchanged", lang="en") in everything(unchanged)
+
+
+def test_a_fault_that_is_unknown_is_said_and_left_out(open_page: Open) -> None:
+    at = open_page("clinic", case="<b>nothing</b>", lang="zh")
+    assert not at.exception
+    assert len(at.warning) == 1
+    assert "&#60;b&#62;nothing" in str(at.warning[0].value)
+    assert t(PITFALLS[0].symptom_key, lang="zh") in everything(at)
+
+
+def test_every_fault_has_a_formula_of_its_own(open_page: Open) -> None:
+    assert set(FORMULAS) == {pitfall.id for pitfall in PITFALLS}
+    assert all(wrong != right for wrong, right in FORMULAS.values())
+    for case, symbol in (("norm_backward", r"\gamma"), ("no_zero_grad", r"\nabla L")):
+        at = open_page("clinic", case=case)
+        at.segmented_control(key="clinic.more").set_value("formula").run()
+        lines = [str(each.value) for each in at.latex]
+        assert all(word in line for word, line in zip(("wrong", "right"), lines, strict=True))
+        assert all(symbol in line and "m_{ij}" not in line for line in lines)

@@ -1,0 +1,166 @@
+"""The Masks page: padding, further rules, painted cells, and what they change."""
+
+from pathlib import Path
+
+import numpy as np
+from shown import Open, everything, figure, link, reading
+
+from explorer.library import open_model
+from explorer.runs.edits import MaskSize
+from explorer.runs.trace import trace
+from explorer.text import t
+
+
+def _nothing_changed(why: str) -> str:
+    """What is said of it, without the rounding that was measured."""
+    return t(f"masks.nothing_changed_{why}", lang="en", exact="").partition("). ")[2]
+
+
+def test_padding_changes_nothing_while_the_masks_are_right(open_page: Open) -> None:
+    at = open_page("masks", pads="0")
+    for pads in (1, 8):
+        at.slider(key="masks.pads").set_value(pads).run()
+        assert _nothing_changed("pads") in everything(at)
+        assert at.query_params["pads"] == str(pads)
+
+
+def test_that_nothing_changes_is_explained_by_what_was_done(open_page: Open) -> None:
+    """A change that affects no real token is not evidence that the masks are correct."""
+    at = open_page("masks", pads="0")
+    assert _nothing_changed("same") in everything(at)
+    at = open_page("masks", pads="3", edits="pad_queries-on", beside="She reads.")
+    assert _nothing_changed("edits") in everything(at)
+    assert "With your changes to the model, too" in everything(at)
+
+
+def test_a_window_is_computed_as_its_help_says(open_page: Open, shelf: Path) -> None:
+    at = open_page("masks", pads="0", edits="window-1")
+    slider = at.slider(key="masks.window")
+    assert "the whole matrix is computed and then masked" in slider.help
+    loaded = open_model("en-zh", shelf)
+    found = trace(loaded, "I like you because you are kind.", edits=(MaskSize("window", 1),))
+    site = loaded.sites[0]
+    scores, pattern = (found.activations[site.hook(name)] for name in ("scores", "pattern"))
+    assert scores.shape == pattern.shape
+    outside = ~np.eye(scores.shape[-1], dtype=bool)
+    assert (scores[:, outside] != 0).all()
+    assert (pattern[:, outside] == 0).all()
+
+
+def test_seen_padding_changes_weights_and_says_by_how_much(open_page: Open) -> None:
+    at = open_page("masks", pads="5")
+    at.toggle(key="masks.pad_keys").set_value(False).run()
+    assert "Largest change of any weight between real tokens: **0**" not in everything(at)
+    largest = reading(at, "Largest change")
+    points = float(largest.split("**")[1].split()[0])
+    assert 0.005 < points <= 100
+    assert at.query_params["edits"] == "pad_keys-off"
+
+
+def test_without_the_causal_mask_the_shown_translation_is_another(open_page: Open) -> None:
+    at = open_page("masks", pads="0", text="I like you because you are kind.")
+    before = reading(at, "→")
+    at.toggle(key="masks.causal").set_value(False).run()
+    assert reading(at, "→") != before
+    assert "-background[" in everything(at)
+    at.toggle(key="masks.causal").set_value(True).run()
+    assert reading(at, "→") == before
+    assert "edits" not in at.query_params
+
+
+def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
+    at = open_page("masks", edits="cross_pad-off", pads="3")
+    assert len(at.get("plotly_chart")) == 3  # before, after, losses
+    at.segmented_control(key="masks.picture").set_value("difference").run()
+    assert len(at.get("plotly_chart")) == 2
+    assert figure(at)["data"][0]["zmin"] == -figure(at)["data"][0]["zmax"]
+    at.segmented_control(key="masks.picture").set_value("scores").run()
+    assert at.query_params["picture"] == "scores"
+    at = open_page("masks", **link(at))
+    whole, masked = figure(at), figure(at, 1)
+    assert whole["data"][0]["zmax"] == masked["data"][0]["zmax"] > 0
+    assert not whole["layout"].get("images")
+
+
+def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page: Open) -> None:
+    for model, head, axis in (
+        ("writer", "batch_text_pads", "text"),
+        ("translator", "batch_pads", "src"),
+    ):
+        words = everything(open_page("masks", model=model, text="a b", beside="a b c"))
+        assert t(f"masks.{head}", lang="en") + " |" in words
+        hidden = open_page("blocks", model=model, text="a b", part="hidden")
+        title = figure(hidden)["layout"]["yaxis"]["title"]["text"]
+        assert title == t(f"streams.{axis}", lang="en")
+
+
+def test_further_rules_are_numbers_and_stand_in_the_link(open_page: Open) -> None:
+    at = open_page("masks", pads="0")
+    at.slider(key="masks.window").set_value(1).run()
+    assert not at.exception
+    assert at.query_params["edits"] == "window-1"
+    assert "Sliding window: 1" in everything(at)
+    assert "Largest change of any weight between real tokens: **0**" not in everything(at)
+    at.toggle(key="masks.causal").set_value(False).run()
+    assert at.slider(key="masks.prefix").disabled
+    assert at.query_params["edits"] == "window-1~causal-off"
+    at.slider(key="masks.window").set_value(0).run()
+    assert at.query_params["edits"] == "causal-off"
+
+
+def test_undo_and_redo_walk_through_the_changes(open_page: Open) -> None:
+    at = open_page("masks")
+    assert at.button(key="masks.undo").disabled
+    at.toggle(key="masks.causal").set_value(False).run()
+    at.slider(key="masks.block").set_value(2).run()
+    at.button(key="masks.undo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    at.button(key="masks.undo").click().run()
+    assert "edits" not in at.query_params
+    assert at.button(key="masks.undo").disabled
+    at.button(key="masks.redo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    at.button(key="masks.reset").click().run()
+    at.button(key="masks.undo").click().run()
+    assert at.query_params["edits"] == "causal-off"
+    assert at.button(key="masks.redo").disabled is False
+
+
+def test_painted_cells_are_counted_and_an_empty_row_is_explained(open_page: Open) -> None:
+    cells = "-".join(f"1.{key}" for key in range(2))
+    at = open_page("masks", edits=f"cells-decoder-all-shut-{cells}", site="decoder")
+    assert not at.exception
+    assert "cell (1, 0) blocked" in everything(at)
+    assert "can attend to nothing now" in everything(at)
+    many = "-".join(f"{query}.0" for query in range(1, 5))
+    at = open_page("masks", edits=f"cells-decoder-all-shut-{many}")
+    assert t("edits.cells", lang="en", count=4) in everything(at)
+
+
+def test_changed_masks_are_judged_under_teacher_forcing(open_page: Open) -> None:
+    assert t("masks.forced", lang="en") not in everything(open_page("masks"))
+    at = open_page("masks", edits="causal-off")
+    loss = reading(at, "Loss per token")
+    before, after = (float(part.split("**")[0]) for part in loss.split("**")[1::2])
+    assert before != after
+    step = next(box for box in at.selectbox if box.key.startswith("masks.next."))
+    rows = reading(at, t("masks.your_masks", lang="en") + " |")
+    step.select(0).run()
+    assert reading(at, t("masks.your_masks", lang="en") + " |") != rows
+
+
+def test_edits_that_do_not_fit_are_named_and_kept(open_page: Open) -> None:
+    edits = "causal-off~cells-decoder-all-shut-60.1"
+    at = open_page("masks", edits=edits)
+    assert "&#45;60&#46;1" in everything(at)
+    assert at.query_params["edits"] == edits
+
+
+def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page: Open) -> None:
+    others = "She reads a book every morning and every day."
+    right = open_page("masks", beside=others)
+    assert "**0**" in reading(right, t("masks.batch_same", lang="en", exact="").split(":")[0])
+    wrong = open_page("masks", beside=others, edits="pad_keys-off")
+    assert reading(wrong, t("masks.batch_moved", lang="en", text="", points="").split(":")[0])
+    alone = open_page("masks")
+    assert t("masks.batch_empty", lang="en") in everything(alone)

@@ -1,0 +1,53 @@
+"""What a page shows, as AppTest sees it: its words, its figures, the link that leads to it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from streamlit.testing.v1 import AppTest
+
+from explorer.analysis.claims import CLAIMS
+from explorer.text import t
+
+Open = Callable[..., AppTest]
+
+WHOLE = {"certificate": {"tested": "1"}, "claims": {"guess": "true"}}
+"""What a page's link needs besides, for the page to show everything that it has."""
+
+
+def everything(at: AppTest) -> str:
+    """All words on the page that came through Markdown."""
+    return "\n".join(
+        str(each.value) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
+    )
+
+
+def reading(at: AppTest, needle: str) -> str:
+    """The one Markdown text that contains `needle`."""
+    found = [str(each.value) for each in at.markdown if needle in str(each.value)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def figure(at: AppTest, index: int = 0) -> dict[str, Any]:
+    return json.loads(at.get("plotly_chart")[index].proto.spec)
+
+
+def link(at: AppTest) -> dict[str, str]:
+    """The parameters of the page's address."""
+    return {name: str(at.query_params[name]) for name in at.query_params}
+
+
+def has_picture(at: AppTest) -> bool:
+    return bool(at.get("plotly_chart") or at.get("bidi_component"))
+
+
+def check_drawn(open_page: Open, page: str, lang: str, model: str) -> None:
+    """The page opens without a message, says what it is about in this language, and draws."""
+    at = open_page(page, lang=lang, model=model, **WHOLE.get(page, {}))
+    assert not at.exception
+    assert not at.warning
+    assert t(f"{page}.lead", lang=lang, count=len(CLAIMS)) in everything(at)
+    assert has_picture(at)
+    if lang == "zh":
+        assert t(f"{page}.lead", lang="en", count=len(CLAIMS)) not in everything(at)
