@@ -7,6 +7,7 @@ from explorer.library import CHECKPOINTS
 from models import load_checkpoint
 from models.fast import speed_up
 from models.hooks import Record, visiting
+from models.rows import Rows
 
 
 def run() -> list[str]:
@@ -18,7 +19,7 @@ def run() -> list[str]:
 
     @torch.inference_mode()
     def unseen() -> None:
-        model(src, tgt)
+        model.read(Rows(tgt, src=src))
 
     def seen(what: str) -> None:
         with visiting(Record(lambda name: name.endswith(what))):

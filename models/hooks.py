@@ -88,11 +88,6 @@ def name_hook_points(model: nn.Module) -> None:
             module.name = name
 
 
-def hook_names(model: nn.Module) -> tuple[str, ...]:
-    """The names of all hook points of a built model, in the order of its modules."""
-    return tuple(module.name for module in model.modules() if isinstance(module, HookPoint))
-
-
 Change = Callable[[Tensor], Tensor]
 """Gets the tensor of a hook point and returns its replacement."""
 

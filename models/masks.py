@@ -22,17 +22,11 @@ def causal_mask(
     `offset + n_query`. (torch's `is_causal` aligns to the top left instead, and lets that
     query see the first key only.) Vaswani et al. 2017, §3.2.3.
     """
-    key_pos = torch.arange(offset + n_query if n_key is None else n_key, device=device)
-    query_pos = offset + torch.arange(n_query, device=device)
-    return key_pos[None, :] <= query_pos[:, None]
+    return _offsets(n_query, n_key, offset, device) <= 0
 
 
 def window_mask(
-    n_query: int,
-    n_key: int | None = None,
-    offset: int = 0,
-    window: int = 1,
-    device: torch.device | None = None,
+    n_query: int, n_key: int | None = None, offset: int = 0, window: int = 1
 ) -> Bool[Tensor, "query key"]:
     """A query sees only keys fewer than `window` positions away, before it or after it.
 
@@ -42,20 +36,25 @@ def window_mask(
     """
     if window < 1:
         raise ValueError(f"window must be at least 1, not {window}")
-    key_pos = torch.arange(offset + n_query if n_key is None else n_key, device=device)
-    query_pos = offset + torch.arange(n_query, device=device)
-    return (key_pos[None, :] - query_pos[:, None]).abs() < window
+    return _offsets(n_query, n_key, offset).abs() < window
 
 
-def prefix_mask(
-    n_query: int, n_prefix: int, n_key: int | None = None, device: torch.device | None = None
-) -> Bool[Tensor, "query key"]:
+def _offsets(
+    n_query: int, n_key: int | None, offset: int, device: torch.device | None = None
+) -> Int[Tensor, "query key"]:
+    """How far each key stands behind each query; negative: before it."""
+    keys = torch.arange(offset + n_query if n_key is None else n_key, device=device)
+    return keys - (offset + torch.arange(n_query, device=device))[:, None]
+
+
+def prefix_mask(n_query: int, n_prefix: int, n_key: int | None = None) -> Bool[Tensor, "query key"]:
     """Causal, except that every query sees the first `n_prefix` keys (prefix LM).
 
     Raffel et al. 2020 (T5), §3.2.1.
     """
-    key_pos = torch.arange(n_query if n_key is None else n_key, device=device)
-    return causal_mask(n_query, n_key, device=device) | (key_pos < n_prefix)[None, :]
+    mask = causal_mask(n_query, n_key)
+    mask[:, :n_prefix] = True
+    return mask
 
 
 def block_mask(segments: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
@@ -78,30 +77,6 @@ def padding_mask(
     if query_valid is not None:
         mask = mask & query_valid[:, None, :, None]
     return mask
-
-
-def encoder_mask(
-    src_valid: Bool[Tensor, "batch src"], mask_queries: bool = False
-) -> Bool[Tensor, "batch 1 queries src"]:
-    """Encoder self-attention: source padding is hidden as key and, if asked, as query too."""
-    return padding_mask(src_valid, src_valid if mask_queries else None)
-
-
-def decoder_mask(
-    tgt_valid: Bool[Tensor, "batch tgt"], mask_queries: bool = False
-) -> Bool[Tensor, "batch 1 tgt tgt"]:
-    """Decoder self-attention: causal, and target padding hidden."""
-    padding = padding_mask(tgt_valid, tgt_valid if mask_queries else None)
-    return padding & causal_mask(tgt_valid.shape[1], device=tgt_valid.device)
-
-
-def cross_mask(
-    tgt_valid: Bool[Tensor, "batch tgt"],
-    src_valid: Bool[Tensor, "batch src"],
-    mask_queries: bool = False,
-) -> Bool[Tensor, "batch 1 queries src"]:
-    """Cross-attention: source padding is hidden as key; target padding, if asked, as query."""
-    return padding_mask(src_valid, tgt_valid if mask_queries else None)
 
 
 def require_mask(mask: Tensor, shape: tuple[int, int, int, int]) -> None:

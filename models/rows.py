@@ -9,6 +9,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 Stream = Literal["src", "tgt"]
+Tokens = Int[Tensor, "batch pos"]
+Valid = Bool[Tensor, "batch pos"]  # True at real tokens, False at padding
 
 
 @dataclass(frozen=True, eq=False)

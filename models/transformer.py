@@ -2,8 +2,8 @@
 (reading both ways, and filling in masked words).
 
 Models hold weights and nothing else: masks, caches and positions are arguments or are derived from
-`valid` (Bool [batch, pos], True = a real token; None = all are). `Model` is what all families
-promise, so that nobody who runs one has to ask which family it is of.
+`valid` (None = all tokens are real). `Model` is what all families promise, so that nobody who runs
+one has to ask which family it is of.
 """
 
 import math
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from models.blocks import Block, DecoderBlock, EncoderBlock
@@ -23,7 +23,7 @@ from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask
 from models.norms import NORMS
 from models.positions import POSITIONS, Placement, positions_of
-from models.rows import Rows, Stream
+from models.rows import Rows, Stream, Tokens, Valid
 
 
 class Stack(nn.Module):
@@ -38,8 +38,7 @@ class Stack(nn.Module):
         causal: bool,
     ) -> None:
         super().__init__()
-        self.causal = causal
-        self.embed = embed
+        self.causal, self.embed = causal, embed
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         self.positions = POSITIONS[config.positions](
             d_model=config.d_model,
@@ -51,11 +50,8 @@ class Stack(nn.Module):
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
-        self.final_norm = (
-            NORMS[config.norm](config.d_model, config.norm_eps)
-            if config.final_norm
-            else nn.Identity()
-        )
+        norm = NORMS[config.norm](config.d_model, config.norm_eps)
+        self.final_norm = norm if config.final_norm else nn.Identity()
         self.hook_positions = HookPoint()  # Int [batch, pos], with a cache those before as well
         self.hook_embed = HookPoint()  # [batch, pos, d_model], scaled
         self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], where something is added
@@ -78,8 +74,11 @@ class Stack(nn.Module):
         """
         if cache is not None and not self.causal:
             raise ValueError("an encoder keeps no cache: every token sees those that come later")
-        past = cache.length if cache else 0
-        mask = self._mask(tokens, valid, past)
+        past, n_new = cache.length if cache else 0, tokens.shape[1]
+        mask = _padding(valid, n_new, past)
+        if self.causal and n_new > 1:  # a single token is the last one: it sees all before it
+            causal = causal_mask(n_new, offset=past, device=tokens.device)
+            mask = causal if mask is None else causal & mask
         cross_mask = None if memory is None else _padding(memory_valid, memory.shape[1])
         x, placement = self.embed_tokens(tokens, valid, past)
         for layer, block in enumerate(self.blocks):
@@ -88,7 +87,7 @@ class Stack(nn.Module):
         return self.final_norm(self.hook_resid_final(x[:, -1:] if last_only else x))
 
     def embed_tokens(
-        self, tokens: Int[Tensor, "batch pos"], valid: Tensor | None, past: int = 0
+        self, tokens: Tokens, valid: Tensor | None, past: int = 0
     ) -> tuple[Float[Tensor, "batch pos d_model"], Placement]:
         """Embeddings with what the positions add, and the placement for the blocks' attention.
 
@@ -101,18 +100,6 @@ class Stack(nn.Module):
         if added is not None:
             x = x + self.hook_pos_embed(added)
         return self.dropout(x), self.positions.place(new, positions)
-
-    def _mask(self, tokens: Tensor, valid: Tensor | None, past: int) -> Tensor | None:
-        """Bool [batch | -, ..., new, past + new]: no padding, and in a decoder no later key.
-
-        None where nothing is hidden. A single token is the last one: it sees every one before it.
-        """
-        n_new = tokens.shape[1]
-        padding = _padding(valid, n_new, past)
-        if not self.causal or n_new == 1:
-            return padding
-        causal = causal_mask(n_new, past + n_new, offset=past, device=tokens.device)
-        return causal if padding is None else causal & padding
 
 
 def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
@@ -152,15 +139,31 @@ class Model(nn.Module, ABC):
         return "next"
 
     def complete(self, config: ModelConfig, embed: nn.Embedding) -> None:
-        """What every family has besides its stacks, and fresh weights for all of it."""
-        self.config = config
-        self.marks = OUR_MARKS
+        """Add what every family has besides its stacks, give it fresh weights, name the hooks.
+
+        Xavier for every logical matrix, zero biases, embeddings N(0, 1 / d_model). Each of w_q,
+        w_k, w_v is its own matrix here, so Xavier gives each the spread that it should have; on a
+        fused w_qkv it would be smaller by sqrt(2). Embeddings of that spread times sqrt(d_model)
+        have unit size, near the sines' 0.71; learned positions start as large as the embeddings
+        that they join, scaled or not. Glorot & Bengio 2010; Vaswani et al. §3.4.
+        """
+        self.config, self.marks = config, OUR_MARKS
         if config.lm_head:
             self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
             if config.tie_embeddings:
                 self.unembed.weight = embed.weight
         self.hook_logits = HookPoint()  # [batch, tgt, vocab]
-        _initialise(self)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        for module in self.modules():  # after: a tied unembedding keeps the embedding's spread
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            if isinstance(module, Stack):
+                module.positions.initialise(module.embed_scale * module.embed.embedding_dim**-0.5)
+        name_hook_points(self)
 
     def read(
         self,
@@ -186,9 +189,7 @@ class Model(nn.Module, ABC):
         """The stack that reads `rows.tgt`; the logits come from its output."""
 
     @abstractmethod
-    def begin(
-        self, given: Int[Tensor, "batch pos"], valid: Bool[Tensor, "batch pos"] | None = None
-    ) -> Rows:
+    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
         """The rows that a decoding begins with, when it is given these tokens with their marks.
 
         What is given is the first of the streams that the family `reads`.
@@ -238,10 +239,9 @@ class EncoderDecoder(Model):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        src_embed = nn.Embedding(config.vocab_size, config.d_model)
-        tgt_embed = (
-            src_embed if config.tie_embeddings else nn.Embedding(config.vocab_size, config.d_model)
-        )
+        sizes = config.vocab_size, config.d_model
+        src_embed = nn.Embedding(*sizes)
+        tgt_embed = src_embed if config.tie_embeddings else nn.Embedding(*sizes)
         self.encoder = Stack(config, EncoderBlock, config.encoder_layers, src_embed, causal=False)
         self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)
         self.complete(config, tgt_embed)
@@ -250,28 +250,10 @@ class EncoderDecoder(Model):
     def last_stack(self) -> Stack:
         return self.decoder
 
-    def encode(
-        self, src: Int[Tensor, "batch src"], src_valid: Bool[Tensor, "batch src"] | None = None
-    ) -> Float[Tensor, "batch src d_model"]:
-        """The encoder's output, `memory`. Raises ValueError when `src_valid` does not fit `src`."""
-        return self.encoder.run(src, src_valid)
-
     def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"]:
-        return self.encode(rows.tokens("src"), rows.src_valid)
+        return self.encoder.run(rows.tokens("src"), rows.src_valid)
 
-    def forward(
-        self,
-        src: Int[Tensor, "batch src"],
-        tgt: Int[Tensor, "batch tgt"],
-        src_valid: Bool[Tensor, "batch src"] | None = None,
-        tgt_valid: Bool[Tensor, "batch tgt"] | None = None,
-    ) -> Float[Tensor, "batch tgt vocab"]:
-        """`read` for streams that come one by one: teacher forcing."""
-        return self.read(Rows(tgt, tgt_valid, src, src_valid))
-
-    def begin(
-        self, given: Int[Tensor, "batch src"], valid: Bool[Tensor, "batch src"] | None = None
-    ) -> Rows:
+    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
         """A source; the output begins with the start mark. Raises ValueError without one."""
         if self.marks.start is None:
             raise ValueError("a translation has to begin with a start mark: the marks have none")
@@ -295,23 +277,13 @@ class OneStack(Stack, Model):
 
     def __init__(self, config: ModelConfig) -> None:
         embed = nn.Embedding(config.vocab_size, config.d_model)
-        super().__init__(
-            config, EncoderBlock, config.n_layers, embed, causal=self.role == "decoder"
-        )
+        causal = self.role == "decoder"
+        super().__init__(config, EncoderBlock, config.n_layers, embed, causal)
         self.complete(config, embed)
 
     @property
     def last_stack(self) -> Stack:
         return self
-
-    def forward(
-        self,
-        tgt: Int[Tensor, "batch new"],
-        tgt_valid: Bool[Tensor, "batch past_and_new"] | None = None,
-        cache: KVCache | None = None,
-    ) -> Float[Tensor, "batch new vocab"]:
-        """`read` for a text that comes as tokens."""
-        return self.read(Rows(tgt, tgt_valid), cache=cache)
 
     def stacks(self) -> tuple[StackSite, ...]:
         return (StackSite("", self.role, "tgt", len(self.blocks)),)
@@ -323,9 +295,7 @@ class DecoderOnly(OneStack):
     role = "decoder"
     surrounded: ClassVar = {"tgt": (True, False)}
 
-    def begin(
-        self, given: Int[Tensor, "batch tgt"], valid: Bool[Tensor, "batch tgt"] | None = None
-    ) -> Rows:
+    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
         """A prompt, its padding moved to the left, so that all outputs begin in one column."""
         if valid is None or bool(valid.all()):
             return Rows(given)
@@ -346,17 +316,14 @@ class EncoderOnly(OneStack):
     role = "encoder"
     surrounded: ClassVar = {"tgt": (True, True)}
 
-    def begin(
-        self, given: Int[Tensor, "batch tgt"], valid: Bool[Tensor, "batch tgt"] | None = None
-    ) -> Rows:
+    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
         """A text in which mask tokens are to be filled in."""
         return Rows(given, valid)
 
     def room(self, rows: Rows, most: int) -> int:
         """As many as the row with the fewest mask tokens has of them."""
-        if self.marks.mask is None:
-            return 0
-        return int((rows.tgt == self.marks.mask).sum(1).min())
+        mask = self.marks.mask
+        return 0 if mask is None else int((rows.tgt == mask).sum(1).min())
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         """The given text, its mask tokens replaced one after another."""
@@ -366,27 +333,6 @@ class EncoderOnly(OneStack):
     @property
     def predicts(self) -> Literal["same"] | None:
         return "same" if self.config.lm_head else None
-
-
-def _initialise(model: nn.Module) -> None:
-    """Xavier for every logical matrix, zero biases, embeddings N(0, 1 / d_model); name the hooks.
-
-    Each of w_q, w_k, w_v is its own matrix here, so Xavier gives each the spread that it should
-    have; on a fused w_qkv it would be smaller by sqrt(2). Embeddings of that spread times
-    sqrt(d_model) have unit size, near the sines' 0.71; learned positions start as large as the
-    embeddings that they join, scaled or not. Glorot & Bengio 2010; Vaswani et al. §3.4.
-    """
-    for module in model.modules():
-        if isinstance(module, nn.Linear):
-            nn.init.xavier_uniform_(module.weight)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-    for module in model.modules():  # afterwards: a tied unembedding keeps the embedding's spread
-        if isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
-        if isinstance(module, Stack):
-            module.positions.initialise(module.embed_scale * module.embed.embedding_dim**-0.5)
-    name_hook_points(model)
 
 
 FAMILIES: dict[Family, type[Model]] = {

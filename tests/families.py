@@ -1,7 +1,15 @@
-"""The families by what the tests of one ability need."""
+"""The families by what the tests of one ability need, and the names that they give."""
+
+from torch import nn
 
 from models.config import ModelConfig
+from models.hooks import HookPoint
 from models.transformer import FAMILIES
 
 WRITERS = [family for family in FAMILIES if ModelConfig(family=family, vocab_size=9).is_causal]
 """Those that write one token after another, with a cache or without."""
+
+
+def hook_names(model: nn.Module) -> tuple[str, ...]:
+    """The names of all hook points of a built model, in the order of its modules."""
+    return tuple(module.name for module in model.modules() if isinstance(module, HookPoint))

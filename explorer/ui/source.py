@@ -130,7 +130,7 @@ def _method(owner: object, kind: type, name: str) -> _Part | None:
     if not isinstance(what, FunctionType) or getattr(what, "__isabstractmethod__", False):
         return None
     ran = None if found[0] is plain else _plain(vars(found[0])[name])
-    return _Part(what, owner, ran)
+    return _Part(what, None if isinstance(vars(plain)[name], staticmethod) else owner, ran)
 
 
 def _lines(part: _Part) -> Lines:
@@ -291,9 +291,11 @@ class _Scope:
         if isinstance(static, property):  # not evaluated: only its type is needed
             made = getattr(static.fget, "__annotations__", {}).get("return")
             return self.instance(made) if isinstance(made, type) and _ours(made) else None
+        if isinstance(static, staticmethod):
+            return _method(of, kind, name)
         if not isinstance(of, _Instance):
             return getattr(of, name, None)
-        if isinstance(static, (FunctionType, staticmethod, classmethod)):
+        if isinstance(static, (FunctionType, classmethod)):
             return _method(of, kind, name)
         notes = (vars(cls).get("__annotations__", {}) for cls in kind.__mro__)
         noted = next((note[name] for note in notes if name in note), None)

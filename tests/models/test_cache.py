@@ -53,7 +53,7 @@ def logits_of(
     if isinstance(model, EncoderDecoder):
         src = SRC[: len(tgt)]
         return model.read(Rows(tgt, valid, src, src != 0), cache=cache)
-    return model(tgt, valid, cache)
+    return model.read(Rows(tgt, valid), cache=cache)
 
 
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 4])
@@ -96,14 +96,14 @@ def test_any_way_to_cut_a_padded_row_into_cached_pieces_gives_the_same(
 def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
     model, cache = tiny(family, "rotary", 2), KVCache(2)
     if isinstance(model, EncoderDecoder):  # beams of one sentence: every row has the same source
-        memory = model.encode(SRC[:1]).expand(3, -1, -1)
+        memory = model.encoder.run(SRC[:1]).expand(3, -1, -1)
 
         def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
             return model.read(Rows(tgt), memory, cache)
     else:
 
         def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
-            return model(tgt, cache=cache)
+            return model.read(Rows(tgt), cache=cache)
 
     rows = torch.tensor([2, 0, 2])
     with torch.no_grad():
@@ -117,7 +117,7 @@ def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
 def test_cross_attention_is_computed_once_and_stays():
     model, cache = tiny("encoder-decoder", "sinusoidal"), KVCache(2)
     with torch.no_grad():
-        memory = model.encode(SRC)
+        memory = model.encoder.run(SRC)
         model.read(Rows(TGT[:, :2]), memory, cache)
         kept = [layer.keys.clone() for layer in cache.cross_attn]
         # A step later nothing reads the memory any more, so nonsense in it changes nothing.
@@ -135,9 +135,9 @@ def test_an_edit_of_new_keys_is_not_kept_in_the_cache():
     model, cache = tiny("decoder-only", "none"), KVCache(2)
     with torch.no_grad():
         with visiting(Edits({"blocks.0.attn.hook_k": torch.zeros_like})):
-            model(TGT[:, :3], cache=cache)
+            model.read(Rows(TGT[:, :3]), cache=cache)
         clean = KVCache(2)
-        model(TGT[:, :3], cache=clean)
+        model.read(Rows(TGT[:, :3]), cache=clean)
     assert torch.equal(cache.self_attn[0].keys, clean.self_attn[0].keys)
 
 
@@ -208,6 +208,6 @@ def test_an_empty_cache_says_so(kind):
 def test_valid_that_does_not_cover_the_cached_positions_is_refused():
     model, cache = tiny("decoder-only", "learned"), KVCache(2)
     with torch.no_grad():
-        model(TGT[:, :4], cache=cache)
+        model.read(Rows(TGT[:, :4]), cache=cache)
         with pytest.raises(ValueError, match="valid covers 1 positions; 4 cached and 1 new"):
-            model(TGT[:, 4:5], torch.ones(3, 1, dtype=torch.bool), cache)
+            model.read(Rows(TGT[:, 4:5], torch.ones(3, 1, dtype=torch.bool)), cache=cache)

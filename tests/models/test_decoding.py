@@ -18,6 +18,7 @@ from models.config import ModelConfig
 from models.decoding import decode
 from models.hooks import Edits, visiting
 from models.positions import POSITIONS
+from models.rows import Rows
 from models.steps import best, lineage
 from models.strategies import Beam, Greedy, Sample
 from models.transformer import EncoderDecoder, Model, build_model
@@ -32,8 +33,10 @@ LIMIT = 7
 def row_logits(model: Model, src: torch.Tensor, output: list[int]) -> torch.Tensor:
     """Teacher forcing on one row: the logits that follow bos or the prompt, and each output."""
     if isinstance(model, EncoderDecoder):
-        return model(src, torch.tensor([[1, *output]]))[0]
-    return model(torch.cat((src, torch.tensor([output]).long()), dim=1))[0, src.shape[1] - 1 :]
+        return model.read(Rows(torch.tensor([[1, *output]]), src=src))[0]
+    return model.read(Rows(torch.cat((src, torch.tensor([output]).long()), dim=1)))[
+        0, src.shape[1] - 1 :
+    ]
 
 
 def assert_same_steps(one, other, atol=1e-10):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from families import WRITERS
+from families import WRITERS, hook_names
 from torch import nn
 from torch.nn import functional as F
 
@@ -21,7 +21,7 @@ from models.fast import (
     linear,
     speed_up,
 )
-from models.hooks import Edits, HookPoint, Record, hook_names, name_hook_points, visiting
+from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
 from models.positions import POSITIONS
 from models.rows import Rows
 from models.strategies import Beam, Greedy
@@ -43,16 +43,13 @@ def read(model, src, tgt, padded, cache=None, cuts=()):
     """Logits [batch, tgt, vocab], in one pass or, with a cache, cut into pieces."""
     valid = LEFT[:, : tgt.shape[1]] if padded else None
     src_valid = (torch.arange(src.shape[1]) < 5).expand(src.shape) if padded else None
-    memory = model.encode(src, src_valid) if isinstance(model, EncoderDecoder) else None
+    memory = model.encoder.run(src, src_valid) if isinstance(model, EncoderDecoder) else None
     pieces = []
     for start, end in pairwise([0, *cuts, tgt.shape[1]]):
         so_far = None if valid is None else valid[:, :end]
         new = tgt[:, start:end]
-        pieces.append(
-            model(new, so_far, cache)
-            if memory is None
-            else model.read(Rows(new, so_far, src, src_valid), memory, cache)
-        )
+        rows = Rows(new, so_far) if memory is None else Rows(new, so_far, src, src_valid)
+        pieces.append(model.read(rows, memory, cache))
     return torch.cat(pieces, dim=1)
 
 
@@ -231,9 +228,11 @@ def test_joined_projections_are_the_three_by_name(tiny_model, random_tokens, bia
     tokens = random_tokens(2, 6)
     # One product where no gradient is asked for, three where it has to reach each matrix.
     with torch.inference_mode():
-        torch.testing.assert_close(laid(tokens), plain(tokens), atol=1e-12, rtol=0)
+        torch.testing.assert_close(
+            laid.read(Rows(tokens)), plain.read(Rows(tokens)), atol=1e-12, rtol=0
+        )
     for model in (plain, laid):
-        model(tokens).sum().backward()
+        model.read(Rows(tokens)).sum().backward()
     for (name, one), (_, other) in zip(
         laid.named_parameters(), plain.named_parameters(), strict=True
     ):
@@ -247,13 +246,13 @@ def test_a_later_change_of_a_matrix_is_seen(tiny_model, random_tokens, convert, 
     lay_out_for_decoding(laid)
     tokens = random_tokens(1, n_tokens)
     with torch.inference_mode():
-        before = laid(tokens)
+        before = laid.read(Rows(tokens))
     if convert:  # each matrix gets a memory of its own
         laid.float().double()
     with torch.no_grad():
         laid.blocks[0].attn.w_v.weight.zero_()
     with torch.inference_mode():
-        assert not torch.allclose(before, laid(tokens), atol=1e-3)
+        assert not torch.allclose(before, laid.read(Rows(tokens)), atol=1e-3)
 
 
 @pytest.mark.parametrize("n_tokens", [1, FEW])
@@ -263,14 +262,14 @@ def test_a_copy_of_a_laid_out_model_is_its_own(tiny_model, random_tokens, n_toke
     copied = copy.deepcopy(laid)
     tokens = random_tokens(1, n_tokens)
     with torch.inference_mode():
-        before = laid(tokens)
+        before = laid.read(Rows(tokens))
     with torch.no_grad():
         copied.blocks[0].attn.w_v.weight.mul_(3)
         copied.blocks[0].ffn.w_up.weight.mul_(3)
     with torch.inference_mode():
-        assert torch.equal(laid(tokens), before)
-        changed = copied(tokens)
-    expected = copied(tokens)  # with gradients: from the parameters themselves
+        assert torch.equal(laid.read(Rows(tokens)), before)
+        changed = copied.read(Rows(tokens))
+    expected = copied.read(Rows(tokens))  # with gradients: from the parameters themselves
     torch.testing.assert_close(changed, expected.detach(), atol=1e-12, rtol=0)
     assert not torch.allclose(changed, before, atol=1e-3)
 

@@ -5,8 +5,9 @@ change of that interface.
 """
 
 import pytest
+from families import hook_names
 
-from models.hooks import AttentionSite, hook_names
+from models.hooks import AttentionSite
 from models.positions import POSITIONS
 
 ATTENTION = (

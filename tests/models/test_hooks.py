@@ -4,9 +4,10 @@ import threading
 
 import pytest
 import torch
+from families import hook_names
 from torch import nn
 
-from models.hooks import Edits, HookPoint, Record, hook_names, name_hook_points, visiting
+from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
 
 
 class Chain(nn.Module):

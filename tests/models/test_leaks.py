@@ -141,7 +141,7 @@ def test_order_matters_unless_nothing_tells_it(positions, tiny_model, random_tok
     model = tiny_model(positions=positions)
     src = random_tokens(B, S)
     order = torch.tensor([4, 0, 6, 2, 5, 1, 3])
-    shuffled, memory = model.encode(src[:, order]), model.encode(src)[:, order]
+    shuffled, memory = model.encoder.run(src[:, order]), model.encoder.run(src)[:, order]
     if positions == "none":
         close(shuffled, memory)
     else:

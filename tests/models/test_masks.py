@@ -8,14 +8,12 @@ from models.attention import attend
 from models.masks import (
     block_mask,
     causal_mask,
-    cross_mask,
-    decoder_mask,
-    encoder_mask,
     padding_mask,
     prefix_mask,
     require_mask,
     window_mask,
 )
+from models.rows import Rows
 
 
 def drawn(*rows):
@@ -93,23 +91,36 @@ def test_padding_mask_with_queries_is_the_outer_product():
                 assert mask[b, 0, query, key] == wanted
 
 
-def test_encoder_mask():
-    same(encoder_mask(SRC_VALID), SRC_VALID[:, None, None, :])
-    same(encoder_mask(SRC_VALID, mask_queries=True)[1, 0], drawn("....", ".xxx", ".xxx", ".xxx"))
+def test_an_encoders_mask_is_its_padding():
+    same(padding_mask(SRC_VALID, SRC_VALID)[1, 0], drawn("....", ".xxx", ".xxx", ".xxx"))
 
 
-def test_decoder_mask_joins_causal_and_padding():
-    mask = decoder_mask(TGT_VALID)
+def test_a_decoders_mask_joins_causal_and_padding():
+    mask = padding_mask(TGT_VALID) & causal_mask(3)
     same(mask[0, 0], drawn("x..", "xx.", "xx."))
     same(mask[1, 0], drawn("...", ".x.", ".xx"))  # padding on the left: its own row sees nothing
-    same(decoder_mask(TGT_VALID, mask_queries=True)[0, 0], drawn("x..", "xx.", "..."))
+    mask = padding_mask(TGT_VALID, TGT_VALID) & causal_mask(3)
+    same(mask[0, 0], drawn("x..", "xx.", "..."))
 
 
-def test_cross_mask_has_target_queries_and_source_keys():
-    same(cross_mask(TGT_VALID, SRC_VALID), SRC_VALID[:, None, None, :])
-    mask = cross_mask(TGT_VALID, SRC_VALID, mask_queries=True)
+def test_a_cross_mask_has_target_queries_and_source_keys():
+    mask = padding_mask(SRC_VALID, TGT_VALID)
     same(mask[0, 0], drawn("xxx.", "xxx.", "...."))
     same(mask[1, 0], drawn("....", ".xxx", ".xxx"))
+
+
+def test_a_model_applies_just_these(tiny_model, random_tokens, record):
+    model = tiny_model()
+    rows = Rows(random_tokens(2, 3), TGT_VALID, random_tokens(2, 4), SRC_VALID)
+    seen = record(lambda: model.read(rows), lambda name: name.endswith("hook_mask"))
+    usual = {
+        "encoder.blocks.0.attn": padding_mask(SRC_VALID),
+        "decoder.blocks.0.attn": padding_mask(TGT_VALID) & causal_mask(3),
+        "decoder.blocks.0.cross_attn": padding_mask(SRC_VALID),
+    }
+    for site, mask in usual.items():
+        found = seen[f"{site}.hook_mask"]
+        same(found, mask.expand(found.shape))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])

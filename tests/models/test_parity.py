@@ -12,7 +12,8 @@ from models.attention import Attention
 from models.blocks import DecoderBlock, EncoderBlock
 from models.fast import speed_up
 from models.hooks import Record, name_hook_points, visiting
-from models.masks import causal_mask, cross_mask, decoder_mask, encoder_mask, padding_mask
+from models.masks import causal_mask, padding_mask
+from models.rows import Rows
 
 B, T, S, H, D_MODEL, D_FF = 3, 5, 7, 4, 24, 20
 SRC_VALID = torch.tensor([[1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0]]) == 1
@@ -161,7 +162,7 @@ def test_an_encoder_block_is_an_encoder_layer(norm_first, ffn, training, tiny_co
     ours, theirs = ours.double().train(training), theirs.double().train(training)
     x = torch.randn(B, S, D_MODEL).double()
     expected = theirs(x, src_key_padding_mask=blocked(SRC_VALID))
-    out = ours(x, mask=encoder_mask(SRC_VALID))
+    out = ours(x, mask=padding_mask(SRC_VALID))
     # In eval mode torch's fast path packs the sentences and leaves 0 at the padding.
     close(out[SRC_VALID], expected[SRC_VALID])
 
@@ -184,7 +185,8 @@ def test_a_decoder_block_is_a_decoder_layer(norm_first, ffn, tiny_config, scatte
         tgt_key_padding_mask=blocked(TGT_VALID),
         memory_key_padding_mask=blocked(SRC_VALID),
     )
-    out = ours(x, memory, mask=decoder_mask(TGT_VALID), cross_mask=cross_mask(TGT_VALID, SRC_VALID))
+    mask = padding_mask(TGT_VALID) & causal_mask(T)
+    out = ours(x, memory, mask=mask, cross_mask=padding_mask(SRC_VALID))
     close(out, expected)
 
 
@@ -245,10 +247,10 @@ def test_the_encoder_decoder_is_torchs_transformer(
     expected = torch_logits(ours, theirs, src, tgt, src_valid, tgt_valid)
     if looked_at:
         with visiting(Record(lambda name: "pattern" in name)):
-            logits = ours(src, tgt, src_valid, tgt_valid)
+            logits = ours.read(Rows(tgt, tgt_valid, src, src_valid))
     else:
         speed_up(ours)
-        logits = ours(src, tgt, src_valid, tgt_valid)
+        logits = ours.read(Rows(tgt, tgt_valid, src, src_valid))
     close(logits, expected, atol=1e-11)
 
 
@@ -259,7 +261,7 @@ def test_memory_is_torchs_memory(norm_first, tiny_model, scatter, random_tokens)
     src = random_tokens(B, S)
     embedded, _ = ours.encoder.embed_tokens(src, SRC_VALID)
     expected = theirs.encoder(embedded, src_key_padding_mask=blocked(SRC_VALID))
-    close(ours.encode(src, SRC_VALID), expected, atol=1e-11)
+    close(ours.encoder.run(src, SRC_VALID), expected, atol=1e-11)
 
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor is True:UserWarning")
@@ -275,7 +277,7 @@ def test_gradients_are_torchs_gradients(norm_first, tiny_model, scatter, random_
         (logits.reshape(B * T, -1)[real] * weights).sum().backward()
         return [ours.encoder.embed.weight.grad.clone(), ours.decoder.embed.weight.grad.clone()]
 
-    mine = gradients(ours(src, tgt, SRC_VALID, TGT_VALID))
+    mine = gradients(ours.read(Rows(tgt, TGT_VALID, src, SRC_VALID)))
     last = ours.encoder.blocks[2].ffn.w_down.weight.grad.clone()
     others = gradients(torch_logits(ours, theirs, src, tgt, SRC_VALID, TGT_VALID))
     for a, b in zip(mine, others, strict=True):
@@ -299,4 +301,4 @@ def test_decoder_only_is_a_causal_encoder_stack(norm_first, tiny_model, scatter,
     x, _ = ours.embed_tokens(tgt, TGT_VALID)
     for layer in layers:
         x = layer(x, src_mask=blocked(causal_mask(T)), src_key_padding_mask=blocked(TGT_VALID))
-    close(ours(tgt, TGT_VALID), ours.unembed(ours.final_norm(x)), atol=1e-11)
+    close(ours.read(Rows(tgt, TGT_VALID)), ours.unembed(ours.final_norm(x)), atol=1e-11)

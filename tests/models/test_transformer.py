@@ -137,19 +137,19 @@ def test_the_input_is_scaled_embeddings_plus_positions(
 def test_the_encoder_runs_once_and_every_decoder_block_reads_it(streams, tiny_model, record):
     model = tiny_model()
     src, tgt = streams
-    memory = model.encode(src)
+    memory = model.encoder.run(src)
     seen = record(lambda: model.read(Rows(tgt), memory), everything)
     assert not any(name.startswith("encoder.") for name in seen)
     for layer, block in enumerate(model.decoder.blocks):
         keys = block.cross_attn.w_k(memory).unflatten(2, (H, -1)).transpose(1, 2)
         torch.testing.assert_close(seen[f"decoder.blocks.{layer}.cross_attn.hook_k"], keys)
-    torch.testing.assert_close(seen["hook_logits"], model(src, tgt))
+    torch.testing.assert_close(seen["hook_logits"], model.read(Rows(tgt, src=src)))
 
 
 def test_rotary_turns_self_attention_and_not_cross_attention(streams, tiny_model, record):
     model = tiny_model(positions="rotary")
     src, tgt = streams
-    seen = record(lambda: model(src, tgt), everything)
+    seen = record(lambda: model.read(Rows(tgt, src=src)), everything)
 
     def turned(site):
         layer = model.get_submodule(site)
@@ -169,7 +169,8 @@ def test_rotary_turns_self_attention_and_not_cross_attention(streams, tiny_model
 
 def test_one_edited_head_changes_the_output_inside_the_block_only(streams, tiny_model):
     model = tiny_model()
-    before = model(*streams)
+    src, tgt = streams
+    before = model.read(Rows(tgt, src=src))
 
     def without_head_2(z):
         z = z.clone()
@@ -177,9 +178,9 @@ def test_one_edited_head_changes_the_output_inside_the_block_only(streams, tiny_
         return z
 
     with visiting(Edits({"decoder.blocks.1.cross_attn.hook_z": without_head_2})):
-        inside = model(*streams)
+        inside = model.read(Rows(tgt, src=src))
     assert (inside - before).abs().max() > 1e-3
-    assert torch.equal(model(*streams), before)
+    assert torch.equal(model.read(Rows(tgt, src=src)), before)
 
 
 def test_opening_the_causal_mask_lets_the_future_in(streams, tiny_model):
@@ -189,7 +190,9 @@ def test_opening_the_causal_mask_lets_the_future_in(streams, tiny_model):
     edited[:, -1] = (edited[:, -1] - 4 + 1) % (V - 4) + 4
     opened = Edits({"decoder.blocks.0.attn.hook_mask": torch.ones_like})
     with visiting(opened):
-        difference = (model(src, edited) - model(src, tgt)).abs().amax(-1)
+        difference = (
+            (model.read(Rows(edited, src=src)) - model.read(Rows(tgt, src=src))).abs().amax(-1)
+        )
     assert (difference > 1e-6).all()
 
 
@@ -212,16 +215,16 @@ def test_patterns_sum_to_one_in_training_too(family, streams, tiny_model, run_mo
 def test_valid_must_cover_what_is_cached_and_new(tiny_model, random_tokens):
     model = tiny_model(family="decoder-only")
     cache = KVCache(n_layers=2)
-    model(random_tokens(B, 3), cache=cache)
+    model.read(Rows(random_tokens(B, 3)), cache=cache)
     with pytest.raises(ValueError, match="valid covers 2 positions; 3 cached and 2 new"):
-        model(random_tokens(B, 2), torch.ones(B, 2) == 1, cache)
+        model.read(Rows(random_tokens(B, 2), torch.ones(B, 2) == 1), cache=cache)
 
 
 def test_a_source_mask_of_another_length_is_refused(tiny_model, random_tokens):
     model = tiny_model()
     # ValueError from the model; TypeError where shapes are checked on the way in.
     with pytest.raises((ValueError, TypeError), match=r"src_valid|valid covers"):
-        model.encode(random_tokens(B, S), torch.ones(B, S + 1) == 1)
+        model.encoder.run(random_tokens(B, S), torch.ones(B, S + 1) == 1)
     rows = Rows(random_tokens(B, T), src_valid=torch.ones(B, 1) == 1)
     with pytest.raises(ValueError, match=f"valid covers 1 positions; the text has {S}"):
         model.read(rows, torch.randn(B, S, D_MODEL).double())

@@ -21,6 +21,7 @@ from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.config import ModelConfig, NormPlacement
 from models.hooks import visiting
+from models.rows import Rows
 from models.transformer import Model, build_model
 
 PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
@@ -114,7 +115,7 @@ def fresh_flow(
 
 def _predictions(model: Model, row: Int[Tensor, "1 pos"]) -> Tensor:
     """Logits of each next token of the row, [pos - 1, vocab]."""
-    return model(row)[0, :-1]
+    return model.read(Rows(row))[0, :-1]
 
 
 def trained_flow(loaded: LoadedModel, traced: Trace) -> Flow:

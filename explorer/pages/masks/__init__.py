@@ -14,16 +14,8 @@ from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.view import View
-from models.masks import (
-    block_mask,
-    causal_mask,
-    cross_mask,
-    decoder_mask,
-    encoder_mask,
-    padding_mask,
-    prefix_mask,
-    window_mask,
-)
+from models.masks import block_mask, causal_mask, padding_mask, prefix_mask, window_mask
+from models.transformer import Stack
 
 
 def render(view: View) -> None:
@@ -57,16 +49,7 @@ def _matrices(view: View) -> None:
             r"m^{\text{decoder}}_{ij} = [\,j\ \text{real}\,]\cdot[\,j\le i\,],\quad "
             r"m^{\text{cross}}_{ij} = [\,\text{source token}\ j\ \text{real}\,]",
         ),
-        code=(
-            causal_mask,
-            padding_mask,
-            encoder_mask,
-            decoder_mask,
-            cross_mask,
-            window_mask,
-            prefix_mask,
-            block_mask,
-        ),
+        code=(Stack.run, causal_mask, padding_mask, window_mask, prefix_mask, block_mask),
         numbers=lambda: _numbers(view, comparison),
     )
 

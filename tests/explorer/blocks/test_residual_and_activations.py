@@ -20,6 +20,7 @@ from explorer.runs.trace import trace
 from models.config import ModelConfig
 from models.hooks import Record, visiting
 from models.masks import causal_mask
+from models.rows import Rows
 from models.transformer import build_model
 
 Tiny = Callable[..., LoadedModel]
@@ -71,7 +72,7 @@ def test_without_the_sum_a_block_hands_on_its_branches_alone() -> None:
         )
     record = Record(lambda name: name == "blocks.0.hook_resid_pre")
     with torch.no_grad(), visiting(record):
-        model(torch.from_numpy(ids)[None])
+        model.read(Rows(torch.from_numpy(ids)[None]))
         (x,) = record.activations.values()
         block = model.blocks[0]
         attended = block.attn(block.attn_norm(x), mask=causal_mask(len(TOKENS)))

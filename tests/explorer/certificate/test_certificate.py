@@ -200,7 +200,7 @@ def test_weights_from_outside_are_the_weights_inside(
     probe = Probe(model, model.config)
     rows = probe.batch_of([(SRC, TGT), (SRC[:3], TGT[:2])], left=1)
     inside = record(
-        lambda: model(rows.src, rows.tgt, rows.src_valid, rows.tgt_valid),
+        lambda: model.read(rows),
         lambda name: name.endswith("pattern"),
     )
     assert max(len(SRC) + 1, len(TGT) + 1) > model.config.d_head  # so more than one run a site
@@ -322,8 +322,8 @@ def test_a_fault_in_the_fused_path_only_fails(
 
 
 class WithoutSourcePadding(EncoderDecoder):
-    def encode(self, src: Tensor, src_valid: Tensor | None = None) -> Tensor:
-        return super().encode(src)
+    def memory_of(self, rows: Rows) -> Tensor:
+        return super().memory_of(replace(rows, src_valid=None))
 
 
 class PadIsEnd(DecoderOnly):
@@ -358,10 +358,10 @@ def test_subclasses_and_wrappers_are_certified_too(tiny_model: Callable[..., Any
 
 def test_what_a_model_raises_becomes_a_finding(tiny_model: Callable[..., Any]) -> None:
     class NoBatches(EncoderDecoder):
-        def encode(self, src: Tensor, src_valid: Tensor | None = None) -> Tensor:
-            if len(src) > 1:
+        def memory_of(self, rows: Rows) -> Tensor:
+            if len(rows) > 1:
                 raise RuntimeError("one sentence only")
-            return super().encode(src, src_valid)
+            return super().memory_of(rows)
 
     config = tiny_model().config
     certificate = certify(NoBatches(config).double().eval(), config, SRC, TGT)

@@ -71,17 +71,13 @@ def test_multiply_adds_are_those_that_torch_counts(
     n_src, past, new = 7, 5, 3
     memory = None
     if isinstance(model, EncoderDecoder):
-        memory = model.encode(torch.randint(4, 40, (1, n_src)))
+        memory = model.encoder.run(torch.randint(4, 40, (1, n_src)))
 
     def read(n: int, cache: KVCache) -> int:
         tokens = torch.randint(4, 40, (1, n))
         counter = FlopCounterMode(display=False)
         with torch.no_grad(), counter:
-            if isinstance(model, EncoderDecoder):
-                assert memory is not None
-                model.read(Rows(tokens), memory, cache)
-            else:
-                model(tokens, None, cache)
+            model.read(Rows(tokens), memory, cache)
         return counter.get_total_flops() // 2
 
     cache = KVCache(config.n_layers)

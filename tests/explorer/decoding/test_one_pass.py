@@ -10,6 +10,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import generate
+from models.rows import Rows
 from models.strategies import Beam, Greedy, Sample
 
 TEXT = "The cat ran."
@@ -93,7 +94,7 @@ def test_each_loss_is_that_of_the_sentence_alone(translator: LoadedModel) -> Non
     row = translator.tokenizer.encode("我爱你。")
     src = [*translator.tokenizer.encode("I love you."), translator.marks.end]
     with torch.no_grad():
-        logits = translator.model(torch.tensor([src]), torch.tensor([[1, *row]]))[0]
+        logits = translator.model.read(Rows.of([[1, *row]], [src]))[0]
     own = -logits.log_softmax(-1)[range(len(row) + 1), [*row, translator.marks.end]]
     np.testing.assert_allclose(together.losses[0, : len(own)], own.numpy(), atol=1e-4)
 

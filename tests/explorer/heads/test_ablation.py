@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from families import hook_names
 
 from explorer.analysis.heads import ablation
 from explorer.analysis.heads.ablation import Ablation, ablate, ablating
@@ -13,7 +14,7 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import Trace, trace
-from models.hooks import HookPoint, hook_names
+from models.hooks import HookPoint
 
 TEXT, TARGET = "The cat sat on the mat.", "猫坐在垫子上。"
 EDITS: tuple[Edit, ...] = (

@@ -64,7 +64,7 @@ def test_operations_are_those_that_torch_counts(changes: dict[str, object]) -> N
     tokens = torch.zeros(1, 9, dtype=torch.long)
     record = Record(lambda name: name.endswith("hook_pattern"))  # the path that is written out
     with FlopCounterMode(display=False) as counter, torch.no_grad(), visiting(record):
-        _ = model(tokens, tokens) if config.reads_source else model(tokens)
+        model.read(Rows(tokens, src=tokens if config.reads_source else None))
     counted = cost(config, 9)
     assert counted.linear_flops + counted.attention_flops == counter.get_total_flops()
     assert cost(config, 18).attention_flops == 4 * cost(config, 9).attention_flops
@@ -81,7 +81,7 @@ def test_the_cache_holds_what_is_said(translator: LoadedModel, writer: LoadedMod
     tokens = torch.zeros(1, 9, dtype=torch.long)
     held = KVCache(2)
     with torch.inference_mode():
-        writer.model(tokens, cache=held)
+        writer.model.read(Rows(tokens), cache=held)
     assert cost(writer.config, 9).cache_bytes == held.n_bytes
     held = KVCache(2)
     with torch.inference_mode():

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from families import hook_names
 
 from explorer.analysis.machine.parameters import (
     KINDS,
@@ -23,7 +24,6 @@ from explorer.runs.edits import MaskSwitch
 from explorer.runs.rerun import rows_of
 from explorer.runs.trace import trace
 from models.config import ModelConfig
-from models.hooks import hook_names
 from models.masks import causal_mask
 from models.transformer import build_model
 

@@ -17,6 +17,7 @@ from explorer.analysis.positions.beyond import (
 from explorer.library import CHECKPOINTS, LoadedModel, list_models, open_model
 from explorer.problems import InputProblem
 from explorer.text import long_story
+from models.rows import Rows
 
 Tiny = Callable[..., LoadedModel]
 TEXT = "The cat sat on the mat. A dog ran after the cat, and the cat ran away. " * 12
@@ -25,7 +26,7 @@ TEXT = "The cat sat on the mat. A dog ran after the cat, and the cat ran away. "
 def by_hand(loaded: LoadedModel, read: list[int], token: int) -> float:
     """-ln p of a token after a row that is read alone."""
     with torch.inference_mode():
-        logits = loaded.model(torch.tensor([read]))[0, -1]
+        logits = loaded.model.read(Rows.of([read]))[0, -1]
     return float(-logits.double().log_softmax(-1)[token])
 
 

@@ -86,7 +86,7 @@ def test_the_position_part_of_the_scores_behind_the_projections(
             )
         ),
     ):
-        loaded.model.encode(torch.tensor([traced.src_tokens]))
+        loaded.model.encoder.run(torch.tensor([traced.src_tokens]))
     scores = record.activations[f"{site}.hook_scores"][0].numpy()
     for head in range(4):
         found = projected_gram(loaded, site, head, n)

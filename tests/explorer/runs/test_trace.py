@@ -13,6 +13,7 @@ from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.trace import MAX_PADS, MAX_TOKENS, Trace, trace
 from models.checkpoint import snapshot_name
 from models.hooks import Edits, visiting
+from models.rows import Rows
 from models.training.saving import save_checkpoint, save_tensors
 
 TEXT, TARGET = "The cat ran.", "猫跑开了。"
@@ -26,12 +27,13 @@ SELF, CROSS, ENCODER = (
 def logits_of(loaded: LoadedModel, traced: Trace) -> np.ndarray:
     """The plain model, called by hand, without any hook."""
     with torch.inference_mode():
-        return loaded.model(
-            torch.tensor([traced.src_tokens]),
+        rows = Rows(
             torch.tensor([traced.tgt_tokens]),
-            torch.tensor(traced.src_valid)[None],
             torch.tensor(traced.tgt_valid)[None],
-        )[0].numpy()
+            torch.tensor([traced.src_tokens]),
+            torch.tensor(traced.src_valid)[None],
+        )
+        return loaded.model.read(rows)[0].numpy()
 
 
 def refused(key: str, *args: object, **kwargs: object) -> InputProblem:
@@ -171,7 +173,7 @@ def test_without_the_causal_mask_each_step_reads_the_whole_row_anew(
     row = [translator.marks.start]
     for token in traced.tgt_tokens[1:]:
         with torch.inference_mode(), visiting(wide):
-            logits = translator.model(torch.tensor([traced.src_tokens]), torch.tensor([row]))
+            logits = translator.model.read(Rows.of([row], [traced.src_tokens]))
         assert int(logits[0, -1].argmax()) == token
         row.append(token)
 

@@ -7,6 +7,7 @@ import torch
 
 from models.config import ModelConfig
 from models.hooks import NO_EDITS, Edits, Record, _visitor, visiting
+from models.rows import Rows
 from models.training.faults import Masks, masked_as
 from models.transformer import EncoderDecoder, Model, build_model
 
@@ -29,7 +30,7 @@ def seen(model: Model, masks: Masks) -> dict[str, torch.Tensor]:
     edits = fault if isinstance(fault, Edits) else NO_EDITS
     record = Record(lambda name: name.endswith("hook_mask"), edits)
     with visiting(record):
-        model(SRC, TGT, SRC != 0, TGT != 0)
+        model.read(Rows(TGT, TGT != 0, SRC, SRC != 0))
     for name, mask in record.activations.items():
         found[name.removesuffix(".hook_mask")] = mask[:, 0]
     return found
@@ -69,7 +70,7 @@ def test_inverted_masks_are_the_opposite_of_the_right_ones(model: Model) -> None
 
 def test_a_fault_ends_with_its_block(model: Model) -> None:
     assert isinstance(model, EncoderDecoder)
-    before = model(SRC, TGT, SRC != 0, TGT != 0)
+    before = model.read(Rows(TGT, TGT != 0, SRC, SRC != 0))
     with masked_as("inverted", model, TGT != 0):
-        assert not torch.equal(model(SRC, TGT, SRC != 0, TGT != 0), before)
-    assert torch.equal(model(SRC, TGT, SRC != 0, TGT != 0), before)
+        assert not torch.equal(model.read(Rows(TGT, TGT != 0, SRC, SRC != 0)), before)
+    assert torch.equal(model.read(Rows(TGT, TGT != 0, SRC, SRC != 0)), before)

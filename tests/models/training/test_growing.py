@@ -10,6 +10,7 @@ import torch
 
 from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
+from models.rows import Rows
 from models.training.recipes.growing import grow
 from models.training.saving import save_checkpoint
 from models.training.vocabulary import train_tokenizer
@@ -38,8 +39,8 @@ def logits(model: Model) -> torch.Tensor:
     tokens = torch.randint(3, 30, (2, 7), generator=torch.Generator().manual_seed(1))
     everything = torch.ones_like(tokens, dtype=torch.bool)
     if isinstance(model, EncoderDecoder):
-        return model(tokens, tokens.flip(1), everything, everything)
-    return model(tokens, everything)
+        return model.read(Rows(tokens.flip(1), everything, tokens, everything))
+    return model.read(Rows(tokens, everything))
 
 
 @pytest.mark.parametrize("kind", [{}, MODERN], ids=["encoder-decoder", "modern decoder"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from models.rows import Rows
 from models.training.data import Example, Material, Preference, collate
 from models.training.loop import Trainer
 from models.training.objectives import Objective
@@ -51,7 +52,7 @@ def log_p(model: DecoderOnly, given: tuple[int, ...], written: tuple[int, ...]) 
     total = 0.0
     for i, token in enumerate(written):
         before = torch.tensor([[BOS, *given, *written[:i]]])
-        total += float(model(before, torch.ones_like(before).bool())[0, -1].log_softmax(-1)[token])
+        total += float(model.read(Rows(before))[0, -1].log_softmax(-1)[token])
     return total
 
 

@@ -16,7 +16,7 @@ from models.checkpoint import SNAPSHOTS, CheckpointError, snapshot_name, snapsho
 from models.config import ModelConfig
 from models.decoding import decode
 from models.marks import END, PAD, START
-from models.rows import padded
+from models.rows import Rows, padded
 from models.steps import best
 from models.strategies import Greedy
 from models.training.averaging import average_snapshots, best_epochs
@@ -199,7 +199,7 @@ def test_the_accuracy_of_teacher_forcing_by_hand() -> None:
     model = build_model(CONFIG).eval()
     [first] = EXAMPLES[:1]
     src = torch.tensor([[*first.src, END]])
-    guesses = model(src, torch.tensor([[START, *first.tgt]])).argmax(-1)[0].tolist()
+    guesses = model.read(Rows(torch.tensor([[START, *first.tgt]]), src=src)).argmax(-1)[0].tolist()
     right = sum(a == b for a, b in zip(guesses, (*first.tgt, END), strict=True))
     assert teacher_forced(model, [first], 40).accuracy == pytest.approx(right / len(guesses))
 
