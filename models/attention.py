@@ -18,14 +18,6 @@ from models.masks import require_mask
 from models.positions import NOWHERE, Placement
 
 
-class AttendHooks(nn.Module):
-    """The hook points that `attend` passes its tensors through; every `Attention` has them."""
-
-    hook_scores: HookPoint
-    hook_mask: HookPoint
-    hook_pattern: HookPoint
-
-
 def share_heads(q: Tensor, kv: Tensor) -> Tensor:
     """Keys or values [batch, kv_head, key, d] for each of the query heads of `q`.
 
@@ -46,7 +38,7 @@ def attend(
     *,
     bias: Float[Tensor, "batch head query key"] | None = None,
     dropout: float = 0.0,
-    hooks: AttendHooks | None = None,
+    hooks: "Attention | None" = None,
 ) -> tuple[Float[Tensor, "batch head query d_value"], Float[Tensor, "batch head query key"]]:
     """Mix the values by how well each query matches each key; return (z, pattern).
 
@@ -55,7 +47,8 @@ def attend(
     A query that may attend to nothing gets an all-zero pattern, a zero z and finite gradients.
 
     With fewer key/value heads than query heads, groups of query heads share one (`share_heads`).
-    `dropout` falls on the pattern after it was returned and seen.
+    The hook points of `hooks`, a sublayer, see scores, mask and pattern; `dropout` falls on the
+    pattern after it was seen.
     Raises TypeError for a mask that is not Bool; ValueError for one that does not broadcast to
     [batch, head, query, key] and for heads that do not divide.
     """
@@ -79,7 +72,7 @@ def attend(
     return z, pattern
 
 
-class Attention(AttendHooks):
+class Attention(nn.Module):
     """Multi-head attention, self and cross alike: they differ only in where keys come from.
 
     `n_kv_heads` None is one key/value head for each query head.

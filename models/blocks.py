@@ -9,6 +9,7 @@ sublayer  x ──┬── f ── norm ──(+)──     x + norm(f(x))    
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from jaxtyping import Float
@@ -19,7 +20,7 @@ from models.cache import LayerCache
 from models.config import ModelConfig
 from models.feedforward import FEEDFORWARDS
 from models.hooks import HookPoint
-from models.norms import NORMS, LayerNorm, RMSNorm
+from models.norms import NORMS
 from models.positions import NOWHERE, Placement
 
 
@@ -30,17 +31,17 @@ class Block(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        d, dropout, bias = config.d_model, config.dropout, config.bias
+        heads = config.n_heads, config.kv_heads
+        attention = partial(Attention, d, *heads, dropout=config.pattern_dropout, bias=bias)
+        norm = partial(NORMS[config.norm], d, config.norm_eps)
         self.norm_placement = config.norm_placement
-        self.dropout = nn.Dropout(config.dropout)
-        self.attn = _attention(config)
-        self.attn_norm = _norm(config)
+        self.dropout = nn.Dropout(dropout)
+        self.attn, self.attn_norm = attention(), norm()
         if self.crosses:
-            self.cross_attn = _attention(config)
-            self.cross_attn_norm = _norm(config)
-        self.ffn = FEEDFORWARDS[config.ffn](
-            config.d_model, config.d_ff, dropout=config.dropout, bias=config.bias
-        )
-        self.ffn_norm = _norm(config)
+            self.cross_attn, self.cross_attn_norm = attention(), norm()
+        self.ffn = FEEDFORWARDS[config.ffn](d, config.d_ff, dropout=dropout, bias=bias)
+        self.ffn_norm = norm()
         self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as are all below
         self.hook_attn_out = HookPoint()
         self.hook_resid_mid = HookPoint()
@@ -67,22 +68,13 @@ class Block(nn.Module):
         if self.crosses != (memory is not None):
             raise ValueError("a decoder block needs an encoder's output, and no other block does")
         x = self.hook_resid_pre(x)
-        x = self.residual(
-            x,
-            lambda h: self.attn(h, mask=mask, placement=placement, cache=cache),
-            self.attn_norm,
-            self.hook_attn_out,
-            self.hook_resid_mid,
-        )
+        attn = partial(self.attn, mask=mask, placement=placement, cache=cache)
+        x = self.residual(x, attn, self.attn_norm, self.hook_attn_out, self.hook_resid_mid)
         if self.crosses:
             # No placement here: the two streams' positions are not on one scale.
-            x = self.residual(
-                x,
-                lambda h: self.cross_attn(h, memory, mask=cross_mask, cache=cross_cache),
-                self.cross_attn_norm,
-                self.hook_cross_attn_out,
-                self.hook_resid_mid_cross,
-            )
+            attn = partial(self.cross_attn, memory=memory, mask=cross_mask, cache=cross_cache)
+            hooks = self.hook_cross_attn_out, self.hook_resid_mid_cross
+            x = self.residual(x, attn, self.cross_attn_norm, *hooks)
         return self.residual(x, self.ffn, self.ffn_norm, self.hook_ffn_out, self.hook_resid_post)
 
     def residual(
@@ -116,17 +108,3 @@ class DecoderBlock(Block):
     """Masked self-attention, cross-attention over the encoder's output, feed-forward."""
 
     crosses = True
-
-
-def _attention(config: ModelConfig) -> Attention:
-    return Attention(
-        config.d_model,
-        config.n_heads,
-        config.kv_heads,
-        dropout=config.pattern_dropout,
-        bias=config.bias,
-    )
-
-
-def _norm(config: ModelConfig) -> LayerNorm | RMSNorm:
-    return NORMS[config.norm](config.d_model, config.norm_eps)

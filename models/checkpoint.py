@@ -52,45 +52,38 @@ def load_checkpoint(folder: Path, step: int | None = None) -> Checkpoint:
     Raises CheckpointError when a file is missing, is not what it should be, or does not fit.
     """
     folder = Path(folder)
+
+    def broken(why: str) -> CheckpointError:
+        return CheckpointError(f"{folder.name}: {why}")
+
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         if not (folder / name).is_file():
-            raise CheckpointError(f"{folder.name}: {name} is missing")
+            raise broken(f"{name} is missing")
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
         config = ModelConfig.from_json(text)
     except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{folder.name}: {CONFIG}: {error}") from error
+        raise broken(f"{CONFIG}: {error}") from error
     try:
         tokenizer = Tokenizer.load(folder / TOKENIZER)
     except ValueError as error:
-        raise CheckpointError(f"{folder.name}: {error}") from error
-    if tokenizer.vocab_size > config.vocab_size:
-        raise CheckpointError(
-            f"{folder.name}: the tokenizer has {tokenizer.vocab_size} tokens, the model only "
-            f"{config.vocab_size}"
-        )
-    former = json.loads(text)
-    marks = (tokenizer.marks.pad, tokenizer.marks.start, tokenizer.marks.end)
-    named = tuple(former.get(name, mark) for name, mark in zip(FORMER_MARKS, marks, strict=True))
-    if named != marks:
-        raise CheckpointError(
-            f"{folder.name}: the tokenizer's ids of pad, start and end are {marks}, the config's "
-            f"{named}"
-        )
+        raise broken(str(error)) from error
+    n_tokens, marks = tokenizer.vocab_size, tokenizer.marks
+    if n_tokens > config.vocab_size:
+        raise broken(f"the tokenizer has {n_tokens} tokens, the model only {config.vocab_size}")
+    ids, former = (marks.pad, marks.start, marks.end), json.loads(text)
+    named = tuple(former.get(name, mark) for name, mark in zip(FORMER_MARKS, ids, strict=True))
+    if named != ids:
+        what = "the tokenizer's ids of pad, start and end are"
+        raise broken(f"{what} {ids}, the config's {named}")
     model = build_model(config)
-    model.marks = tokenizer.marks
-    load_weights(
-        model, folder / (WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}")
-    )
+    model.marks = marks
+    weights = WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}"
+    load_weights(model, folder / weights)
     model.eval().requires_grad_(False)
     card = folder / CARD
-    return Checkpoint(
-        model,
-        tokenizer,
-        config,
-        card.read_text(encoding="utf-8") if card.is_file() else "",
-        folder,
-    )
+    text = card.read_text(encoding="utf-8") if card.is_file() else ""
+    return Checkpoint(model, tokenizer, config, text, folder)
 
 
 def load_weights(model: Model, path: Path) -> None:
@@ -103,19 +96,16 @@ def load_weights(model: Model, path: Path) -> None:
         with safe_open(path, framework="pt") as file:
             stored = set(file.keys())
             missing = sorted(parameters.keys() - stored)
-            superfluous = sorted(stored - parameters.keys())
-            if missing or superfluous:
-                what = f"lacks {missing[0]}" if missing else f"has an unknown {superfluous[0]}"
-                raise CheckpointError(
-                    f"{path.name} {what} ({len(missing)} missing, {len(superfluous)} unknown)"
-                )
+            unknown = sorted(stored - parameters.keys())
+            if missing or unknown:
+                what = f"lacks {missing[0]}" if missing else f"has an unknown {unknown[0]}"
+                count = f"{len(missing)} missing, {len(unknown)} unknown"
+                raise CheckpointError(f"{path.name} {what} ({count})")
             for name, parameter in parameters.items():
-                shape = tuple(file.get_slice(name).get_shape())
-                if shape != tuple(parameter.shape):
-                    raise CheckpointError(
-                        f"{path.name}: {name} is {shape}, the config asks for "
-                        f"{tuple(parameter.shape)}"
-                    )
+                shape, asked = tuple(file.get_slice(name).get_shape()), tuple(parameter.shape)
+                if shape != asked:
+                    what = f"{name} is {shape}, the config asks for {asked}"
+                    raise CheckpointError(f"{path.name}: {what}")
                 tensor = file.get_tensor(name)
                 if not tensor.isfinite().all():
                     raise CheckpointError(f"{path.name}: {name} holds NaN or infinity")

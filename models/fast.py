@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.attention import AttendHooks, Attention, share_heads
+from models.attention import Attention, share_heads
 from models.cache import LayerCache
 from models.hooks import HookPoint
 from models.masks import require_mask
@@ -175,7 +175,7 @@ def attend(
     *,
     bias: Tensor | None = None,
     dropout: float = 0.0,
-    hooks: AttendHooks | None = None,
+    hooks: Attention | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """`models.attention.attend`; the pattern is None, and never computed, where nobody looks."""
     k, v = share_heads(q, k), share_heads(q, v)

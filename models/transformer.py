@@ -77,7 +77,7 @@ class Stack(nn.Module):
         past, n_new = cache.length if cache else 0, tokens.shape[1]
         mask = _padding(valid, n_new, past)
         if self.causal and n_new > 1:  # a single token is the last one: it sees all before it
-            causal = causal_mask(n_new, offset=past, device=tokens.device)
+            causal = causal_mask(n_new, past + n_new, offset=past, device=tokens.device)
             mask = causal if mask is None else causal & mask
         cross_mask = None if memory is None else _padding(memory_valid, memory.shape[1])
         x, placement = self.embed_tokens(tokens, valid, past)
