@@ -18,10 +18,10 @@ from explorer.exports.picture import site_svg
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.problems import InputProblem
-from explorer.runs.edits import parse_edits
+from explorer.runs.edits import about_masks, format_edits, parse_edits
 from explorer.runs.trace import trace
 from models.hooks import AttentionSite
-from models.training.options import Commands
+from models.training.options import Commands, is_path
 
 
 def export(args: argparse.Namespace) -> int:
@@ -65,11 +65,18 @@ def certify(args: argparse.Namespace) -> int:
     sentence = args.text
     if sentence is None:
         sentence = next(iter(text.examples(loaded.name).values()))[0]
-    certificate = examine_text(loaded, sentence, args.target).certificate()
+    asked = parse_edits(args.edits)
+    traced = trace(loaded, sentence, args.target, asked) if asked else None
+    edits = tuple(edit for edit in (traced.edits if traced else ()) if about_masks(edit))
+    if left := tuple(edit for edit in asked if edit not in edits):
+        words = text.t("certify.ignored", lang=args.lang, edits=format_edits(left))
+        print(words, file=sys.stderr)
+    certificate = examine_text(loaded, sentence, args.target, edits).certificate()
     if args.json:
-        print(json.dumps(report_record(certificate, loaded.name, sentence), ensure_ascii=False))
+        record = report_record(certificate, loaded.name, sentence, edits)
+        print(json.dumps(record, ensure_ascii=False))
         return 0 if certificate.passed else 1
-    for line in report_lines(certificate, loaded.name, sentence, args.lang):
+    for line in report_lines(certificate, loaded.name, sentence, args.lang, edits):
         print(line)
     return 0 if certificate.passed else 1
 
@@ -88,8 +95,12 @@ def show_head_roles(args: argparse.Namespace) -> int:
 
 
 def _opened(name: str) -> LoadedModel:
-    """A model by its name, or by its folder."""
-    return open_model(name if name in list_models() or not Path(name).is_dir() else Path(name))
+    """A model by its name, or by its folder. Raises InputProblem; OSError for no such folder."""
+    if name in list_models():
+        return open_model(name)
+    if is_path(name) and not Path(name).is_dir():
+        raise FileNotFoundError(f"there is no folder {name}")
+    return open_model(Path(name) if Path(name).is_dir() else name)
 
 
 def _title(site: AttentionSite, lang: str) -> str:
@@ -126,6 +137,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
     command = _command(commands, "certify", certify)
     command.add_argument("--text", help="the sentence; an example by default")
+    command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
     _command(commands, "landmarks", show_head_roles)
 
@@ -133,7 +145,10 @@ def add_commands(commands: Commands) -> None:
 def refusal(error: ValueError | OSError, lang: str) -> str:
     """What is wrong with the input, or could not be written, for the user."""
     if isinstance(error, InputProblem):
-        return text.t(f"problems.{error.key}", lang=lang, **error.values)
+        # What the app says of its boxes and buttons is said here without them.
+        here = f"terminal.{error.key}"
+        key = here if text.has(here, lang=lang) else f"problems.{error.key}"
+        return text.t(key, lang=lang, **error.values)
     return str(error)
 
 

@@ -32,6 +32,8 @@ def app(args: argparse.Namespace) -> int:
 
     if args.models:
         for folder in args.models:
+            if not folder.exists():
+                raise ValueError(f"--models: there is no folder {folder}")
             if not folder.is_dir():
                 raise ValueError(f"--models: {folder} is not a folder")
         os.environ[VARIABLE] = os.pathsep.join(str(folder.resolve()) for folder in args.models)

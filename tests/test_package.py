@@ -1,5 +1,6 @@
 """The wheel: what is inside, and that it works from any directory without the checkout."""
 
+import json
 import os
 import re
 import socket
@@ -212,6 +213,16 @@ def test_bad_usage_is_told_with_status_2(
         (["translate", "--model", "copy", "--beam", "0", "I"], "width is 0"),
         (["certify", "--model", "nobody"], "There is no model “nobody”"),
         (["certify", "--model", "nobody", "--lang", "zh"], "没有"),
+        (["translate", "--model", "runs/nobody", "I"], "there is no folder runs/nobody"),
+        (["certify", "--model", "./nobody"], "there is no folder ./nobody"),
+        (["app", "--models", "no/such/folder"], "--models: there is no folder no/such/folder"),
+        (["app", "--models", __file__], "is not a folder"),
+        (["certify", "--model", "copy", "--edits", "causal"], "“causal” is not a change"),
+        (["certify", "--model", "copy", "--text", " "], "the text contains only white space."),
+        (["train", "--recipe", "copy", "--out", "x", "--data", "f.tsv"], "leave out --data f.tsv"),
+        (["train", "--recipe", "copy", "--out", "x", "--valid", "v"], "leave out --valid v"),
+        (["evaluate", "--model", "copy", "--recipe", "copy", "--pairs", "p"], "--pairs p"),
+        (["train", "--recipe", "copy", "--out", "x", "--set", "foo"], "'foo' is no change"),
     ],
 )
 def test_input_that_cannot_be_used_is_told_with_status_2(
@@ -222,6 +233,46 @@ def test_input_that_cannot_be_used_is_told_with_status_2(
     assert error.startswith("headlight: ")
     assert said in error
     assert error.count("\n") == 1
+
+
+def test_characters_that_a_model_cannot_read_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["translate"], ["generate"]):
+        assert cli.main([*command, "--model", "copy", "a ☃ b"]) == 0
+        said = capsys.readouterr()
+        assert said.err == "note: not in the vocabulary of copy, read as an unknown token: ☃\n"
+        assert said.out.count("\n") == 1
+        assert cli.main([*command, "--model", "copy", "a b"]) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_a_line_without_words_is_explained(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("models.training.using.translate", lambda *_: ["", "b"])
+    assert cli.main(["translate", "--model", "copy", "a", "b"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "\nb\n"
+    assert said.err == "note: nothing is written for 'a': the model ends it at once\n"
+
+
+def test_a_certificate_takes_the_edits_of_a_link(capsys: pytest.CaptureFixture[str]) -> None:
+    edits = "causal-off~head-decoder.blocks.0.attn-1~cells-nowhere-all-shut-1.1"
+    arguments = ["certify", "--model", "copy", "--text", "a b c"]
+    assert cli.main(arguments) == 0
+    plain = capsys.readouterr()
+    assert plain.err == ""
+    assert "[holds] Same logits with the cache" in plain.out
+    assert "Not tested" not in plain.out
+    assert cli.main([*arguments, "--edits", edits]) == 1
+    changed = capsys.readouterr()
+    assert "Tested with these changes: causal-off\n" in changed.out
+    assert "[VIOLATED] No look-ahead" in changed.out
+    untested = "Not tested: “Same logits with the cache”. With your changes"
+    assert untested in changed.out
+    assert changed.err.endswith("head-decoder.blocks.0.attn-1~cells-nowhere-all-shut-1.1\n")
+    assert cli.main([*arguments, "--edits", edits, "--json"]) == 1
+    record = json.loads(capsys.readouterr().out)
+    assert (record["edits"], record["left_out"]) == ("causal-off", {"cache": "uncached"})
 
 
 def test_a_stopped_command_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

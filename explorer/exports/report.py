@@ -1,7 +1,7 @@
 """A certificate for a terminal and for programs: what was promised, what was found, and where."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,13 +9,25 @@ import numpy as np
 
 from explorer.analysis.certificate.certify import Certificate, Finding
 from explorer.analysis.certificate.examiner import Location
+from explorer.runs.edits import Edit, format_edits
 from explorer.text import t
 
 
-def report_lines(certificate: Certificate, model: str, sentence: str, lang: str) -> Iterator[str]:
-    """The report, line by line, in a language: findings, recovered masks, the verdict."""
+def report_lines(
+    certificate: Certificate, model: str, sentence: str, lang: str, edits: Sequence[Edit] = ()
+) -> Iterator[str]:
+    """The report, line by line, in a language: findings, recovered masks, the verdict.
+
+    `edits` are what the model was tested with, named as in links.
+    """
     yield t("certify.title", lang=lang, model=model)
     yield t("certify.sentence", lang=lang, text=sentence)
+    if edits:
+        yield t("certify.edits", lang=lang, edits=format_edits(edits))
+    for name, why in certificate.left_out.items():
+        yield t("certify.untested", lang=lang, promise=t(f"certify.{name}.title", lang=lang)) + (
+            f" {t(f'certify.untested_{why}', lang=lang)}"
+        )
     for finding in certificate.findings:
         yield ""
         yield from _finding_lines(finding, lang)
@@ -32,7 +44,9 @@ def report_lines(certificate: Certificate, model: str, sentence: str, lang: str)
         yield t("certify.verdict_kept", lang=lang, count=count)
 
 
-def report_record(certificate: Certificate, model: str, sentence: str) -> dict[str, Any]:
+def report_record(
+    certificate: Certificate, model: str, sentence: str, edits: Sequence[Edit] = ()
+) -> dict[str, Any]:
     """The same report for programs: strings, whole numbers, lists; no NaN, which JSON lacks.
 
     A `deviation` of None is infinite: the numbers were NaN, or the model raised an `error`.
@@ -41,6 +55,8 @@ def report_record(certificate: Certificate, model: str, sentence: str) -> dict[s
     return {
         "model": model,
         "text": sentence,
+        "edits": format_edits(edits),
+        "left_out": certificate.left_out,
         "passed": certificate.passed,
         "findings": [
             {

@@ -73,6 +73,11 @@ class CellEdit:
 Edit = MaskSwitch | MaskSize | HeadOff | CellEdit
 
 
+def about_masks(edit: Edit) -> bool:
+    """Whether an edit changes a mask; else it silences a head, which no mask knows of."""
+    return not isinstance(edit, HeadOff)
+
+
 def format_edits(edits: Iterable[Edit]) -> str:
     """The edits as text for a link: `causal-off~window-4~head-decoder.blocks.0.attn-3`.
 

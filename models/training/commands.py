@@ -50,7 +50,8 @@ def train(args: argparse.Namespace) -> None:
     torch.set_num_threads(args.threads)
     if "RANK" in os.environ:  # started by torchrun
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    rows, valid = _rows(recipe, args.data), _rows(recipe, args.valid, held_apart=True)
+    rows = _rows(recipe, args.data, "--data")
+    valid = _rows(recipe, args.valid, "--valid", held_apart=True)
     out.mkdir(parents=True, exist_ok=True)
     start = open_checkpoint(recipe.data.start) if recipe.data.start else None
     torch.manual_seed(recipe.training.seed)
@@ -109,10 +110,18 @@ def train(args: argparse.Namespace) -> None:
         dist.destroy_process_group()
 
 
-def _rows(recipe: Recipe, path: Path | None, held_apart: bool = False) -> list[Row]:
-    """The rows to train on, or those held apart: none where no file was given for these."""
+def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = False) -> list[Row]:
+    """The rows to train on, or those held apart: none where no file was given for these.
+
+    `option` is what gave the file. Raises ValueError for one that the recipe would not read.
+    """
     paired = recipe.model.reads_source
     if recipe.data.task is not None:
+        if path is not None:
+            raise ValueError(
+                f"this recipe makes its own examples (data.task is {recipe.data.task!r}) and reads "
+                f"no file: leave out {option} {path}"
+            )
         return make_rows(recipe.data, paired, recipe.training.seed)[held_apart]
     if path is None:
         if held_apart:
@@ -126,7 +135,7 @@ def evaluate_model(args: argparse.Namespace) -> None:
     """Score a model: BLEU and chrF on pairs, perplexity on plain text; JSON in the last line."""
     checkpoint = open_checkpoint(args.model)
     if args.recipe:
-        rows = _rows(read_recipe(args.recipe, []), args.pairs, held_apart=True)
+        rows = _rows(read_recipe(args.recipe, []), args.pairs, "--pairs", held_apart=True)
     elif args.pairs:
         paired = checkpoint.config.reads_source
         rows = read_rows(args.pairs, DataConfig(), paired)

@@ -1,6 +1,7 @@
 """What several commands of the shell share: a model by its name, and options of decoding."""
 
 import argparse
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -29,7 +30,7 @@ def add_command(
 def open_checkpoint(name: str) -> Checkpoint:
     """A model by its folder, or by its name among the shipped ones and those of HEADLIGHT_MODELS.
 
-    Raises ValueError for neither.
+    Raises ValueError for neither, and says so of a folder that is not there.
     """
     own = found()
     for folder in (Path(name), SHIPPED / name, own.get(name, SHIPPED / name)):
@@ -37,8 +38,15 @@ def open_checkpoint(name: str) -> Checkpoint:
             checkpoint = open_folder(folder)
             speed_up(checkpoint.model)
             return checkpoint
+    if is_path(name):
+        raise ValueError(f"there is no folder {name}")
     known = ", ".join([*sorted(path.name for path in SHIPPED.iterdir()), *own])
     raise ValueError(f"no model {name!r}: it must be a folder, or one of {known}")
+
+
+def is_path(name: str) -> bool:
+    """Whether a name can only be meant as a folder's."""
+    return name.startswith((".", "~")) or "/" in name or os.sep in name
 
 
 def add_strategy(command: argparse.ArgumentParser) -> None:

@@ -35,6 +35,12 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in RECIPES.glob("*.toml")))
 
 
+CHANGE = (
+    "{0!r} is no change of a recipe: it must be TABLE.FIELD=VALUE with a TOML value, as in "
+    "model.dropout=0.2"
+)
+
+
 def read_recipe(name: str, changes: list[str]) -> Recipe:
     """The recipe of that name, or in that file, with `changes` like "model.dropout=0.2" applied.
 
@@ -47,11 +53,10 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
         raise ValueError(f"no recipe {name!r}: there are {', '.join(recipe_names())}, or a file")
     try:
         tables: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        for change in changes:
-            table, _, assignment = change.partition(".")
-            _merge(tables, {table: tomllib.loads(assignment)})
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} or a change to it is not TOML: {error}") from error
+        raise ValueError(f"{path.name} is not TOML: {error}") from error
+    for change in changes:
+        _merge(tables, _change(change))
     if set(tables) - set(TABLES):
         raise ValueError(f"{path.name}: unknown tables {sorted(set(tables) - set(TABLES))}")
     data = tables.get("data", {})
@@ -71,6 +76,18 @@ def read_recipe(name: str, changes: list[str]) -> Recipe:
         _made(DataConfig, path, "data", data),
         steps,
     )
+
+
+def _change(text: str) -> dict[str, Any]:
+    """The table with the one field that `text` sets. Raises ValueError, naming the text."""
+    table, dot, assignment = text.partition(".")
+    try:
+        values = tomllib.loads(assignment)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{CHANGE.format(text)} ({error})") from error
+    if not (table and dot and values):
+        raise ValueError(CHANGE.format(text))
+    return {table: values}
 
 
 def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ import sys
 
 import torch
 
+from models.checkpoint import Checkpoint
 from models.decoding import decode
 from models.steps import best
 from models.training.evaluate import translate
@@ -23,16 +24,38 @@ def translate_text(args: argparse.Namespace) -> None:
     if "src" not in checkpoint.model.reads:
         raise ValueError(f"{args.model} is a {checkpoint.config.family} model: use generate")
     sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
-    for line in translate(checkpoint.model, checkpoint.tokenizer, sentences, strategy_of(args)):
+    strategy = strategy_of(args)
+    _say_unread(checkpoint, sentences)
+    lines = translate(checkpoint.model, checkpoint.tokenizer, sentences, strategy)
+    for sentence, line in zip(sentences, lines, strict=True):
         print(line)
+        if not line:
+            _note(f"nothing is written for {sentence!r}: the model ends it at once")
+
+
+def _say_unread(checkpoint: Checkpoint, texts: list[str]) -> None:
+    """Name the characters that the vocabulary lacks: the model reads them as one and the same."""
+    unread = dict.fromkeys(c for text in texts for c in checkpoint.tokenizer.unknown(text))
+    if unread:
+        _note(
+            f"not in the vocabulary of {checkpoint.folder.name}, read as an unknown token: "
+            f"{' '.join(unread)}"
+        )
+
+
+def _note(words: str) -> None:
+    """Beside what is written: standard output holds one line for each sentence."""
+    print(f"note: {words}", file=sys.stderr)
 
 
 def generate(args: argparse.Namespace) -> None:
     """Write with a model of any family: continue a text, translate it, or fill in its [MASK]s."""
     checkpoint = open_checkpoint(args.model)
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    strategy = strategy_of(args)
+    _say_unread(checkpoint, [args.text])
     given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
-    steps = decode(model, torch.tensor([given]), strategy_of(args), args.max_new_tokens)
+    steps = decode(model, torch.tensor([given]), strategy, args.max_new_tokens)
     for hypothesis in best(steps):
         print(tokenizer.decode(model.whole(given, hypothesis.tokens)))
 

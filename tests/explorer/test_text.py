@@ -9,12 +9,13 @@ from typing import get_args
 
 import pytest
 
+from explorer.__main__ import refusal
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.cell.initial import INITS
 from explorer.analysis.cell.origin import PARTS
 from explorer.analysis.cell.scaling import SCALINGS
-from explorer.analysis.certificate.certify import FINDINGS
+from explorer.analysis.certificate.certify import FINDINGS, LeftOut
 from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.clinic.card import Group
@@ -35,7 +36,7 @@ from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.masks.matrices import SCOPES, TOOLS
-from explorer.problems import PROBLEMS
+from explorer.problems import PROBLEMS, InputProblem
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, formula, t, word_key, words
 from models.feedforward import ACTIVATIONS, FeedForwardKind
@@ -108,6 +109,7 @@ MADE = {
     "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
+    "terminal": {"empty", "whitespace_only", "nothing_left"},
     "formulas": IN_FORMULAS | {"wrong", "right"},
     "more": {"formula", "code", "numbers", "label", "code_note", "calls", "faster"},
     "sentences": {
@@ -245,6 +247,7 @@ PIECES = {
     *(f"certify.{name}.{word}" for name in FINDINGS for word in ("title", "kept", "broken")),
     *(f"clinic.{p.id}.{w}" for p in PITFALLS for w in ("title", "symptom", "silent", "right")),
     *(f"certificate.behind_{stack}" for stack in ("encoder", "decoder")),
+    *(f"certify.untested_{why}" for why in get_args(LeftOut)),
     *(f"certify.reach_{name}" for name in ("decoder", "encoder", "cross")),
     *(f"certify.at_{axis}" for axis in ("head", "query", "key")),
 }
@@ -347,6 +350,19 @@ def test_every_setting_that_can_be_refused_has_a_name() -> None:
 @pytest.mark.parametrize("lang", LANGUAGES)
 def test_the_words_of_a_problem_use_values_that_it_has(lang: str, key: str) -> None:
     assert placeholders(words(lang)[f"problems.{key}"]) <= PROBLEMS[key]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang: str) -> None:
+    """Of all that the commands of the shell can be refused."""
+    shell = "empty whitespace_only nothing_left too_long_chars too_many_tokens target_too_long "
+    shell += "bad_number bad_edit unknown_model broken_model nothing_to_fill writes_nothing"
+    for key in shell.split():
+        values = dict.fromkeys(PROBLEMS[key], "1")
+        said = refusal(InputProblem(key, **values), lang)
+        assert not re.search(r"on the left|\bbox\b|example|candidate|左侧|示例|清空|候选", said), (
+            key
+        )
 
 
 def test_a_missing_key_or_value_or_language_raises() -> None:

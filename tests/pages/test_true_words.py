@@ -116,3 +116,24 @@ def test_what_the_twins_show_follows_from_their_losses(
     words = said(open_page("masks", model="twin-right", text=text, edits="causal-off"))
     assert said_of_it in words
     assert ("no better" in words) == (said_of_it == "no better")
+
+
+@pytest.mark.parametrize(
+    ("params", "count", "why"),
+    [
+        ({}, 12, ()),
+        ({"edits": "causal-off"}, 11, ("uncached",)),
+        ({"model": "writer", "text": "I like you."}, 11, ("no_cross",)),
+        ({"model": "reader", "text": FILL_IN}, 7, ("both_ways", "no_cross")),
+    ],
+)
+def test_the_number_of_mask_properties_explains_itself(
+    open_page: Open, params: dict[str, str], count: int, why: tuple[str, ...]
+) -> None:
+    for tested in ({}, {"tested": "1"}):
+        at = open_page("certificate", **params, **tested)
+        words = said(at)
+        assert words.count("Not tested: ") == 12 - count
+        for name in ("uncached", "no_cross", "both_ways"):
+            assert (t(f"certify.untested_{name}", lang="en") in words) == (name in why)
+    assert f"{count} mask properties" in words

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
+from typing import Literal
 
 import numpy as np
 
@@ -43,6 +44,11 @@ FINDINGS = (
 )
 """Every promise, in the order of a report. `cross_mask` only where there is cross-attention,
 `cache` only where a cache is used."""
+
+
+LeftOut = Literal["no_cross", "both_ways", "uncached"]
+"""Why a promise is not tested: there is no cross-attention, the model reads both ways, or it never
+decodes with a cache."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ class Certificate:
     `reach` says how far a changed token travels through the whole model, Bool [query, key] with
     the changed token as key: "encoder" [src, src], "decoder" [tgt, tgt], "cross" [tgt, src].
     Both over rows with `N_PADS` PADs on the right (`src_tokens`, `tgt_tokens` with them).
+    `left_out` are the promises that were not tested, and why, as in `Examination`.
     """
 
     findings: tuple[Finding, ...]
@@ -89,6 +96,7 @@ class Certificate:
     reach: dict[str, np.ndarray] = field(repr=False)
     src_tokens: tuple[int, ...]
     tgt_tokens: tuple[int, ...]
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -114,7 +122,8 @@ class Examination:
     promise of the cache is left out. The model is not changed. Raises ValueError for an empty row;
     what the model itself raises becomes a Finding.
 
-    `names` are the promises in the order of a report. May be shared by threads.
+    `names` are the promises in the order of a report; `left_out` those that a model like this does
+    not make, each with the reason. May be shared by threads.
     """
 
     def __init__(
@@ -128,13 +137,17 @@ class Examination:
     ) -> None:
         if not tgt or (config.reads_source and not src):
             raise ValueError("there is nothing to certify a model on: give it at least one token")
-        both_ways = dict.fromkeys(("future_leak", "future_mass", "prefix"), not config.is_causal)
-        left_out = {
-            "cross_mask": not config.reads_source,
-            "cache": not (cached and config.is_causal),
-            **both_ways,
-        }
-        self.names = tuple(name for name in FINDINGS if not left_out.get(name))
+        left_out: dict[str, LeftOut] = {}
+        if not config.is_causal:
+            left_out |= dict.fromkeys(
+                ("future_leak", "future_mass", "cache", "prefix"), "both_ways"
+            )
+        elif not cached:
+            left_out["cache"] = "uncached"
+        if not config.reads_source:
+            left_out["cross_mask"] = "no_cross"
+        self.left_out = {name: left_out[name] for name in FINDINGS if name in left_out}
+        self.names = tuple(name for name in FINDINGS if name not in left_out)
         room = min(MAX_PROBED, config.n_ctx)
         self._sentence = tuple(src[:room]), tuple(tgt[:room])
         self._make_probe = partial(Probe, model, config, interference)
@@ -183,6 +196,7 @@ class Examination:
             reach=examiner.reach,
             src_tokens=() if row.src is None else tuple(row.src[0].tolist()),
             tgt_tokens=tuple(row.tgt[0].tolist()),
+            left_out=self.left_out,
         )
 
 

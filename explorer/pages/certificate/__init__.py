@@ -14,7 +14,7 @@ from explorer.exports.report import report_lines, report_record
 from explorer.numbers import number
 from explorer.pages.certificate import cached
 from explorer.pages.certificate.choices import CertificateChoices
-from explorer.runs.edits import HeadOff
+from explorer.runs.edits import Edit, about_masks
 from explorer.ui import controls, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
@@ -34,17 +34,19 @@ def _examination(view: View) -> None:
     view = latest(view)
     controls.sentence_line(view)
     _subject(view)
-    edits = tuple(edit for edit in view.trace.edits if not isinstance(edit, HeadOff))
+    edits = tuple(edit for edit in view.trace.edits if about_masks(edit))
     run = Run(view.loaded.name, view.text, view.target, edits)
     names = cached.promises(run)
     if not view.choices(CertificateChoices).tested:
         _offer(view, names)
+        _left_out(view, run)
         return
     certificate = _run(view, run, len(names))
     _verdict(view, certificate)
     _findings(view, certificate)
+    _left_out(view, run)
     _reach(view, certificate)
-    _download(view, certificate)
+    _download(view, certificate, edits)
     controls.small_print(
         view,
         "certificate",
@@ -60,9 +62,7 @@ def _examination(view: View) -> None:
 def _subject(view: View) -> None:
     """What is tested is the model as the visitor changed it, if anything is changed."""
     named = [
-        f"**{controls.name_edit(view, edit)}**"
-        for edit in view.trace.edits
-        if not isinstance(edit, HeadOff)
+        f"**{controls.name_edit(view, edit)}**" for edit in view.trace.edits if about_masks(edit)
     ]
     if not named:
         return
@@ -89,6 +89,13 @@ def _offer(view: View, names: tuple[str, ...]) -> None:
             st.markdown(
                 f":gray[:material/radio_button_unchecked:] {view.t(f'certify.{name}.title')}"
             )
+
+
+def _left_out(view: View, run: Run) -> None:
+    """What is not tested, so that the number of properties explains itself."""
+    for name, why in cached.left_out(run).items():
+        words = view.t("certify.untested", promise=view.t(f"certify.{name}.title"))
+        st.caption(f"{words} {view.t(f'certify.untested_{why}')}")
 
 
 def _run(view: View, run: Run, count: int) -> Certificate:
@@ -225,10 +232,10 @@ def _reach(view: View, certificate: Certificate) -> None:
             )
 
 
-def _download(view: View, certificate: Certificate) -> None:
+def _download(view: View, certificate: Certificate, edits: Sequence[Edit]) -> None:
     name, text = view.loaded.name, view.text
-    lines = "\n".join(report_lines(certificate, name, text, view.lang)) + "\n"
-    record = json.dumps(report_record(certificate, name, text), ensure_ascii=False, indent=2)
+    lines = "\n".join(report_lines(certificate, name, text, view.lang, edits)) + "\n"
+    record = json.dumps(report_record(certificate, name, text, edits), ensure_ascii=False, indent=2)
     with st.container(horizontal=True):
         st.download_button(
             view.t("certificate.as_text"),

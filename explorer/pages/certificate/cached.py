@@ -2,7 +2,12 @@
 
 from collections.abc import Callable
 
-from explorer.analysis.certificate.certify import Certificate, Examination, examine_text
+from explorer.analysis.certificate.certify import (
+    Certificate,
+    Examination,
+    LeftOut,
+    examine_text,
+)
 from explorer.ui import cache
 from explorer.ui.cache import Run
 from explorer.ui.caching import cached
@@ -16,6 +21,12 @@ def _examination(run: Run) -> Examination:
 def promises(run: Run) -> tuple[str, ...]:
     """What a certificate of this run would test, in its order. Raises InputProblem."""
     return _examination(run).names
+
+
+@cached
+def left_out(run: Run) -> dict[str, LeftOut]:
+    """The promises that it would leave out, and why. Raises InputProblem."""
+    return _examination(run).left_out
 
 
 @cached

@@ -324,7 +324,10 @@ def test_every_recipe_that_ships_can_be_built() -> None:
         ("data.joined=-1", "joined is -1"),
         ("data.numbered=-1", "numbered is -1"),
         ('training.masks="open"', "masks is 'open'"),
-        ("model.norm=layernorm", "not TOML"),
+        ("model.norm=layernorm", "'model.norm=layernorm' is no change of a recipe"),
+        ("model.dropout", "'model.dropout' is no change of a recipe"),
+        ("foo", "'foo' is no change of a recipe"),
+        ("", "'' is no change of a recipe"),
         ("garden.size=1", "unknown tables"),
     ],
 )
