@@ -11,9 +11,11 @@ const LEVEL = 17; // px between the lines on which narrow columns put their labe
 export function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0, tallest = 640 }) {
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
   scratch.font = `13px ${theme.font}`;
-  const widest = (row) => Math.max(...row.tokens.map((token) => scratch.measureText(token).width), 20);
-  const left = Math.ceil(Math.min(Math.min(130, width / 4), widest(queries) + 10) + 22);
-  const longest = Math.min(110, widest(keys)) + 8;
+  const widest = (texts) => Math.max(...texts.map((text) => scratch.measureText(text).width), 20);
+  // A row that says two tokens may take more of the width than one that says its own alone.
+  const most = queries.labels ? Math.min(200, width / 3) : Math.min(130, width / 4);
+  const left = Math.ceil(Math.min(most, widest(rowLabels(queries)) + 10) + 22);
+  const longest = Math.min(110, widest(keys.tokens)) + 8;
   const room = (width - left - Math.max(right, 20) - 10) / nKey;
   let tall = Math.max(least, Math.min(32, tallest / nQuery, room * 1.5));
   const wide = Math.floor(Math.max(least, Math.min(room, Math.max(tall, Math.min(84, longest)))));
@@ -54,9 +56,12 @@ export function drawAxes(context, box, queries, keys, theme, lit = [null, null])
   context.restore();
 }
 
+/** What stands beside the rows: their tokens, or more, where the caller sent it. */
+export const rowLabels = (queries) => queries.labels ?? queries.tokens;
+
 export function queryLabel(context, box, queries, index) {
   context.textAlign = "right";
-  const text = clipped(context, queries.tokens[index], box.left - 30);
+  const text = clipped(context, rowLabels(queries)[index], box.left - 30);
   context.fillText(text, box.left - 8, box.above + (index + 0.5) * box.tall);
 }
 

@@ -1,6 +1,6 @@
 // One head as a heatmap: cells painted once, and a sheet over them for what is lit.
 
-import { axisBox, cellBeside, cellUnder, drawAxes, keyText, labelAt, levelOf, outlineCell, queryLabel } from "./axes.js";
+import { axisBox, cellBeside, cellUnder, drawAxes, keyText, labelAt, levelOf, outlineCell, queryLabel, rowLabels } from "./axes.js";
 import { clipped, fit, hatching } from "./canvas.js";
 import { levels, paintCells, pixelsOf } from "./cells.js";
 import { el } from "./dom.js";
@@ -131,7 +131,7 @@ export function headMap(view, panel) {
     for (let row = 0; row < nQuery; row += 1) {
       if (Math.abs(row - query) * tall < LABEL - 1) over.fillRect(20, middle(row) - LABEL / 2, left - 22, LABEL);
     }
-    const text = clipped(over, queries.tokens[query], left - 30);
+    const text = clipped(over, rowLabels(queries)[query], left - 30);
     const width = over.measureText(text).width + 10;
     labelChip(theme, left - width - 3, middle(query), width, Math.min(20, Math.max(tall, LABEL)));
     queryLabel(over, box, queries, query);

@@ -30,7 +30,7 @@ from explorer.components.payload import (
     pack,
     tokens_head,
 )
-from explorer.figures.theme import Stream
+from explorer.figures.theme import Stream, show
 
 WORDS = (
     "label",
@@ -120,6 +120,7 @@ def pack_heads_view(
     *,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
+    about_to_write: Sequence[str] | None = None,
     selection: HeadsSelection | None = None,
     mask: Bools | None = None,
     blocked_by: Whys | None = None,
@@ -138,6 +139,7 @@ def pack_heads_view(
 ) -> bytes:
     """The payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
 
+    `about_to_write` [query] is what each row predicts, written beside its token; "" says nothing.
     `mask` True = may attend, broadcastable to `patterns`. `blocked_by(layer, head)` gives words
     [query, key] for the blocked cells of one head; only shown heads are asked for. `labels` name
     the heads row by row ("L1·H1" … when None). `aggregates` are further named patterns [query, key]
@@ -152,6 +154,13 @@ def pack_heads_view(
     n_layers, n_heads, n_query, n_key = patterns.shape
     check_length("query_tokens", len(query_tokens), n_query, "queries in patterns")
     check_length("key_tokens", len(key_tokens), n_key, "keys in patterns")
+    queries: dict[str, Any] = tokens_head(query_tokens)
+    if about_to_write is not None:
+        check_length("about_to_write", len(about_to_write), n_query, "queries in patterns")
+        queries["labels"] = [
+            f"{token} ⟶ {show(after)}" if after else token
+            for token, after in zip(queries["tokens"], about_to_write, strict=True)
+        ]
     further = aggregates or {}
     if labels is None:
         labels = [f"L{at // n_heads + 1}·H{at % n_heads + 1}" for at in range(n_layers * n_heads)]
@@ -178,7 +187,7 @@ def pack_heads_view(
         texts.append(summary(weights[at], shut, query_tokens, key_tokens))
     darkest = top if top is not None else float(np.where(blocked, 0, weights).max(initial=0.01))
     head = {
-        "queries": {**tokens_head(query_tokens), "title": query_title, "stream": query_stream},
+        "queries": {**queries, "title": query_title, "stream": query_stream},
         "keys": {**tokens_head(key_tokens), "title": key_title, "stream": key_stream},
         "labels": [*labels, *further],
         "layers": n_layers,

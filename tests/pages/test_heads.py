@@ -12,11 +12,14 @@ from payloads import unpack
 from shown import everything, figure, reading
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
 from explorer.analysis.heads.contexts import shared_words
+from explorer.figures.theme import show
 from explorer.library import open_model
 from explorer.pages.heads import matter
 from explorer.runs.trace import trace
 from explorer.text import t
+from explorer.ui.escape import escape
 
 Open = Callable[..., AppTest]
 
@@ -348,3 +351,28 @@ def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page: O
     assert not at.exception
     assert len(at.get("bidi_component")) == 1
     assert at.error or at.warning
+
+
+def test_a_row_of_the_decoder_says_what_it_is_about_to_write(open_page: Open) -> None:
+    own = trace(open_model("en-zh", library.CHECKPOINTS), "We went to the park yesterday.")
+    for site in ("cross", "decoder"):
+        head, _ = sent(open_page("heads", text=own.text, site=site))
+        tokens, after = own.tgt_str_tokens, own.predicted_str_tokens
+        assert head["queries"]["labels"] == [
+            f"{show(token)} ⟶ {show(next_)}" for token, next_ in zip(tokens, after, strict=True)
+        ]
+    head, _ = sent(open_page("heads", text=own.text, site="encoder"))
+    assert "labels" not in head["queries"]
+
+
+def test_what_is_given_and_what_the_model_would_write_are_both_named(open_page: Open) -> None:
+    text, target = "We went to the park yesterday.", "我喜欢你，因为你很善良。"
+    own = trace(open_model("en-zh", library.CHECKPOINTS), text, target)
+    row = next(
+        row
+        for row, given in enumerate(own.tgt_str_tokens[1:])
+        if given != own.predicted_str_tokens[row]
+    )
+    said = reading(open_page("heads", text=text, target=target, row=str(row)), "would write")
+    for token in (own.predicted_str_tokens[row], own.tgt_str_tokens[row + 1]):
+        assert escape(token) in said

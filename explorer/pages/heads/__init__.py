@@ -30,8 +30,8 @@ def _linked(view: View) -> None:
         controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
     _controls(choice)
-    linked_heads(choice, None if other is None else Opened(other))
     controls.reading("heads", read_row(choice))
+    linked_heads(choice, None if other is None else Opened(other))
     switch_off(choice)
     difference(choice)
     if other is not None:

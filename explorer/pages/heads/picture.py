@@ -8,6 +8,7 @@ from explorer.analysis.masks.reasons import blocked_by
 from explorer.components import Measure, heads_view, sent_cell, sent_selection
 from explorer.pages.heads.matter import with_progress
 from explorer.pages.heads.opened import Opened
+from explorer.pages.heads.reading import predictions
 from explorer.runs.rerun import written_tokens
 from explorer.ui import controls, session
 from explorer.ui.view import View
@@ -75,6 +76,7 @@ def _heads(choice: Opened, key: str) -> None:
         mask=np.stack([trace.mask(site.name) for site in choice.sites]),
         query_tokens=trace.query_tokens(view.site.name),
         key_tokens=trace.key_tokens(view.site.name),
+        about_to_write=predictions(view),
         blocked_by=why,
         aggregates={
             choice.aggregate_name(aggregate): aggregate.pattern for aggregate in aggregates

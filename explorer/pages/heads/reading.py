@@ -49,11 +49,32 @@ def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object]) -
         return view.t("heads.reading_extra" if sees else "heads.nothing_extra", **values)
     if not sees:
         return view.t("heads.nothing", **values)
-    predicts = shown.site.query_stream == "tgt" and view.trace.predicts is not None
-    if predicts and view.row < int(view.trace.tgt_valid.sum()):
-        after = controls.quoted(view, view.trace.predicted_str_tokens[view.row])
-        return view.t("heads.reading_next", next=after, **values)
-    return view.t("heads.reading", **values)
+    after = predictions(view)
+    if after is None or not after[view.row]:
+        return view.t("heads.reading", **values)
+    values["next"] = controls.quoted(view, after[view.row])
+    given = _given(view)
+    if given is not None and given != after[view.row]:
+        return view.t("heads.reading_given", given=controls.quoted(view, given), **values)
+    return view.t("heads.reading_next", **values)
+
+
+def predictions(view: View) -> list[str] | None:
+    """What each row of the open kind of attention predicts; "" for padding.
+
+    None where the rows predict nothing: in an encoder that feeds a decoder, or without a head.
+    """
+    if view.site.query_stream != "tgt" or view.trace.predicts is None:
+        return None
+    tokens = view.trace.predicted_str_tokens
+    return [token if real else "" for token, real in zip(tokens, view.trace.tgt_valid, strict=True)]
+
+
+def _given(view: View) -> str | None:
+    """The token that follows in a text that was given, which need not be the predicted one."""
+    if view.trace.predicts != "next" or view.row + 1 >= int(view.trace.tgt_valid.sum()):
+        return None
+    return view.trace.tgt_str_tokens[view.row + 1]
 
 
 def switch_off(choice: Opened) -> None:

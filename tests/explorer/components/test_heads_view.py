@@ -243,3 +243,12 @@ def test_streamlit_shows_it_and_user_text_is_only_data() -> None:
     code = shown.proto.js_content + shown.proto.html_content + shown.proto.css_content
     assert "<script>" not in code
     assert unpack(shown.proto.bytes)[0]["keys"]["tokens"] == ["a", "<script>"]
+
+
+def test_a_row_can_say_what_it_is_about_to_write() -> None:
+    head, _ = unpack(pack_heads_view(PATTERNS, about_to_write=("the", ""), **TOKENS))
+    assert head["queries"]["labels"] == ["<s> ⟶ the", QUERIES[1]]
+    assert head["queries"]["tokens"] == list(QUERIES)
+    assert "labels" not in unpack(pack_heads_view(PATTERNS, **TOKENS))[0]["queries"]
+    with pytest.raises(ValueError, match="about_to_write has 1 entries"):
+        pack_heads_view(PATTERNS, about_to_write=("the",), **TOKENS)
