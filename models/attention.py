@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from models.cache import LayerCache
 from models.hooks import HookPoint
 from models.masks import require_mask
-from models.positions import NOWHERE, Placement
+from models.positions import NOWHERE, Placement, apply_rotation
 
 
 def share_heads(q: Tensor, kv: Tensor) -> Tensor:
@@ -129,7 +129,8 @@ class Attention(nn.Module):
             q = self._split(self.w_q(x))
         else:
             q, k, v = self.project(x, x if memory is None else memory)
-            q, k = placement.turn(q, k)
+            if placement.rotation is not None:  # keys are held as they were turned when new
+                q, k = (apply_rotation(each, placement.rotation) for each in (q, k))
             if cache is not None:
                 cache.append(k, v)
         if cache is not None:

@@ -174,17 +174,10 @@ class StackSite:
         """The full name of one of the stack's own hook points, as `hook("embed")`."""
         return self.path(f"hook_{what}")
 
-    def block_hook(self, layer: int, what: str) -> str:
-        """The full name of a hook point of one block, as `block_hook(0, "resid_post")`."""
-        return self.path("blocks", layer, f"hook_{what}")
-
-    def attn_hook(self, layer: int, what: str) -> str:
-        """The full name of a hook point of one self-attention, as `attn_hook(0, "pattern")`."""
-        return self.path("blocks", layer, "attn", f"hook_{what}")
-
-    def ffn_hook(self, layer: int, what: str) -> str:
-        """The full name of a hook point of one feed-forward net, as `ffn_hook(0, "post")`."""
-        return self.path("blocks", layer, "ffn", f"hook_{what}")
+    def block_hook(self, layer: int, what: str, *inside: Literal["attn", "ffn"]) -> str:
+        """The full name of a hook point of one block, as `block_hook(0, "resid_post")`, or of what
+        is inside it, as `block_hook(0, "pattern", "attn")`."""
+        return self.path("blocks", layer, *inside, f"hook_{what}")
 
     def attention(self, key_stream: Stream, n_heads: int) -> tuple["AttentionSite", ...]:
         """The sublayers, one a block, that look at a stream: the stack's own, or another one."""

@@ -1,9 +1,9 @@
 """How a model knows the order of its tokens: six kinds behind the same two methods.
 
 `added(positions)` is what joins the embedding (sinusoidal, learned) or None. `place(queries, keys)`
-is a `Placement`, which attention asks to turn queries and keys (rotary) and for what joins the
-scores (ALiBi, T5's bias). A model calls both, so nothing outside this file depends on the kind;
-what others want to know of it (`acts`, `bounded`) its class says.
+is a `Placement`: what turns queries and keys (rotary), or joins the scores (ALiBi, T5's bias). A
+model calls both, so nothing outside this file depends on the kind; what others want to know of it
+(`acts`, `bounded`) its class says.
 """
 
 import math
@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 PositionKind = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
+At = Int[Tensor, "batch _"]  # the position of each token
 
 
 class Rotation(NamedTuple):
@@ -25,6 +26,21 @@ class Rotation(NamedTuple):
 
     cos: Tensor
     sin: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where the queries and keys of one pass stand, as far as attention has to know it.
+
+    With neither field it does nothing: for kinds that act on the embedding, and in cross-attention,
+    whose two streams share no scale of positions.
+    """
+
+    rotation: Rotation | None = None  # of the positions of the new tokens
+    bias: Float[Tensor, "batch head query key"] | None = None  # joins the scaled scores
+
+
+NOWHERE = Placement()
 
 
 def frequencies(n_features: int, base: float = 10000.0) -> Float[Tensor, " pair"]:
@@ -114,35 +130,6 @@ def t5_buckets(
     return first + torch.where(distances < exact, distances, wide.clamp(max=n_buckets - 1))
 
 
-@dataclass(frozen=True, eq=False)
-class Placement:
-    """Where the queries and keys of one pass stand, as far as attention has to know it.
-
-    With neither field it does nothing: for kinds that act on the embedding, and in cross-attention,
-    whose two streams share no scale of positions.
-    """
-
-    rotation: Rotation | None = None  # of the positions of the new tokens
-    bias: Float[Tensor, "batch head query key"] | None = None  # joins the scaled scores
-
-    def turn(
-        self,
-        q: Float[Tensor, "batch head query d_head"],
-        k: Float[Tensor, "batch kv_head key d_head"],
-    ) -> tuple[Float[Tensor, "batch head query d_head"], Float[Tensor, "batch kv_head key d_head"]]:
-        """Queries and keys as attention compares them.
-
-        In self-attention both are those of the new tokens: keys that a cache holds were turned when
-        they were new.
-        """
-        if self.rotation is None:
-            return q, k
-        return apply_rotation(q, self.rotation), apply_rotation(k, self.rotation)
-
-
-NOWHERE = Placement()
-
-
 class Positions(nn.Module):
     """What all kinds share: nothing is added, and nothing follows for attention.
 
@@ -169,13 +156,11 @@ class Positions(nn.Module):
     def initialise(self, std: float) -> None:
         """Draw fresh parameters, where there are any; `std` is that of the scaled embeddings."""
 
-    def added(
-        self, positions: Int[Tensor, "batch pos"]
-    ) -> Float[Tensor, "batch pos d_model"] | None:
+    def added(self, positions: At) -> Float[Tensor, "batch pos d_model"] | None:
         """What to add to the embeddings at these positions, or None."""
         return None
 
-    def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
+    def place(self, queries: At, keys: At) -> Placement:
         """What self-attention has to know: the positions of the new tokens, which ask, and those
         of all tokens so far, the new ones last, which they may attend to."""
         return NOWHERE
@@ -211,9 +196,8 @@ class Sinusoidal(Positions):
         if d_model % 2:
             raise ValueError(f"d_model is {d_model}: sinusoidal positions need an even one")
 
-    def added(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
-        table = self.table
-        furthest = int(positions.max()) + 1
+    def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
+        furthest, table = int(positions.max()) + 1, self.table
         if furthest > len(table):
             # A longer table for this call only: the module is shared and is never changed.
             table = sinusoidal_table(furthest, self.d_model, self.base).to(table)
@@ -233,7 +217,7 @@ class Learned(Positions):
     def initialise(self, std: float) -> None:
         nn.init.normal_(self.weight, std=std)
 
-    def added(self, positions: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_model"]:
+    def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
         """Raises ValueError for a position that was never trained."""
         furthest = int(positions.max()) + 1
         if furthest > self.n_ctx:
@@ -251,7 +235,7 @@ class Rotary(Positions):
         if d_head % 2:
             raise ValueError(f"d_head is {d_head}: rotary positions need an even one")
 
-    def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
+    def place(self, queries: At, keys: At) -> Placement:
         return Placement(rotation_at(queries, self.d_head, self.base))
 
 
@@ -263,7 +247,7 @@ class ALiBi(Positions):
 
     acts = "biases"
 
-    def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
+    def place(self, queries: At, keys: At) -> Placement:
         distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
         slopes = alibi_slopes(self.n_heads).to(distances.device)
         return Placement(bias=-slopes[:, None, None] * distances)
@@ -286,7 +270,7 @@ class T5Bias(Positions):
     def initialise(self, std: float) -> None:
         nn.init.normal_(self.weight, std=self.d_model**-0.5)
 
-    def place(self, queries: Int[Tensor, "batch new"], keys: Int[Tensor, "batch pos"]) -> Placement:
+    def place(self, queries: At, keys: At) -> Placement:
         offsets = keys[:, None, :] - queries[:, :, None]  # [batch, query, key]
         buckets = t5_buckets(offsets, self.causal, self.n_buckets)
         return Placement(bias=self.weight[buckets].permute(0, 3, 1, 2))

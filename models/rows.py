@@ -1,7 +1,7 @@
 """A batch of token rows: what a model of any family reads, and which of the tokens are real."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -73,11 +73,6 @@ class Rows:
         """These rows of the batch, in this order; a row may be taken several times."""
         index = torch.as_tensor(rows, device=self.device)
         return self._each(lambda tensor: tensor[index])
-
-    def reordered(self, stream: Stream, order: Sequence[int]) -> "Rows":
-        """The tokens of one stream in another order; what is padding stays where it is."""
-        tokens = self.tokens(stream)[:, list(order)]
-        return replace(self, src=tokens) if stream == "src" else replace(self, tgt=tokens)
 
     def times(self, n: int) -> "Rows":
         """Every row n times, its copies one after another."""

@@ -161,8 +161,11 @@ def test_stacks_name_what_is_inside_them(tiny_model):
         for stack in model.stacks():
             assert {stack.hook("embed"), stack.hook("resid_final")} <= names
             for layer in range(stack.n_layers):
-                hooks = {stack.block_hook(layer, "resid_post"), stack.ffn_hook(layer, "post")}
-                hooks |= {stack.attn_hook(layer, "pattern")}
+                hooks = {
+                    stack.block_hook(layer, "resid_post"),
+                    stack.block_hook(layer, "post", "ffn"),
+                }
+                hooks |= {stack.block_hook(layer, "pattern", "attn")}
                 assert hooks <= names
             assert stack.block_hook(stack.n_layers, "resid_post") not in names
 

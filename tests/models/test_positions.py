@@ -169,7 +169,8 @@ def test_what_each_kind_does(kind):
     at = torch.tensor([[0, 1, 2], [3, 3, 4]])
     added, placement = positions.added(at), positions.place(at, at)
     x = torch.randn(2, 3, 3, 4)
-    turned = any(not torch.equal(each, x) for each in placement.turn(x, x))
+    rotation = placement.rotation
+    turned = rotation is not None and not torch.equal(apply_rotation(x, rotation), x)
     assert (added is not None, turned, placement.bias is not None) == {
         "sinusoidal": (True, False, False),
         "learned": (True, False, False),

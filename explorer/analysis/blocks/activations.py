@@ -68,7 +68,9 @@ def hidden(
     there, ValueError for another model's Trace.
     """
     of_role = {site.role: site for site in loaded.model.stacks()}
-    hooks = {what: of_role[stack].ffn_hook(layer, what) for what in ("pre", "post", "gate")}
+    hooks = {
+        what: of_role[stack].block_hook(layer, what, "ffn") for what in ("pre", "post", "gate")
+    }
     seen = rerun(loaded, traced, set(hooks.values()))
     gate = seen.get(hooks["gate"])
     return Hidden(

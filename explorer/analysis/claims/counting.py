@@ -119,10 +119,10 @@ def shape_flow(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Fi
     )  # fmt: skip
     shapes = block_shapes(config, (32, 2048, 4096))
     half = 2  # bytes of a bfloat16
-    scores = _size(shapes[LONE.attn_hook(0, "scores")])
-    gate = _size(shapes[LONE.ffn_hook(0, "gate")])
+    scores = _size(shapes[LONE.block_hook(0, "scores", "attn")])
+    gate = _size(shapes[LONE.block_hook(0, "gate", "ffn")])
     rows = [
-        ResultRow("d_head", (shapes[LONE.attn_hook(0, "q")][-1], 128)),
+        ResultRow("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 128)),
         ResultRow("score_numbers", (scores, 32 * 32 * 2048**2)),
         ResultRow("score_gb", (round(scores * half / 1e9, 1), 8.6)),
         ResultRow("gate_gb", (round(gate * half / 1e9, 2), 1.44)),
@@ -157,7 +157,7 @@ def layer_shapes(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> 
         for block, name, said in layers
     ]
     shapes = block_shapes(config, (2, 10, 768))
-    rows.append(ResultRow("d_head", (shapes[LONE.attn_hook(0, "q")][-1], 64)))
+    rows.append(ResultRow("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 64)))
     rows.append(
         ResultRow("out_numbers", (_size(shapes[LONE.block_hook(0, "resid_post")]), 2 * 10 * 768))
     )

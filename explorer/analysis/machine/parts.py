@@ -119,9 +119,9 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
         before.append(part("positions", stack.path("positions"), stack.hook("pos_embed")))
     # What reaches every layer without being part of the stream stands above it.
     if POSITIONS[loaded.config.positions].acts == "turns":
-        before.insert(0, Station("rotation", made[stack.attn_hook(0, "q")]))
-    if stack.attn_hook(0, "bias") in made:
-        before.insert(0, part("bias", stack.path("positions"), stack.attn_hook(0, "bias")))
+        before.insert(0, Station("rotation", made[stack.block_hook(0, "q", "attn")]))
+    if stack.block_hook(0, "bias", "attn") in made:
+        before.insert(0, part("bias", stack.path("positions"), stack.block_hook(0, "bias", "attn")))
     layers = []
     for index in range(stack.n_layers):
         inside, out = partial(stack.path, "blocks", index), partial(stack.block_hook, index)
@@ -131,13 +131,17 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
             norm = Station("norm", function.shape, (), _new_parameters(model, path, counted))
             return _residual(loaded.config.norm_placement, function, norm)
 
-        attended = part("self", inside("attn"), out("attn_out"), stack.attn_hook(index, "pattern"))
+        attended = part(
+            "self", inside("attn"), out("attn_out"), stack.block_hook(index, "pattern", "attn")
+        )
         layer = sublayer(attended, inside("attn_norm"))
         crossing = crossings.get(inside())
         if crossing is not None:
             crossed = part("cross", crossing.name, out("cross_attn_out"), crossing.hook("pattern"))
             layer += sublayer(crossed, inside("cross_attn_norm"))
-        transformed = part("ffn", inside("ffn"), out("ffn_out"), stack.ffn_hook(index, "post"))
+        transformed = part(
+            "ffn", inside("ffn"), out("ffn_out"), stack.block_hook(index, "post", "ffn")
+        )
         layers.append(layer + sublayer(transformed, inside("ffn_norm")))
     after = []
     if loaded.config.final_norm:

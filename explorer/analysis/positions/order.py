@@ -7,7 +7,7 @@ Positions break that, and so does a causal mask, under which a token sees as man
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -129,7 +129,7 @@ def _states(
 ) -> Float[np.ndarray, "layer pos d_model"]:
     rows = rows_of(traced)
     if order is not None:
-        rows = rows.reordered(stream, order)
+        rows = replace(rows, **{stream: rows.tokens(stream)[:, list(order)]})
     edits = edits_of(traced)
     if setting == "unmasked":
         switched = (*traced.edits, MaskSwitch("causal", False))
