@@ -12,6 +12,7 @@ import pytest
 from explorer.__main__ import refusal
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
+from explorer.analysis.cell.engines import OPTIONS
 from explorer.analysis.cell.initial import INITS
 from explorer.analysis.cell.origin import PARTS
 from explorer.analysis.cell.scaling import SCALINGS
@@ -176,6 +177,12 @@ PIECES = {
     *(f"cell.reading_projection{turned}" for turned in ("", "_turned")),
     *(f"cell.initial_{name}" for name in ("weights", "scores", "bits", "most")),
     *(f"cell.initial_{name}" for name in ("decided", "even", "open")),
+    *(f"cell.single_{name}" for name in ("this", "own", "made", "shape", "norm")),
+    *(f"cell.single_{name}" for name in ("same", "positions", "other", "flatter", "sharper")),
+    *(f"cell.engine_{name}" for name in ("own", "mean")),
+    *(f"cell.engines_{name}" for name in ("on", "off")),
+    *(f"cell.option_{name}" for name in (*OPTIONS, "same", "other", "meaning")),
+    *(f"cell.backward_{name}" for name in ("made", "shape", "largest", "error", "recomputed")),
     *(f"machine.{name}" for name in ("d_model", "n_heads", "kv_heads", "n_layers", "d_ff")),
     *(f"machine.{name}" for name in ("vocab_size", "has_encoder", "swiglu", "bias", "tied")),
     *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),

@@ -105,8 +105,12 @@ def test_every_aside_is_drawn_for_every_family(
     at = open_page("cell", lang=lang, model=model, aside=aside, layer="1", head="1", row="2")
     assert not at.exception
     assert not at.warning
-    key = {"split": "split_not" if model == "en-zh" else "split_lead"}.get(aside, f"{aside}_lead")
-    assert t(f"cell.{key}", lang=lang, p="0.0") in everything(at)
+    other = {
+        "split": "split_not" if model == "en-zh" else "split_lead",
+        "backward": "backward_formula",
+    }
+    key = other.get(aside, f"{aside}_lead")
+    assert t(f"cell.{key}", lang=lang, p="0.0", d_in=24) in everything(at)
 
 
 def test_the_scaling_that_is_chosen_is_measured(open_page: Open) -> None:
@@ -167,6 +171,10 @@ def test_dropout_and_shared_keys_move_with_their_sliders(open_page: Open) -> Non
         ("scaling", "√"),
         ("init", "zeros"),
         ("drop", "95"),
+        ("d_out", "0"),
+        ("engine", "flash"),
+        ("training", "2"),
+        ("gradient", "z"),
     ],
 )
 def test_bad_values_of_a_link_are_said_and_left_out(open_page: Open, name: str, value: str) -> None:

@@ -130,7 +130,7 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
     bias = None if found is None else torch.tensor(found)[None]
     moved = tiled = None
     if k.shape[1] > n_kv_heads:
-        shared, values = _averaged(k, n_kv_heads), _averaged(v, n_kv_heads)
+        shared, values = averaged(k, n_kv_heads), averaged(v, n_kv_heads)
         own = torch.tensor(traced.pattern(site.name))
         _, pattern = attend(q, shared, values, mask, bias=bias)
         tile = (1, group, 1, 1)
@@ -146,7 +146,7 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
     )
 
 
-def _averaged(x: Tensor, n_groups: int) -> Tensor:
+def averaged(x: Tensor, n_groups: int) -> Tensor:
     """[batch, kv_head, pos, d_head] with that many heads, each the mean of neighbouring ones."""
     batch, n_heads, *rest = x.shape
     return x.reshape(batch, n_groups, n_heads // n_groups, *rest).mean(2)

@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer.analysis.cell.steps import Cell, Effect, cell_of, effect
 from explorer.pages.cell import cached
-from explorer.pages.cell.asides import aside
+from explorer.pages.cell.asides import CODE, aside
 from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.pages.cell.steps import chain, step
 from explorer.ui import controls, session
@@ -31,7 +31,7 @@ def _cell(view: View) -> None:
     chain(view, cell, goal)
     _stepper(view)
     step(view, cell, goal)
-    aside(view, cell)
+    aside(view, cell, goal)
     biased = "" if cell.bias is None else r" + b_{ij}"
     controls.small_print(
         view,
@@ -41,9 +41,16 @@ def _cell(view: View) -> None:
             r"p_{ij} = \frac{e^{s_{ij}}}{\sum_{k\;\text{allowed}} e^{s_{ik}}}, \qquad "
             r"\text{output}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O + b_O",
         ),
-        code=(attend, cell_of, effect),
+        code=_code(view),
         numbers=lambda: _numbers(view, cell),
     )
+
+
+def _code(view: View) -> tuple[object, ...]:
+    """The lines behind the steps, and those of the aside that is open."""
+    steps = (attend, cell_of, effect)
+    more = CODE.get(view.choices(CellChoices).aside, ())
+    return (*(each for each in more if each not in steps), *steps)
 
 
 def key_of(view: View) -> int:

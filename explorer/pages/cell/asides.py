@@ -1,6 +1,7 @@
 """Asides to the steps: scalings, fresh models, parts of a score, layouts, dropout."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -8,10 +9,11 @@ import streamlit as st
 from explorer.analysis.cell import layouts as cell_layouts
 from explorer.analysis.cell import origin as cell_origin
 from explorer.analysis.cell.scaling import SCALINGS, scaled
-from explorer.analysis.cell.steps import Cell
+from explorer.analysis.cell.steps import Cell, Effect
 from explorer.figures import cell as figures
 from explorer.figures.paired import paired
 from explorer.numbers import fixed, percent, signed
+from explorer.pages.cell import backward, engines, single
 from explorer.pages.cell.choices import ASIDES, CellChoices
 from explorer.pages.cell.initial import initial
 from explorer.ui import controls, session
@@ -19,8 +21,15 @@ from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
+CODE: dict[str, tuple[object, ...]] = {
+    "single": single.CODE,
+    "engines": engines.CODE,
+    "backward": backward.CODE,
+}
+"""The lines of an aside that computes something of its own."""
 
-def aside(view: View, cell: Cell) -> None:
+
+def aside(view: View, cell: Cell, goal: Effect | None) -> None:
     """The choice of what else to look at, and it."""
     st.subheader(view.t("cell.further"), anchor=False)
     st.session_state["cell.aside"] = view.choices(CellChoices).aside or None
@@ -40,6 +49,9 @@ def aside(view: View, cell: Cell) -> None:
         "layouts": _layouts,
         "groups": _groups,
         "dropout": _dropout,
+        "single": single.alone,
+        "engines": engines.engine,
+        "backward": partial(backward.backward, goal=goal),
     }
     if view.choices(CellChoices).aside:
         drawn[view.choices(CellChoices).aside](view, cell)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from explorer.analysis.cell import backward as backwards
 from explorer.analysis.cell import initial, steps
 from explorer.ui import cache
 from explorer.ui.cache import Run
@@ -32,3 +33,15 @@ def fresh_scores(
     traced = cache.trace(run)
     tell = progress or (lambda done: None)
     return initial.fresh_scores(traced, traced.site(site), init, progress=tell)
+
+
+@cached
+def backward(
+    run: Run, site: str, head: int, goal: tuple[int, int] | None
+) -> backwards.HeadBackward:
+    """The backward pass of one head of a run. Raises InputProblem.
+
+    `goal` is a position and the token whose logit counts there, as in `head_backward`.
+    """
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    return backwards.head_backward(loaded, traced, traced.site(site), head, goal)

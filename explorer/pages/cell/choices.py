@@ -2,20 +2,26 @@
 
 from dataclasses import dataclass
 
+from explorer.analysis.cell.backward import GRADIENTS, Gradient
+from explorer.analysis.cell.engines import ENGINES, Engine
 from explorer.analysis.cell.initial import INITS, Init
 from explorer.analysis.cell.scaling import SCALINGS, Scaling
-from explorer.ui.choices import choice, from_one, one_of, plus_one, whole
+from explorer.ui.choices import as_digit, choice, from_one, one_of, plus_one, switch, whole
 
 STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
 """The five steps of a cell."""
-ASIDES: tuple[str, ...] = ("scaling", "initial", "split", "raw", "layouts", "groups", "dropout")
+ASIDES: tuple[str, ...] = (
+    *("scaling", "initial", "split", "raw", "single", "layouts", "groups", "dropout"),
+    *("engines", "backward"),
+)
 """What can be shown beside the steps; "" is none of it."""
 
 
 @dataclass(frozen=True)
 class CellChoices:
     """`stage` is the step of STAGES, `goal` the id of the token whose logit counts, `aside` what is
-    shown below, with its `scaling`, `init` and `drop` (percent of dropout).
+    shown below, with its `scaling`, `init`, `drop` (percent of dropout), `d_out` (the width of a
+    single head), `engine`, `training` (the mode it is in) and `gradient`.
     """
 
     stage: int = choice(0, from_one(len(STAGES)), plus_one)
@@ -24,3 +30,7 @@ class CellChoices:
     scaling: Scaling = choice("head", one_of(SCALINGS))
     init: Init = choice("ours", one_of(INITS))
     drop: int = choice(50, whole(0, 90))
+    d_out: int | None = choice(None, whole(1, 99_999))
+    engine: Engine = choice("explicit", one_of(ENGINES))
+    training: bool = choice(False, switch, as_digit)
+    gradient: Gradient = choice("scores", one_of(GRADIENTS))

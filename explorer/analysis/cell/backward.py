@@ -1,0 +1,232 @@
+"""The backward pass of one head, by hand: from the gradient of z to those of v, q and k."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from explorer.analysis.cell.steps import bias_of
+from explorer.library import LoadedModel
+from explorer.runs.rerun import edits_of, require_same_model, rows_of
+from explorer.runs.trace import Trace
+from models.attention import attend
+from models.hooks import AttentionSite, Edits, visiting
+
+Gradient = Literal["v", "pattern", "scores", "q", "k"]
+GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
+"""In the order in which the backward pass finds them."""
+LONG = 512
+"""Tokens of the longer text that memory is measured on."""
+
+
+def attention_backward(
+    q: Float[Tensor, "query d_head"],
+    k: Float[Tensor, "key d_head"],
+    v: Float[Tensor, "key d_head"],
+    pattern: Float[Tensor, "query key"],
+    grad_z: Float[Tensor, "query d_head"],
+) -> dict[Gradient, Tensor]:
+    """The gradients of v, pattern, scores, q and k, given that of z = pattern v.
+
+    The pattern is softmax(q k^T / sqrt(d_head)) under some mask: at a blocked cell it is 0, and so
+    is the gradient of the score.
+    """
+    grad_v = pattern.T @ grad_z
+    grad_pattern = grad_z @ v.T
+    # Softmax: every weight of a row gives way to the others, so the row's mean is taken off.
+    mean = (pattern * grad_pattern).sum(-1, keepdim=True)
+    grad_scores = pattern * (grad_pattern - mean)
+    grad_q = grad_scores @ k / math.sqrt(q.shape[-1])
+    grad_k = grad_scores.T @ q / math.sqrt(q.shape[-1])
+    return {
+        "v": grad_v,
+        "pattern": grad_pattern,
+        "scores": grad_scores,
+        "q": grad_q,
+        "k": grad_k,
+    }
+
+
+def fused_backward(
+    q: Float[Tensor, "query d_head"],
+    k: Float[Tensor, "key d_head"],
+    v: Float[Tensor, "key d_head"],
+    scores: Float[Tensor, "query key"],
+    mask: Bool[Tensor, "query key"],
+    z: Float[Tensor, "query d_head"],
+    logsumexp: Float[Tensor, " query"],
+    grad_z: Float[Tensor, "query d_head"],
+) -> dict[Gradient, Tensor]:
+    """The same without a stored pattern: z and one number a row are enough.
+
+    The pattern is recomputed as exp(score - logsumexp), from scores that are q k^T again, and the
+    mean of a row is z . grad_z, since sum_j p_j (grad_z . v_j) = grad_z . z. A kernel does both
+    tile by tile; here it is one tile. Dao et al. 2022 (FlashAttention), §3.1 and appendix B.
+    """
+    pattern = torch.exp(scores - logsumexp[:, None]).masked_fill(~mask, 0.0)
+    grad_pattern = grad_z @ v.T
+    grad_scores = pattern * (grad_pattern - (z * grad_z).sum(-1, keepdim=True))
+    return {
+        "v": pattern.T @ grad_z,
+        "pattern": grad_pattern,
+        "scores": grad_scores,
+        "q": grad_scores @ k / math.sqrt(q.shape[-1]),
+        "k": grad_scores.T @ q / math.sqrt(q.shape[-1]),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Bytes that autograd keeps for the backward pass, beyond q, k and v, for all heads of a layer.
+
+    `explicit` is `attend`'s, `fused` that of `F.scaled_dot_product_attention`, with this mask.
+    """
+
+    n_query: int
+    n_key: int
+    explicit: int
+    fused: int
+
+
+@dataclass(frozen=True, eq=False)
+class HeadBackward:
+    """The gradients of one head's v, pattern, scores, q, k, by hand in float64.
+
+    `upstream` [query, d_head] is the gradient of z: that of a token's logit, or of half the squared
+    norm of z in a model without logits (`of_logit` False). `errors` are the largest distances from
+    autograd, `recomputed` those of the pass without a stored pattern. With shared key/value heads,
+    those of v and k are this head's share. `kept` is the memory on this text and on `LONG` tokens.
+    """
+
+    upstream: Float[np.ndarray, "query d_head"] = field(repr=False)
+    gradients: dict[Gradient, np.ndarray] = field(repr=False)
+    errors: dict[Gradient, float]
+    recomputed: dict[Gradient, float]
+    of_logit: bool
+    row_sums: float
+    kept: tuple[Kept, ...]
+
+
+def head_backward(
+    loaded: LoadedModel,
+    traced: Trace,
+    site: AttentionSite,
+    head: int,
+    goal: tuple[int, int] | None,
+) -> HeadBackward:
+    """One head of a Trace, backwards. `goal` is a position and the token whose logit counts there.
+
+    None: no logit. Raises ValueError for another model's Trace.
+    """
+    q, k, v = (
+        torch.tensor(traced.activations[site.hook(what)]).double() for what in ("q", "k", "v")
+    )
+    kv_head = head * len(k) // len(q)
+    q, k, v = q[head], k[kv_head], v[kv_head]
+    mask = torch.tensor(traced.mask(site.name)[head])
+    found = bias_of(traced, site)
+    bias = torch.zeros(mask.shape).double() if found is None else torch.tensor(found[head]).double()
+    grad_z = _upstream(loaded, traced, site, head, goal)
+    scores = q @ k.T / math.sqrt(q.shape[-1]) + bias
+    lowest = torch.finfo(scores.dtype).min
+    pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
+    z = pattern @ v
+    if grad_z is None:
+        grad_z = z
+    by_hand = attention_backward(q, k, v, pattern, grad_z)
+    # A row that may attend to nothing has no logsumexp; any number will do, since it is masked.
+    logsumexp = scores.masked_fill(~mask, -math.inf).logsumexp(-1)
+    logsumexp = logsumexp.masked_fill(~mask.any(-1), 0.0)
+    again = fused_backward(q, k, v, scores, mask, z, logsumexp, grad_z)
+    by_torch = _autograd(q, k, v, bias, mask, grad_z)
+    return HeadBackward(
+        upstream=grad_z.numpy(),
+        gradients={name: by_hand[name].numpy() for name in GRADIENTS},
+        errors={name: _apart(by_hand[name], by_torch[name]) for name in GRADIENTS},
+        recomputed={name: _apart(again[name], by_torch[name]) for name in GRADIENTS},
+        of_logit=goal is not None,
+        row_sums=float(by_hand["scores"].sum(-1).abs().max()),
+        kept=(_kept(site.n_heads, mask, q.shape[-1]), _kept(site.n_heads, _long(), q.shape[-1])),
+    )
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max())
+
+
+def _upstream(
+    loaded: LoadedModel,
+    traced: Trace,
+    site: AttentionSite,
+    head: int,
+    goal: tuple[int, int] | None,
+) -> Tensor | None:
+    """The gradient of a logit at z [query, d_head], through the whole model behind this head."""
+    require_same_model(loaded, traced)
+    if goal is None:
+        return None
+    position, token = goal
+    with torch.inference_mode(False), torch.enable_grad():
+        nudge = torch.zeros(traced.activations[site.hook("z")].shape, requires_grad=True)
+        nudged = Edits({site.hook("z"): lambda z: z + nudge})
+        with visiting(edits_of(traced).then(nudged)):
+            logit = loaded.model.read(rows_of(traced))[0, position, token]
+        (gradient,) = torch.autograd.grad(logit, [nudge], materialize_grads=True)
+    return gradient[head].double()
+
+
+def _autograd(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor, grad_z: Tensor
+) -> dict[Gradient, Tensor]:
+    """The same five gradients as torch finds them."""
+    with torch.inference_mode(False), torch.enable_grad():
+        q, k, v = (each.clone().requires_grad_() for each in (q, k, v))
+        scores = q @ k.T / math.sqrt(q.shape[-1]) + bias.clone()
+        lowest = torch.finfo(scores.dtype).min
+        pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
+        z = pattern @ v
+        found = torch.autograd.grad(z, [v, pattern, scores, q, k], grad_z.clone())
+    return dict(zip(GRADIENTS, found, strict=True))
+
+
+def _long() -> Tensor:
+    return torch.ones(LONG, LONG, dtype=torch.bool).tril()
+
+
+def _kept(n_heads: int, mask: Tensor, d_head: int) -> Kept:
+    n_query, n_key = mask.shape
+    with torch.inference_mode(False), torch.enable_grad():
+        q, k, v = (
+            torch.zeros(1, n_heads, n, d_head, requires_grad=True) for n in (n_query, n_key, n_key)
+        )
+        whole = mask[None, None].clone()
+
+        def explicit() -> Tensor:
+            return attend(q, k, v, whole)[0]
+
+        def fused() -> Tensor:
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=whole)
+
+        given = {_place(each) for each in (q, k, v)}
+        sizes = []
+        for run in (explicit, fused):
+            seen: dict[int, int] = {}
+
+            def keep(tensor: Tensor, seen: dict[int, int] = seen) -> Tensor:
+                seen[_place(tensor)] = tensor.untyped_storage().nbytes()
+                return tensor
+
+            with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+                out = run()
+            sizes.append(sum(size for place, size in seen.items() if place not in given))
+            del out
+    return Kept(n_query, n_key, *sizes)
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -1,0 +1,234 @@
+"""Three ways to run one attention layer: written out, fused, and torch's own module.
+
+All three read what the layer read, with the layer's own weights, so their outputs can be compared
+with the model's; and each has options and habits of its own, which are measured too.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explorer.analysis.cell.layouts import averaged
+from explorer.analysis.cell.origin import module_of, site_inputs
+from explorer.analysis.cell.scaling import Scaling, divisor_of
+from explorer.analysis.cell.steps import bias_of
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+from explorer.seeding import seeded
+from models.attention import Attention, attend, share_heads
+from models.hooks import AttentionSite
+
+Engine = Literal["explicit", "fused", "module"]
+Option = Literal["scale", "dropout_p", "enable_gqa", "is_causal"]
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+OPTIONS: tuple[Option, ...] = get_args(Option)
+
+
+@dataclass(frozen=True)
+class EngineRun:
+    """What one engine does on this layer.
+
+    `difference` is the largest distance of its output from the written-out one, over rows that are
+    numbers; `nan_rows` counts the others. `twice` is the largest distance between two calls with
+    dropout p, `mode` being what the engine was told: eval or train. `row_sums` are the smallest and
+    the largest sum of the rows of weights that it returned, None where it returns none.
+    """
+
+    engine: Engine
+    difference: float
+    nan_rows: int
+    twice: float
+    row_sums: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
+class OptionRun:
+    """An option of the fused function: `same` is its distance from `attend` told the same, and
+    `other` from `attend` left as it was, or told it the wrong way; NaN where that has no meaning.
+    """
+
+    option: Option
+    same: float
+    other: float
+
+
+@dataclass(frozen=True, eq=False)
+class Engines:
+    """The three runs, the options, and the weights that each returns [query, key].
+
+    `own` is this head's pattern, `mean` what `nn.MultiheadAttention` returns by default, and
+    `apart` the largest difference between the two. `turned` is whether the model rotates queries
+    and keys, which the module cannot.
+    """
+
+    runs: tuple[EngineRun, ...]
+    options: tuple[OptionRun, ...]
+    own: Float[np.ndarray, "query key"] = field(repr=False)
+    mean: Float[np.ndarray, "query key"] = field(repr=False)
+    apart: float
+    turned: bool
+
+
+def fused(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None, p: float = 0.0
+) -> Tensor:
+    """`F.scaled_dot_product_attention`: z [batch, head, query, d_head], and no weights.
+
+    It has no mode: `dropout_p` acts whenever it is given, in eval mode too. A bias and a mask are
+    one additive float tensor.
+    """
+    given = mask if bias is None else bias.masked_fill(~mask, float("-inf"))
+    k, v = share_heads(q, k), share_heads(q, v)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=given, dropout_p=p)
+
+
+def module_like(layer: Attention, p: float = 0.0) -> nn.MultiheadAttention:
+    """`nn.MultiheadAttention` with the weights of one of our layers; shared heads are repeated."""
+    d_model, has_bias = layer.w_q.in_features, layer.w_q.bias is not None
+    module = nn.MultiheadAttention(
+        d_model, layer.n_heads, dropout=p, bias=has_bias, batch_first=True, device="meta"
+    ).to_empty(device="cpu")
+    group = layer.n_heads // layer.n_kv_heads
+    linears = (layer.w_q, layer.w_k, layer.w_v)
+    with torch.no_grad():
+        rows = [linear.weight.reshape(-1, layer.d_head, d_model) for linear in linears]
+        rows[1:] = [each.repeat_interleave(group, dim=0) for each in rows[1:]]
+        module.in_proj_weight.copy_(torch.cat([each.flatten(0, 1) for each in rows]))
+        module.out_proj.weight.copy_(layer.w_o.weight)
+        if has_bias:
+            biases = [linear.bias.reshape(-1, layer.d_head) for linear in linears]
+            biases[1:] = [each.repeat_interleave(group, dim=0) for each in biases[1:]]
+            module.in_proj_bias.copy_(torch.cat([each.flatten() for each in biases]))
+            module.out_proj.bias.copy_(layer.w_o.bias)
+    return module.eval()
+
+
+def engines(
+    loaded: LoadedModel,
+    traced: Trace,
+    site: AttentionSite,
+    head: int,
+    *,
+    p: float = 0.5,
+    training: bool = False,
+    scaling: Scaling = "model",
+    n_kv_heads: int = 1,
+) -> Engines:
+    """A layer of a Trace run by all three engines, with dropout `p` in eval or training mode.
+
+    `scaling` is the divisor tried with `scale`, `n_kv_heads` the number of shared heads tried with
+    `enable_gqa` (the layer's own keys and values, averaged where it has more).
+    Raises ValueError for a p outside [0, 1) and for heads that do not divide.
+    """
+    if not 0.0 <= p < 1.0:
+        raise ValueError(f"p is {p}: dropout goes from 0 to less than 1")
+    layer = module_of(loaded, site)
+    x, memory = (each[None] for each in site_inputs(loaded, traced, site))
+    q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
+    mask = torch.tensor(traced.mask(site.name))[None]
+    found = bias_of(traced, site)
+    bias = None if found is None else torch.tensor(found)[None]
+    told = _additive(mask[0], bias)
+
+    def finish(z: Tensor) -> Tensor:
+        return F.linear(z.transpose(1, 2).flatten(2), layer.w_o.weight, layer.w_o.bias)[0]
+
+    def explicit_run(dropout: float) -> tuple[Tensor, Tensor]:
+        z, pattern = attend(q, k, v, mask, bias=bias, dropout=dropout if training else 0.0)
+        return finish(z), pattern[0]
+
+    def fused_run(dropout: float) -> tuple[Tensor, None]:
+        return finish(fused(q, k, v, mask, bias, dropout)), None
+
+    def module_run(dropout: float) -> tuple[Tensor, Tensor]:
+        module = module_like(layer, dropout).train(training)
+        out, weights = module(x, memory, memory, attn_mask=told, average_attn_weights=False)
+        return out[0], weights[0]
+
+    with torch.no_grad(), seeded(0):
+        right = explicit_run(0.0)[0]
+        runs = []
+        for engine, run in zip(ENGINES, (explicit_run, fused_run, module_run), strict=True):
+            out, (first, weights), second = run(0.0)[0], run(p), run(p)[0]
+            lost = out.isnan().any(-1)
+            runs.append(
+                EngineRun(
+                    engine=engine,
+                    difference=_apart(out[~lost], right[~lost]),
+                    nan_rows=int(lost.sum()),
+                    twice=_apart(first[~lost], second[~lost]),
+                    row_sums=None if weights is None else _sums(weights[head], mask[0, head]),
+                )
+            )
+        mean = module_like(layer)(x, memory, memory, attn_mask=told)[1][0]
+        options = _options(
+            q, k, v, mask, bias, p, divisor_of(scaling, layer.d_head, x.shape[-1]), n_kv_heads
+        )
+    own = torch.tensor(traced.pattern(site.name)[head])
+    return Engines(
+        runs=tuple(runs),
+        options=options,
+        own=own.numpy(),
+        mean=mean.numpy(),
+        apart=_apart(mean[~mean.isnan().any(-1)], own[~mean.isnan().any(-1)]),
+        turned=traced.config.position_type.acts == "turns" and site.kind == "self",
+    )
+
+
+def _additive(mask: Tensor, bias: Tensor | None) -> Tensor:
+    """[head, query, key] as the module wants it: True = blocked, or floats with a bias in them."""
+    return ~mask if bias is None else bias[0].masked_fill(~mask, float("-inf"))
+
+
+def _apart(one: Tensor, other: Tensor) -> float:
+    return float((one - other).abs().max()) if one.numel() else math.nan
+
+
+def _sums(weights: Tensor, mask: Tensor) -> tuple[float, float]:
+    """The smallest and the largest sum of a row that may attend to something."""
+    sums = weights[mask.any(-1)].sum(-1)
+    return (float(sums.min()), float(sums.max())) if len(sums) else (math.nan, math.nan)
+
+
+def _options(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor,
+    bias: Tensor | None,
+    p: float,
+    divisor: float,
+    n_kv_heads: int,
+) -> tuple[OptionRun, ...]:
+    """`scale`, `dropout_p`, `enable_gqa` and `is_causal` against `attend`."""
+    given = mask if bias is None else bias.masked_fill(~mask, float("-inf"))
+    whole_k, whole_v = share_heads(q, k), share_heads(q, v)
+    usual, _ = attend(q, k, v, mask, bias=bias)
+    factor = math.sqrt(q.shape[-1]) / divisor  # attend divides by sqrt(d_head)
+    rescaled, _ = attend(q * factor, k, v, mask, bias=bias)
+    scaled = F.scaled_dot_product_attention(q, whole_k, whole_v, attn_mask=given, scale=1 / divisor)
+    dropped = fused(q, k, v, mask, bias, p)
+    few = n_kv_heads < k.shape[1]
+    k, v = (averaged(each, n_kv_heads) if few else each for each in (k, v))
+    grouped, _ = attend(q, k, v, mask, bias=bias)
+    tile = (1, q.shape[1] // k.shape[1], 1, 1)
+    tiled, _ = attend(q, k.repeat(tile), v.repeat(tile), mask, bias=bias)
+    shared = F.scaled_dot_product_attention(q, k, v, attn_mask=given, enable_gqa=True)
+    causal = torch.ones(mask.shape[-2:], dtype=torch.bool).tril()
+    triangle = F.scaled_dot_product_attention(q, whole_k, whole_v, is_causal=True)
+    return (
+        OptionRun("scale", _apart(scaled, rescaled), _apart(scaled, usual)),
+        OptionRun("dropout_p", math.nan, _apart(dropped, usual)),
+        OptionRun("enable_gqa", _apart(shared, grouped), _apart(shared, tiled)),
+        OptionRun(
+            "is_causal",
+            _apart(triangle, attend(q, whole_k, whole_v, causal)[0]),
+            _apart(triangle, usual),
+        ),
+    )

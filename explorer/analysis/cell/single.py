@@ -1,0 +1,144 @@
+"""One head alone, of any width: W_Q, W_K, W_V from d_in to d_out, and W_O back from d_out."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from explorer.analysis.cell.origin import module_of, site_inputs
+from explorer.analysis.cell.scaling import mean_of
+from explorer.analysis.heads.reading import entropy
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+from models.attention import attend
+from models.hooks import AttentionSite
+
+
+class SingleHead(nn.Module):
+    """softmax(Q K^T / sqrt(d_out)) V W_O with d_out != d_in allowed. Vaswani et al. 2017, §3.2.
+
+    Everything behind the three projections has d_out dimensions: the divisor is sqrt(d_out), and
+    W_O reads d_out, not d_in.
+    """
+
+    def __init__(self, d_in: int, d_out: int, bias: bool = True) -> None:
+        super().__init__()
+        self.w_q = nn.Linear(d_in, d_out, bias=bias)
+        self.w_k = nn.Linear(d_in, d_out, bias=bias)
+        self.w_v = nn.Linear(d_in, d_out, bias=bias)
+        self.w_o = nn.Linear(d_out, d_in, bias=False)
+
+    def forward(
+        self,
+        x: Float[Tensor, "query d_in"],
+        memory: Float[Tensor, "key d_in"],
+        mask: Bool[Tensor, "query key"],
+    ) -> dict[str, Tensor]:
+        """Every tensor on the way, by name; `memory` is `x` in self-attention."""
+        q, k, v = self.w_q(x), self.w_k(memory), self.w_v(memory)
+        z, pattern = (
+            each[0, 0] for each in attend(q[None, None], k[None, None], v[None, None], mask)
+        )
+        return {"q": q, "k": k, "v": v, "pattern": pattern, "z": z, "out": self.w_o(z)}
+
+
+@dataclass(frozen=True, eq=False)
+class Single:
+    """A head of width `d_out`, cut from the weights of a layer, on what the layer read.
+
+    `tensors` are x, memory, q, k, v, pattern, z and out by name. `own` is whether it is just the
+    head looked at; `apart` the largest difference of a weight from that head's in the model.
+    `entropy` is the mean of its rows in bits and `entropy_wide` the same if the scores are divided
+    by sqrt(d_in) instead, both over rows that see more than one key, of `most` bits at most.
+    `refused` is what torch says to a W_O that expects d_in, "" where d_in = d_out.
+    """
+
+    d_in: int
+    d_out: int
+    tensors: dict[str, np.ndarray] = field(repr=False)
+    parameters: int
+    own: bool
+    apart: float
+    entropy: float
+    entropy_wide: float
+    most: float
+    refused: str
+
+
+def widths(loaded: LoadedModel, site: AttentionSite) -> tuple[int, ...]:
+    """The widths offered: powers of two, a head's own, and all rows of the layer's keys."""
+    module = module_of(loaded, site)
+    most = module.n_kv_heads * module.d_head
+    powers = (2**power for power in range(most.bit_length()))
+    return tuple(sorted({module.d_head, most, *(each for each in powers if each <= most)}))
+
+
+def single(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, d_out: int
+) -> Single:
+    """One head of width `d_out` whose weights are rows of the layer's own, from this head's first.
+
+    Behind the layer's last row follows its first. With d_out = d_head this is the head itself, but
+    for what positions do to queries, keys or scores, which a head alone knows nothing of.
+    Raises ValueError for a width that is not in `widths`.
+    """
+    if d_out not in widths(loaded, site):
+        raise ValueError(f"d_out is {d_out}: this layer can give {widths(loaded, site)}")
+    x, memory = site_inputs(loaded, traced, site)
+    mask = torch.tensor(traced.mask(site.name)[head])
+    alone = cut_head(loaded, site, head, d_out)
+    with torch.inference_mode():
+        found = alone(x, memory, mask)
+        wide = attend(
+            found["q"][None, None] * math.sqrt(d_out / x.shape[-1]),
+            found["k"][None, None],
+            found["v"][None, None],
+            mask,
+        )[1][0, 0]
+    pattern = found["pattern"].numpy()
+    choice = mask.sum(-1).numpy() > 1
+    return Single(
+        d_in=x.shape[-1],
+        d_out=d_out,
+        tensors={name: each.numpy() for name, each in {"x": x, "memory": memory, **found}.items()},
+        parameters=sum(each.numel() for each in alone.parameters()),
+        own=d_out == module_of(loaded, site).d_head,
+        apart=float(np.abs(pattern - traced.pattern(site.name)[head]).max()),
+        entropy=mean_of(entropy(pattern[choice])),
+        entropy_wide=mean_of(entropy(wide.numpy()[choice])),
+        most=mean_of(np.log2(mask.sum(-1).numpy()[choice])),
+        refused=_refused(found["z"], x.shape[-1]),
+    )
+
+
+def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) -> SingleHead:
+    """A `SingleHead` with rows of W_Q, W_K, W_V and columns of W_O of a layer."""
+    module = module_of(loaded, site)
+    has_bias = module.w_q.bias is not None
+    d_model = module.w_q.in_features
+    with torch.device("meta"):  # its initial weights are never drawn
+        alone = SingleHead(d_model, d_out, bias=has_bias)
+    alone = alone.to_empty(device="cpu").eval().requires_grad_(False)
+    kv_head = head * module.n_kv_heads // module.n_heads
+    for name, first in (("w_q", head), ("w_k", kv_head), ("w_v", kv_head)):
+        source, target = getattr(module, name), getattr(alone, name)
+        rows = (first * module.d_head + torch.arange(d_out)) % source.out_features
+        target.weight.copy_(source.weight[rows])
+        if has_bias:
+            target.bias.copy_(source.bias[rows])
+    columns = (head * module.d_head + torch.arange(d_out)) % module.w_o.in_features
+    alone.w_o.weight.copy_(module.w_o.weight[:, columns])
+    return alone
+
+
+def _refused(z: Tensor, d_in: int) -> str:
+    """The message of a W_O [d_in, d_in] that is given z [query, d_out]; "" if it takes it."""
+    try:
+        F.linear(z, torch.zeros(d_in, d_in))
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+    return ""

@@ -1,0 +1,140 @@
+"""The backward pass of this head: the five gradients by hand, and what a fused kernel keeps."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.cell.backward import (
+    GRADIENTS,
+    Gradient,
+    HeadBackward,
+    attention_backward,
+    fused_backward,
+)
+from explorer.analysis.cell.steps import Cell, Effect
+from explorer.figures import cell as figures
+from explorer.numbers import byte_size, digits, number
+from explorer.pages.cell import cached
+from explorer.ui import controls
+from explorer.ui.escape import escape
+from explorer.ui.parts import pick_one
+from explorer.ui.tables import table
+from explorer.ui.view import View
+
+CODE = (attention_backward, fused_backward)
+NAMES: dict[Gradient, str] = {
+    "v": "dV",
+    "pattern": "dA",
+    "scores": "dS",
+    "q": "dQ",
+    "k": "dK",
+}
+MADE: dict[Gradient, str] = {
+    "v": "Aᵀ dZ",
+    "pattern": "dZ Vᵀ",
+    "scores": "A ∘ (dA − Σ A ∘ dA)",
+    "q": "dS K ÷ √d",
+    "k": "dSᵀ Q ÷ √d",
+}
+"""The gradients as they are written, in both languages."""
+
+
+def backward(view: View, cell: Cell, goal: Effect | None) -> None:
+    """The choice of a gradient, its picture, all of them against autograd, and the memory."""
+    at = None if goal is None else (goal.position, goal.tokens[goal.chosen])
+    found = cached.backward(view.run, cell.site.name, cell.head, at)
+    if goal is None:
+        st.markdown(view.t("cell.backward_lead_silent"))
+    else:
+        token = controls.quoted(view, goal.str_tokens[goal.chosen])
+        st.markdown(view.t("cell.backward_lead", token=token))
+    chosen = pick_one(
+        view,
+        "gradient",
+        view.t("cell.backward_which"),
+        GRADIENTS,
+        "cell.gradient",
+        lambda name: NAMES[name],
+        label_visibility="collapsed",
+    )
+    _matrix(view, cell, chosen, found.gradients[chosen])
+    _table(view, found)
+    controls.reading("aside", _reading(view, found))
+    st.markdown(_memory(view, found))
+    st.latex(
+        r"dV = A^\top dZ,\quad dA = dZ\,V^\top,\quad "
+        r"dS_{ij} = A_{ij}\Big(dA_{ij} - \sum_k A_{ik}\,dA_{ik}\Big),\quad "
+        r"dQ = \frac{dS\,K}{\sqrt{d}},\quad dK = \frac{dS^\top Q}{\sqrt{d}}"
+    )
+    st.latex(
+        r"A_{ij} = e^{S_{ij} - L_i},\quad L_i = \log\sum_j e^{S_{ij}},\qquad "
+        r"\sum_k A_{ik}\,dA_{ik} = dZ_i\cdot Z_i"
+    )
+    st.caption(view.t("cell.backward_formula"))
+
+
+def _matrix(view: View, cell: Cell, name: Gradient, values: np.ndarray) -> None:
+    """One gradient: query by key, or token by dimension."""
+    site = cell.site
+    queries, keys = (
+        view.trace.query_tokens(site.name),
+        view.trace.key_tokens(site.name),
+    )
+    words = view.words("figures.cell")
+    of_scores = name in ("pattern", "scores")
+    by_query = of_scores or name == "q"
+    if not of_scores:
+        words = words | {"key": words["dimension"]}
+        words = words if by_query else words | {"query": view.t("cell.key")}
+    figure = figures.matrix(
+        values,
+        queries if by_query else keys,
+        keys if of_scores else [str(at) for at in range(values.shape[1])],
+        title=NAMES[name],
+        streams=(
+            site.query_stream if by_query else site.key_stream,
+            site.key_stream if of_scores else None,
+        ),
+        marked=(cell.query, cell.key) if of_scores else None,
+        dark=view.dark,
+        words=words,
+    )
+    controls.chart(figure, "cell.backward", alt=view.t("cell.backward_alt", name=NAMES[name]))
+
+
+def _table(view: View, found: HeadBackward) -> None:
+    rows = [
+        [
+            f"**{NAMES[name]}**",
+            MADE[name],
+            " × ".join(map(str, found.gradients[name].shape)),
+            digits(float(np.abs(found.gradients[name]).max(initial=0.0)), 2),
+            number(found.errors[name]),
+            number(found.recomputed[name]),
+        ]
+        for name in GRADIENTS
+    ]
+    names = ("made", "shape", "largest", "error", "recomputed")
+    table(["", *(view.t(f"cell.backward_{name}") for name in names)], rows, "llrrrr")
+
+
+def _reading(view: View, found: HeadBackward) -> str:
+    """Whether the gradients by hand are autograd's, with and without a stored pattern."""
+    error, again = max(found.errors.values()), max(found.recomputed.values())
+    largest = max(float(np.abs(each).max(initial=0.0)) for each in found.gradients.values())
+    agrees = max(error, again) <= 1e-9 * max(largest, 1e-9)
+    return view.t(
+        "cell.backward_agrees" if agrees else "cell.backward_differs",
+        error=number(error),
+        again=number(again),
+        largest=digits(largest, 2),
+        sums=number(found.row_sums),
+    )
+
+
+def _memory(view: View, found: HeadBackward) -> str:
+    lines = []
+    for each in found.kept:
+        sizes = {"explicit": byte_size(each.explicit), "fused": byte_size(each.fused)}
+        lines.append(view.t("cell.backward_kept", queries=each.n_query, keys=each.n_key, **sizes))
+    heads = escape(str(view.site.n_heads))
+    return f"{view.t('cell.backward_memory', heads=heads)} {' '.join(lines)}"

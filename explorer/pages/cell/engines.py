@@ -1,0 +1,187 @@
+"""The engine as a switch: attention written out, torch's fused function, torch's module."""
+
+import math
+
+import streamlit as st
+
+from explorer.analysis.cell.engines import ENGINES, Engine, Engines, engines, fused, module_like
+from explorer.analysis.cell.layouts import possible_groups
+from explorer.analysis.cell.scaling import Scaling
+from explorer.analysis.cell.steps import Cell
+from explorer.figures.heatmap import attention
+from explorer.numbers import fixed, number, percent
+from explorer.pages.cell.choices import CellChoices
+from explorer.ui import controls, session
+from explorer.ui.parts import pick_one
+from explorer.ui.tables import table
+from explorer.ui.view import View
+from models.attention import attend
+
+CODE = (attend, fused, module_like)
+SAME = 1e-4
+"""A difference of an output up to which engines agree: float32, sums in another order."""
+NAMES: dict[Engine, str] = {
+    "fused": "F.scaled_dot_product_attention",
+    "module": "nn.MultiheadAttention",
+}
+"""The engines that have a name of their own in torch."""
+
+
+def engine(view: View, cell: Cell) -> None:
+    """The switch, dropout and mode, the three runs, what weights one gets, and the options."""
+    st.markdown(view.t("cell.engines_lead"))
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = pick_one(
+            view,
+            "engine",
+            view.t("cell.engine"),
+            ENGINES,
+            "cell.engine",
+            lambda name: _name(view, name),
+        )
+        _mode(view)
+    choices = view.choices(CellChoices)
+    few = _shared(view, cell)
+    found = engines(
+        view.loaded,
+        view.trace,
+        cell.site,
+        cell.head,
+        p=choices.drop / 100,
+        training=choices.training,
+        scaling=_other_scale(view),
+        n_kv_heads=few,
+    )
+    _runs(view, found, chosen)
+    controls.reading("aside", _reading(view, found))
+    _weights(view, cell, found, chosen)
+    _options(view, found, few)
+
+
+def _name(view: View, name: Engine) -> str:
+    return NAMES.get(name) or view.t("cell.engine_explicit")
+
+
+def _mode(view: View) -> None:
+    choices = view.choices(CellChoices)
+    st.session_state["cell.training"] = choices.training
+    st.session_state["cell.engine_drop"] = choices.drop
+    st.slider(
+        view.t("cell.drop"),
+        0,
+        90,
+        key="cell.engine_drop",
+        step=5,
+        format="%d %%",
+        width=220,
+        on_change=lambda: session.change(drop=st.session_state["cell.engine_drop"]),
+    )
+    st.toggle(
+        view.t("cell.training"),
+        key="cell.training",
+        on_change=lambda: session.change(training=st.session_state["cell.training"]),
+    )
+
+
+def _other_scale(view: View) -> Scaling:
+    """The scaling tried with `scale`: the one chosen for the aside on scaling, if it is another."""
+    chosen = view.choices(CellChoices).scaling
+    return chosen if chosen != "head" else "model"
+
+
+def _shared(view: View, cell: Cell) -> int:
+    """The number of key/value heads tried with `enable_gqa`: two, or what was chosen elsewhere."""
+    offered = possible_groups(cell.site)
+    own = view.loaded.config.kv_heads
+    chosen = view.state.kv_heads
+    if chosen in offered and chosen <= own:
+        return chosen
+    return min(own, 2) if 2 in offered else own
+
+
+def _runs(view: View, found: Engines, chosen: Engine) -> None:
+    choices = view.choices(CellChoices)
+    mode = view.t("cell.mode_train" if choices.training else "cell.mode_eval")
+    head = [
+        "",
+        view.t("cell.engine_difference"),
+        view.t("cell.engine_twice", p=fixed(choices.drop / 100), mode=mode),
+        view.t("cell.engine_sums"),
+    ]
+    rows = []
+    for run in found.runs:
+        name = _name(view, run.engine)
+        sums = view.t("cell.engine_none")
+        if run.row_sums is not None:
+            sums = " … ".join(fixed(each) for each in run.row_sums)
+        difference = number(run.difference)
+        if run.nan_rows:
+            difference += " · " + view.t("cell.engine_nan", count=run.nan_rows)
+        cells = [f"**{name}**" if run.engine == chosen else name, difference]
+        rows.append([*cells, number(run.twice), sums])
+    table(head, rows)
+
+
+def _reading(view: View, found: Engines) -> str:
+    """Whether the engines agree, and whose dropout acts in which mode."""
+    choices = view.choices(CellChoices)
+    _, by_torch, module = found.runs
+    worst = max(run.difference for run in found.runs if not math.isnan(run.difference))
+    if worst < SAME:
+        words = view.t("cell.engines_agree", worst=number(worst))
+    elif found.turned:
+        words = view.t("cell.engines_turned", worst=fixed(module.difference))
+    else:
+        words = view.t("cell.engines_differ", worst=fixed(worst))
+    if choices.drop and not choices.training:
+        acts = "on" if by_torch.twice > SAME else "off"
+        words += " " + view.t(f"cell.engines_{acts}", twice=fixed(by_torch.twice))
+    return words
+
+
+def _weights(view: View, cell: Cell, found: Engines, chosen: Engine) -> None:
+    """The weights that an engine hands out: this head's, none, or the mean of all heads."""
+    if chosen == "fused":
+        st.info(view.t("cell.engine_no_weights"), icon=":material/visibility_off:")
+        return
+    shown = [("engine_own", found.own)]
+    if chosen == "module":
+        shown.append(("engine_mean", found.mean))
+    for (name, pattern), column in zip(shown, st.columns(2, gap="large"), strict=False):
+        with column:
+            title = view.t(f"cell.{name}", head=cell.head + 1, heads=cell.site.n_heads)
+            st.caption(title)
+            figure = attention(
+                pattern,
+                view.trace.mask(cell.site.name)[cell.head],
+                view.trace.query_tokens(cell.site.name),
+                view.trace.key_tokens(cell.site.name),
+                selected=cell.query,
+                dark=view.dark,
+                words=view.words("figures.heatmap"),
+                **controls.place_titles(view),
+            )
+            controls.chart(figure, f"cell.{name}", alt=title)
+    if chosen == "module":
+        st.markdown(view.t("cell.engine_averages", apart=percent(found.apart)))
+
+
+def _options(view: View, found: Engines, few: int) -> None:
+    """What the options of the fused function do, against attention written out."""
+    st.markdown(f"**{view.t('cell.options')}**")
+    scale = view.t(f"cell.scalings.{_other_scale(view)}")
+    p = fixed(view.choices(CellChoices).drop / 100)
+    values = {"scale": scale, "p": p, "kv": few}
+    table(
+        ["", *(view.t(f"cell.option_{name}") for name in ("same", "other", "meaning"))],
+        [
+            [
+                f"`{each.option}`",
+                "–" if math.isnan(each.same) else number(each.same),
+                number(each.other),
+                view.t(f"cell.option_{each.option}", **values),
+            ]
+            for each in found.options
+        ],
+        "lrrl",
+    )

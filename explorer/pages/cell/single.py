@@ -1,0 +1,129 @@
+"""One head alone, of any width: its shapes and numbers beside the head of the model."""
+
+import math
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.cell.single import Single, SingleHead, cut_head, single, widths
+from explorer.analysis.cell.steps import Cell
+from explorer.figures.heatmap import attention
+from explorer.numbers import fixed, number, percent
+from explorer.pages.cell.choices import CellChoices
+from explorer.ui import controls, session
+from explorer.ui.tables import table
+from explorer.ui.view import View
+
+CODE = (SingleHead, cut_head)
+ROUNDING = 1e-4
+"""A difference of a weight from which two heads are not the same."""
+
+
+def alone(view: View, cell: Cell) -> None:
+    """The width, the shapes from x to the output, both patterns, and what follows."""
+    st.markdown(view.t("cell.single_lead", d_in=view.loaded.config.d_model))
+    found = single(view.loaded, view.trace, cell.site, cell.head, _pick_width(view, cell))
+    _shapes(view, cell, found)
+    for name, pattern, column in zip(
+        ("single_this", "single_own"),
+        (found.tensors["pattern"], view.trace.pattern(cell.site.name)[cell.head]),
+        st.columns(2, gap="large"),
+        strict=True,
+    ):
+        with column:
+            title = view.t(f"cell.{name}", d_out=found.d_out, head=cell.head + 1)
+            st.caption(title)
+            figure = attention(
+                pattern,
+                view.trace.mask(cell.site.name)[cell.head],
+                view.trace.query_tokens(cell.site.name),
+                view.trace.key_tokens(cell.site.name),
+                selected=cell.query,
+                dark=view.dark,
+                words=view.words("figures.heatmap"),
+                **controls.place_titles(view),
+            )
+            controls.chart(figure, f"cell.{name}", alt=title)
+    controls.reading("aside", _reading(view, found))
+    if found.refused:
+        st.markdown(view.t("cell.single_refused", d_in=found.d_in, d_out=found.d_out))
+        st.code(found.refused, language=None, wrap_lines=True)
+    st.latex(
+        r"Q = X W_Q,\quad K = M W_K,\quad V = M W_V \in \mathbb{R}^{n\times d'},\qquad "
+        r"Y = \mathrm{softmax}\Big(\frac{Q K^\top}{\sqrt{d'}}\Big) V\, W_O,\quad "
+        r"W_O \in \mathbb{R}^{d'\times d}"
+    )
+    st.caption(view.t("cell.single_formula"))
+
+
+def _pick_width(view: View, cell: Cell) -> int:
+    """The width of the head; the model's own where the link names none that this layer can give."""
+    offered = widths(view.loaded, cell.site)
+    chosen = view.choices(CellChoices).d_out
+    width = chosen if chosen in offered else view.loaded.config.d_head
+    if len(offered) > 1:
+        st.session_state["cell.d_out"] = width
+        st.select_slider(
+            "d_out",
+            offered,
+            key="cell.d_out",
+            width=420,
+            on_change=lambda: session.change(d_out=st.session_state["cell.d_out"]),
+        )
+    return width
+
+
+def _shapes(view: View, cell: Cell, found: Single) -> None:
+    """Each tensor with how it is made, its shape, and the norm of its row at the query or key."""
+    wide, narrow = found.d_in, found.d_out
+    rows: tuple[tuple[str, str, str, int], ...] = (
+        ("X", "x", view.t("cell.single_stream"), cell.query),
+        ("M", "memory", view.t("cell.single_memory"), cell.key),
+        ("Q", "q", f"X W_Q · {wide} → {narrow}", cell.query),
+        ("K", "k", f"M W_K · {wide} → {narrow}", cell.key),
+        ("V", "v", f"M W_V · {wide} → {narrow}", cell.key),
+        ("A", "pattern", f"softmax(Q Kᵀ ÷ √{narrow})", cell.query),
+        ("Z", "z", "A V", cell.query),
+        ("Y", "out", f"Z W_O · {narrow} → {wide}", cell.query),
+    )
+    if cell.site.kind == "self":
+        rows = (rows[0], *((a, b, made.replace("M W", "X W"), at) for a, b, made, at in rows[2:]))
+    query, key = (
+        controls.quoted_at(view, tokens, at)
+        for tokens, at in (
+            (view.trace.query_tokens(cell.site.name), cell.query),
+            (view.trace.key_tokens(cell.site.name), cell.key),
+        )
+    )
+    table(
+        ["", *(view.t(f"cell.single_{name}") for name in ("made", "shape", "norm"))],
+        [
+            [
+                f"**{name}**",
+                made,
+                " × ".join(map(str, found.tensors[tensor].shape)),
+                f"{_norm(found.tensors[tensor][at])} · {key if name in 'MKV' else query}",
+            ]
+            for name, tensor, made, at in rows
+        ],
+        "llrr",
+    )
+
+
+def _norm(row: np.ndarray) -> str:
+    return fixed(float(np.linalg.norm(row)))
+
+
+def _reading(view: View, found: Single) -> str:
+    """Whether this is the head of the model, and what dividing by √d_in would do to it."""
+    own = "same" if found.apart < ROUNDING else "positions"
+    kind = own if found.own else "other"
+    apart = percent(found.apart) if found.apart >= ROUNDING else number(found.apart)
+    values = {"d_out": found.d_out, "apart": apart, "parameters": f"{found.parameters:,}"}
+    words = view.t(f"cell.single_{kind}", **values)
+    if math.isnan(found.entropy) or found.d_in == found.d_out:
+        return words
+    bits = {"entropy": fixed(found.entropy), "wide": fixed(found.entropy_wide)}
+    scale = "flatter" if found.entropy_wide > found.entropy else "sharper"
+    said = view.t(f"cell.single_{scale}", d_in=found.d_in, most=fixed(found.most), **bits)
+    return f"{words} {said}"

@@ -1,0 +1,116 @@
+"""The backward pass of a head by hand, with and without a stored pattern, against autograd."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.cell.backward import (
+    GRADIENTS,
+    LONG,
+    attention_backward,
+    fused_backward,
+    head_backward,
+)
+from explorer.library import LoadedModel
+from explorer.runs.edits import HeadOff, MaskSwitch
+from explorer.runs.trace import trace
+
+TEXT = "The cat sat on the mat."
+MODELS = [{}, {"n_kv_heads": 2}, {"positions": "alibi"}, {"positions": "rotary", "bias": False}]
+
+
+def test_one_query_and_two_keys_by_hand() -> None:
+    """Even weights, d_head 1: every gradient can be written down."""
+    q, k, v = (torch.tensor(each) for each in ([[2.0]], [[1.0], [1.0]], [[3.0], [5.0]]))
+    pattern, grad_z = torch.tensor([[0.5, 0.5]]), torch.tensor([[4.0]])
+    found = attention_backward(q, k, v, pattern, grad_z)
+    assert found["v"].tolist() == [[2.0], [2.0]]  # 0.5 x 4
+    assert found["pattern"].tolist() == [[12.0, 20.0]]  # 4 x 3, 4 x 5
+    assert found["scores"].tolist() == [[-2.0, 2.0]]  # 0.5 (12 - 16), 0.5 (20 - 16)
+    assert found["q"].tolist() == [[0.0]]  # -2 x 1 + 2 x 1
+    assert found["k"].tolist() == [[-4.0], [4.0]]  # -2 x 2, 2 x 2
+
+
+def test_without_a_stored_pattern_the_same_comes_out() -> None:
+    generator = torch.Generator().manual_seed(0)
+    q, k, v, grad_z = (
+        torch.randn(n, 3, generator=generator, dtype=torch.float64) for n in (4, 5, 5, 4)
+    )
+    mask = torch.ones(4, 5, dtype=torch.bool).tril()
+    mask[2] = False  # a row that may attend to nothing
+    scores = q @ k.T / math.sqrt(3)
+    pattern = scores.masked_fill(~mask, -1e300).softmax(-1).masked_fill(~mask, 0.0)
+    logsumexp = torch.tensor(
+        [
+            float(row[keep].logsumexp(-1)) if keep.any() else 0.0
+            for row, keep in zip(scores, mask, strict=True)
+        ],
+        dtype=torch.float64,
+    )
+    stored = attention_backward(q, k, v, pattern, grad_z)
+    again = fused_backward(q, k, v, scores, mask, pattern @ v, logsumexp, grad_z)
+    for name in ("v", "scores", "q", "k"):
+        torch.testing.assert_close(again[name], stored[name], rtol=0, atol=1e-14)
+    assert not stored["scores"][2].any()
+    assert not stored["q"][2].any()
+
+
+@pytest.mark.parametrize("changes", MODELS)
+def test_heads_of_models_agree_with_autograd(tiny, changes: dict[str, object]) -> None:
+    loaded = tiny("backward", **changes)
+    edits = (MaskSwitch("pad_queries", True),)
+    traced = trace(loaded, TEXT, pads=2, edits=edits)
+    for site in traced.sites:
+        found = head_backward(loaded, traced, site, 2, (1, 7))
+        assert found.of_logit
+        size = max(np.abs(each).max() for each in found.gradients.values())
+        for name in GRADIENTS:
+            assert found.errors[name] <= 1e-13 * size
+            assert found.recomputed[name] <= 1e-13 * size
+        assert found.row_sums <= 1e-13 * size
+        blocked = ~traced.mask(site.name)[2]
+        assert not found.gradients["scores"][blocked].any()
+
+
+def test_the_upstream_gradient_is_that_of_the_logit(translator: LoadedModel) -> None:
+    """In the last layer, no later attention mixes rows: only z at the position itself counts."""
+    traced = trace(translator, TEXT)
+    last = traced.sites_of("cross")[-1]
+    found = head_backward(translator, traced, last, 1, (2, 7))
+    rows = np.abs(found.upstream).max(-1)
+    assert rows[2] > 0
+    assert not np.delete(rows, 2).any()
+    earlier = head_backward(translator, traced, traced.sites[0], 1, (2, 7))
+    assert (np.abs(earlier.upstream).max(-1) > 0).all()  # the encoder reaches it from everywhere
+
+
+def test_without_a_logit_the_gradient_is_the_output_itself(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    found = head_backward(translator, traced, site, 1, None)
+    assert not found.of_logit
+    np.testing.assert_allclose(found.upstream, traced.activations[site.hook("z")][1], atol=1e-6)
+
+
+def test_a_switched_off_head_still_has_a_slope(translator: LoadedModel) -> None:
+    """The edit sets z to 0 after the fact; what a changed z would do is asked behind it."""
+    site = translator.sites[0]
+    traced = trace(translator, TEXT, edits=(HeadOff(site.name, 1),))
+    found = head_backward(translator, traced, site, 1, (1, 7))
+    assert np.abs(found.upstream).max() > 0
+    assert max(found.errors.values()) < 1e-12
+
+
+def test_the_fused_kernel_keeps_no_matrix_of_weights(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT)
+    own, long = head_backward(translator, traced, traced.sites[0], 0, None).kept
+    n = len(traced.src_tokens)
+    assert (own.n_query, own.n_key) == (n, n)
+    heads, d_head = 4, 6
+    weights = 4 * heads * LONG * LONG  # bytes of one matrix of weights
+    assert long.explicit > weights
+    # z, a number a row, and the mask: no matrix of floats (z is padded to the kernel's width)
+    assert long.fused < heads * LONG * (16 * d_head * 4 + 4) + heads * LONG * LONG
+    assert long.fused < weights

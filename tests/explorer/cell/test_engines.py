@@ -1,0 +1,126 @@
+"""Three engines on one layer: equal outputs, different habits."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.cell.engines import engines, fused, module_like
+from explorer.analysis.cell.origin import module_of
+from explorer.library import LoadedModel
+from explorer.runs.edits import MaskSwitch
+from explorer.runs.trace import trace
+
+TEXT = "The cat sat on the mat."
+MODELS = [
+    {},
+    {"n_kv_heads": 2},
+    {"bias": False, "norm_placement": "pre", "final_norm": True},
+    {"positions": "alibi"},
+    {"family": "decoder-only", "positions": "t5"},
+]
+
+
+@pytest.mark.parametrize("changes", MODELS)
+def test_all_three_compute_the_layer(tiny, changes: dict[str, object]) -> None:
+    loaded = tiny("engines", **changes)
+    traced = trace(loaded, TEXT, pads=2)
+    for site in traced.sites:
+        found = engines(loaded, traced, site, 1)
+        assert [run.engine for run in found.runs] == ["explicit", "fused", "module"]
+        for run in found.runs:
+            assert run.difference < 1e-5
+            assert not run.nan_rows
+        np.testing.assert_allclose(found.mean, traced.pattern(site.name).mean(0), atol=1e-6)
+        apart = np.abs(traced.pattern(site.name).mean(0) - traced.pattern(site.name)[1]).max()
+        assert found.apart == pytest.approx(apart, abs=1e-6)
+
+
+def test_the_written_out_engine_gives_what_the_model_had(translator: LoadedModel) -> None:
+    """The yardstick of the comparison is the model's own attention sublayer."""
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    own = traced.activations[site.block_hook("attn_out")]
+    q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in "qkv")
+    layer = module_of(translator, site)
+    z = fused(q, k, v, torch.tensor(traced.mask(site.name))[None], None)
+    np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
+
+
+def test_the_module_cannot_rotate(tiny) -> None:
+    loaded = tiny("turned", positions="rotary")
+    traced = trace(loaded, TEXT)
+    found = engines(loaded, traced, traced.sites_of("decoder")[0], 0)
+    assert found.turned
+    assert found.runs[1].difference < 1e-5
+    assert found.runs[2].difference > 1e-3
+    cross = engines(loaded, traced, traced.sites_of("cross")[0], 0)
+    assert not cross.turned
+    assert cross.runs[2].difference < 1e-5
+
+
+def test_only_the_fused_function_drops_in_eval_mode(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    explicit, by_torch, module = engines(translator, traced, site, 0, p=0.5).runs
+    assert explicit.twice == module.twice == 0
+    assert by_torch.twice > 0.01
+    for run in engines(translator, traced, site, 0, p=0.5, training=True).runs:
+        assert run.twice > 0.01
+    for run in engines(translator, traced, site, 0, p=0.0, training=True).runs:
+        assert run.twice == 0
+
+
+def test_weights_that_come_back_are_whole_dropped_or_missing(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT)
+    site = traced.sites[0]
+    explicit, by_torch, module = engines(translator, traced, site, 0, training=True).runs
+    assert explicit.row_sums == pytest.approx((1, 1), abs=1e-5)  # returned before dropout
+    assert by_torch.row_sums is None
+    assert module.row_sums is not None
+    assert module.row_sums[0] < 0.9 < 1.1 < module.row_sums[1]  # returned after dropout
+
+
+def test_options_mean_what_they_say(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT)
+    encoder, decoder = traced.sites_of("encoder")[0], traced.sites_of("decoder")[0]
+    scale, dropout, groups, causal = engines(
+        translator, traced, encoder, 0, scaling="none", n_kv_heads=2
+    ).options
+    assert scale.same < 1e-5 < 1e-3 < scale.other
+    assert math.isnan(dropout.same)
+    assert dropout.other > 0.01
+    assert groups.same < 1e-5 < 1e-3 < groups.other
+    assert causal.same < 1e-5 < 1e-3 < causal.other  # an encoder has no triangle
+    assert engines(translator, traced, decoder, 0).options[3].other < 1e-5  # a decoder has
+    alone = engines(translator, traced, encoder, 0, scaling="head", n_kv_heads=4).options
+    assert alone[0].other < 1e-5  # the usual divisor
+    assert alone[2].other < 1e-5  # nothing is shared
+
+
+def test_a_row_that_may_attend_to_nothing_is_nan_in_the_module_alone(
+    translator: LoadedModel,
+) -> None:
+    traced = trace(translator, TEXT, pads=2, edits=(MaskSwitch("pad_queries", True),))
+    explicit, by_torch, module = engines(translator, traced, traced.sites[0], 0).runs
+    assert (explicit.nan_rows, by_torch.nan_rows, module.nan_rows) == (0, 0, 2)
+    assert module.difference < 1e-5
+
+
+def test_the_module_takes_over_every_weight(tiny) -> None:
+    loaded = tiny("few", n_kv_heads=2)
+    layer = module_of(loaded, loaded.sites[0])
+    module = module_like(layer)
+    d_model, d_head = 24, 6
+    keys = module.in_proj_weight[d_model : 2 * d_model].reshape(4, d_head, d_model)
+    assert torch.equal(keys[0], keys[1])
+    assert torch.equal(keys[2], layer.w_k.weight[d_head:])
+    assert module.in_proj_bias[2 * d_model] == layer.w_v.bias[0]
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0])
+def test_a_bad_dropout_is_refused(translator: LoadedModel, p: float) -> None:
+    traced = trace(translator, TEXT)
+    with pytest.raises(ValueError, match="dropout goes from 0"):
+        engines(translator, traced, traced.sites[0], 0, p=p)
