@@ -88,11 +88,11 @@ def fused(
     return F.scaled_dot_product_attention(q, k, v, attn_mask=given, dropout_p=p)
 
 
-def module_like(layer: Attention, p: float = 0.0) -> nn.MultiheadAttention:
+def module_like(layer: Attention) -> nn.MultiheadAttention:
     """`nn.MultiheadAttention` with the weights of one of our layers; shared heads are repeated."""
     d_model, has_bias = layer.w_q.in_features, layer.w_q.bias is not None
     module = nn.MultiheadAttention(
-        d_model, layer.n_heads, dropout=p, bias=has_bias, batch_first=True, device="meta"
+        d_model, layer.n_heads, bias=has_bias, batch_first=True, device="meta"
     ).to_empty(device="cpu")
     group = layer.n_heads // layer.n_kv_heads
     linears = (layer.w_q, layer.w_k, layer.w_v)
@@ -146,8 +146,11 @@ def engines(
     def fused_run(dropout: float) -> tuple[Tensor, None]:
         return finish(fused(q, k, v, mask, bias, dropout)), None
 
+    module = module_like(layer)
+
     def module_run(dropout: float) -> tuple[Tensor, Tensor]:
-        module = module_like(layer, dropout).train(training)
+        module.dropout = dropout
+        module.train(training)
         out, weights = module(x, memory, memory, attn_mask=told, average_attn_weights=False)
         return out[0], weights[0]
 
@@ -166,7 +169,7 @@ def engines(
                     row_sums=None if weights is None else _sums(weights[head], mask[0, head]),
                 )
             )
-        mean = module_like(layer)(x, memory, memory, attn_mask=told)[1][0]
+        mean = module.eval()(x, memory, memory, attn_mask=told)[1][0]
         options = _options(
             q, k, v, mask, bias, p, divisor_of(scaling, layer.d_head, x.shape[-1]), n_kv_heads
         )

@@ -138,7 +138,7 @@ def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) ->
 def _refused(z: Tensor, d_in: int) -> str:
     """The message of a W_O [d_in, d_in] that is given z [query, d_out]; "" if it takes it."""
     try:
-        F.linear(z, torch.zeros(d_in, d_in))
+        F.linear(z, torch.zeros(()).expand(d_in, d_in))
     except RuntimeError as error:
         return str(error).splitlines()[0]
     return ""

@@ -21,10 +21,10 @@ CODE = (attend, fused, module_like)
 SAME = 1e-4
 """A difference of an output up to which engines agree: float32, sums in another order."""
 NAMES: dict[Engine, str] = {
-    "fused": "F.scaled_dot_product_attention",
-    "module": "nn.MultiheadAttention",
+    "fused": "F.sdpa",
+    "module": "nn.MHA",
 }
-"""The engines that have a name of their own in torch."""
+"""The engines that are torch's, by the short names that the text above gives them."""
 
 
 def engine(view: View, cell: Cell) -> None:
