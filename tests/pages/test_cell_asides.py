@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from shown import everything, figure
 from streamlit.testing.v1 import AppTest
 
 from explorer.text import t
-from tests.pages.test_pages import everything, figure
 
 Open = Callable[..., AppTest]
 
