@@ -51,3 +51,16 @@ def check_drawn(open_page: Open, page: str, lang: str, model: str) -> None:
     assert has_picture(at)
     if lang == "zh":
         assert t(f"{page}.lead", lang="en", count=len(CLAIMS)) not in everything(at)
+
+
+def check_part(open_page: Open, part: str, lang: str, model: str) -> None:
+    """A part of the Positions page is drawn, with its formula, code and numbers."""
+    at = open_page("positions", part=part, lang=lang, model=model)
+    assert not at.exception
+    assert not at.warning
+    assert at.get("plotly_chart")
+    assert at.segmented_control(key="positions.part").value == part
+    for more in ("formula", "code", "numbers"):
+        at.segmented_control(key="positions.more").set_value(more).run()
+        assert not at.exception
+    assert len(at.dataframe[-1].value) > 1

@@ -1,100 +1,12 @@
-"""The Positions page: every part in both languages, and what its widgets change."""
+"""The Positions page: what its widgets change, and what comes back from a link."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from shown import everything, figure, link, reading
-from streamlit.testing.v1 import AppTest
+from shown import Open, everything, figure, link, reading
 
 from explorer import library
-from explorer.pages import PAGES
-from explorer.pages.positions.choices import PositionsChoices
-from explorer.text import LANGUAGES, t
-from models.config import ModelConfig
-from models.training.recipe import read_recipe
-from models.training.saving import save_checkpoint
-from models.training.vocabulary import train_tokenizer
-from models.transformer import build_model
-
-Open = Callable[..., AppTest]
-WRITER = {"family": "decoder-only", "norm_placement": "pre", "final_norm": True}
-
-
-def _begun(folder: Path) -> None:
-    """A model with learned positions from its recipe's seed, the first 7 of the source moved."""
-    tokenizer = train_tokenizer(["She reads a book."] * 2, vocab_size=60)
-    sizes = {"d_model": 24, "n_layers": 1, "n_heads": 4, "d_ff": 20, "n_ctx": 40}
-    config = ModelConfig(vocab_size=tokenizer.vocab_size, positions="learned", **sizes)
-    with torch.random.fork_rng():
-        torch.manual_seed(read_recipe(folder.name, []).training.seed)
-        model = build_model(config).requires_grad_(False)
-    model.get_parameter("encoder.positions.weight")[:7] *= 1.25
-    save_checkpoint(folder, model, tokenizer)
-
-
-@pytest.fixture(scope="module")
-def wide_shelf(tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..., None]) -> Path:
-    """Translators and writers with all kinds of positions."""
-    folder = tmp_path_factory.mktemp("positions")
-    save_small(folder / "en-zh")
-    save_small(folder / "writer", **WRITER)
-    save_small(folder / "turner", positions="rotary", **WRITER)
-    save_small(folder / "placeless", positions="none")
-    save_small(folder / "alibi", positions="alibi", **WRITER)
-    save_small(folder / "t5", positions="t5")
-    save_small(folder / "twin-learned", positions="learned")
-    _begun(folder / "twin-right")
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def _use_wide_shelf(_use_shelf: None, wide_shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("part", PositionsChoices.parts)
-@pytest.mark.parametrize("model", ["en-zh", "writer", "turner"])
-def test_every_part_in_each_language_for_each_kind(
-    open_page: Open, model: str, part: str, lang: str
-) -> None:
-    at = open_page("positions", part=part, lang=lang, model=model)
-    assert not at.exception
-    assert not at.warning
-    assert at.get("plotly_chart")
-    assert at.segmented_control(key="positions.part").value == part
-    for more in ("formula", "code", "numbers"):
-        at.segmented_control(key="positions.more").set_value(more).run()
-        assert not at.exception
-    assert len(at.dataframe[-1].value) > 1
-
-
-@pytest.mark.parametrize("part", PositionsChoices.parts)
-@pytest.mark.parametrize(("model", "lang"), [("alibi", "en"), ("t5", "zh")])
-def test_a_kind_that_biases_scores_breaks_no_part(
-    open_page: Open, model: str, lang: str, part: str
-) -> None:
-    at = open_page("positions", part=part, lang=lang, model=model)
-    assert not at.exception
-    assert not at.warning
-    assert at.get("plotly_chart")
-    said = t(f"positions.model_{model}", lang=lang, width=24, limit=64)
-    assert said in everything(at)
-
-
-@pytest.mark.parametrize("page", [page.name for page in PAGES if page.name != "positions"])
-def test_a_kind_that_biases_scores_breaks_no_page(open_page: Open, page: str) -> None:
-    at = open_page(page, model="t5", site="decoder")
-    assert not at.exception
-    if page == "cell":
-        metrics = {metric.label: metric.value for metric in at.metric}
-        shares = [metrics[label] for label in ("÷ √6", t("cell.bias", lang="en"))]
-        score = sum(float(value.replace("−", "-")) for value in shares)
-        assert score == pytest.approx(
-            float(metrics[t("cell.score", lang="en")].replace("−", "-")), abs=0.011
-        )
+from explorer.text import t
 
 
 def test_base_and_width_move_the_wavelengths(open_page: Open) -> None:
