@@ -1,55 +1,14 @@
-"""The Blocks page: every part in both languages, and what its widgets change."""
+"""The Blocks page: what its widgets change, and what it says of this model."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from shown import everything, figure, link, reading
-from streamlit.testing.v1 import AppTest
+from shown import Open, everything, figure, link, reading
 
 from explorer import library
-from explorer.pages.blocks.choices import BlocksChoices
-from explorer.text import LANGUAGES, t
-
-Open = Callable[..., AppTest]
-MODERN = {
-    "family": "decoder-only",
-    "norm": "rmsnorm",
-    "norm_placement": "pre",
-    "final_norm": True,
-    "ffn": "swiglu",
-}
-
-
-@pytest.fixture(scope="module")
-def wide_shelf(tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..., None]) -> Path:
-    """A translator, a modern writer, and three twins that differ in where their norm stands."""
-    folder = tmp_path_factory.mktemp("blocks")
-    save_small(folder / "en-zh")
-    save_small(folder / "modern", **MODERN)
-    for name, place in (("post", "post"), ("pre", "pre"), ("branch", "sublayer")):
-        save_small(folder / f"twin-deep-{name}", norm_placement=place, n_encoder_layers=2)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def _use_wide_shelf(_use_shelf: None, wide_shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("part", BlocksChoices.parts)
-@pytest.mark.parametrize("model", ["en-zh", "modern"])
-def test_every_part_in_each_language(open_page: Open, model: str, part: str, lang: str) -> None:
-    at = open_page("blocks", part=part, lang=lang, model=model, depth="2")
-    assert not at.exception
-    assert not at.warning
-    assert at.get("plotly_chart")
-    for more in ("formula", "code", "numbers"):
-        at.segmented_control(key="blocks.more").set_value(more).run()
-        assert not at.exception
-    assert len(at.dataframe[-1].value) > 1
+from explorer.text import t
 
 
 @pytest.mark.parametrize("bias", [True, False])
