@@ -5,11 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from models.training.muon import Muon, orthogonalised
-from models.training.optimizers import make_optimizers
-from models.transformer import build_model
-from tests.models.training.test_training import (
+from toy_runs import (
     CONFIG,
     SETTINGS,
     same,
@@ -17,6 +13,10 @@ from tests.models.training.test_training import (
     weights,
     without_times,
 )
+
+from models.training.muon import Muon, orthogonalised
+from models.training.optimizers import make_optimizers
+from models.transformer import build_model
 
 MUON = dataclasses.replace(SETTINGS, optimizer="muon", learning_rate=1e-2)
 

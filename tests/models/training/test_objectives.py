@@ -11,6 +11,15 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from toy_runs import (
+    CONFIG,
+    EXAMPLES,
+    SETTINGS,
+    VALID,
+    same,
+    weights,
+    without_times,
+)
 
 from models.__main__ import main
 from models.training import objectives as package
@@ -28,15 +37,6 @@ from models.training.recipe import read_recipe
 from models.training.state import STATE
 from models.training.vocabulary import train_tokenizer
 from models.transformer import build_model
-from tests.models.training.test_training import (
-    CONFIG,
-    EXAMPLES,
-    SETTINGS,
-    VALID,
-    same,
-    weights,
-    without_times,
-)
 
 
 def trainer(folder: Path, *objectives: Objective) -> Trainer:

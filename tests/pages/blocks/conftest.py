@@ -30,5 +30,3 @@ def wide_shelf(tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..
 @pytest.fixture(autouse=True)
 def _use_wide_shelf(_use_shelf: None, wide_shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "CHECKPOINTS", wide_shelf)
-
-

@@ -1,4 +1,4 @@
-"""`torchrun` with two processes: the same global batches, so the loss curve of one process."""
+"""`python -m models train` in one process and under torchrun in two, on data of a few lines."""
 
 import json
 import subprocess
@@ -7,31 +7,15 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
-PAIRS = """
-[data]
-task = "reverse"
-examples = 60
-valid_examples = 20
-lengths = [2, 6]
-symbols = 8
-"""
-TEXTS = """
-[objectives.unlikelihood]
-weight = 4.0
-"""
-JUDGED = """
-[data]
-judged = "@/judged.jsonl"
-[objectives.preference]
-weight = 0.5
-"""
+from models.__main__ import main
+
+ROOT = Path(__file__).parents[1]
 SIZES = ["d_model=16", "n_layers=1", "n_heads=2", "d_ff=24", "n_ctx=48", "dropout=0.0"]
 SETTINGS = ["epochs=3", "max_tokens=64", "learning_rate=1e-2", "warmup=4", "average=1"]
 
 
-def curve(folder: Path, name: str, recipe: str, family: str, start: list[str]) -> list[dict]:
-    """The rows that the command prints, one an epoch, their times left out."""
+def arguments(folder: Path, recipe: str, family: str) -> list[str]:
+    """Of a training by this recipe, in which @ stands for `folder`; but for where it goes."""
     file = folder / "recipe.toml"
     file.write_text(recipe.replace("@", folder.as_posix()), encoding="utf-8")
     texts = folder / "texts.txt"
@@ -47,29 +31,33 @@ def curve(folder: Path, name: str, recipe: str, family: str, start: list[str]) -
     changes += [f"training.{setting}" for setting in SETTINGS] + ['training.precision="float32"']
     changes += [f"model.vocab_size={28 if family == 'decoder-only' else 13}"]
     given = ["--data", str(texts), "--valid", str(texts)] if family == "decoder-only" else []
+    settings = [part for change in changes for part in ("--set", change)]
+    return ["train", "--recipe", str(file), *given, *settings]
+
+
+def rows(said: str) -> list[dict[str, float]]:
+    """What the command prints, one row an epoch, their times left out."""
+    found = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in found]
+
+
+def check_two_processes(
+    folder: Path, capsys: pytest.CaptureFixture[str], recipe: str, family: str
+) -> None:
+    """Two processes of torchrun read the global batches of one, so its loss curve is theirs."""
+    command = arguments(folder, recipe, family)
+    assert main([*command, "--out", str(folder / "one")]) == 0
+    one = rows(capsys.readouterr().out)
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     said = subprocess.run(
-        [sys.executable, *start, "-m", "models", "train", "--recipe", str(file)]
-        + ["--out", str(folder / name), *given]
-        + [part for change in changes for part in ("--set", change)],
+        [sys.executable, *torchrun, "-m", "models", *command, "--out", str(folder / "two")],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert said.returncode == 0, said.stderr
-    rows = [json.loads(line) for line in said.stdout.splitlines() if line.startswith("{")]
-    return [{key: value for key, value in row.items() if key != "seconds"} for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("recipe", "family"),
-    [(PAIRS, "encoder-decoder"), (TEXTS, "decoder-only"), (JUDGED, "decoder-only")],
-    ids=["pairs", "against repetition", "by preference"],
-)
-def test_two_processes_have_the_loss_curve_of_one(tmp_path: Path, recipe: str, family: str) -> None:
-    one = curve(tmp_path, "one", recipe, family, [])
-    run = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    two = curve(tmp_path, "two", recipe, family, run)
+    two = rows(said.stdout)
     assert len(one) == len(two) == 3
     for alone, shared in zip(one, two, strict=True):
         assert shared == pytest.approx(alone, abs=2e-3)

@@ -1,0 +1,17 @@
+"""Two processes of `torchrun` on texts, against repetition. They take seconds: one case a file."""
+
+from pathlib import Path
+
+import pytest
+from two_processes import check_two_processes
+
+RECIPE = """
+[objectives.unlikelihood]
+weight = 4.0
+"""
+
+
+def test_two_processes_have_the_loss_curve_of_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_two_processes(tmp_path, capsys, RECIPE, "decoder-only")

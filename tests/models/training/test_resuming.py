@@ -1,0 +1,92 @@
+"""A training run that is stopped or killed at any moment goes on to the same bits."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toy_runs import (
+    CONFIG,
+    SETTINGS,
+    same,
+    trainer,
+    weights,
+    without_times,
+)
+
+from models.training.state import STATE
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("stop_after", [1, 7, 20])
+def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, stop_after: int) -> None:
+    whole = trainer(tmp_path / "whole")
+    expected = without_times(whole.run().curve)
+    assert whole.total_steps > 20
+
+    steps = iter(range(10**6))
+    trainer(tmp_path / "parts").run(stop=lambda: next(steps) >= stop_after)
+    resumed = trainer(tmp_path / "parts")
+    assert resumed.progress.step == stop_after
+    assert without_times(resumed.run().curve) == expected
+    assert same(weights(resumed.model), weights(whole.model))
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    """SIGKILL while the state is being written again and again; then resume."""
+    script = f"""
+import dataclasses, sys
+from pathlib import Path
+sys.path[:0] = {[str(ROOT), str(ROOT / "tests")]!r}
+import torch
+from toy_runs import SETTINGS, trainer
+torch.set_num_threads(1)
+run = trainer(Path(sys.argv[1]), dataclasses.replace(SETTINGS, save_seconds=1e-6))
+print("ready", flush=True)
+run.run()
+"""
+    folder = tmp_path / "killed"
+    for _ in range(2):  # the second life gets a little further
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(folder)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        seen = (folder / STATE).stat().st_mtime_ns if (folder / STATE).exists() else 0
+        while process.poll() is None:
+            now = (folder / STATE).stat().st_mtime_ns if (folder / STATE).exists() else 0
+            if now != seen:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+        process.wait()
+        process.stdout.close()
+    whole = trainer(tmp_path / "whole")
+    expected = without_times(whole.run().curve)
+    resumed = trainer(folder)
+    assert resumed.progress.step > 0
+    assert without_times(resumed.run().curve) == expected
+    assert same(weights(resumed.model), weights(whole.model))
+
+
+def test_a_folder_with_another_run_is_refused(tmp_path: Path) -> None:
+    steps = iter(range(10))
+    trainer(tmp_path).run(stop=lambda: next(steps) >= 2)
+    with pytest.raises(ValueError, match=r"learning_rate = 0\.003, not 0\.01"):
+        trainer(tmp_path, dataclasses.replace(SETTINGS, learning_rate=0.01))
+
+
+def test_the_state_says_what_it_is(tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    trainer(tmp_path).run()
+    with safe_open(tmp_path / STATE, framework="pt") as file:
+        about = file.metadata()
+    assert json.loads(about["run"])["model"]["d_model"] == CONFIG.d_model
+    assert json.loads(about["progress"])["epoch"] == SETTINGS.epochs
