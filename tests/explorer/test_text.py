@@ -23,6 +23,7 @@ from explorer.analysis.clinic.card import Group
 from explorer.analysis.heads.attribution import MEASURES as CAUSES
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.machine.parts import What
+from explorer.analysis.machine.swaps import OPTIONS as SWAPS
 from explorer.analysis.masks.conventions import OUTCOMES, READERS, RENDERINGS
 from explorer.analysis.masks.fills import WAYS, Empty
 from explorer.analysis.masks.reasons import BLOCKERS
@@ -35,6 +36,7 @@ from explorer.library import CHECKPOINTS, list_models
 from explorer.pages import PAGES
 from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.pages.heads.choices import MEASURES
+from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.problems import PROBLEMS, InputProblem
@@ -129,6 +131,9 @@ MADE = {
     "figures.head_map": words_in("figures/head_map.py"),
     "machine.parts": set(get_args(What)),
     "machine.kinds": set(PART_KINDS),
+    "machine.asides": set(MACHINE_ASIDES),
+    "swaps.choices": {option.choice for option in SWAPS},
+    "swaps.options": {f"{option.choice}_{option.name}" for option in SWAPS},
     "machine.presets": {OWN, *PRESETS},
     "claims.verdicts": set(VERDICTS),
     "claims.groups": set(GROUPS),

@@ -1,5 +1,6 @@
 """The Machine page: the diagram of the loaded model, the calculator, costs, timings."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -116,3 +117,23 @@ def test_the_curves_say_where_attention_overtakes(open_page: Open) -> None:
     # 2 · weights / (4 · d · layers), the weights without the table that is only looked up
     weights = 32 * (4 * 4096**2 + 3 * 4096 * 11_008) + 32_000 * 4096
     assert f"{round(2 * weights / (4 * 4096 * 32)):,}" in words
+
+
+@pytest.mark.parametrize("model", ["en-zh", "writer", "reader"])
+def test_where_implementations_differ(open_page: Open, model: str) -> None:
+    at = open_page("machine", model=model, text="I like you.", further="differences")
+    assert not at.exception
+    tables = [str(each.value) for each in at.markdown if str(each.value).startswith("| Choice")]
+    (rows,) = tables
+    assert "| Scale of the scores | **divided by √d_head** | this model |" in rows
+    said = next(str(each.value) for each in at.markdown if "change nothing beyond" in each.value)
+    count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("change words")[0]))
+    assert count == sum(kinds) > 15
+    losses = [str(each.value) for each in at.markdown if str(each.value).startswith("| Form")]
+    assert len(losses) == (model != "reader")
+
+
+def test_a_model_without_predictions_has_none_that_could_change(open_page: Open) -> None:
+    at = open_page("machine", model="headless", text="I like you.", further="differences")
+    assert not at.exception
+    assert any("no output layer" in each.value for each in at.info)

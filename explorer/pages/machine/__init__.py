@@ -7,6 +7,7 @@ from explorer.analysis.machine.parameters import count
 from explorer.analysis.machine.parts import shapes, towers
 from explorer.components import machine_view
 from explorer.numbers import percent
+from explorer.pages.machine.asides import asides
 from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.counting import calculator
 from explorer.ui import cache, controls, session
@@ -62,6 +63,7 @@ def _machine(view: View) -> None:
         code=(count, cost),
         numbers=lambda: _numbers(view),
     )
+    asides(view)
 
 
 def _ways(view: View) -> None:

@@ -1,6 +1,9 @@
 """What the Machine page computes, kept as `ui.caching` says."""
 
+from explorer.analysis.machine import swaps
 from explorer.analysis.machine.parameters import Count, count_config, count_layers
+from explorer.ui import cache
+from explorer.ui.cache import Run
 from explorer.ui.caching import cached
 from models.config import ModelConfig
 
@@ -15,3 +18,9 @@ def count(config: ModelConfig) -> Count:
 def layers(config: ModelConfig) -> Count:
     """The parameters that the layers of such a model would have. Raises ValueError."""
     return count_layers(config)
+
+
+@cached
+def swapped(run: Run) -> tuple[swaps.Swapped, ...]:
+    """Every choice of the model exchanged, one at a time. Raises InputProblem."""
+    return swaps.swapped(cache.open_model(run.model), cache.trace(run))

@@ -1,0 +1,28 @@
+"""What else there is to the model: where implementations differ."""
+
+from collections.abc import Callable, Mapping
+
+import streamlit as st
+
+from explorer.pages.machine.choices import ASIDES, MachineChoices
+from explorer.pages.machine.differences import differences
+from explorer.ui import session
+from explorer.ui.view import View
+
+
+def asides(view: View) -> None:
+    """The choice of what else to look at, and it."""
+    st.subheader(view.t("machine.further"), anchor=False)
+    chosen = view.choices(MachineChoices).further
+    st.session_state["machine.further"] = chosen or None
+    st.pills(
+        view.t("machine.further"),
+        ASIDES,
+        format_func=lambda name: view.t(f"machine.asides.{name}"),
+        key="machine.further",
+        label_visibility="collapsed",
+        on_change=lambda: session.change(further=st.session_state["machine.further"] or ""),
+    )
+    drawn: Mapping[str, Callable[[View], None]] = {"differences": differences}
+    if chosen:
+        drawn[chosen](view)
