@@ -27,7 +27,7 @@ from explorer.runs.rerun import (
 )
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
-from models.attention import AttendHooks, Attention, attend, share_heads
+from models.attention import Attention, attend, share_heads
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
 from models.feedforward import ACTIVATIONS, FeedForward, SwiGLU
@@ -154,7 +154,7 @@ def _filled(fill: float | None) -> Callable[[Model], None]:
         *,
         bias: Tensor | None = None,
         dropout: float = 0.0,
-        hooks: AttendHooks,
+        hooks: Attention,
     ) -> tuple[Tensor, Tensor]:
         k, v = share_heads(q, k), share_heads(q, v)
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
