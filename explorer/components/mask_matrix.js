@@ -24,7 +24,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   canvas.tabIndex = 0;
   canvas.classList.toggle("brush", brush);
   canvas.setAttribute("role", "application"); // arrow keys belong to the matrix
-  canvas.setAttribute("aria-label", `${words.label}. ${hint}`);
+  canvas.setAttribute("aria-label", `${head.title}. ${hint}`);
   scroller.append(canvas);
   const readout = el("div", "readout", hint);
   readout.setAttribute("aria-live", "polite");

@@ -19,7 +19,6 @@ from explorer.components.payload import (
 from explorer.figures.theme import Stream
 
 WORDS = (
-    "label",
     "query",
     "key",
     "open",
@@ -45,6 +44,7 @@ def mask_matrix(
     mask: Bools,
     blocked_by: NDArray[np.integer],
     *,
+    title: str,
     rules: Sequence[str],
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -63,16 +63,17 @@ def mask_matrix(
     With `brush` a click or a drag paints instead: the cells of a stroke all become the opposite of
     the first. `on_paint` is then called before the next run; it gets the stroke by `stroke_of`.
 
-    `blocked_by` [query, key]: 0 where open, else the 1-based number of the rule in `rules`
-    (words the reader sees; at most six, those that block nothing stay out of the legend). Streams
-    are "src" or "tgt" and colour the axis titles. Raises ValueError naming sizes that disagree,
-    or a cell whose rule contradicts the mask.
+    `title` is the accessible name: a page may show several matrices. `blocked_by` [query, key]: 0
+    where open, else the 1-based number of the rule in `rules` (words the reader sees; at most six,
+    those that block nothing stay out of the legend). Streams are "src" or "tgt" and colour the axis
+    titles. Raises ValueError naming sizes that disagree, or a cell whose rule contradicts the mask.
     """
 
     def pack_with(place: Index | None) -> bytes:
         return pack_mask_matrix(
             mask,
             blocked_by,
+            title=title,
             rules=rules,
             query_tokens=query_tokens,
             key_tokens=key_tokens,
@@ -112,6 +113,7 @@ def pack_mask_matrix(
     mask: Bools,
     blocked_by: NDArray[np.integer],
     *,
+    title: str,
     rules: Sequence[str],
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -146,6 +148,7 @@ def pack_mask_matrix(
     if selected is not None and not (0 <= selected[0] < n_query and 0 <= selected[1] < n_key):
         raise ValueError(f"selected is {selected}, but the mask is {n_query} x {n_key}")
     head = {
+        "title": title,
         "queries": {**tokens_head(query_tokens), "title": query_title, "stream": query_stream},
         "keys": {**tokens_head(key_tokens), "title": key_title, "stream": key_stream},
         "rules": list(rules),

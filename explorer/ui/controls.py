@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.compare import compare
 from explorer.analysis.masks.reasons import BLOCKERS
+from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
 from explorer.text import telling
 from explorer.ui import session
@@ -76,11 +77,16 @@ def sentence_line(view: View, key: str = "sentence") -> None:
     else:
         words = "continued" if view.target else "prompt"
         output = escape(view.target or "")
+    silent = view.sites_of("cross") and not view.trace.output
+    if silent:
+        output = view.t("place.nothing")
     with st.container():  # one place on the page, whether there is something to say or not
         with st.container(key=key):
             st.markdown(
                 view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")
             )
+        if silent:
+            st.caption(_why_silent(view))
         if not view.trace.finished:
             st.caption(view.t("place.unfinished"))
         if view.trace.unknown:
@@ -103,6 +109,17 @@ def offer(view: View, lesson: str) -> None:
         ):
             session.change(text=sentence, target=None, row=None, step=None)
             st.rerun(scope="app")  # the sidebar shows the sentence too
+
+
+def _why_silent(view: View) -> str:
+    """Why a translation has no words: it ends at once, or its tokens stand for no text."""
+    trace = view.trace
+    first, n_real = trace.logits[0].astype(np.float64), int(trace.tgt_valid.sum())
+    if n_real > 1:
+        tokens = " ".join(quoted(view, token) for token in trace.tgt_str_tokens[1:n_real])
+        return view.t("place.no_text", tokens=tokens)
+    chances = np.exp(first - np.logaddexp.reduce(first))
+    return view.t("place.ended", probability=percent(float(chances[trace.predicted_tokens[0]])))
 
 
 def pick(

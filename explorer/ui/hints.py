@@ -10,6 +10,7 @@ import streamlit as st
 from explorer import text
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
+from explorer.runs.edits import about_masks
 from explorer.runs.inputs import given_tokens
 from explorer.ui import cache, session
 from explorer.ui.escape import escape, shorten
@@ -21,6 +22,7 @@ _DROPPED = "hints.dropped"
 def hints(view: View) -> None:
     """Everything of this kind that there is to say about the view."""
     _dropped(view)
+    _trained(view)
     reads = reading_language(view.loaded.name)
     written = text.script(view.text)
     if reads is None or written is None:
@@ -102,6 +104,16 @@ def _dropped(view: View) -> None:
     if words and state == session.state():
         model = text.model_name(view.loaded.name, lang=view.lang)
         st.info(view.t("hints.dropped", model=model, text=words), icon=":material/info:")
+
+
+def _trained(view: View) -> None:
+    """A twin that was trained under wrong masks, and under which masks it runs here."""
+    model, _ = split_step(view.loaded.name)
+    if not text.has(f"trained.{model}", lang=view.lang):
+        return
+    changed = any(about_masks(edit) for edit in view.trace.edits)
+    here = view.t("trained.changed" if changed else "trained.right")
+    st.caption(f"{view.t(f'trained.{model}')} {here}")
 
 
 def _other_language(view: View, reads: str, written: str) -> None:

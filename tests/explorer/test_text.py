@@ -112,6 +112,7 @@ MADE = {
     "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
+    "trained": {"right", "changed", "twin-no-causal", "twin-pad-visible", "twin-inverted"},
     "terminal": {"empty", "whitespace_only", "nothing_left"},
     "formulas": IN_FORMULAS | {"wrong", "right"},
     "more": {"formula", "code", "numbers", "label", "code_note", "calls", "faster"},

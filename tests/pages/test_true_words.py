@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.pages.positions import cached as positions_cached
-from explorer.text import t
+from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]
 SHELF = library.CHECKPOINTS
@@ -137,3 +138,64 @@ def test_the_number_of_mask_properties_explains_itself(
         for name in ("uncached", "no_cross", "both_ways"):
             assert (t(f"certify.untested_{name}", lang="en") in words) == (name in why)
     assert f"{count} mask properties" in words
+
+
+def test_an_empty_translation_says_why(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "The translation is empty" not in said(open_page("heads"))
+    if "twin-no-causal" not in library.list_models(SHELF):
+        pytest.skip("no twins here")
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+    words = said(open_page("heads", model="twin-no-causal", text="Tom loves Mary."))
+    assert t("place.nothing", lang="en") in words
+    share = words.split("it gave the end token ")[1].split(" %")[0]
+    assert float(share) > 20
+    assert "does not stand for" not in words
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_twin_says_how_it_was_trained_and_how_it_runs(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    if not {"twin-right", "twin-no-causal"} <= set(library.list_models(SHELF)):
+        pytest.skip("no twins here")
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+    link = {"text": "Tom loves Mary.", "lang": lang}
+    trained, right, changed = (
+        t(f"trained.{key}", lang=lang) for key in ("twin-no-causal", "right", "changed")
+    )
+    words = said(open_page("heads", model="twin-no-causal", **link))
+    assert f"{trained} {right}" in words
+    words = said(open_page("heads", model="twin-no-causal", edits="causal-off", **link))
+    assert f"{trained} {changed}" in words
+    assert trained not in said(open_page("heads", model="twin-right", **link))
+
+
+def test_each_matrix_of_masks_has_a_name_of_its_own(open_page: Open) -> None:
+    for page, params in (("masks", {}), ("certificate", {"tested": "1"})):
+        at = open_page(page, **params)
+        names = [
+            unpack(each.proto.bytes)[0]["title"]
+            for each in at.get("bidi_component")
+            if each.proto.component_name == "headlight_mask_matrix"
+        ]
+        assert len(names) == len(set(names)) == 3
+        assert all(names)
+
+
+def test_the_squares_behind_the_heads_are_explained(open_page: Open) -> None:
+    rollout, cross, flow = (
+        t(f"heads.{name}_note", lang="en") for name in ("rollout", "rollout_cross", "flow")
+    )
+    words = said(open_page("heads", site="encoder"))
+    assert rollout in words
+    assert flow in words
+    words = said(open_page("heads", site="cross"))
+    assert cross in words
+    assert flow not in words
+
+
+def test_an_encoder_is_not_said_to_have_nothing_left_to_write_with(open_page: Open) -> None:
+    case = {"case": "inverted_padding", "model": "reader", "text": FILL_IN}
+    words = said(open_page("clinic", **case))
+    assert t("clinic.writes", lang="en") not in words
+    assert t("clinic.writes_nothing", lang="en") not in words

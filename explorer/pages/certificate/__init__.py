@@ -216,10 +216,12 @@ def _reach(view: View, certificate: Certificate) -> None:
         query, key = streams[name]
         reached = certificate.reach[name]
         with column:
-            st.caption(view.t(f"certify.reach_{name}"))
+            title = view.t(f"certify.reach_{name}")
+            st.caption(title)
             mask_matrix(
                 reached,
                 (~reached).astype(np.uint8),
+                title=title.rstrip(":："),
                 rules=[view.t("certificate.never")],
                 query_tokens=_tokens(view, certificate, query),
                 key_tokens=_tokens(view, certificate, key),

@@ -181,6 +181,7 @@ def _matrix(view: View, name: str, picture: Picture, axes: dict[str, Any]) -> No
         mask_matrix(
             matrix,
             (~matrix).astype(np.uint8),
+            title=title,
             rules=[view.t("clinic.unseen")],
             words=view.words("components.seen"),
             key=key,
@@ -235,8 +236,11 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
     before, after = _number(found.loss_before), _number(found.loss_after)
     written, read = st.columns(2, gap="large")
     with written:
-        st.caption(view.t("clinic.writes"))
-        st.markdown(controls.marked_words(found.words) or view.t("clinic.writes_nothing"))
+        if view.trace.predicts == "next":
+            silent = np.isnan(found.logprobs_after).any()
+            key = "clinic.writes_nothing" if silent else "clinic.writes_end"
+            st.caption(view.t("clinic.writes"))
+            st.markdown(controls.marked_words(found.words) or view.t(key))
         st.markdown(view.t("clinic.loss", before=before, after=after))
     with read:
         figure = paired(

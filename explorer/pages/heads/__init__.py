@@ -31,6 +31,7 @@ def _linked(view: View) -> None:
     controls.edits_bar(view, "heads.reset")
     _controls(choice)
     controls.reading("heads", read_row(choice))
+    _aggregates(choice)
     linked_heads(choice, None if other is None else Opened(other))
     switch_off(choice)
     difference(choice)
@@ -52,6 +53,14 @@ def _linked(view: View) -> None:
         code=(view.loaded.model.get_submodule(view.site.name), attend),
         numbers=lambda: _numbers(choice),
     )
+
+
+def _aggregates(choice: Opened) -> None:
+    """What the squares behind the heads are; flow is there for short self-attention alone."""
+    rolled = "heads.rollout_cross_note" if choice.kind == "cross" else "heads.rollout_note"
+    notes = {"rollout": rolled, "flow": "heads.flow_note"}
+    keys = [notes[each.name] for each in choice.aggregates if each.layer is None]
+    st.caption(" ".join(map(choice.view.t, ["heads.mean_note", *keys])))
 
 
 def _taken(view: View) -> tuple[View, View | None]:

@@ -82,6 +82,7 @@ def _matrix(view: View, kind: Role) -> None:
     mask_matrix(
         view.trace.mask(site.name)[head],
         rule_numbers(view.trace, site.name)[head],
+        title=title,
         rules=[view.t(f"blockers.{name}") for name in RULES],
         query_tokens=view.trace.query_tokens(site.name),
         key_tokens=view.trace.key_tokens(site.name),

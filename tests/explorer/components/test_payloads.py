@@ -98,6 +98,7 @@ def test_mask_matrix_sends_the_rule_of_each_cell() -> None:
         pack_mask_matrix(
             MASK,
             np.array([[0, 0, 2], [0, 0, 0]]),
+            title="Decoder, layer 1",
             rules=("causal", "padding"),
             query_tokens=QUERIES,
             key_tokens=KEYS,
@@ -109,6 +110,7 @@ def test_mask_matrix_sends_the_rule_of_each_cell() -> None:
         )
     )
     np.testing.assert_array_equal(arrays["cells"], [[0, 0, 2], [0, 0, 0]])
+    assert head["title"] == "Decoder, layer 1"
     assert head["rules"] == ["causal", "padding"]
     assert head["selected"] == [0, 2]
     assert (head["queries"]["title"], head["queries"]["stream"]) == ("target · query", "tgt")
@@ -134,6 +136,7 @@ def test_mask_matrix_refuses_contradictions(
         pack_mask_matrix(
             MASK,
             np.array(codes),
+            title="mask",
             rules=rules,
             query_tokens=QUERIES,
             key_tokens=KEYS,
@@ -199,6 +202,7 @@ def views() -> None:
     mask_matrix(
         mask,
         np.zeros((2, 2), int),
+        title="mask",
         rules=("r",),
         query_tokens=tokens,
         key_tokens=tokens,

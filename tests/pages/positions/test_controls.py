@@ -145,7 +145,7 @@ def test_a_change_beyond_this_sentence_is_brought_back(open_page: Open) -> None:
 
 def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open) -> None:
     at = open_page("positions", part="learned")
-    assert "these are the 64 of **Twin: learned positional encoding**" in everything(at)
+    assert "these are the 64 of **Twin trained with learned positional encoding**" in everything(at)
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
     assert "Neighbouring positions have a cosine similarity of **0.95**" in everything(at)
     sines, before = (figure(at, place)["data"][0]["z"] for place in (0, 1))
