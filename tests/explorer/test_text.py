@@ -89,11 +89,11 @@ CLAIM_WORDS = {
     ),
     *("training", "no_cache", "with_cache"),
     *("post", "pre", "sublayer"),
-    *(f"deep_{placement}" for placement in ("post", "pre", "sublayer")),
+    *(f"deep_{placement}" for placement in ("pre", "sublayer")),
     *(f"{task}_{kind}" for task in ("same", "other") for kind in ("tied", "untied")),
     *(f"{task}_{kind}" for task in ("order", "count") for kind in ("sinusoidal", "none")),
     *(f"{task}_{kind}" for task in ("distance", "place") for kind in ("sinusoidal", "learned")),
-    *(f"{design}_{rate}" for design in ("pre", "post", "bare") for rate in ("small", "large")),
+    *(f"{design}_{rate}" for design in ("pre", "post", "bare") for rate in ("low", "high")),
 }
 
 

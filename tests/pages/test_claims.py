@@ -1,5 +1,6 @@
 """The Claims page: a guess, the experiment, the verdict with its numbers, in the link."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from explorer.analysis.claims import CLAIMS, positions
 from explorer.text import LANGUAGES, family, t
 
 Open = Callable[..., AppTest]
+_NUMBER = re.compile(r"\{\w+\}")
 QUICK = [claim.id for claim in CLAIMS if not claim.slow]
 
 
 def explanations(claim: str, lang: str) -> list[str]:
-    """How the explanations of a claim begin, up to the first number that fills them."""
+    """The longest piece of each explanation of a claim between the numbers that fill it."""
     said = family(f"claims.{claim}", lang=lang)
-    return [text.partition("{")[0] for name, text in said.items() if name != "claim"]
+    return [max(_NUMBER.split(text), key=len) for name, text in said.items() if name != "claim"]
 
 
 def test_nothing_is_measured_before_the_guess(open_page: Open) -> None:

@@ -1,7 +1,7 @@
 """Claims about attention itself: variance, saturation, fills, the reference code, one head."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -29,7 +29,13 @@ from explorer.analysis.claims.training import (
     symbol_config,
     train,
 )
-from explorer.analysis.clinic.card import causal_keep, decoder_self, fixed_scores, own_case
+from explorer.analysis.clinic.card import (
+    Pattern,
+    causal_keep,
+    decoder_self,
+    fixed_scores,
+    own_case,
+)
 from explorer.analysis.clinic.fills import (
     hidden_with_a_billion,
     hidden_with_infinity,
@@ -132,25 +138,48 @@ def _softness(name: str, pattern: Float[np.ndarray, "row key"]) -> ResultRow:
     return ResultRow(name, tuple(float(value.mean()) for value in values))
 
 
-def fills(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """How much weight is left on hidden keys: the reader's scores, very low ones, an empty row."""
-    ways = (hidden_with_ten_thousand, hidden_with_a_billion, hidden_with_infinity)
+FILLS: dict[str, Pattern] = {
+    "ten_thousand": hidden_with_ten_thousand,
+    "billion": hidden_with_a_billion,
+    "infinity": hidden_with_infinity,
+}
+
+
+def fills(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    ways: Mapping[str, Pattern] = FILLS,
+) -> Finding:
+    """How much weight is left on hidden keys: the reader's scores, very low ones, an empty row.
+
+    Random scores stand in for a model without a causal mask. A fill is as good where it leaves what
+    infinity leaves (NaN is as good as NaN only); "false" is: not even on ordinary scores.
+    """
+    own = own_case(traced, decoder_self)
+    ordinary, where = ("own_scores", "own") if own else ("random_scores", "random")
     fixed = fixed_scores()
-    scores, keep = own_case(traced, decoder_self) or (fixed, causal_keep(fixed))
+    scores, keep = own or (fixed, causal_keep(fixed))
     low = torch.tensor([[[[-12000.0, -12001.0, 0.0]]]])
     last = torch.tensor([[[[True, True, False]]]])
     nothing = torch.zeros_like(last)
-    rows = tuple(
-        ResultRow(name, tuple(float((way(s, m) * ~m).sum(-1).max()) for way in ways))
-        for name, s, m in (
-            ("own_scores", scores, keep),
-            ("low_scores", low, last),
-            ("empty_row", low, nothing),
+    rows, as_good = [], []
+    numbers: dict[str, float] = {}
+    for name, at, s, m in (
+        (ordinary, "ordinary", scores, keep),
+        ("low_scores", "low", low, last),
+        ("empty_row", "empty", low, nothing),
+    ):
+        left = {way: float((fill(s, m) * ~m).sum(-1).max()) for way, fill in ways.items()}
+        rows.append(ResultRow(name, tuple(left.values())))
+        numbers |= {f"{at}_{way}": value for way, value in left.items()}
+        as_good.append(
+            all(np.isclose(v, left["infinity"], atol=1e-6, equal_nan=True) for v in left.values())
         )
-    )
-    clean = [value < 1e-6 for row in rows for value in row.values]  # NaN does not count as clean
-    verdict = judged(all(clean), false=not all(clean[:3]))
-    return Finding(verdict, ("ten_thousand", "billion", "infinity"), rows)
+    verdict = judged(all(as_good), false=not as_good[0])
+    unusable = all(value != 0 for value in rows[-1].values)  # NaN is not 0 either
+    why = (verdict, where, "beyond", "rule") if unusable else (verdict, where, "beyond")
+    return Finding(verdict, tuple(ways), tuple(rows), why=why, numbers=numbers)
 
 
 def one_bias(
@@ -175,7 +204,18 @@ def _self_site(traced: Trace) -> AttentionSite:
     return next(own)
 
 
-def reference(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None, bool], Tensor]
+REASONS = {
+    ("mask_of_four_axes", "refused"): "four_axes",
+    ("empty_row", "nan"): "empty_row",
+    ("mask_and_causal", "refused"): "both",
+}
+"""(case, what happens instead of the operator's result) -> the words that explain it."""
+
+
+def reference(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, way: Attend = one_bias
+) -> Finding:
     """The reference code beside the operator, with every kind of mask, on the reader's q, k, v."""
     site = _self_site(traced)
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k", "v"))
@@ -193,21 +233,30 @@ def reference(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Fin
         "empty_row": (empty, False),
         "mask_and_causal": (keep, True),
     }
-    rows = tuple(
-        ResultRow(name, (_apart(q, k, v, mask, causal),)) for name, (mask, causal) in cases.items()
-    )
+    rows, why = [], []
+    for name, (mask, causal) in cases.items():
+        difference, instead = _apart(way, q, k, v, mask, causal)
+        rows.append(ResultRow(name, (difference,)))
+        if (name, instead) in REASONS:
+            why.append(REASONS[name, instead])
     same = [row.values[0] < 1e-4 for row in rows]
     verdict = judged(all(same), false=not any(same))
-    return Finding(verdict, ("difference",), rows)
+    numbers = {"same": sum(same), "count": len(same)}
+    return Finding(verdict, ("difference",), tuple(rows), why=(verdict, *why), numbers=numbers)
 
 
-def _apart(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool) -> float:
-    """The largest difference of the two; NaN where the reference refuses or gives NaN."""
+def _apart(
+    way: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
+) -> tuple[float, str]:
+    """(the largest difference of the two, "") or (NaN, "refused" or "nan") where `way` does so and
+    the operator does not.
+    """
     fused = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
     try:
-        return float((one_bias(q, k, v, mask, causal) - fused).abs().max())
+        difference = float((way(q, k, v, mask, causal) - fused).abs().max())
     except RuntimeError:
-        return math.nan
+        return math.nan, "refused"
+    return difference, "nan" if math.isnan(difference) and not fused.isnan().any() else ""
 
 
 HEADS = (1, 4)

@@ -24,18 +24,29 @@ from models.run import run
 PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
 
 
-def original(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """Each placement beside torch's TransformerEncoderLayer of 2017, with the same weights."""
+def original(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    published: Callable[[EncoderBlock], nn.Module] | None = None,
+) -> Finding:
+    """Each placement beside torch's TransformerEncoderLayer of 2017, with the same weights.
+
+    `published(block)` gives the layer of 2017 with the block's weights; None: torch's.
+    """
     rows = []
     with seeded(0), torch.inference_mode():
         x = torch.randn(2, 7, 32)
         for placement in PLACEMENTS:
             block = fresh_block(placement, 32)
-            theirs = _as_torch(block)
+            theirs = (published or _as_torch)(block)
             rows.append(ResultRow(placement, (float((block(x) - theirs(x)).abs().max()),)))
-    post, _, branch = (row.values[0] for row in rows)
-    verdict = judged(branch < 1e-4, false=post < 1e-4 < branch)
-    return Finding(verdict, ("difference",), tuple(rows), bars="difference")
+    numbers = {row.name: row.values[0] for row in rows}
+    same = {name: value < 1e-4 for name, value in numbers.items()}
+    verdict = judged(same["sublayer"], false=same["post"] and not same["sublayer"])
+    return Finding(
+        verdict, ("difference",), tuple(rows), bars="difference", why=(verdict,), numbers=numbers
+    )
 
 
 def _as_torch(block: EncoderBlock) -> nn.TransformerEncoderLayer:

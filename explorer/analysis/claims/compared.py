@@ -199,7 +199,7 @@ def _numbers(found: Mapping[str, list[Learned]]) -> dict[str, float]:
     return {name: float(np.mean([each.mean for each in tries])) for name, tries in found.items()}
 
 
-RATES = {"small": 3e-3, "large": 2e-2}
+RATES = {"low": 3e-3, "high": 2e-2}
 
 
 def norm_stabilises(

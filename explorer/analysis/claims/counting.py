@@ -1,6 +1,6 @@
 """Claims about sizes: counted from the real modules, without storing a weight."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -24,31 +24,54 @@ LONE = StackSite("", "encoder", "src", n_layers=1)
 """A stack of one block that is no model's: it names the block's hook points."""
 
 
-def _finding(rows: list[ResultRow], bars: str = "") -> Finding:
-    """True when every counted number is the one claimed; false when none is."""
+Count = Callable[[nn.Module], int]
+
+
+def _finding(
+    rows: list[ResultRow],
+    bars: str = "",
+    more: tuple[str, ...] = (),
+    numbers: Mapping[str, float] | None = None,
+) -> Finding:
+    """True when every counted number is the one claimed; false when none is.
+
+    `more` are explanations for any verdict.
+    """
     same = [row.values[0] == row.values[1] for row in rows]
     verdict = judged(all(same), false=not any(same))
-    return Finding(verdict, COLUMNS, tuple(rows), bars=bars)
+    counts = {"same": sum(same), "count": len(same), **(numbers or {})}
+    return Finding(verdict, COLUMNS, tuple(rows), bars=bars, why=(verdict, *more), numbers=counts)
 
 
-def mha_count(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
+def mha_count(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
+) -> Finding:
     """Attention of width 64 with 1 to 16 heads, with biases, with shared keys; the reader's own."""
     rows = []
     for n_heads in (1, 4, 16):
         module = on_paper(partial(Attention, 64, n_heads, bias=False))
-        rows.append(ResultRow("heads", (numbers_of(module), 4 * 64**2), of=str(n_heads)))
+        rows.append(ResultRow("heads", (count(module), 4 * 64**2), of=str(n_heads)))
     biased = on_paper(partial(Attention, 64, 4))
-    rows.append(ResultRow("with_biases", (numbers_of(biased), 4 * 64**2 + 4 * 64)))
-    shared = on_paper(partial(Attention, 64, 16, 4, bias=False))
-    rows.append(ResultRow("shared_keys", (numbers_of(shared), 4 * 64**2)))
+    rows.append(ResultRow("with_biases", (count(biased), 4 * 64**2 + 4 * 64)))
+    shared = count(on_paper(partial(Attention, 64, 16, 4, bias=False)))
+    rows.append(ResultRow("shared_keys", (shared, 4 * 64**2)))
     config = loaded.config
-    own = numbers_of(loaded.model.get_submodule(loaded.sites[0].name))
+    own = count(loaded.model.get_submodule(loaded.sites[0].name))
     said = 4 * config.d_model**2 + (4 * config.d_model if config.bias else 0)
     rows.append(ResultRow("own_attention", (own, said)))
-    return _finding(rows, bars="counted")
+    more = ["own_fits" if own == said else "own_differs"]
+    if shared < 4 * 64**2:
+        more.insert(0, "shared")
+    numbers = {
+        "shared": shared, "full": 4 * 64**2, "own": own, "own_said": said,
+        "n_heads": config.n_heads, "n_kv_heads": config.kv_heads,
+    }  # fmt: skip
+    return _finding(rows, bars="counted", more=tuple(more), numbers=numbers)
 
 
-def ffn_table(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
+def ffn_table(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
+) -> Finding:
     """The feed-forward nets of width 4096, counted without biases, and one with them."""
     cases: tuple[tuple[str, FeedForwardKind, int, bool, int], ...] = (
         ("relu_11008", "relu", 11_008, False, 90_177_536),
@@ -57,12 +80,11 @@ def ffn_table(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Fin
         ("relu_biases", "relu", 11_008, True, 90_177_536 + 15_104),
     )
     rows = [
-        ResultRow(
-            name, (numbers_of(on_paper(partial(FEEDFORWARDS[kind], 4096, d_ff, bias=bias))), said)
-        )
+        ResultRow(name, (count(on_paper(partial(FEEDFORWARDS[kind], 4096, d_ff, bias=bias))), said))
         for name, kind, d_ff, bias, said in cases
     ]
-    return _finding(rows, bars="counted")
+    numbers = {row.name: row.values[0] for row in rows}
+    return _finding(rows, bars="counted", more=("fair",), numbers=numbers)
 
 
 PUBLISHED = 6_738_415_616
@@ -111,13 +133,21 @@ def tying(
     )
 
 
-def shape_flow(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
+Shapes = dict[str, tuple[int, ...]]
+
+
+def shape_flow(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    run: Callable[[ModelConfig, tuple[int, ...]], Shapes] | None = None,
+) -> Finding:
     """The tensors of one block 4096/32/11008 on 32 sentences of 2048 tokens, as it makes them."""
     config = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
         norm_placement="pre", final_norm=True, ffn="swiglu", bias=False, positions="none",
     )  # fmt: skip
-    shapes = block_shapes(config, (32, 2048, 4096))
+    shapes = (run or block_shapes)(config, (32, 2048, 4096))
     half = 2  # bytes of a bfloat16
     scores = _size(shapes[LONE.block_hook(0, "scores", "attn")])
     gate = _size(shapes[LONE.block_hook(0, "gate", "ffn")])
@@ -131,7 +161,7 @@ def shape_flow(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Fi
     return _finding(rows)
 
 
-def block_shapes(config: ModelConfig, shape: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+def block_shapes(config: ModelConfig, shape: tuple[int, ...]) -> Shapes:
     """The shape of every tensor at an encoder block's hook points, for an input of this shape."""
     block = on_paper(lambda: EncoderBlock(config).eval())
     name_hook_points(nn.ModuleDict({"blocks": nn.ModuleList([block])}))
@@ -145,7 +175,13 @@ def _size(shape: tuple[int, ...]) -> int:
     return torch.Size(shape).numel()
 
 
-def layer_shapes(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
+def layer_shapes(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    count: Count = numbers_of,
+    run: Callable[[ModelConfig, tuple[int, ...]], Shapes] = block_shapes,
+) -> Finding:
     """Encoder and decoder layers of 768/12/3072: what they hold and what comes out."""
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
     layers = (
@@ -153,10 +189,10 @@ def layer_shapes(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> 
         (DecoderBlock, "decoder_layer", 9_451_776),
     )
     rows = [
-        ResultRow(name, (numbers_of(on_paper(partial(block, config))), said))
+        ResultRow(name, (count(on_paper(partial(block, config))), said))
         for block, name, said in layers
     ]
-    shapes = block_shapes(config, (2, 10, 768))
+    shapes = run(config, (2, 10, 768))
     rows.append(ResultRow("d_head", (shapes[LONE.block_hook(0, "q", "attn")][-1], 64)))
     rows.append(
         ResultRow("out_numbers", (_size(shapes[LONE.block_hook(0, "resid_post")]), 2 * 10 * 768))
@@ -164,21 +200,25 @@ def layer_shapes(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> 
     return _finding(rows)
 
 
-def totals(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
+def totals(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
+) -> Finding:
     """Three whole designs: 512/8/6/2048, 512/8/3/2048 and one block 4096/32/11008."""
     block = ModelConfig(
         vocab_size=3, d_model=4096, n_layers=1, n_heads=32, d_ff=11_008, norm="rmsnorm",
         norm_placement="pre", final_norm=True, ffn="swiglu", bias=False,
     )  # fmt: skip
     rows = [
-        ResultRow("six_layers", (two_vocabularies(6, 100, 200, final_norm=False), 44_394_696)),
-        ResultRow("three_layers", (two_vocabularies(3, 1000, 2000, final_norm=True), 24_633_296)),
-        ResultRow("llama_block", (numbers_of(on_paper(partial(EncoderBlock, block))), 202_383_360)),
+        ResultRow("six_layers", (two_vocabularies(6, 100, 200, False, count), 44_394_696)),
+        ResultRow("three_layers", (two_vocabularies(3, 1000, 2000, True, count), 24_633_296)),
+        ResultRow("llama_block", (count(on_paper(partial(EncoderBlock, block))), 202_383_360)),
     ]
-    return _finding(rows, bars="counted")
+    return _finding(rows, bars="counted", more=("premises",))
 
 
-def two_vocabularies(n_layers: int, n_source: int, n_target: int, final_norm: bool) -> int:
+def two_vocabularies(
+    n_layers: int, n_source: int, n_target: int, final_norm: bool, count: Count
+) -> int:
     """Parameters of a 512/8/2048 translator with one vocabulary per side and an output bias.
 
     Our own models have one vocabulary, so the towers are counted from one without and the three
@@ -195,7 +235,7 @@ def two_vocabularies(n_layers: int, n_source: int, n_target: int, final_norm: bo
             nn.Linear(512, n_target),
         ]
     )
-    return numbers_of(towers) - 3 * 512 + sum(numbers_of(table) for table in tables)
+    return count(towers) - 3 * 512 + sum(count(table) for table in tables)
 
 
 COUNTING = (

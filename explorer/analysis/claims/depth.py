@@ -1,6 +1,6 @@
 """Claims about depth: whether deep stacks train without warm-up, and what a norm does there."""
 
-import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from explorer.analysis.claims.card import (
 )
 from explorer.analysis.claims.training import (
     PRE,
+    SEEDS,
     SYMBOLS,
     Learn,
     Training,
@@ -69,25 +70,17 @@ def warmup(
     return Finding(verdict, columns, tuple(rows), curves_of(found), why=(verdict,), numbers=numbers)
 
 
-def deep_pre(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """Fresh stacks of up to 192 layers: the size of the stream, the gradients at both ends."""
-    rows = []
-    cases: tuple[tuple[NormPlacement, int], ...] = (
-        ("pre", 24), ("pre", 96), ("pre", 192), ("post", 192), ("sublayer", 192),
-    )  # fmt: skip
-    for step, (placement, depth) in enumerate(cases):
-        rows.append(ResultRow(f"deep_{placement}", _at_start(placement, depth), of=str(depth)))
-        progress((step + 1) / len(cases))
-    _, first, last = rows[2].values
-    calm = max(first, last) < 100 and math.isfinite(first)
-    columns = ("stream_size", "first_gradient", "last_gradient")
-    return Finding(judged(not calm, false=calm), columns, tuple(rows), bars="first_gradient")
+Start = Callable[[NormPlacement, int, int], tuple[float, float, float]]
+EXPLODED = 100.0
+"""A gradient beyond this counts as exploded; that of the first of 24 pre-norm layers is about 1."""
 
 
-def _at_start(placement: NormPlacement, depth: int) -> tuple[float, float, float]:
-    """(rms of the stream after the last block, gradient norms of the first and last block)."""
+def at_start(placement: NormPlacement, depth: int, seed: int) -> tuple[float, float, float]:
+    """(rms of the stream after the last block, gradient norms of the first and last block), of a
+    stack with its initial weights.
+    """
     with torch.inference_mode(False), torch.enable_grad():
-        with seeded(0):
+        with seeded(seed):
             blocks = nn.Sequential(*(fresh_block(placement, WIDTH) for _ in range(depth)))
             out = nn.Linear(WIDTH, SYMBOLS)
             x, y = torch.randn(4, LENGTH, WIDTH), torch.randint(SYMBOLS, (4 * LENGTH,))
@@ -97,6 +90,40 @@ def _at_start(placement: NormPlacement, depth: int) -> tuple[float, float, float
         torch.autograd.backward([loss])
         first, last = (_gradient(blocks[index]) for index in (0, depth - 1))
     return float(stream.detach().pow(2).mean().sqrt()), first, last
+
+
+def deep_pre(
+    loaded: LoadedModel, traced: Trace, progress: FractionDone, start: Start = at_start
+) -> Finding:
+    """Fresh stacks of 24 and 192 layers: the size of the stream, the gradients at both ends.
+
+    A stack has exploded where a gradient is infinite, NaN or beyond EXPLODED. "True": 192 pre-norm
+    layers do with every seed; "false": with none.
+    """
+    rows, exploded = [], {}
+    cases: tuple[tuple[NormPlacement, int], ...] = (("pre", 24), ("pre", 192), ("sublayer", 192))
+    for turn, (placement, depth) in enumerate(cases):
+        tries = []
+        for at, seed in enumerate(SEEDS):
+            tries.append(start(placement, depth, seed))
+            progress((len(SEEDS) * turn + at + 1) / (len(SEEDS) * len(cases)))
+        stream, first, last = np.mean(tries, axis=0)
+        largest = [max(each[1:]) for each in tries]
+        exploded[placement, depth] = sum(not gradient < EXPLODED for gradient in largest)
+        rows.append(
+            ResultRow(f"deep_{placement}", (stream, first, last, max(largest)), of=str(depth))
+        )
+    n_exploded = exploded["pre", 192]
+    verdict = judged(n_exploded == len(SEEDS), false=not n_exploded)
+    short, long, branch = (row.values for row in rows)
+    numbers = {
+        "stream_24": short[0], "stream_192": long[0], "gradient_192": long[3],
+        "exploded": n_exploded, "branch": branch[3],
+    }  # fmt: skip
+    other = "branch" if exploded["sublayer", 192] == len(SEEDS) else "branch_too"
+    columns = ("stream_size", "first_gradient", "last_gradient", "largest_gradient")
+    why = (verdict, "stream", other)
+    return Finding(verdict, columns, tuple(rows), bars="largest_gradient", why=why, numbers=numbers)
 
 
 def _gradient(block: nn.Module) -> float:

@@ -63,19 +63,27 @@ def offset_only(
     rows = [ResultRow("at_distance", (found.mean[n],), of=str(n)) for n in (0, 1, 10, FAR)]
     rows.append(ResultRow("table_spread", (_spread(found),)))
     rises = np.flatnonzero(np.diff(found.mean) > 0)
-    rows.append(ResultRow("first_rise", (float(rises[0]) + 1 if len(rises) else math.nan,)))
+    rises_at = float(rises[0]) + 1 if len(rises) else math.nan
+    rows.append(ResultRow("first_rise", (rises_at,)))
     holds = [_spread(found) < 1e-3 * found.mean[0]]
+    numbers = {"spread": _spread(found), "at_0": found.mean[0], "rise": rises_at}
+    why = ["symmetric", *(["rises"] if len(rises) else [])]
     added = model_table(loaded, FAR + 1, traced.sites[0].query_stream)
     if added is not None:
         own = dot_by_distance(added)
         holds.append(_spread(own) < 1e-3 * own.mean[0])
         rows.append(ResultRow("own_table_spread", (_spread(own),)))
-        rows.append(ResultRow("projected_spread", (_projected(loaded, traced, added),)))
+        projected = _projected(loaded, traced, added)
+        rows.append(ResultRow("projected_spread", (projected,)))
+        numbers |= {"own_spread": _spread(own), "own_at_0": own.mean[0], "projected": projected}
+        why.append("projected")
     each = [ResultRow("at_distance", (value,), of=str(n)) for n, value in enumerate(found.mean)]
     curve = curve_of(each, ("dot",), "distance", "dot")
     verdict = judged(all(holds), false=not holds[0])
-    why = (verdict, "background") if verdict == "true" else (verdict,)
-    return Finding(verdict, ("dot",), tuple(rows), curve, why=why)
+    also = ("own_too",) if verdict == "true" and added is not None else ()
+    return Finding(
+        verdict, ("dot",), tuple(rows), curve, why=(verdict, *also, *why), numbers=numbers
+    )
 
 
 def _spread(found: DotByDistance) -> float:
@@ -94,16 +102,27 @@ def _projected(loaded: LoadedModel, traced: Trace, added: np.ndarray) -> float:
     return float(max(np.ptp(np.diagonal(products, n)) for n in range(-last, last + 1)))
 
 
-def frequencies(loaded: LoadedModel, traced: Trace, progress: FractionDone) -> Finding:
-    """The wavelength of every dimension at a width of 512."""
-    turns = wavelengths(512)
+def frequencies(
+    loaded: LoadedModel,
+    traced: Trace,
+    progress: FractionDone,
+    turns_of: Callable[[int], np.ndarray] = wavelengths,
+) -> Finding:
+    """The wavelength of every dimension at a width of 512.
+
+    "True": no pair of dimensions turns faster than the one before, and the last slower than the
+    first. "False": the last turns no slower than the first.
+    """
+    turns = turns_of(512)
     rows = tuple(
         ResultRow("dimension", (turns[dim],), of=str(dim)) for dim in (0, 64, 128, 256, 384, 510)
     )
     every = [ResultRow("dimension", (turns[dim],), of=str(dim)) for dim in range(0, 512, 2)]
     curve = curve_of(every, ("wavelength",), "dimension_axis", "wavelength", log_y=True)
-    falling = bool((np.diff(turns) >= 0).all())
-    return Finding(judged(falling, false=not falling), ("wavelength",), rows, curve)
+    faster = int((np.diff(turns) < 0).sum())
+    verdict = judged(not faster, false=turns[-1] <= turns[0])
+    numbers = {"first": turns[0], "last": turns[-1], "faster": faster}
+    return Finding(verdict, ("wavelength",), rows, curve, why=(verdict,), numbers=numbers)
 
 
 def extrapolation(

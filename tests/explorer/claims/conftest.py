@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from explorer.analysis.claims import Finding
+from explorer.analysis.claims.attention import fills
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES, words
@@ -27,7 +28,7 @@ def find(translator: LoadedModel, traced: Trace) -> Callable[..., Finding]:
         for lang in LANGUAGES:
             for why in finding.why:
                 filled = words(lang)[f"claims.{test.__name__}.{why}"].format(**finding.numbers)
-                assert "nan" not in filled
+                assert "nan" not in filled or test is fills  # where NaN is what is found
         return finding
 
     return found

@@ -245,11 +245,11 @@ def test_learned_positions_are_better_where_every_seed_says_so(
 @pytest.mark.parametrize(
     ("fails", "verdict", "why"),
     [
-        ({("bare", "large")}, "true", "true"),
-        ({("bare", "large"), ("post", "large")}, "depends", "depends_pre"),
-        ({("bare", "large"), ("pre", "small")}, "depends", "depends_post"),
+        ({("bare", "high")}, "true", "true"),
+        ({("bare", "high"), ("post", "high")}, "depends", "depends_pre"),
+        ({("bare", "high"), ("pre", "low")}, "depends", "depends_post"),
         (set(), "false", "false"),
-        ({("bare", "large"), ("post", "large"), ("pre", "large")}, "false", "false"),
+        ({("bare", "high"), ("post", "high"), ("pre", "high")}, "false", "false"),
     ],
 )
 def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(
@@ -263,4 +263,4 @@ def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(
     found = find(compared.norm_stabilises, losing(loss))
     assert found.verdict == verdict
     assert found.why[0] == why
-    assert value(found, "bare_large", "seeds_learned") == 3 - (("bare", "large") in fails)
+    assert value(found, "bare_high", "seeds_learned") == 3 - (("bare", "high") in fails)

@@ -197,14 +197,3 @@ def test_tying_saves_what_is_said_in_the_model_that_is_named(
     assert found.verdict == verdict
     assert "own_untied" in found.why  # the tiny model does not tie
     assert value(found, "own_saved", "counted") == value(found, "own_saved", "said")
-
-
-@pytest.mark.parametrize(
-    ("ratios", "verdict"),
-    [((1.5, 1.5, 1.5), "true"), ((1.5, 1.0, 1.0), "depends"), ((1.0, 1.0, 0.8), "false")],
-)
-def test_one_matrix_is_faster_where_every_try_says_so(
-    find: Callable[..., Finding], ratios: tuple[float, ...], verdict: str
-) -> None:
-    times = iter([time for ratio in ratios for _ in range(cost.TRIES) for time in (ratio, 1.0)])
-    assert find(cost.fused_qkv, lambda function: next(times)).verdict == verdict
