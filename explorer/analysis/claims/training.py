@@ -19,6 +19,7 @@ from models.blocks import EncoderBlock
 from models.config import ModelConfig, NormPlacement
 from models.fast import speed_up
 from models.norms import LayerNorm
+from models.rows import Rows
 from models.transformer import Model, build_model
 
 SYMBOLS, LENGTH = 10, 12
@@ -99,7 +100,7 @@ def train(training: Training, seed: int, progress: FractionDone) -> Learned:
             warmed = min(1.0, (step + 1) / max(1, training.warm))
             optimizer.param_groups[0]["lr"] = training.rate * warmed
             rows = torch.randint(SYMBOLS, (N_ROWS, LENGTH), generator=generator)
-            logits, wanted = model(rows).flatten(0, 1), training.task(rows).flatten()
+            logits, wanted = model.read(Rows(rows)).flatten(0, 1), training.task(rows).flatten()
             loss = nn.functional.cross_entropy(logits, wanted, ignore_index=UNASKED)
             optimizer.zero_grad()
             torch.autograd.backward([loss])
@@ -135,12 +136,12 @@ def curves_of(found: Mapping[str, list[Learned]]) -> Curve:
     return Curve(np.arange(1, losses.shape[1] + 1), losses, tuple(found), "step", "loss")
 
 
-def share_right(model: nn.Module, task: SymbolTask, seed: int = 1000) -> float:
+def share_right(model: Model, task: SymbolTask, seed: int = 1000) -> float:
     """The share of the asked places of fresh random rows at which `model` is right."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randint(SYMBOLS, (N_ASKED, LENGTH), generator=generator)
     with torch.inference_mode():
-        wanted, said = task(rows), model(rows).argmax(-1)
+        wanted, said = task(rows), model.read(Rows(rows)).argmax(-1)
     asked = wanted != UNASKED
     return float((said == wanted)[asked].float().mean())
 

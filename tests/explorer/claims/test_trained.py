@@ -12,6 +12,7 @@ from explorer.analysis.claims import Finding, attention, compared, depth, positi
 from explorer.analysis.claims.card import FractionDone
 from explorer.analysis.claims.training import Learned, Training
 from models.norms import LayerNorm
+from models.rows import Rows
 from tests.explorer.claims.test_claims import value
 
 GUESSING = math.log(training.SYMBOLS)
@@ -87,7 +88,7 @@ def test_a_model_without_norms_has_none_and_still_runs() -> None:
     bare, normed = (training.fresh_model(config, 0, each) for each in (False, True))
     kinds = [type(module).__name__ for module in bare.modules()]
     assert "LayerNorm" not in kinds
-    assert bare(torch.zeros(2, 12, dtype=torch.long)).shape == (2, 12, 10)
+    assert bare.read(Rows(torch.zeros(2, 12, dtype=torch.long))).shape == (2, 12, 10)
     assert sum(isinstance(module, LayerNorm) for module in normed.modules()) == 5
 
 
