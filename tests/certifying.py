@@ -1,0 +1,59 @@
+"""Certificates of small models, and the faults of the clinic that are planted in them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from explorer.analysis.certificate.certify import (
+    Certificate,
+    Examination,
+    Finding,
+    examine_text,
+)
+from explorer.analysis.certificate.probe import Interference
+from explorer.analysis.clinic import PITFALLS, Pitfall
+from explorer.library import LoadedModel
+from explorer.runs.edits import Edit
+from models.config import ModelConfig
+
+SRC, TGT = (7, 5, 9, 11, 13, 6, 2), (1, 8, 10, 4, 12)
+
+
+BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
+
+
+MASK_FAULTS = [
+    pitfall
+    for pitfall in PITFALLS
+    if pitfall.plant is not None and pitfall.group in ("masks", "shapes", "fills", "padding")
+]
+
+
+def broken(certificate: Certificate) -> set[str]:
+    return {finding.name for finding in certificate.findings if not finding.passed}
+
+
+def certify(
+    model: Any,
+    config: ModelConfig,
+    src: Sequence[int],
+    tgt: Sequence[int],
+    interference: Interference | None = None,
+) -> Certificate:
+    return Examination(model, config, src, tgt, interference).certificate()
+
+
+def found_by(certificate: Certificate, name: str) -> Finding:
+    (finding,) = (each for each in certificate.findings if each.name == name)
+    return finding
+
+
+def certified(
+    loaded: LoadedModel, text: str, target: str | None = None, edits: tuple[Edit, ...] = ()
+) -> Certificate:
+    return examine_text(loaded, text, target, edits).certificate()
+
+
+def planted(model: Any, pitfall: Pitfall) -> Certificate:
+    assert pitfall.plant is not None
+    plant = pitfall.plant
+    return certify(model, model.config, SRC, TGT, lambda rows: plant(model, rows))
