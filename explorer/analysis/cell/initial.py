@@ -11,7 +11,7 @@ Bengio 2010; torch's own default (He et al. 2015 with a = sqrt 5) depends on fan
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -192,11 +192,11 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
     assert isinstance(module, Attention)
     read: list[tuple[Tensor, Tensor]] = []
 
-    def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        read.append((inputs[0], inputs[1] if len(inputs) > 1 else inputs[0]))
+    def note(_: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Any]) -> None:
+        read.append((inputs[0], named.get("memory", inputs[0])))
 
     names = {site.hook(what) for what in ("scores", "bias", "mask", "pattern")}
-    handle = module.register_forward_pre_hook(note)  # this model is not shared
+    handle = module.register_forward_pre_hook(note, with_kwargs=True)  # this model is not shared
     seen = run(model, rows_of(traced), names)
     handle.remove()
     kept = {name: tensor[0].numpy() for name, tensor in seen.items()}
