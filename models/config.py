@@ -2,23 +2,23 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, no_type_check
 
-from models.feedforward import FeedForwardKind
-from models.norms import NormKind
+from models.feedforward import FEEDFORWARDS, FeedForwardKind
+from models.norms import NORMS, NormKind
 from models.positions import POSITIONS, PositionKind, Positions
 
 Family = Literal["encoder-decoder", "decoder-only", "encoder-only"]
 NormPlacement = Literal["post", "pre", "sublayer"]
 
-_CHOICES = {
-    "family": Family,
-    "norm": NormKind,
-    "norm_placement": NormPlacement,
-    "positions": PositionKind,
-    "ffn": FeedForwardKind,
+CHOICES: dict[str, Collection[str]] = {
+    "family": get_args(Family),
+    "norm": NORMS,
+    "norm_placement": get_args(NormPlacement),
+    "positions": POSITIONS,
+    "ffn": FEEDFORWARDS,
 }
 
 FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
@@ -67,9 +67,8 @@ class ModelConfig:
     lm_head: bool = True  # False: an encoder alone that says no tokens
 
     def __post_init__(self) -> None:
-        for name, choice in _CHOICES.items():
-            options = get_args(choice)
-            self._require(name, options.__contains__, f"be one of {', '.join(options)}")
+        for name, options in CHOICES.items():
+            self._require(name, tuple(options).__contains__, f"be one of {', '.join(options)}")
         sizes = "vocab_size d_model n_layers n_encoder_layers n_heads n_kv_heads d_ff n_ctx"
         self._require(sizes, _is_size, "be a whole number of at least 1")
         switches = "final_norm bias tie_embeddings scale_embeddings lm_head"

@@ -1,0 +1,87 @@
+"""A further family and a further kind of positions, added as ARCHITECTURE.md's table says.
+
+Both are thrown away after the test. Nothing but `models` is told of them, and the words of the new
+positions; every page opens.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from streamlit.testing.v1 import AppTest
+from torch import nn
+
+from explorer import library, text
+from explorer.pages import PAGES
+from models import config
+from models.blocks import EncoderBlock
+from models.hooks import StackSite
+from models.positions import POSITIONS, Placement, Positions
+from models.rows import Rows, Tokens, Valid
+from models.transformer import FAMILIES, DecoderOnly, Model, Stack
+
+Open = Callable[..., AppTest]
+
+
+class Fading(Positions):
+    """A key loses the logarithm of its distance (Chi et al. 2022, with fixed parameters)."""
+
+    acts = "biases"
+
+    def place(self, queries, keys):
+        distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
+        return Placement(bias=-distances.double().log1p().expand(-1, self.n_heads, -1, -1))
+
+
+class Tower(Model):
+    """A language model whose only stack has a name of its own, which ends every text it reads."""
+
+    reads = ("tgt",)
+    surrounded: ClassVar = {"tgt": (True, True)}
+
+    def __init__(self, config: config.ModelConfig) -> None:
+        super().__init__()
+        embed = nn.Embedding(config.vocab_size, config.d_model)
+        self.tower = Stack(config, EncoderBlock, config.n_layers, embed, causal=True)
+        self.complete(config, embed)
+
+    @property
+    def last_stack(self) -> Stack:
+        return self.tower
+
+    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
+        return DecoderOnly.begin(self, given, valid)
+
+    def whole(self, given, output):
+        return (*given, *output)
+
+    def stacks(self) -> tuple[StackSite, ...]:
+        return (StackSite("tower", "decoder", "tgt", len(self.tower.blocks)),)
+
+
+@pytest.fixture(scope="module")
+def shelf_of_added(
+    save_small: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    shelf = tmp_path_factory.mktemp("added")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(POSITIONS, "fading", Fading)
+        patch.setitem(FAMILIES, "tower", Tower)
+        patch.setitem(config.CHOICES, "family", tuple(FAMILIES))
+        for lang in text.LANGUAGES:
+            patch.setitem(text.words(lang), "positions.model_fading", "Fading positions.")
+        save_small(shelf / "tower", family="tower", positions="fading")
+        save_small(shelf / "en-zh", positions="fading")
+        yield shelf
+
+
+@pytest.mark.parametrize("model", ["tower", "en-zh"])
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_every_page_opens_for_what_was_added(
+    shelf_of_added: Path, open_page: Open, page: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", shelf_of_added)
+    at = open_page(page, model=model, text="She reads a book every morning.")
+    assert not at.exception
+    assert [each.value for each in at.error] == []
