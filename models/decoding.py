@@ -220,6 +220,7 @@ def _steps(
     prefix: tuple[int, ...],
     n_candidates: int,
 ) -> Iterator[DecodeStep]:
+    """The loop of `decode`: ask the model, let the strategy choose, go on with what it chose."""
     if max_new_tokens == 0:
         return
     reader = begin()  # here, so that the encoder runs under the visitor of the first step

@@ -44,9 +44,10 @@ class Lines:
 def lines_of(given: Sequence[object], known: Sequence[object] = ()) -> tuple[Lines, ...]:
     """The lines of each object in `given`, in that order, each with what it calls.
 
-    A module of a model stands for its `forward`, another instance for its class. `known` are
-    instances that parameters of their type stand for: where a function takes a `Model`, the method
-    shown is that of the model in `known`. What is in `given` is not listed again below the others.
+    A module of a model stands for its `forward`; one without, and any other instance, for its
+    class. `known` are instances that parameters of their type stand for, as those in `given` are:
+    where a function takes a `Model`, the method shown is that of the model in `known`. What is in
+    `given` is not listed again below the others.
     Raises TypeError for an object that is not the project's own code.
     """
     parts: list[_Part] = []
@@ -115,9 +116,10 @@ def _part(given: object) -> _Part | None:
         return _method(owner, kind, given.__name__)
     if isinstance(given, (type, FunctionType)):
         return _Part(given) if _ours(given) else None
-    if hasattr(type(given), "forward"):
-        return _method(given, type(given), "forward")
-    return _Part(type(given), given) if _ours(type(given)) else None
+    own = _method(given, type(given), "forward") if hasattr(type(given), "forward") else None
+    if own is not None or not _ours(type(given)):
+        return own
+    return _Part(type(given), given)
 
 
 def _method(owner: object, kind: type, name: str) -> _Part | None:
@@ -129,8 +131,16 @@ def _method(owner: object, kind: type, name: str) -> _Part | None:
     what = _plain(vars(plain)[name])
     if not isinstance(what, FunctionType) or getattr(what, "__isabstractmethod__", False):
         return None
-    ran = None if found[0] is plain else _plain(vars(found[0])[name])
+    first = _plain(vars(found[0])[name])
+    ran = None if found[0] is plain or _hands_on(first, name) else first
     return _Part(what, None if isinstance(vars(plain)[name], staticmethod) else owner, ran)
+
+
+def _hands_on(function: FunctionType, name: str) -> bool:
+    """Whether an overriding method ends, whatever it did before, with the one that it overrides."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    last = tree.body[-1] if isinstance(tree, ast.FunctionDef) else None
+    return isinstance(last, ast.Return) and ast.unparse(last).startswith(f"return super().{name}(")
 
 
 def _lines(part: _Part) -> Lines:
@@ -140,8 +150,12 @@ def _lines(part: _Part) -> Lines:
     if not doc and not isinstance(what, type) and part.owner is not None:
         doc = _class_of(part).__doc__
     code: tuple[CodeType, ...]
+    instead: list[type] = []
     if isinstance(what, type):
         code = tuple(each.__code__ for each in _methods(what))
+        below: list[type] = type.__subclasses__(what)
+        instead = [kind for kind in below if kind.__module__ == FAST]
+        code += tuple(method.__code__ for kind in instead for method in _methods(kind))
     else:
         code = ((part.ran or what).__code__,)
     return Lines(
@@ -149,7 +163,7 @@ def _lines(part: _Part) -> Lines:
         module=what.__module__,
         text=textwrap.dedent(inspect.getsource(what)),
         doc=(doc or "").strip().partition("\n")[0],
-        faster=part.ran.__qualname__ if part.ran else "",
+        faster=part.ran.__qualname__ if part.ran else instead[0].__name__ if instead else "",
         ran=code,
     )
 
@@ -223,6 +237,9 @@ class _Scope:
                 inside = node.value
                 while isinstance(inside, ast.Attribute):  # an object that is only asked for a part
                     inside = inside.value
+                of = self.value(node.value)
+                if isinstance(of, type) and _ours(of) and "forward" in vars(of):
+                    yield _Part(of)  # an operation with a backward pass of its own, applied
                 part_of_object = isinstance(inside, ast.Name) and not _is_table(inside.id)
                 yield from () if part_of_object else self._visit(inside)
             return

@@ -9,7 +9,7 @@ SOURCES = {
     "heads": "def attend(",
     "masks": "def causal_mask(",
     "positions": "def moved(",
-    "blocks": "class LayerNorm(",
+    "blocks": "def layer_norm_forward(",
     "clinic": "demonstrate",
     "machine": "def count(",
     "claims": "def variance(",

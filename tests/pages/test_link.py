@@ -211,7 +211,7 @@ def test_formulas_are_well_formed(open_page: Open, page: str) -> None:
     at.segmented_control(key=f"{page}.more").set_value("formula").run()
     known = {"quad", "qquad", "frac", "sqrt", "sum", "prod", "cos", "sin", "log", "top", "text"}
     known |= {"mathrm", "softmax", "left", "right", "theta", "lambda", "pi", "alpha", "ell", "cdot"}
-    known |= {"mid", "le", "in", "dots", "lVert", "rVert"}
+    known |= {"mid", "le", "in", "dots", "lVert", "rVert", "arg", "max"}
     for line in at.latex:
         names = set(line.value.replace("$$", "").split("\\")[1:])
         commands = {_command(name) for name in names}

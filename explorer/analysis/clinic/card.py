@@ -230,6 +230,7 @@ def compared(
     """
 
     def demonstrate(traced: Trace | None = None) -> Demonstration:
+        """Both patterns of one case, and how much weight is where it must not be."""
         own = own_case(traced, where)
         scores = fixed_scores()
         scores, keep = own or (scores, fixed(scores))

@@ -11,6 +11,7 @@ from explorer.analysis.clinic.card import (
     Figure,
     Pattern,
     Pitfall,
+    causal_keep,
     decoder_self,
     fixed_scores,
     hidden_mass,
@@ -97,6 +98,7 @@ def _nan_gradients(pattern_of: Pattern) -> float:
 
 
 def _small_fill(traced: Trace | None = None) -> Demonstration:
+    """Scores below the fill, where the hidden key wins; the reader's lowest score beside them."""
     scores = torch.tensor([-12000.0, -12001.0, 3.0])[None, None, None]
     keep = torch.tensor([True, True, False])[None, None, None]
     bad, good = hidden_with_ten_thousand(scores, keep), masked_softmax(scores, keep)
@@ -109,6 +111,7 @@ def _small_fill(traced: Trace | None = None) -> Demonstration:
 
 
 def _added_fill(traced: Trace | None = None) -> Demonstration:
+    """A row in which every key is hidden: adding the same number to all changes nothing."""
     scores = torch.tensor([1.0, -1.0, 0.0])[None, None, None]
     keep = torch.zeros(1, 1, 1, 3, dtype=torch.bool)
     bad, good = ten_thousand_added(scores, keep), masked_softmax(scores, keep)
@@ -120,10 +123,12 @@ def _added_fill(traced: Trace | None = None) -> Demonstration:
 
 
 def _empty_row_nan(traced: Trace | None = None) -> Demonstration:
+    """A row in which every key is hidden, filled with minus infinity."""
     return _empty_row(hidden_with_infinity)
 
 
 def _empty_row_uniform(traced: Trace | None = None) -> Demonstration:
+    """A row in which every key is hidden, filled with minus a billion."""
     return _empty_row(hidden_with_a_billion)
 
 
@@ -142,13 +147,27 @@ def _empty_row(wrong: Pattern) -> Demonstration:
     )
 
 
+def _mass(pattern_of: Pattern) -> float:
+    """The weight on hidden keys in a row of fixed scores; NaN where the lines are refused."""
+    scores = fixed_scores()
+    keep = causal_keep(scores)
+    try:
+        return hidden_mass(pattern_of(scores, keep), keep)
+    except RuntimeError:
+        return math.nan
+
+
 def _half(traced: Trace | None = None) -> Demonstration:
+    """What each type stores of some fills; the lowest number that it has is always stored."""
     table = fill_table()
     lowest = table[-1]
     return Demonstration(
-        figures=tuple(
-            Figure("stored_fill", float(table[1, column]), float(lowest[column]), of=name)
-            for column, name in enumerate(("float32", "bfloat16", "float16"))
+        figures=(
+            *(
+                Figure("stored_fill", float(table[1, column]), float(lowest[column]), of=name)
+                for column, name in enumerate(("float32", "bfloat16", "float16"))
+            ),
+            Figure("hidden_mass", _mass(a_billion_in_half_precision), _mass(lowest_of_the_type)),
         ),
         wrong=table[:3],
         right=np.broadcast_to(lowest, (3, 3)),

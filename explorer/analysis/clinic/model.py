@@ -23,6 +23,7 @@ from explorer.analysis.clinic.planting import plant_positions
 from explorer.analysis.clinic.senses import masked_softmax
 from explorer.analysis.heads.reading import entropy
 from explorer.runs.trace import Trace
+from models.attention import share_heads
 from models.hooks import Edits
 from models.positions import rotate, sinusoidal_table
 from models.rows import Rows
@@ -90,11 +91,14 @@ def _scale(traced: Trace | None = None) -> Demonstration:
     """16 keys, a head of 64 in a model of 512, unit-variance q and k; or the reader's scores."""
     own = own_case(traced, decoder_self)
     if own is not None and traced is not None:
-        good, keep = own
+        _, keep = own
+        site, d_model = traced.site(own_site(traced, decoder_self)), traced.config.d_model
+        q, k = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k"))
+        k = share_heads(q, k)
         # A bias that positions give (ALiBi, T5) joins the scaled scores, and is not scaled itself.
-        hook = traced.site(own_site(traced, decoder_self)).hook("bias")
-        bias = torch.tensor(traced.activations.get(hook, 0.0))
-        bad = (good - bias) * math.sqrt(traced.config.d_head / traced.config.d_model) + bias
+        bias = torch.tensor(traced.activations.get(site.hook("bias"), 0.0))
+        bad = scaled_by_the_model(q, k, d_model) + bias
+        good = scaled_by_the_head(q, k, d_model) + bias
     else:
         q, k = fixed_scores(4, 8, 16, 64), fixed_scores(4, 8, 16, 64, seed=1)
         bad, good = scaled_by_the_model(q, k, 512), scaled_by_the_head(q, k, 512)
@@ -168,6 +172,7 @@ def _rotation(traced: Trace | None = None) -> Demonstration:
 
 
 def _variance(traced: Trace | None = None) -> Demonstration:
+    """The spread of a normalised row, by its width: 1 with the biased variance."""
     widths = (2, 8, 64, 512)
     rows = [fixed_scores(1, 1, 1, width).double()[0, 0] for width in widths]
     spreads = [
@@ -195,6 +200,7 @@ def _backward_error(
 
 
 def _backward(traced: Trace | None = None) -> Demonstration:
+    """The error of the gradient where all weights are equal, and where they are not."""
     equal = torch.ones(8, dtype=torch.float64)
     unequal = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
     return Demonstration(

@@ -92,6 +92,7 @@ def _is_causal(traced: Trace | None = None) -> Demonstration:
 
 
 def _confused(traced: Trace | None = None) -> Demonstration:
+    """The reader's source with two PADs, or a fixed row, where end mark and PAD share an id."""
     pad_id, eos_id = 0, 2
     row: tuple[int, ...] = (7, 5, 9, 2, 0, 0)
     columns: tuple[str, ...] = ("a", "b", "c", END, PAD, PAD)
@@ -118,6 +119,7 @@ def _confused(traced: Trace | None = None) -> Demonstration:
 
 
 def _left_padding(traced: Trace | None = None) -> Demonstration:
+    """The positions of a row with two PADs before it, counted over all and over real ones."""
     n = int(traced.tgt_valid.sum()) if traced else 4
     words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
     valid = torch.tensor([[False, False, *[True] * n]])
@@ -134,6 +136,7 @@ def _left_padding(traced: Trace | None = None) -> Demonstration:
 
 
 def _plant_confusion(model: Subject, rows: Rows) -> Edits:
+    """The end mark hidden like padding, at every site."""
     return plant_mask(partial(_confused_mask, marks=model.marks))(model, rows)
 
 

@@ -16,6 +16,7 @@ def plant_pattern(wrong: Pattern, where: Callable[[AttentionSite], bool] = every
     """Let `wrong` compute the pattern from the scores and mask that the model itself made."""
 
     def plant(model: Subject, rows: Rows) -> Edits:
+        """Both at every site that is concerned."""
         functions: dict[str, Callable[[Tensor], Tensor]] = {}
         for site in filter(where, model.attention_sites()):
             functions |= _pattern_functions(site, wrong)
@@ -50,6 +51,8 @@ def plant_mask(keep: Callable[[AttentionSite, Rows, Sequence[int]], Tensor]) -> 
     """Let `keep(site, rows, shape)` make every site's mask, broadcastable to `shape`."""
 
     def plant(model: Subject, rows: Rows) -> Edits:
+        """The mask of every site, replaced."""
+
         def masked(site: AttentionSite) -> Callable[[Tensor], Tensor]:
             return lambda mask: keep(site, rows, mask.shape).expand(mask.shape)
 
@@ -66,6 +69,8 @@ def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
     """
 
     def plant(model: Subject, rows: Rows) -> Edits:
+        """What every stack adds for its positions, looked up at the wrong ones."""
+
         def chosen(positions: Positions, valid: Tensor) -> Callable[[Tensor], Tensor]:
             done = 0  # positions that earlier cached steps have read
 

@@ -91,6 +91,7 @@ def _reach(attend: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor, keep:
 
 
 def _extra_axis(traced: Trace | None = None) -> Demonstration:
+    """Which tokens change the result of which query, in the reader's decoder or a fixed case."""
     q, k, v = (fixed_scores(2, 4, 5, 4, seed) for seed in range(3))  # [batch, head, pos, d_head]
     site = next((s for s in traced.sites if decoder_self(s)), None) if traced else None
     if traced is not None and site is not None:
@@ -115,6 +116,8 @@ def _extra_axis(traced: Trace | None = None) -> Demonstration:
 
 
 def _plant_extra_axis(model: Subject, rows: Rows) -> Edits:
+    """Heads and positions swapped, as the mask with an axis too many leaves them."""
+
     def mixed(z: Tensor) -> Tensor:
         batch, n_heads, n_query, d_head = z.shape
         merged = z[None].transpose(1, 2).reshape(batch, n_query, n_heads, d_head)

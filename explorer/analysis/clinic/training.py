@@ -72,6 +72,7 @@ def steps_with_zero_grad(weight: Tensor, loss: Callable[[Tensor], Tensor], n: in
 
 
 def _label_view(traced: Trace | None = None) -> Demonstration:
+    """The decoder's input after its labels were written to, in the reader's row or a fixed one."""
     pad_id, row = 0, [1, 5, 6, 2, 0, 0]
     columns: tuple[str, ...] = (START, "a", "b", END, PAD)
     own = traced is not None and None not in (traced.marks.pad, traced.marks.end)

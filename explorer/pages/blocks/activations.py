@@ -10,7 +10,6 @@ from explorer.numbers import number, signed
 from explorer.ui import controls
 from explorer.ui.parts import pick_one
 from explorer.ui.view import View
-from models.feedforward import FeedForward, SwiGLU
 
 X = np.linspace(-4, 4, 801)
 WHATS: tuple[What, ...] = get_args(What)
@@ -42,12 +41,13 @@ def curves_of(view: View) -> None:
         view,
         "blocks",
         formula=(
-            r"\mathrm{ReLU}(x) = \max(0, x),\quad \mathrm{GELU}(x) = x\,\Phi(x),\quad "
+            r"\mathrm{ReLU}(x) = \max(0, x),\quad \mathrm{GELU}(x) = x\,\Phi(x) = "
+            r"\frac{x}{2}\left(1 + \mathrm{erf}\frac{x}{\sqrt2}\right),\quad "
             r"\mathrm{SiLU}(x) = \frac{x}{1 + e^{-x}}",
             r"\mathrm{GELU}(x) \approx \frac{x}{2}\left(1 + \tanh\left(\sqrt{2/\pi}\,"
             r"(x + 0.044715\,x^3)\right)\right)",
         ),
-        code=(FeedForward, SwiGLU),
+        code=(curves,),
         numbers=lambda: _numbers(view),
         explained="blocks.activations_formula",
     )

@@ -10,7 +10,6 @@ from explorer.ui import controls, session
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
 from models.config import ModelConfig
-from models.feedforward import FeedForward, SwiGLU
 
 MOST_UNITS = 64
 
@@ -62,7 +61,7 @@ def hidden_units(view: View) -> None:
         view,
         "blocks",
         formula=(_formula(view.loaded.config),),
-        code=(SwiGLU if found.gate is not None else FeedForward,),
+        code=(view.loaded.model.get_submodule(stack.path("blocks", layer, "ffn")), hidden),
         numbers=lambda: _numbers(view, found, chosen, tokens),
         explained="blocks.hidden_formula",
     )

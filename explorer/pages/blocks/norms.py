@@ -7,9 +7,11 @@ from explorer.analysis.blocks.norms import (
     NORMS,
     Batch,
     Norm,
+    backward,
     batch_of,
     eps_curves,
     moved_by_others,
+    normalised,
     statistics,
 )
 from explorer.analysis.blocks.norms_by_hand import layer_norm_backward, layer_norm_forward
@@ -24,7 +26,7 @@ from explorer.ui import controls
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
-from models.norms import LayerNorm, RMSNorm
+from models.norms import RMSNorm
 
 EPSILONS = (1e-12, 1e-8, 1e-6, 1e-5)
 SCALES = np.logspace(-6, 1, 57)
@@ -57,10 +59,15 @@ def norms(view: View) -> None:
             r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta"
             r",\qquad \mathrm{RMSNorm}(x) = \gamma\,\frac{x}{\sqrt{\frac1d\sum_i x_i^2 +"
             r" \varepsilon}}",
+            r"\mathrm{BatchNorm}(x)_i = \gamma_i\,\frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + "
+            r"\varepsilon}} + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
             r"\frac{\partial L}{\partial x} = \frac{g - \overline{g} - n\,\overline{g n}}"
             r"{\sqrt{\sigma^2 + \varepsilon}},\qquad g = \gamma\,\frac{\partial L}{\partial y}",
         ),
-        code=(LayerNorm, RMSNorm, layer_norm_forward, layer_norm_backward),
+        code=(
+            *(statistics, normalised, layer_norm_forward, RMSNorm),
+            *(moved_by_others, eps_curves, backward, layer_norm_backward),
+        ),
         numbers=lambda: _numbers(view, batch),
     )
 

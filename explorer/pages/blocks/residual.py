@@ -6,7 +6,15 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.analysis.blocks.residual import D_MODEL, MOST_LAYERS, PLACEMENTS, SEEDS, Flow
+from explorer.analysis.blocks.residual import (
+    D_MODEL,
+    MOST_LAYERS,
+    PLACEMENTS,
+    SEEDS,
+    Flow,
+    fresh_flow,
+    trained_flow,
+)
 from explorer.figures.curves import lines
 from explorer.figures.residual import Numbers, by_block, wiring
 from explorer.numbers import number, percent
@@ -52,7 +60,7 @@ def placements(view: View) -> None:
     st.markdown(view.t("blocks.losses", sure=sure, **losses))
     _curves(view, flows, "fresh")
     _without_sum(view, tokens, flows["pre"], depth, final)
-    _twins(view)
+    trained = _twins(view)
     controls.small_print(
         view,
         "blocks",
@@ -63,7 +71,7 @@ def placements(view: View) -> None:
             r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}"
             r"{\lVert X \rVert}",
         ),
-        code=(Block.residual,),
+        code=(fresh_flow, Block.forward, Block.residual, *([trained_flow] if trained else [])),
         numbers=lambda: _numbers(view, flows),
         explained="blocks.residual_formula",
     )
@@ -192,11 +200,14 @@ def _geometric(gradients: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     return np.exp(np.log(np.maximum(gradients, 1e-30)).mean(0))
 
 
-def _twins(view: View) -> None:
-    """Three trained models, equal but for the place of their norm, on the same sentence."""
+def _twins(view: View) -> bool:
+    """Three trained models, equal but for the place of their norm, on the same sentence.
+
+    Whether they are there and could read it.
+    """
     names = {place: name for place, name in TWINS.items() if name in cache.models()}
     if not names:
-        return
+        return False
     st.subheader(view.t("blocks.twins"), anchor=False)
     flows: dict[NormPlacement, Flow] = {}
     try:
@@ -205,10 +216,10 @@ def _twins(view: View) -> None:
                 flows[place] = cached.trained_flow(Run(name, view.text))
     except InputProblem as problem:  # their vocabulary and length are not this model's
         show_problem(problem, view.lang)
-        return
+        return False
     except ValueError:
         st.info(view.t("blocks.twins_silent"), icon=":material/lightbulb:")
-        return
+        return False
     st.markdown(view.t("blocks.twins_note"))
     _curves(view, flows, "twins")
     if len(flows) == len(TWINS):
@@ -217,6 +228,7 @@ def _twins(view: View) -> None:
             for place, flow in flows.items()
         }
         controls.reading("twins", view.t("blocks.read_twins", **ratios))
+    return True
 
 
 def _numbers(view: View, flows: dict[NormPlacement, Flow]) -> dict[str, list[object]]:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer.analysis.cell.steps import Cell, Effect, cell_of, effect
 from explorer.pages.cell import cached
-from explorer.pages.cell.asides import CODE, aside
+from explorer.pages.cell.asides import aside, code_of
 from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.pages.cell.steps import chain, step
 from explorer.ui import controls, session
@@ -33,24 +33,38 @@ def _cell(view: View) -> None:
     step(view, cell, goal)
     aside(view, cell, goal)
     biased = "" if cell.bias is None else r" + b_{ij}"
+
+    def bias(name: str) -> str:
+        return f" + b_{name}" if view.loaded.config.bias else ""
+
     controls.small_print(
         view,
         "cell",
         formula=(
+            r"q_i = x_i W_Q" + bias("Q") + r", \qquad k_j = x_j W_K" + bias("K") + r", \qquad "
+            r"v_j = x_j W_V" + bias("V"),
             r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}" + biased + r", \qquad "
             r"p_{ij} = \frac{e^{s_{ij}}}{\sum_{k\;\text{allowed}} e^{s_{ik}}}, \qquad "
-            r"\text{output}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O + b_O",
+            r"\text{output}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O" + bias("O"),
         ),
-        code=_code(view),
+        code=_code(view, cell, goal),
         numbers=lambda: _numbers(view, cell),
     )
 
 
-def _code(view: View) -> tuple[object, ...]:
-    """The lines behind the steps, and those of the aside that is open."""
-    steps = (attend, cell_of, effect)
-    more = CODE.get(view.choices(CellChoices).aside, ())
-    return (*(each for each in more if each not in steps), *steps)
+def _code(view: View, cell: Cell, goal: Effect | None) -> tuple[object, ...]:
+    """The lines of the aside that is open, of the step that is shown, and of the others."""
+    sublayer = view.loaded.model.get_submodule(view.site.name)
+    match STAGES[view.choices(CellChoices).stage]:
+        case "projection":
+            steps = (sublayer, attend, cell_of)
+        case "values":
+            steps = (cell_of, sublayer, attend)
+        case _:
+            steps = (attend, sublayer, cell_of)
+    more = code_of(view, cell)
+    changed = [] if goal is None else [effect]
+    return (*(each for each in more if each not in (*steps, *changed)), *steps, *changed)
 
 
 def key_of(view: View) -> int:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from explorer.analysis.cell import layouts as cell_layouts
 from explorer.analysis.cell import origin as cell_origin
+from explorer.analysis.cell.initial import fresh_scores
 from explorer.analysis.cell.scaling import SCALINGS, scaled
 from explorer.analysis.cell.steps import Cell, Effect
 from explorer.figures import cell as figures
@@ -22,11 +23,18 @@ from explorer.ui.tables import table
 from explorer.ui.view import View
 
 CODE: dict[str, tuple[object, ...]] = {
+    "scaling": (scaled,),
+    "initial": (fresh_scores,),
+    "split": (cell_origin.split,),
+    "raw": (cell_origin.raw,),
+    "layouts": (cell_layouts.layouts,),
+    "groups": (cell_layouts.grouped,),
+    "dropout": (cell_layouts.dropped,),
     "single": single.CODE,
     "engines": engines.CODE,
     "backward": backward.CODE,
 }
-"""The lines of an aside that computes something of its own."""
+"""What computes an aside."""
 
 
 def aside(view: View, cell: Cell, goal: Effect | None) -> None:
@@ -55,6 +63,14 @@ def aside(view: View, cell: Cell, goal: Effect | None) -> None:
     }
     if view.choices(CellChoices).aside:
         drawn[view.choices(CellChoices).aside](view, cell)
+
+
+def code_of(view: View, cell: Cell) -> tuple[object, ...]:
+    """What computed the aside that is open, if one is."""
+    aside = view.choices(CellChoices).aside
+    if not aside or (aside == "split" and not cell_origin.can_split(view.trace, cell.site)):
+        return ()
+    return CODE[aside]
 
 
 def _scaling(view: View, cell: Cell) -> None:

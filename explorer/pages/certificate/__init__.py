@@ -21,6 +21,9 @@ from explorer.ui.current import latest
 from explorer.ui.escape import escape
 from explorer.ui.view import View
 
+PADDINGS = ("padding_right", "padding_left", "padding_batch")
+"""Promises that one test serves, each with padding in another place."""
+
 
 def render(view: View) -> None:
     """The page."""
@@ -54,9 +57,19 @@ def _examination(view: View) -> None:
             r"\text{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
             r"\text{weights}:\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
         ),
-        code=(Examiner.future_leak, Examiner.pad_content, Examiner.padding, Probe.weights),
+        code=_code(certificate),
         numbers=lambda: _numbers(view, certificate),
     )
+
+
+def _code(certificate: Certificate) -> list[object]:
+    """The tests that ran, those of broken promises first."""
+    tested = [*certificate.broken, *(each for each in certificate.findings if each.passed)]
+    checks: dict[str, object] = {
+        each.name: getattr(Examiner, "padding" if each.name in PADDINGS else each.name)
+        for each in tested
+    }
+    return [*dict.fromkeys(checks.values()), Probe.weights]
 
 
 def _subject(view: View) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from explorer.analysis.clinic import PITFALLS, Demonstration, Figure, Picture, Pitfall, Symptom
 from explorer.analysis.clinic.card import Group
-from explorer.analysis.clinic.planting import plant_pattern
+from explorer.analysis.clinic.symptom import symptom as find_symptom
 from explorer.components import mask_matrix
 from explorer.figures.clinic import suspect
 from explorer.figures.paired import paired
@@ -66,7 +66,10 @@ def _clinic(view: View) -> None:
             rf"\text{{{name}}}:\quad {line}"
             for name, line in zip(("wrong", "right"), FORMULAS[pitfall.id], strict=True)
         ),
-        code=(pitfall.demonstrate, plant_pattern),
+        code=(
+            *(pitfall.demonstrate, pitfall.wrong, pitfall.right),
+            *([] if pitfall.plant is None else [pitfall.plant, find_symptom]),
+        ),
         numbers=lambda: _numbers(view, shown, symptom),
         explained=f"clinic.formulas.{pitfall.group}",
     )

@@ -11,21 +11,22 @@ from explorer.pages.decoding.lines import line
 from explorer.pages.decoding.one_pass import one_pass
 from explorer.pages.decoding.picture import show_film, take_moves
 from explorer.pages.decoding.speculation import speculative
-from explorer.pages.decoding.strategy import name_of, pick_strategy
+from explorer.pages.decoding.strategy import pick_strategy
 from explorer.problems import InputProblem
-from explorer.runs.generation import Generation
+from explorer.runs.generation import Generation, generate
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
-from models import strategies
+from models import decoding
+from models.strategies import Beam, Greedy, Sample
 
-CODE = {
-    "greedy": strategies.Greedy,
-    "beam": strategies.Beam,
-    "sample": strategies.Sample,
+STRATEGIES: dict[type, str] = {
+    Greedy: r"y_t = \arg\max_v \ell_{t,v}",
+    Beam: r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
+    Sample: r"y_t \sim p_T, \qquad p_T = \mathrm{softmax}(\ell_t / T)",
 }
 
 
@@ -61,8 +62,8 @@ def _picture(view: View) -> None:
     view = moved
     _result(view, shown)
     show_film(view, shown)
-    _parts(view, first, second)
     _small_print(view, shown)
+    _parts(view, first, second)
 
 
 def _result(view: View, generation: Generation) -> None:
@@ -102,6 +103,14 @@ def _parts(view: View, first: Generation, second: Generation | None) -> None:
         speculative(view)
 
 
+def _code(view: View) -> tuple[object, ...]:
+    """The loop, who writes in it, how it chooses, and the pass that it asks for."""
+    model = view.loaded.model
+    writer = decoding._Filler if model.predicts == "same" else decoding._Writer
+    strategy = view.choices(DecodingChoices).strategy
+    return decoding._steps, writer, strategy, model.read, decoding.decode, generate
+
+
 def _small_print(view: View, generation: Generation) -> None:
     step = generation.steps[min(view.step, len(generation.steps) - 1)]
     controls.small_print(
@@ -109,10 +118,10 @@ def _small_print(view: View, generation: Generation) -> None:
         "decoding",
         formula=(
             r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x), \qquad "
-            r"p_T(y_t) = \mathrm{softmax}(\ell_t / T)",
-            r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
+            r"p(y_t \mid y_{<t},\, x) = \mathrm{softmax}(\ell_t)",
+            STRATEGIES[type(view.choices(DecodingChoices).strategy)],
         ),
-        code=(CODE[name_of(view.choices(DecodingChoices).strategy)],),
+        code=_code(view),
         numbers=lambda: {
             view.t("decoding.token"): [each.str_token for each in step.candidates],
             view.t("decoding.own"): [f"{np.exp(c.logprob):.4f}" for c in step.candidates],

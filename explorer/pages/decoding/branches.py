@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from explorer.analysis.decoding.tree import grow
 from explorer.components import TreeNode, sent_node, token_strip, tree_view
 from explorer.figures.heatmap import attention
 from explorer.figures.heatmap import difference as heat_difference
@@ -251,4 +252,22 @@ def _tree(view: View) -> None:
         },
         hide_index=True,
         width="stretch",
+    )
+    controls.small_print(
+        view,
+        "branches",
+        formula=(
+            r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}, \qquad "
+            r"p_T(v) = \mathrm{softmax}(\ell / T)_v",
+            r"V_k = \{v : \mathrm{rank}(v) \le k\}, \qquad "
+            r"V_p = \min\Big\{S : \sum_{v \in S} p(v) \ge p\Big\}",
+        ),
+        code=(grow, beam_of(view), sample_of(view)),
+        numbers=lambda: {
+            view.t("decoding.token"): [node.shown for node in tree.nodes],
+            view.t("decoding.own"): [f"{node.prob:.4f}" for node in tree.nodes],
+            view.t("decoding.logprob"): [f"{node.logprob:.3f}" for node in tree.nodes],
+            view.t("branches.score"): [f"{node.score:.3f}" for node in tree.nodes],
+        },
+        explained="branches.formula",
     )

@@ -8,6 +8,7 @@ from explorer.analysis.decoding.caching import (
     Cached,
     Timing,
     cache_bytes,
+    cached_and_not,
     decoding_multiply_adds,
     lengths_for,
 )
@@ -18,6 +19,7 @@ from explorer.pages.decoding import cached
 from explorer.runs.generation import Generation
 from explorer.ui import controls, running, session
 from explorer.ui.view import View
+from models.cache import KVCache, LayerCache
 
 NAME = "caching.timings"
 
@@ -47,6 +49,25 @@ def caching(view: View, generation: Generation) -> None:
     cache_view(data, key="caching.view")
     _reading(view, generation, found, heads)
     _spared(view, generation, found)
+    controls.small_print(
+        view,
+        "caching",
+        formula=(
+            r"K_t = [\,K_{t-1};\ x_t W_K\,], \qquad V_t = [\,V_{t-1};\ x_t W_V\,], \qquad "
+            r"z_t = \mathrm{softmax}\!\left(\frac{q_t K_t^\top}{\sqrt{d_\mathrm{head}}}\right) V_t",
+            r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
+        ),
+        code=(
+            *(cached_and_not, view.loaded.model.last_stack.blocks[0].attn, KVCache, LayerCache),
+            *(decoding_multiply_adds, cache_bytes),
+        ),
+        numbers=lambda: {
+            view.t("caching.length"): [found.first + at + 1 for at in range(len(found.n_bytes))],
+            view.t("caching.bytes"): list(found.n_bytes),
+            view.t("onepass.gap"): [f"{gap:.2g}" for gap in found.gaps],
+        },
+        explained="caching.formula",
+    )
 
 
 def _heads(view: View) -> int:

@@ -3,8 +3,9 @@
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.decoding.labels import MOST_LINES
+from explorer.analysis.decoding.labels import MOST_LINES, LabelledBatch, labelled_batch
 from explorer.analysis.decoding.one_pass import OnePass
+from explorer.analysis.decoding.one_pass import one_pass as compute_pass
 from explorer.components import batch_rows, pack_batch_rows
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
@@ -17,6 +18,9 @@ from explorer.text import examples
 from explorer.ui import controls, session
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
+from models.masks import causal_mask
+from models.training.data import collate
+from models.training.loss import sequence_loss
 
 FLOOR = 1e-8
 ROUNDING = 1e-3
@@ -40,6 +44,22 @@ def one_pass(view: View, generation: Generation) -> None:
     )
     _gaps(view, found)
     _patterns(view, found)
+    controls.small_print(
+        view,
+        "onepass",
+        formula=(
+            r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad "
+            r"m_{ij} = [\,j \le i\,]",
+        ),
+        code=(compute_pass, view.loaded.model.read, view.loaded.model.last_stack.run, causal_mask),
+        numbers=lambda: {
+            view.t("onepass.step"): list(range(1, len(found.tokens) + 1)),
+            view.t("decoding.token"): list(found.tokens),
+            view.t("onepass.with"): [f"{gap:.2g}" for gap in found.gaps],
+            view.t("onepass.without"): [f"{gap:.2g}" for gap in found.gaps_open],
+        },
+        explained="onepass.formula",
+    )
     _batch(view)
 
 
@@ -154,6 +174,29 @@ def _batch(view: View) -> None:
             worst=f"{found.losses[row, at]:.1f}",
         ),
     )
+    controls.small_print(
+        view,
+        "labels",
+        formula=(
+            r"L = \frac1N \sum_{t:\ y_t \ne \mathrm{pad}} -\log p(y_t \mid y_{<t},\, x)",
+            r"-\log p(y_t) \ \to\ -(1 - \varepsilon)\log p(y_t) - \frac{\varepsilon}{V}"
+            r"\sum_{v=1}^{V} \log p(v)",
+        ),
+        code=(labelled_batch, collate, view.loaded.model.read, sequence_loss),
+        numbers=lambda: _losses(view, found),
+        explained="labels.formula",
+    )
+
+
+def _losses(view: View, found: LabelledBatch) -> dict[str, list[object]]:
+    """The labels that count, with the loss of each."""
+    rows, places = np.nonzero(found.counts)
+    cells = list(zip(rows.tolist(), places.tolist(), strict=True))
+    return {
+        view.t("labels.read"): [found.inputs[row][at] for row, at in cells],
+        view.t("labels.label"): [found.labels[row][at] for row, at in cells],
+        "−log p": [round(float(found.losses[row, at]), 3) for row, at in cells],
+    }
 
 
 def _lines(view: View) -> str:

@@ -2,6 +2,13 @@
 
 import streamlit as st
 
+from explorer.analysis.heads.ablation import ablate
+from explorer.analysis.heads.attribution import attribute
+from explorer.analysis.heads.contexts import shared_words
+from explorer.analysis.heads.flow import attention_flow
+from explorer.analysis.heads.measures import head_measures
+from explorer.analysis.heads.ranks import need_map
+from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.pages.heads.attribution import four_numbers
 from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
@@ -13,6 +20,14 @@ from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
 from explorer.ui.view import View
 from models.attention import attend
+
+AGGREGATES = {
+    "mean": r"\bar A_\ell = \frac1H \sum_h A_{\ell h}",
+    "rollout": r"R_\ell = \tfrac12(\bar A_\ell + I)\,R_{\ell - 1}, \qquad R_0 = I",
+    "flow": r"F_{ij} = \max\ \sum_{i \to j} f, \qquad "
+    r"0 \le f_\ell \le \tfrac12(\bar A_\ell + I)",
+}
+"""How an aggregate comes from the heads: Abnar & Zuidema 2020."""
 
 
 def render(view: View) -> None:
@@ -38,19 +53,16 @@ def _linked(view: View) -> None:
     if other is not None:
         contexts(view, other)
     ablation = ablation_of(view)
+    further: list[object] = [] if other is None else [shared_words]
     if ablation is not None:
-        four_numbers(choice)
+        found = four_numbers(choice)
         heads_that_matter(choice, ablation)
-    biased = r" + B" if view.site.hook("bias") in view.trace.activations else ""
+        further += [ablate] if found is None else [ablate, attribute]
     controls.small_print(
         view,
         "heads",
-        formula=(
-            r"\text{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
-            r"\frac{QK^\top}{\sqrt{d_\mathrm{head}}}" + biased + r"\right), \qquad "
-            r"z = \text{pattern}\cdot V",
-        ),
-        code=(view.loaded.model.get_submodule(view.site.name), attend),
+        formula=_formula(choice),
+        code=(*_code(choice), *further),
         numbers=lambda: _numbers(choice),
     )
 
@@ -90,6 +102,40 @@ def _controls(choice: Opened) -> None:
                 help=view.t("heads.measure_help"),
             )
         take_away(choice)
+
+
+def _formula(choice: Opened) -> tuple[str, ...]:
+    """Multi-head attention as this site computes it, and before it the aggregate that is open."""
+    view, shown = choice.view, choice.current
+    source = "M" if view.site.kind == "cross" else "X"
+    bias = {name: f" + b_{name}" if view.loaded.config.bias else "" for name in "QKVO"}
+    biased = " + B" if view.site.hook("bias") in view.trace.activations else ""
+    formula = (
+        rf"Q = X W_Q{bias['Q']}, \qquad K = {source} W_K{bias['K']}, \qquad "
+        rf"V = {source} W_V{bias['V']}",
+        r"\text{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
+        rf"\frac{{QK^\top}}{{\sqrt{{d_\mathrm{{head}}}}}}{biased}\right), \qquad "
+        r"z = \text{pattern}\cdot V",
+        rf"\text{{output}} = \mathrm{{Concat}}(z_1, \dots, z_{{{view.site.n_heads}}})\,W_O"
+        + bias["O"],
+    )
+    if shown is None or shown.aggregate is None:
+        return formula
+    name = "mean" if shown.aggregate.layer is not None else shown.aggregate.name
+    return (AGGREGATES[name], *formula)
+
+
+def _code(choice: Opened) -> list[object]:
+    """What computed the heads; before it the aggregate that is open, after it the measure."""
+    view, shown = choice.view, choice.current
+    code: list[object] = [view.loaded.model.get_submodule(view.site.name), attend]
+    aggregate = shown.aggregate if shown else None
+    if aggregate is not None:
+        rolled = cross_rollout if view.kind == "cross" else rollout
+        code.insert(0, {"rollout": rolled, "flow": attention_flow}.get(aggregate.name, mean_head))
+    if choice.measure is not None:
+        code.append(need_map if choice.measure == "needed" else head_measures)
+    return code
 
 
 def _numbers(choice: Opened) -> dict[str, list[object]]:

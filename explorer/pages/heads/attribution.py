@@ -16,17 +16,20 @@ STRONG, WEAK = 0.6, 0.3
 """Rank correlations from which two orders are called alike, and from which a hint."""
 
 
-def four_numbers(choice: Opened) -> None:
-    """The four numbers of the head that is read out, for the token written at the row."""
+def four_numbers(choice: Opened) -> Attribution | None:
+    """The four numbers of the head that is read out, for the token written at the row.
+
+    What they were taken from; None where there is no such head or token.
+    """
     view, shown = choice.view, choice.current
     st.subheader(view.t("causes.title"), anchor=False)
     if shown is None or shown.site is None or shown.head is None:
         st.caption(view.t("causes.no_head"))
-        return
+        return None
     position = view.row if shown.site.query_stream == "tgt" else _pick_token(view)
     if position >= int(view.trace.tgt_valid.sum()):
         st.caption(view.t("causes.pad"))
-        return
+        return None
     found = cached.attribute(view.run, position)
     ranked = head_ranks(found, shown.site.name, shown.head)
     st.markdown(
@@ -44,6 +47,7 @@ def four_numbers(choice: Opened) -> None:
     if not any(map(math.isnan, others.values())):
         rhos = {name: fixed(rho) for name, rho in others.items()}
         st.caption(view.t("causes.agree_others", **rhos))
+    return found
 
 
 def _pick_token(view: View) -> int:

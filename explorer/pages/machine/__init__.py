@@ -15,6 +15,7 @@ from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
 from explorer.ui.tables import table
 from explorer.ui.view import View
+from models.attention import attend
 
 LONG = 1000
 """Tokens of the long text that the table of ways compares with."""
@@ -60,10 +61,22 @@ def _machine(view: View) -> None:
             r"\mathrm{FLOPs}(n) = 2\,n\,\text{weights} + 4\,n^2 d\cdot\text{attentions}, \qquad "
             r"\text{cache}(n) = 2\,n\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
         ),
-        code=(count, cost),
+        code=(*_model(view), towers, count, cost, ways),
         numbers=lambda: _numbers(view),
     )
     asides(view)
+
+
+def _model(view: View) -> list[object]:
+    """All that the model runs, from the rows to the logits, with one of its blocks."""
+    model = view.loaded.model
+    stack = model.last_stack
+    block = stack.blocks[0]
+    reads = [model.memory_of] if "src" in model.reads else []
+    return [
+        *(model.read, *reads, stack.run, stack.embed_tokens, stack.positions),
+        *(block, block.residual, block.attn, attend, block.attn_norm, block.ffn),
+    ]
 
 
 def _ways(view: View) -> None:

@@ -3,6 +3,9 @@
 import streamlit as st
 
 from explorer.analysis.heads.compare import Comparison, compare
+from explorer.analysis.masks.batch import batch
+from explorer.analysis.masks.forced import forced
+from explorer.analysis.masks.reasons import rule_numbers
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.conventions import conventions
 from explorer.pages.masks.effects import effects
@@ -10,12 +13,15 @@ from explorer.pages.masks.fills import fill_values
 from explorer.pages.masks.matrices import matrices
 from explorer.pages.masks.purpose import purpose
 from explorer.pages.masks.rules import rules
+from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch
+from explorer.runs.interventions import edit_functions, mask_of, rules_in_force, sizes_in_force
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.view import View
 from models.masks import block_mask, causal_mask, padding_mask, prefix_mask, window_mask
-from models.transformer import Stack
+
+BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
 
 
 def render(view: View) -> None:
@@ -49,9 +55,31 @@ def _matrices(view: View) -> None:
             r"m^{\text{decoder}}_{ij} = [\,j\ \text{real}\,]\cdot[\,j\le i\,],\quad "
             r"m^{\text{cross}}_{ij} = [\,\text{source token}\ j\ \text{real}\,]",
         ),
-        code=(Stack.run, causal_mask, padding_mask, window_mask, prefix_mask, block_mask),
+        code=_code(view),
         numbers=lambda: _numbers(view, comparison),
     )
+
+
+def _code(view: View) -> list[object]:
+    """The masks that were made for this sentence: the model's own, and those of changed rules."""
+    edits = view.trace.edits
+    sizes = sizes_in_force(edits)
+    rules = any(isinstance(edit, MaskSwitch | MaskSize) for edit in edits)
+    code: list[object] = [view.loaded.model.last_stack.run]
+    if rules:
+        code.append(mask_of)
+    if view.loaded.model.last_stack.causal:
+        code.append(causal_mask)
+    if rules or view.pads:
+        code.append(padding_mask)
+    causal = rules_in_force(edits)["causal"]
+    code += [BY_SIZE[part] for part in sizes if part != "prefix" or causal]
+    if any(isinstance(edit, CellEdit) for edit in edits):
+        code.append(edit_functions)
+    code += [rule_numbers, compare]
+    if edits:
+        code.append(forced)
+    return [*code, batch] if view.others else code
 
 
 def _numbers(view: View, comparison: Comparison) -> dict[str, list[object]]:

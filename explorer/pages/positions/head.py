@@ -20,11 +20,18 @@ from explorer.figures.scores import scores
 from explorer.numbers import percent, share
 from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
+from explorer.pages.positions.code import positions_at
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one, pick_stream
 from explorer.ui.view import View
-from models.positions import apply_rotation, sinusoidal_table
 from models.rows import Stream
+
+SCORES = {
+    "adds": r"\frac{(x_i + p_i)W_Q \cdot (x_j + p_j)W_K}{\sqrt{d_\mathrm{head}}}",
+    "turns": r"\frac{R_i q_i \cdot R_j k_j}{\sqrt{d_\mathrm{head}}}",
+    "biases": r"\frac{q_i \cdot k_j}{\sqrt{d_\mathrm{head}}} + b_{j-i}",
+}
+"""A score, by where the model's positions act."""
 
 
 def this_head(view: View) -> None:
@@ -54,12 +61,10 @@ def this_head(view: View) -> None:
         view,
         "positions",
         formula=(
-            r"s_{ij} = \frac{(x_i + p_i)W_Q \cdot (x_j + p_j)W_K}{\sqrt{d_\mathrm{head}}}"
-            r"\quad\text{or, rotated,}\quad \frac{R_i q_i \cdot R_j k_j}{\sqrt{d_\mathrm{head}}}"
-            r"\quad\text{or, biased,}\quad \frac{q_i \cdot k_j}{\sqrt{d_\mathrm{head}}} + b_{j-i}",
+            rf"s_{{ij}} = {SCORES[view.loaded.config.position_type.acts]}",
             r"\text{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
         ),
-        code=(position_functions, sinusoidal_table, apply_rotation),
+        code=(reread, position_functions, *positions_at(view, stream)),
         numbers=lambda: _numbers(view, before, after),
         explained="positions.head_formula",
     )

@@ -19,7 +19,6 @@ from explorer.text import model_name
 from explorer.ui import cache, controls
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
-from models import positions
 
 TWIN = "twin-learned"
 CLOSE = 0.5
@@ -58,7 +57,7 @@ def learned_vectors(view: View) -> None:
             r"\cos(p_i, p_j) = \frac{p_i \cdot p_j}{\lVert p_i\rVert\,\lVert p_j\rVert},\qquad "
             r"\text{moved}_i = \frac{\lVert p_i - p_i^{0}\rVert}{\lVert p_i^{0}\rVert}",
         ),
-        code=(positions.Learned, find_learned, alike_by_distance),
+        code=(find_learned, loaded.model.last_stack.positions, gram, alike_by_distance),
         numbers=lambda: _numbers(view, found),
         explained="positions.learned_formula",
     )

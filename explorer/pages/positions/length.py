@@ -4,14 +4,22 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.positions.beyond import Beyond, beyond
-from explorer.analysis.positions.length import ByLength, Toy, most_shift, shift_losses, toy_of
+from explorer.analysis.positions.length import (
+    ByLength,
+    Toy,
+    by_length,
+    most_shift,
+    shift_losses,
+    toy_of,
+)
 from explorer.figures.curves import lines
 from explorer.numbers import share
 from explorer.pages.positions import cached
+from explorer.pages.positions.code import positions_at
 from explorer.pages.positions.natural import natural
 from explorer.ui import cache, controls
 from explorer.ui.view import View
-from models.positions import POSITIONS, Sinusoidal
+from models.positions import POSITIONS
 
 BEYOND = 6
 """Letters more than in training, up to which the toys are asked."""
@@ -22,6 +30,10 @@ def longer(view: View) -> None:
     found = _shifted(view)
     toys = _toys(view)
     story = natural(view)
+    code: list[object] = [shift_losses] if found[0] else []
+    code += [by_length] * bool(toys) + [beyond] * (story is not None)
+    if not code:
+        return
     controls.small_print(
         view,
         "positions",
@@ -29,7 +41,7 @@ def longer(view: View) -> None:
             r"\text{loss}(s) = -\frac1n \sum_i \log p(w_i \mid \text{positions} + s)",
             r"\text{perplexity} = e^{\,\text{loss}}",
         ),
-        code=(shift_losses, beyond, Sinusoidal),
+        code=(*code, *positions_at(view, "tgt")),
         numbers=lambda: _numbers(view, found, toys, story),
         explained="positions.length_formula",
     )

@@ -3,19 +3,20 @@
 import numpy as np
 import streamlit as st
 
+from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.components import token_strip
 from explorer.figures import order as figures
 from explorer.numbers import number, share
 from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
+from explorer.pages.positions.code import positions_at
 from explorer.runs.edits import CellEdit, MaskSize
 from explorer.ui import cache, controls, session
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
 from explorer.ui.view import View
-from models.positions import NoPositions, Sinusoidal
 
 TWIN = "twin-no-positions"
 ROUNDING = 1e-4
@@ -74,7 +75,7 @@ def shuffled(view: View) -> None:
             r"\text{moved}_i = \frac{\lVert f(x_\pi)_i - f(x)_{\pi(i)} \rVert}"
             r"{\lVert f(x)_{\pi(i)} \rVert}, \qquad f(x_\pi) = f(x)_\pi\ \text{without positions}",
         ),
-        code=(moved, Sinusoidal, NoPositions),
+        code=(moved, *positions_at(view, stream), position_functions, shuffled_order),
         numbers=lambda: _numbers(view, new, found),
         explained="positions.order_formula",
     )

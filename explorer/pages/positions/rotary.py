@@ -11,6 +11,7 @@ from explorer.analysis.positions.turning import (
     Turned,
     bare,
     layout_difference,
+    rotate_as,
     score_by_offset,
     turned,
 )
@@ -21,7 +22,7 @@ from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.view import View
 from models.hooks import AttentionSite
-from models.positions import apply_rotation, frequencies, rotate
+from models.positions import rotate
 
 FAR = 32
 """Positions on either side of the curve at least."""
@@ -56,7 +57,7 @@ def arrows_of_a_head(view: View) -> None:
         view,
         "positions",
         formula=FORMULA,
-        code=(frequencies, rotate, apply_rotation),
+        code=(turned, rotate_as, rotate, score_by_offset, layout_difference),
         numbers=lambda: _numbers(view, found),
         explained="positions.rotary_formula",
     )

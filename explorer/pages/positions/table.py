@@ -13,7 +13,6 @@ from explorer.numbers import percent
 from explorer.pages.positions.choices import MOST_DIMS, PositionsChoices
 from explorer.ui import controls, session
 from explorer.ui.view import View
-from models.positions import frequencies, sinusoidal_table
 
 BASES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)
@@ -70,7 +69,7 @@ def sines(view: View) -> None:
             r"\theta_i = \mathrm{base}^{-2i/d},\quad \lambda_i = 2\pi/\theta_i",
             r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i)",
         ),
-        code=(sinusoidal_table, frequencies),
+        code=(numbers.table, numbers.wavelengths, numbers.dot_by_distance),
         numbers=lambda: {
             view.t("positions.dimension"): list(range(width)),
             view.t("positions.wavelength"): [round(float(turn), 2) for turn in turns],

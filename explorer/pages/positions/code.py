@@ -1,0 +1,15 @@
+"""The positions of the model at hand, as its Code panels show them."""
+
+from explorer.analysis.positions.changes import stack_of
+from explorer.ui.view import View
+from models.positions import apply_rotation
+from models.rows import Stream
+
+
+def positions_at(view: View, stream: Stream) -> tuple[object, ...]:
+    """The kind of positions of a stream, and what turns by them; () where there are none."""
+    stack = stack_of(view.loaded, stream)
+    acts = view.loaded.config.position_type.acts
+    if stack is None or acts == "nothing":
+        return ()
+    return (stack.positions, apply_rotation) if acts == "turns" else (stack.positions,)
