@@ -163,7 +163,10 @@ def _small_print(view: View, found: Conventions) -> None:
             r"m^{\neg}_{ij} = [\,j > i\,]",
             r"e^{s + m^{+}} = m^{01}\,e^{s} = (1 - m^{\neg})\,e^{s}",
         ),
-        code=(WRITTEN[choices.rendering].causal, READ_BY[choices.reader]),
+        code=(
+            *([WRITTEN[choices.rendering].causal] if found.causal else []),
+            *(READ_BY[choices.reader], analysis.conventions),
+        ),
         explained="masks.conventions_formula",
         numbers=lambda: _numbers(view, found),
     )
