@@ -55,6 +55,7 @@ def _cell(view: View) -> None:
 def _code(view: View, cell: Cell, goal: Effect | None) -> tuple[object, ...]:
     """The lines of the aside that is open, of the step that is shown, and of the others."""
     sublayer = view.loaded.model.get_submodule(view.site.name)
+    steps: tuple[object, ...]
     match STAGES[view.choices(CellChoices).stage]:
         case "projection":
             steps = (sublayer, attend, cell_of)
