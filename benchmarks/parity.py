@@ -47,6 +47,37 @@ LLAMA: Small = {
     "max_position_embeddings": 64,
 }
 
+BERT: Small = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 28,
+    "max_position_embeddings": 40,
+}
+DISTILBERT: Small = {
+    "dim": 24,
+    "n_layers": 2,
+    "n_heads": 4,
+    "hidden_dim": 28,
+    "max_position_embeddings": 40,
+}
+MARIAN: Small = {
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 28,
+    "decoder_ffn_dim": 28,
+    "max_position_embeddings": 40,
+    "activation_function": "swish",
+    "scale_embedding": True,
+    "static_position_embeddings": True,
+    "decoder_start_token_id": 0,
+    "eos_token_id": 1,
+    "forced_eos_token_id": 1,
+}
+
 MODELS: dict[str, tuple[str, Small]] = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
     "llama": ("LlamaForCausalLM", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
@@ -60,6 +91,13 @@ MODELS: dict[str, tuple[str, Small]] = {
     ),
     "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 40}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
+    "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 10}),
+    "marian": ("MarianMTModel", MARIAN),
+    "bert": ("BertForMaskedLM", BERT),
+    "bert-headless": ("BertModel", BERT),
+    "roberta": ("RobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
+    "xlm-roberta": ("XLMRobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
+    "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
 }
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from models.cache import LayerCache
 from models.hooks import HookPoint
 from models.masks import require_mask
+from models.norms import RMSNorm
 from models.positions import NOWHERE, Placement, apply_rotation
 
 
@@ -75,7 +76,9 @@ def attend(
 class Attention(nn.Module):
     """Multi-head attention, self and cross alike: they differ only in where keys come from.
 
-    `n_kv_heads` None is one key/value head for each query head.
+    `n_kv_heads` None is one key/value head for each query head; `d_head` None divides d_model
+    among the heads. With `qk_norm_eps` an RMSNorm acts on each query and key before any turn
+    (Henry et al. 2020).
     Raises ValueError when d_model does not divide into the heads, or those not into
     `n_kv_heads`.
     """
@@ -89,20 +92,26 @@ class Attention(nn.Module):
         n_kv_heads: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        d_head: int | None = None,
+        qk_norm_eps: float | None = None,
     ) -> None:
         super().__init__()
         self.n_heads = n_heads
         self.n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        if n_heads < 1 or d_model % n_heads:
+        if n_heads < 1 or (d_head is None and d_model % n_heads):
             raise ValueError(f"d_model = {d_model} does not divide into {n_heads} heads")
         if self.n_kv_heads < 1 or n_heads % self.n_kv_heads:
             raise ValueError(f"{n_heads} heads cannot share {self.n_kv_heads} key/value heads")
-        self.d_head = d_model // n_heads
+        self.d_head = d_model // n_heads if d_head is None else d_head
         self.dropout = dropout
         self.w_q = nn.Linear(d_model, self.n_heads * self.d_head, bias=bias)
         self.w_k = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.w_v = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
         self.w_o = nn.Linear(self.n_heads * self.d_head, d_model, bias=bias)
+        self.q_norm, self.k_norm = (
+            nn.Identity() if qk_norm_eps is None else RMSNorm(self.d_head, qk_norm_eps)
+            for _ in range(2)
+        )
         self.hook_q = HookPoint()  # [batch, head, query, d_head], as compared, after any turn
         self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], as compared, after any turn
         self.hook_v = HookPoint()  # [batch, kv_head, key, d_head]
@@ -126,9 +135,10 @@ class Attention(nn.Module):
         cross-attention fills it at the first step and reads it from then on.
         """
         if memory is not None and cache is not None and cache.length:
-            q = self._split(self.w_q(x))
+            q = self.q_norm(self._split(self.w_q(x)))
         else:
             q, k, v = self.project(x, x if memory is None else memory)
+            q, k = self.q_norm(q), self.k_norm(k)
             if placement.rotation is not None:  # keys are held as they were turned when new
                 q, k = (apply_rotation(each, placement.rotation) for each in (q, k))
             if cache is not None:

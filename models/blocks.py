@@ -33,7 +33,9 @@ class Block(nn.Module):
         super().__init__()
         d, dropout, bias = config.d_model, config.dropout, config.bias
         heads = config.n_heads, config.kv_heads
-        attention = partial(Attention, d, *heads, dropout=config.pattern_dropout, bias=bias)
+        eps = config.norm_eps if config.qk_norm else None
+        pattern = config.pattern_dropout
+        attention = partial(Attention, d, *heads, pattern, bias, config.d_head, eps)
         norm = partial(NORMS[config.norm], d, config.norm_eps)
         self.norm_placement = config.norm_placement
         self.dropout = nn.Dropout(dropout)

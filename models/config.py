@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args, no_type_check
 
-from models.feedforward import FEEDFORWARDS, FeedForwardKind
+from models.feedforward import FEEDFORWARDS, GATED, FeedForwardKind
 from models.norms import NORMS, NormKind
 from models.positions import POSITIONS, PositionKind, Positions
 
@@ -50,6 +50,7 @@ class ModelConfig:
     n_encoder_layers: int | None = None  # encoder blocks; None: as many as n_layers
     n_heads: int = 8
     n_kv_heads: int | None = None  # key/value heads; None: as many as n_heads
+    head_dim: int | None = None  # features per head; None: d_model / n_heads
     d_ff: int = 1024
     n_ctx: int = 256  # the most tokens per stream
     norm: NormKind = "layernorm"
@@ -62,23 +63,35 @@ class ModelConfig:
     dropout: float = 0.1
     attention_dropout: float | None = None  # of attention's pattern; None: as dropout
     bias: bool = True
+    qk_norm: bool = False  # RMSNorm over the features of each query and key, before any turn
+    embed_norm: bool = False  # a norm on the embedded stream, before the first block
     tie_embeddings: bool = True  # one matrix embeds both streams and unembeds
     scale_embeddings: bool = True  # times sqrt(d_model), to stand up to the positions
     lm_head: bool = True  # False: an encoder alone that says no tokens
+    head_net: bool = False  # a matrix, the net's activation and a norm before the unembedding
+    unembed_bias: bool = False
 
     def __post_init__(self) -> None:
         for name, options in CHOICES.items():
             self._require(name, tuple(options).__contains__, f"be one of {', '.join(options)}")
-        sizes = "vocab_size d_model n_layers n_encoder_layers n_heads n_kv_heads d_ff n_ctx"
+        sizes = (
+            "vocab_size d_model n_layers n_encoder_layers n_heads n_kv_heads head_dim d_ff n_ctx"
+        )
         self._require(sizes, _is_size, "be a whole number of at least 1")
-        switches = "final_norm bias tie_embeddings scale_embeddings lm_head"
+        switches = (
+            "final_norm bias qk_norm embed_norm tie_embeddings scale_embeddings lm_head head_net"
+            " unembed_bias"
+        )
         self._require(switches, lambda v: isinstance(v, bool), "be true or false")
         numbers = "dropout attention_dropout norm_eps rope_base"
         self._require(numbers, _is_finite, "be a finite number")
         if not self.lm_head and self.family != "encoder-only":
             raise ValueError("lm_head is False: only an encoder-only model can do without one")
         heads = f"n_heads = {self.n_heads}"
-        self._require("d_model", lambda v: v % self.n_heads == 0, f"be a multiple of {heads}")
+        if self.head_dim is None:
+            self._require("d_model", lambda v: v % self.n_heads == 0, f"be a multiple of {heads}")
+        if self.head_net and self.ffn in GATED:
+            raise ValueError(f"head_net is True: it has no gate, as ffn = {self.ffn} has")
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, f"divide {heads}")
         self.position_type.check(self.d_model, self.d_head)
         self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "be in [0, 1)")
@@ -96,7 +109,7 @@ class ModelConfig:
     @property
     def d_head(self) -> int:
         """Features per head."""
-        return self.d_model // self.n_heads
+        return self.head_dim or self.d_model // self.n_heads
 
     @property
     def kv_heads(self) -> int:

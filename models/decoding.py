@@ -158,6 +158,10 @@ class _Writer:
         # The mode ends with this block: a generator must not leave it on for its caller.
         with torch.inference_mode():
             logits = self.logits()
+        marks = self.model.marks
+        if marks.pad is not None and marks.pad == marks.start:
+            logits = logits.clone()  # a decoder that begins with the padding never writes it
+            logits[:, marks.pad] = -torch.inf
         wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more
         return logits.to(wide).log_softmax(-1)
 

@@ -1,7 +1,7 @@
 """The feed-forward nets of a block: the same small net on every token, each by itself.
 
-ReLU (Vaswani et al. 2017, §3.3), GELU exact or by tanh (Hendrycks & Gimpel 2016), SwiGLU
-(Shazeer 2020).
+ReLU (Vaswani et al. 2017, §3.3), GELU exact or by tanh and SiLU (Hendrycks & Gimpel 2016), SwiGLU
+and GEGLU (Shazeer 2020).
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models.hooks import HookPoint
 
-FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "swiglu"]
+FeedForwardKind = Literal["relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu_tanh"]
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
@@ -49,30 +49,37 @@ class FeedForward(nn.Module):
         return self.w_down(self.dropout(post))
 
 
-class SwiGLU(nn.Module):
-    """w_down(silu(w_gate(x)) * w_up(x)): a gate decides how much of each hidden unit passes."""
+class GatedFeedForward(nn.Module):
+    """w_down(activation(w_gate(x)) * w_up(x)): a gate decides how much of each unit passes."""
 
-    def __init__(self, d_model: int, d_ff: int, dropout: float = 0.0, bias: bool = False) -> None:
+    def __init__(
+        self, d_model: int, d_ff: int, activation: str, dropout: float = 0.0, bias: bool = False
+    ) -> None:
         super().__init__()
+        self.activation = ACTIVATIONS[activation]
         self.w_gate = nn.Linear(d_model, d_ff, bias=bias)
         self.w_up = nn.Linear(d_model, d_ff, bias=bias)
         self.w_down = nn.Linear(d_ff, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
         self.hook_pre = HookPoint()  # [batch, pos, d_ff], w_up's side
-        self.hook_gate = HookPoint()  # [batch, pos, d_ff], after silu
+        self.hook_gate = HookPoint()  # [batch, pos, d_ff], after the activation
         self.hook_post = HookPoint()  # [batch, pos, d_ff], their product
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         pre = self.hook_pre(self.w_up(x))
-        gate = self.hook_gate(ACTIVATIONS["silu"](self.w_gate(x)))
+        gate = self.hook_gate(self.activation(self.w_gate(x)))
         post: Tensor = self.hook_post(torch.mul(gate, pre))
         return self.w_down(self.dropout(post))
 
 
-FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward | SwiGLU]] = {
+FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward | GatedFeedForward]] = {
     "relu": partial(FeedForward, activation="relu"),
     "gelu": partial(FeedForward, activation="gelu"),
     "gelu_tanh": partial(FeedForward, activation="gelu_tanh"),
-    "swiglu": SwiGLU,
+    "silu": partial(FeedForward, activation="silu"),
+    "swiglu": partial(GatedFeedForward, activation="silu"),
+    "geglu_tanh": partial(GatedFeedForward, activation="gelu_tanh"),
 }
+GATED: frozenset[FeedForwardKind] = frozenset({"swiglu", "geglu_tanh"})
+"""Those of three matrices: a gate beside the way up."""
 assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))

@@ -9,6 +9,7 @@ one has to ask which family it is of.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Literal, get_args
 
 import torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from models.blocks import Block, DecoderBlock, EncoderBlock
 from models.cache import KVCache
 from models.config import Family, ModelConfig
+from models.feedforward import ACTIVATIONS
 from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
 from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask
@@ -50,8 +52,9 @@ class Stack(nn.Module):
         )
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
-        norm = NORMS[config.norm](config.d_model, config.norm_eps)
-        self.final_norm = norm if config.final_norm else nn.Identity()
+        norm = partial(NORMS[config.norm], config.d_model, config.norm_eps)
+        self.embed_norm = norm() if config.embed_norm else nn.Identity()
+        self.final_norm = norm() if config.final_norm else nn.Identity()
         self.hook_positions = HookPoint()  # Int [batch, pos], with a cache those before as well
         self.hook_embed = HookPoint()  # [batch, pos, d_model], scaled
         self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], where something is added
@@ -99,7 +102,7 @@ class Stack(nn.Module):
         added = self.positions.added(new)
         if added is not None:
             x = x + self.hook_pos_embed(added)
-        return self.dropout(x), self.positions.place(new, positions)
+        return self.dropout(self.embed_norm(x)), self.positions.place(new, positions)
 
 
 def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
@@ -149,7 +152,8 @@ class Model(nn.Module, ABC):
         """
         self.config, self.marks = config, OUR_MARKS
         if config.lm_head:
-            self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=False)
+            self.unembed = nn.Linear(config.d_model, config.vocab_size, bias=config.unembed_bias)
+            self.head = HeadNet(config) if config.head_net else nn.Identity()
             if config.tie_embeddings:
                 self.unembed.weight = embed.weight
         self.hook_logits = HookPoint()  # [batch, tgt, vocab]
@@ -181,7 +185,7 @@ class Model(nn.Module, ABC):
         """
         memory = self.memory_of(rows) if memory is None else memory
         x = self.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache, last_only)
-        return self.hook_logits(self.unembed(x) if self.config.lm_head else x[..., :0])
+        return self.hook_logits(self.unembed(self.head(x)) if self.config.lm_head else x[..., :0])
 
     @property
     @abstractmethod
@@ -226,6 +230,19 @@ class Model(nn.Module, ABC):
         start = [self.marks.start] if before and self.marks.start is not None else []
         end = [self.marks.end] if behind and self.marks.end is not None else []
         return (*start, *tokens, *end)
+
+
+class HeadNet(nn.Module):
+    """What BERT has before its unembedding: a matrix, the net's activation, a norm."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.linear = nn.Linear(config.d_model, config.d_model)
+        self.activation = ACTIVATIONS[config.ffn]
+        self.norm = NORMS[config.norm](config.d_model, config.norm_eps)
+
+    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
+        return self.norm(self.activation(self.linear(x)))
 
 
 class EncoderDecoder(Model):

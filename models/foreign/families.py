@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from models.foreign.bert import bert, distilbert, roberta
 from models.foreign.gpt2 import gpt2
-from models.foreign.llama import llama, mistral, qwen2
+from models.foreign.llama import llama, mistral, qwen2, qwen3
+from models.foreign.marian import marian
 from models.foreign.plan import Keys, Plan
 
 
@@ -21,4 +23,10 @@ FAMILIES: dict[str, Family] = {
     "llama": Family(llama),
     "mistral": Family(mistral),
     "qwen2": Family(qwen2),
+    "qwen3": Family(qwen3),
+    "marian": Family(marian),
+    "bert": Family(bert, ("bert.",)),
+    "roberta": Family(roberta, ("roberta.",)),
+    "xlm-roberta": Family(roberta, ("roberta.",)),
+    "distilbert": Family(distilbert, ("distilbert.",)),
 }

@@ -1,6 +1,6 @@
-"""Llama and what is built like it: Mistral, SmolLM, TinyLlama, Qwen2.
+"""Llama and what is built like it: Mistral, SmolLM, TinyLlama, Qwen2, Qwen3.
 
-Touvron et al. 2023 (Llama); Jiang et al. 2023 (Mistral); Qwen team 2024.
+Touvron et al. 2023 (Llama); Jiang et al. 2023 (Mistral); Qwen team 2024 and 2025.
 """
 
 from collections.abc import Iterator
@@ -29,6 +29,14 @@ def qwen2(keys: Keys) -> Plan:
     return _plan(keys, biased=tuple("qkv"), window=keys.size("sliding_window") if slides else None)
 
 
+def qwen3(keys: Keys) -> Plan:
+    """As Llama, with a norm on every query and key and a width of heads of its own."""
+    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
+    slides = keys.flag("use_sliding_window", False)
+    window = keys.size("sliding_window") if slides else None
+    return _plan(keys, biased, window, qk_norm=True)
+
+
 def rope_base(keys: Keys) -> float:
     """The base of the angles, under the old key or the new. Raises ValueError for scaled ones."""
     for name in ("rope_scaling", "rope_parameters"):
@@ -40,11 +48,13 @@ def rope_base(keys: Keys) -> float:
     return parameters.number("rope_theta", keys.number("rope_theta", 10000.0))
 
 
-def _plan(keys: Keys, biased: tuple[str, ...] = (), window: int | None = None) -> Plan:
+def _plan(
+    keys: Keys, biased: tuple[str, ...] = (), window: int | None = None, qk_norm: bool = False
+) -> Plan:
     keys.activation("hidden_act", "silu")
     keys.only("hidden_act", "silu", "swish")
     d_model, n_heads = keys.size("hidden_size"), keys.size("num_attention_heads")
-    keys.only("head_dim", None, d_model // n_heads)
+    own = keys.values.get("head_dim")
     n_ctx = keys.size("max_position_embeddings")
     config = ModelConfig(
         family="decoder-only",
@@ -53,6 +63,8 @@ def _plan(keys: Keys, biased: tuple[str, ...] = (), window: int | None = None) -
         n_layers=keys.layers("num_hidden_layers"),
         n_heads=n_heads,
         n_kv_heads=keys.size("num_key_value_heads", n_heads),
+        head_dim=None if own is None or own * n_heads == d_model else keys.size("head_dim"),
+        qk_norm=qk_norm,
         d_ff=keys.size("intermediate_size"),
         n_ctx=n_ctx if window is None else min(n_ctx, window),
         norm="rmsnorm",
@@ -95,6 +107,9 @@ def _attention(
         n_out = n_heads * config.d_head
         its = f"{theirs}.{name}_proj"
         yield from _linear(config, f"{ours}.w_{name}", its, n_out, name in biased, fold)
+    if config.qk_norm:
+        for name in "qk":
+            yield weight(f"{ours}.{name}_norm", f"{theirs}.{name}_norm", neighbours(1))
     yield from _linear(config, f"{ours}.w_o", f"{theirs}.o_proj", config.d_model, "o" in biased)
 
 

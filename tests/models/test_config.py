@@ -14,7 +14,7 @@ BAD = [
     ("norm_placement", "middle"),
     ("norm_placement", ["pre"]),
     ("positions", "absolute"),
-    ("ffn", "silu"),
+    ("ffn", "mish"),
     *[
         (name, value)
         for name in ("vocab_size", "d_model", "n_layers", "n_heads", "d_ff", "n_ctx")
@@ -101,13 +101,18 @@ EVERYTHING_CHANGED = {
     "norm_eps": 1e-6,
     "positions": "rotary",
     "rope_base": 500000.0,
-    "ffn": "swiglu",
+    "ffn": "silu",
     "dropout": 0.25,
     "attention_dropout": 0.125,
     "bias": False,
     "tie_embeddings": False,
     "scale_embeddings": False,
     "lm_head": False,
+    "head_dim": 8,
+    "qk_norm": True,
+    "embed_norm": True,
+    "head_net": True,
+    "unembed_bias": True,
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from models.feedforward import ACTIVATIONS, FEEDFORWARDS, FeedForward
+from models.feedforward import ACTIVATIONS, FEEDFORWARDS, GATED, FeedForward
 from models.hooks import Edits, name_hook_points, visiting
 
 D_MODEL, D_FF = 6, 10
@@ -48,6 +48,7 @@ def test_exact_and_tanh_gelu_differ_as_documented():
         ("relu", F.relu),
         ("gelu", F.gelu),
         ("gelu_tanh", lambda x: F.gelu(x, approximate="tanh")),
+        ("silu", F.silu),
     ],
 )
 def test_a_plain_net_is_down_activation_up(kind, function, scatter):
@@ -59,13 +60,14 @@ def test_a_plain_net_is_down_activation_up(kind, function, scatter):
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_swiglu_gates_with_silu(bias, scatter):
-    ffn = net("swiglu", scatter, bias=bias)
+@pytest.mark.parametrize(("kind", "name"), [("swiglu", "silu"), ("geglu_tanh", "gelu_tanh")])
+def test_a_gated_net_gates_with_its_activation(kind, name, bias, scatter):
+    ffn = net(kind, scatter, bias=bias)
     x = torch.randn(2, 3, D_MODEL).double()
     gate, up = F.linear(x, ffn.w_gate.weight), F.linear(x, ffn.w_up.weight)
     if bias:
         gate, up = gate + ffn.w_gate.bias, up + ffn.w_up.bias
-    expected = F.linear(F.silu(gate) * up, ffn.w_down.weight, ffn.w_down.bias)
+    expected = F.linear(BY_HAND[name](gate) * up, ffn.w_down.weight, ffn.w_down.bias)
     torch.testing.assert_close(ffn(x), expected, atol=1e-14, rtol=0)
 
 
@@ -80,7 +82,7 @@ def test_every_token_is_treated_by_itself(kind, scatter):
 @pytest.mark.parametrize("kind", FEEDFORWARDS)
 def test_bias_is_an_option(kind):
     without = FEEDFORWARDS[kind](D_MODEL, D_FF, bias=False)
-    n_matrices = 3 if kind == "swiglu" else 2
+    n_matrices = 3 if kind in GATED else 2
     assert sum(p.numel() for p in without.parameters()) == n_matrices * D_MODEL * D_FF
     biased = FEEDFORWARDS[kind](D_MODEL, D_FF, bias=True)
     n_biases = (n_matrices - 1) * D_FF + D_MODEL
@@ -93,8 +95,8 @@ def test_hook_post_is_what_w_down_reads(kind, scatter, record):
     x = torch.randn(2, 3, D_MODEL).double()
     seen = record(lambda: ffn(x), lambda name: True)
     torch.testing.assert_close(seen["hook_pre"], ffn.w_up(x))
-    if kind == "swiglu":
-        torch.testing.assert_close(seen["hook_gate"], F.silu(ffn.w_gate(x)))
+    if kind in GATED:
+        torch.testing.assert_close(seen["hook_gate"], ffn.activation(ffn.w_gate(x)))
         torch.testing.assert_close(seen["hook_post"], seen["hook_gate"] * seen["hook_pre"])
     else:
         torch.testing.assert_close(seen["hook_post"], BY_HAND[kind](seen["hook_pre"]))

@@ -85,7 +85,13 @@ def can_split(traced: Trace, site: AttentionSite) -> bool:
 
     They are in the first layer's self-attention of a model that adds its positions.
     """
-    return site.kind == "self" and site.layer == 0 and _added(traced, site) in traced.activations
+    plain = not traced.config.embed_norm and not traced.config.qk_norm
+    return (
+        plain
+        and site.kind == "self"
+        and site.layer == 0
+        and _added(traced, site) in traced.activations
+    )
 
 
 def _added(traced: Trace, site: AttentionSite) -> str:

@@ -107,8 +107,10 @@ class Probe:
         return "tgt" if site is None else site.query_stream
 
     def run(self, rows: Rows) -> dict[str, Tensor]:
-        """The residual stream after every block, and the logits, each [batch, pos, ...]."""
-        return self._record(rows, lambda name: name in self.blocks or name == LOGITS)
+        """The residual stream after every block, and the logits where the model says any, each
+        [batch, pos, ...]."""
+        seen = {*self.blocks, *([LOGITS] if self.config.lm_head else [])}
+        return self._record(rows, seen.__contains__)
 
     def weights(
         self, site: AttentionSite, rows: Rows, zero_queries: bool = False

@@ -18,6 +18,7 @@ from explorer.library import LoadedModel
 from explorer.runs.generation import Generation, StepsDone
 from models.cache import KVCache
 from models.config import ModelConfig
+from models.feedforward import GATED
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 RUNS = 3
@@ -111,7 +112,7 @@ def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
     cross = 0
     if config.reads_source:
         cross = new * 2 * d * d + 2 * new * n_src * d + (0 if past else 2 * n_src * d * d_kv)
-    feed_forward = new * (3 if config.ffn == "swiglu" else 2) * d * config.d_ff
+    feed_forward = new * (3 if config.ffn in GATED else 2) * d * config.d_ff
     return config.n_layers * (own + cross + feed_forward) + new * d * config.vocab_size
 
 

@@ -18,6 +18,7 @@ from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.config import ModelConfig
+from models.feedforward import GATED
 from models.hooks import visiting
 from models.transformer import build_model
 
@@ -83,7 +84,7 @@ def cost(
         raise ValueError(f"length is {length}: at least one token")
     d, kv = config.d_model, config.kv_heads * config.d_head
     attention = 2 * d * d + 2 * d * kv  # W_Q and W_O, W_K and W_V
-    nets = (3 if config.ffn == "swiglu" else 2) * d * config.d_ff
+    nets = (3 if config.ffn in GATED else 2) * d * config.d_ff
     encoder = config.encoder_layers if config.reads_source else 0
     cross = config.n_layers if config.reads_source else 0
     matrices = encoder * (attention + nets) + config.n_layers * (attention + nets)

@@ -13,7 +13,7 @@ from torch import nn
 
 from models.attention import Attention
 from models.config import ModelConfig
-from models.feedforward import FeedForward, SwiGLU
+from models.feedforward import FeedForward, GatedFeedForward
 from models.norms import LayerNorm, RMSNorm
 from models.transformer import Model, build_model
 
@@ -58,13 +58,13 @@ def _kind(name: str, module: nn.Module) -> Kind | None:
     match module:
         case Attention():
             return "cross_attention" if path.endswith(".cross_attn") else "attention"
-        case FeedForward() | SwiGLU():
+        case FeedForward() | GatedFeedForward():
             return "ffn"
         case LayerNorm() | RMSNorm():
             return "norms"
         case nn.Embedding():
             return "embedding"
-    if path.endswith(".unembed"):
+    if path.endswith((".unembed", ".head")):
         return "unembed"
     return "positions" if path.endswith(".positions") else None
 

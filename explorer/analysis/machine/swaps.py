@@ -30,7 +30,7 @@ from explorer.seeding import seeded
 from models.attention import Attention, attend, share_heads
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
-from models.feedforward import ACTIVATIONS, FeedForward, SwiGLU
+from models.feedforward import ACTIVATIONS, GATED, FeedForward, GatedFeedForward
 from models.hooks import LOGITS
 from models.norms import LayerNorm, RMSNorm
 from models.positions import POSITIONS, Sinusoidal
@@ -254,7 +254,7 @@ def _activation(name: str) -> Option:
         name,
         swap,
         lambda config: config.ffn == name,
-        lambda config: config.ffn != "swiglu",
+        lambda config: config.ffn not in GATED,
     )
 
 
@@ -369,7 +369,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("tying", "apart", _untied, fits=lambda config: config.tie_embeddings),
     Option("dropout", "off", lambda model: None, lambda config: True),
     Option("dropout", "weights", _drop_weights),
-    Option("dropout", "inner", _dropping(FeedForward, SwiGLU)),
+    Option("dropout", "inner", _dropping(FeedForward, GatedFeedForward)),
     Option("dropout", "outer", _dropping(Block)),
     Option("dropout", "embedding", _dropping(Stack)),
 )

@@ -10,6 +10,7 @@ from explorer.ui import controls, session
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
 from models.config import ModelConfig
+from models.feedforward import GATED
 
 MOST_UNITS = 64
 
@@ -75,15 +76,19 @@ def _formula(config: ModelConfig) -> str:
         return rf"W_\mathrm{{{name}}}\,{x}{bias}"
 
     up = linear("up", "x")
-    if config.ffn == "swiglu":
-        up = rf"\left({up}\right)" if config.bias else up
-        gated = rf"\left(\mathrm{{SiLU}}({linear('gate', 'x')}) \odot {up}\right)"
-        return rf"\mathrm{{SwiGLU}}(x) = {linear('down', gated)}"
     activation = {
         "relu": r"\mathrm{ReLU}",
         "gelu": r"\mathrm{GELU}",
         "gelu_tanh": r"\mathrm{GELU}_{\tanh}",
+        "silu": r"\mathrm{SiLU}",
+        "swiglu": r"\mathrm{SiLU}",
+        "geglu_tanh": r"\mathrm{GELU}_{\tanh}",
     }[config.ffn]
+    if config.ffn in GATED:
+        up = rf"\left({up}\right)" if config.bias else up
+        gated = rf"\left({activation}({linear('gate', 'x')}) \odot {up}\right)"
+        name = {"swiglu": "SwiGLU", "geglu_tanh": "GEGLU"}[config.ffn]
+        return rf"\mathrm{{{name}}}(x) = {linear('down', gated)}"
     return rf"\mathrm{{FFN}}(x) = {linear('down', rf'{activation}({up})')}"
 
 

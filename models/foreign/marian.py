@@ -1,0 +1,60 @@
+"""Marian: the OPUS-MT translators. Junczys-Dowmunt et al. 2018; Tiedemann & Thottingal 2020."""
+
+from models.config import ModelConfig
+from models.foreign.folds import only_row, sines_then_cosines
+from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
+
+
+def marian(keys: Keys) -> Plan:
+    """The 2017 design, post-norm, with a bias for each token and a table of sines of its own.
+
+    Its sines fill half of the columns each, not every second one, so the table is taken as a
+    learned one. Normalisation has the eps of the code, 1e-5; the config has none.
+    """
+    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        keys.only(name, False)
+    keys.only("add_bias_logits", False)
+    keys.only("static_position_embeddings", True)
+    keys.only("share_encoder_decoder_embeddings", True)
+    keys.only("tie_word_embeddings", True)
+    n_heads, d_ff = keys.size("encoder_attention_heads"), keys.size("encoder_ffn_dim")
+    keys.only("decoder_attention_heads", n_heads)
+    keys.only("decoder_ffn_dim", d_ff)
+    vocab_size = keys.size("vocab_size")
+    keys.only("decoder_vocab_size", vocab_size, None)
+    config = ModelConfig(
+        family="encoder-decoder",
+        vocab_size=vocab_size,
+        d_model=keys.size("d_model"),
+        n_layers=keys.layers("decoder_layers"),
+        n_encoder_layers=keys.layers("encoder_layers"),
+        n_heads=n_heads,
+        d_ff=d_ff,
+        n_ctx=keys.size("max_position_embeddings"),
+        positions="learned",
+        ffn=keys.activation("activation_function", "gelu"),  # type: ignore[arg-type]
+        scale_embeddings=keys.flag("scale_embedding", False),
+        unembed_bias=True,
+        dropout=0.0,
+    )
+    rows = [
+        weight("encoder.embed", "shared"),
+        Row("unembed.bias", ("final_logits_bias",), only_row),
+    ]
+    for stack, n_layers in (("encoder", config.encoder_layers), ("decoder", config.n_layers)):
+        table = sines_then_cosines(config.n_ctx, config.d_model)
+        rows.append(Row(f"{stack}.positions.weight", (), table))
+        for ours, theirs in blocks(n_layers, f"{stack}.blocks", f"{stack}.layers"):
+            attention = {"attn": "self_attn"}
+            if stack == "decoder":
+                attention["cross_attn"] = "encoder_attn"
+            for mine, its in attention.items():
+                for name, stored in zip("qkvo", ("q", "k", "v", "out"), strict=True):
+                    rows += both(f"{ours}.{mine}.w_{name}", f"{theirs}.{its}.{stored}_proj")
+                rows += both(f"{ours}.{mine}_norm", f"{theirs}.{its}_layer_norm")
+            rows += both(f"{ours}.ffn.w_up", f"{theirs}.fc1")
+            rows += both(f"{ours}.ffn.w_down", f"{theirs}.fc2")
+            rows += both(f"{ours}.ffn_norm", f"{theirs}.final_layer_norm")
+    ignored = (r"(encoder|decoder)\.embed_(positions|tokens)\.weight", r"lm_head\.weight")
+    starts_with = keys.token("decoder_start_token_id", keys.values.get("pad_token_id"))
+    return Plan(config, tuple(rows), ignored, starts_with)
