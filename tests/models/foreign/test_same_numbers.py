@@ -12,10 +12,12 @@ import torch
 from foreign import NAMES, TEXTS, Golden
 
 from models.cache import KVCache
+from models.decoding import decode
 from models.fast import lay_out_for_decoding
 from models.foreign import open_folder
 from models.rows import Rows, padded
 from models.run import run
+from models.strategies import Greedy
 from models.transformer import Model
 
 TOLERANCE = 1e-4  # of the largest value
@@ -117,3 +119,15 @@ def test_made_fast_it_is_the_same(golden: Golden, tmp_path: Path) -> None:
         ours = run(model, rows, keep)
         for name in keep:
             _close(ours[name][0].numpy(), expected[name], name)
+
+
+def test_a_decoder_that_begins_with_the_padding_never_writes_it(tmp_path: Path) -> None:
+    golden = Golden.load("marian")
+    model = open_folder(golden.write(tmp_path / "tiny")).model
+    assert model.marks.start == model.marks.pad == 0
+    model.unembed.bias[0] = 100.0
+    src = torch.tensor([golden.arrays["first.src"].tolist()])
+    steps = list(decode(model, src, Greedy(), 3))
+    assert all(step.log_probs[0, 0] == -torch.inf for step in steps)
+    assert 0 not in steps[-1].best[0].tokens
+    assert float(model.read(model.begin(src))[0, 0, 0]) > 50, "the logits stay the model's own"
