@@ -51,7 +51,12 @@ def is_path(name: str) -> bool:
 
 def add_strategy(command: argparse.ArgumentParser) -> None:
     """The options that `strategy_of` reads."""
-    command.add_argument("--beam", type=int, default=4, help="beam width; 1 is greedy")
+    command.add_argument(
+        "--beam",
+        type=int,
+        default=4,
+        help="beam width, 4 unless given; 1 decodes greedily, as the app does by default",
+    )
     command.add_argument("--length-penalty", type=float, default=1.0)
     command.add_argument(
         "--sample", action="store_true", help="sample instead of searching, as any of these does:"
