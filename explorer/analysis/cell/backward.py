@@ -20,6 +20,8 @@ from models.hooks import AttentionSite, Edits, visiting
 Gradient = Literal["v", "pattern", "scores", "q", "k"]
 GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
 """In the order in which the backward pass finds them."""
+TILE = 4
+"""Keys that the fused passes look at together; a kernel takes as many as its fast memory holds."""
 LONG = 512
 """Tokens of the longer text that memory is measured on."""
 
@@ -52,32 +54,63 @@ def attention_backward(
     }
 
 
+def fused_forward(
+    q: Float[Tensor, "query d_head"],
+    k: Float[Tensor, "key d_head"],
+    v: Float[Tensor, "key d_head"],
+    mask: Bool[Tensor, "query key"],
+    bias: Float[Tensor, "query key"],
+) -> tuple[Float[Tensor, "query d_head"], Float[Tensor, " query"]]:
+    """z and the logsumexp of every row, from `TILE` keys at a time: no pattern is ever whole.
+
+    Each row carries the largest score so far and the sum of exponentials below it; when a larger
+    score comes, what was summed is scaled down (online softmax). A row that may attend to nothing
+    gets z = 0 and logsumexp = 0. Dao et al. 2022 (FlashAttention), §3.1, algorithm 1.
+    """
+    largest = torch.full(q.shape[:1], -math.inf, dtype=q.dtype)
+    total, z = torch.zeros_like(largest), torch.zeros(len(q), v.shape[-1], dtype=q.dtype)
+    for first in range(0, len(k), TILE):
+        tile = slice(first, first + TILE)
+        scores = q @ k[tile].T / math.sqrt(q.shape[-1]) + bias[:, tile]
+        scores = scores.masked_fill(~mask[:, tile], -math.inf)
+        above = torch.maximum(largest, scores.amax(-1))
+        level = above.masked_fill(above == -math.inf, 0.0)  # nothing allowed so far
+        weights, kept = torch.exp(scores - level[:, None]), torch.exp(largest - level)
+        total = total * kept + weights.sum(-1)
+        z = z * kept[:, None] + weights @ v[tile]
+        largest = above
+    seen = total > 0
+    z = z / total.masked_fill(~seen, 1.0)[:, None]
+    return z, (largest + total.log()).masked_fill(~seen, 0.0)
+
+
 def fused_backward(
     q: Float[Tensor, "query d_head"],
     k: Float[Tensor, "key d_head"],
     v: Float[Tensor, "key d_head"],
-    scores: Float[Tensor, "query key"],
     mask: Bool[Tensor, "query key"],
+    bias: Float[Tensor, "query key"],
     z: Float[Tensor, "query d_head"],
     logsumexp: Float[Tensor, " query"],
     grad_z: Float[Tensor, "query d_head"],
 ) -> dict[Gradient, Tensor]:
-    """The same without a stored pattern: z and one number a row are enough.
+    """The gradients of v, q and k from what `fused_forward` leaves: z and one number a row.
 
-    The pattern is recomputed as exp(score - logsumexp), from scores that are q k^T again, and the
-    mean of a row is z . grad_z, since sum_j p_j (grad_z . v_j) = grad_z . z. A kernel does both
-    tile by tile; here it is one tile. Dao et al. 2022 (FlashAttention), §3.1 and appendix B.
+    The pattern is computed again, `TILE` keys at a time, as exp(score - logsumexp), and the mean of
+    a row is z . grad_z, since sum_j p_j (grad_z . v_j) = grad_z . z. The gradients of the pattern
+    and the scores exist for one tile only. Dao et al. 2022 (FlashAttention), appendix B.2.
     """
-    pattern = torch.exp(scores - logsumexp[:, None]).masked_fill(~mask, 0.0)
-    grad_pattern = grad_z @ v.T
-    grad_scores = pattern * (grad_pattern - (z * grad_z).sum(-1, keepdim=True))
-    return {
-        "v": pattern.T @ grad_z,
-        "pattern": grad_pattern,
-        "scores": grad_scores,
-        "q": grad_scores @ k / math.sqrt(q.shape[-1]),
-        "k": grad_scores.T @ q / math.sqrt(q.shape[-1]),
-    }
+    mean = (z * grad_z).sum(-1, keepdim=True)
+    grad_q, grad_k, grad_v = (torch.zeros_like(each) for each in (q, k, v))
+    for first in range(0, len(k), TILE):
+        tile = slice(first, first + TILE)
+        scores = q @ k[tile].T / math.sqrt(q.shape[-1]) + bias[:, tile]
+        pattern = torch.exp(scores - logsumexp[:, None]).masked_fill(~mask[:, tile], 0.0)
+        grad_scores = pattern * (grad_z @ v[tile].T - mean)
+        grad_v[tile] = pattern.T @ grad_z
+        grad_k[tile] = grad_scores.T @ q / math.sqrt(q.shape[-1])
+        grad_q += grad_scores @ k[tile] / math.sqrt(q.shape[-1])
+    return {"v": grad_v, "q": grad_q, "k": grad_k}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +132,8 @@ class HeadBackward:
 
     `upstream` [query, d_head] is the gradient of z: that of a token's logit, or of half the squared
     norm of z in a model without logits (`of_logit` False). `errors` are the largest distances from
-    autograd, `recomputed` those of the pass without a stored pattern. With shared key/value heads,
-    those of v and k are this head's share. `kept` is the memory on this text and on `LONG` tokens.
+    autograd, `recomputed` those of the fused pass, which has but v, q and k. With shared key/value
+    heads, those of v and k are this head's share.
     """
 
     upstream: Float[np.ndarray, "query d_head"] = field(repr=False)
@@ -109,7 +142,6 @@ class HeadBackward:
     recomputed: dict[Gradient, float]
     of_logit: bool
     row_sums: float
-    kept: tuple[Kept, ...]
 
 
 def head_backward(
@@ -139,19 +171,16 @@ def head_backward(
     if grad_z is None:
         grad_z = z
     by_hand = attention_backward(q, k, v, pattern, grad_z)
-    # A row that may attend to nothing has no logsumexp; any number will do, since it is masked.
-    logsumexp = scores.masked_fill(~mask, -math.inf).logsumexp(-1)
-    logsumexp = logsumexp.masked_fill(~mask.any(-1), 0.0)
-    again = fused_backward(q, k, v, scores, mask, z, logsumexp, grad_z)
+    tiled = fused_forward(q, k, v, mask, bias)
+    again = fused_backward(q, k, v, mask, bias, *tiled, grad_z)
     by_torch = _autograd(q, k, v, bias, mask, grad_z)
     return HeadBackward(
         upstream=grad_z.numpy(),
         gradients={name: by_hand[name].numpy() for name in GRADIENTS},
         errors={name: _apart(by_hand[name], by_torch[name]) for name in GRADIENTS},
-        recomputed={name: _apart(again[name], by_torch[name]) for name in GRADIENTS},
+        recomputed={name: _apart(each, by_torch[name]) for name, each in again.items()},
         of_logit=goal is not None,
         row_sums=float(by_hand["scores"].sum(-1).abs().max()),
-        kept=(_kept(site.n_heads, mask, q.shape[-1]), _kept(site.n_heads, _long(), q.shape[-1])),
     )
 
 
@@ -194,8 +223,12 @@ def _autograd(
     return dict(zip(GRADIENTS, found, strict=True))
 
 
-def _long() -> Tensor:
-    return torch.ones(LONG, LONG, dtype=torch.bool).tril()
+def memory_kept(traced: Trace, site: AttentionSite) -> tuple[Kept, Kept]:
+    """What a layer keeps for its backward pass, on this text and on `LONG` tokens, causal."""
+    own = torch.tensor(traced.mask(site.name)[0])
+    long = torch.ones(LONG, LONG, dtype=torch.bool).tril()
+    d_head = traced.config.d_head
+    return _kept(site.n_heads, own, d_head), _kept(site.n_heads, long, d_head)
 
 
 def _kept(n_heads: int, mask: Tensor, d_head: int) -> Kept:

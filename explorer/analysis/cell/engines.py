@@ -19,6 +19,7 @@ from explorer.analysis.cell.origin import module_of, site_inputs
 from explorer.analysis.cell.scaling import Scaling, divisor_of
 from explorer.analysis.cell.steps import bias_of
 from explorer.library import LoadedModel
+from explorer.runs.rerun import heads_off
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.attention import Attention, attend, share_heads
@@ -34,7 +35,7 @@ OPTIONS: tuple[Option, ...] = get_args(Option)
 class EngineRun:
     """What one engine does on this layer.
 
-    `difference` is the largest distance of its output from the written-out one, over rows that are
+    `difference` is the largest distance of its output from the model's own, over rows that are
     numbers; `nan_rows` counts the others. `twice` is the largest distance between two calls with
     dropout p, `mode` being what the engine was told: eval or train. `row_sums` are the smallest and
     the largest sum of the rows of weights that it returned, None where it returns none.
@@ -155,7 +156,10 @@ def engines(
         return out[0], weights[0]
 
     with torch.no_grad(), seeded(0):
-        right = explicit_run(0.0)[0]
+        # A head that an edit has switched off wrote nothing; the engines know of no edit.
+        edited = heads_off(traced, site.name)
+        own_z = torch.tensor(traced.activations[site.hook("z")])[None]
+        right = explicit_run(0.0)[0] if edited else finish(own_z)
         runs = []
         for engine, run in zip(ENGINES, (explicit_run, fused_run, module_run), strict=True):
             out, (first, weights), second = run(0.0)[0], run(p), run(p)[0]

@@ -9,6 +9,7 @@ from explorer.analysis.cell.backward import (
     HeadBackward,
     attention_backward,
     fused_backward,
+    fused_forward,
 )
 from explorer.analysis.cell.steps import Cell, Effect
 from explorer.figures import cell as figures
@@ -20,7 +21,7 @@ from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
-CODE = (attention_backward, fused_backward)
+CODE = (attention_backward, fused_forward, fused_backward)
 NAMES: dict[Gradient, str] = {
     "v": "dV",
     "pattern": "dA",
@@ -59,7 +60,7 @@ def backward(view: View, cell: Cell, goal: Effect | None) -> None:
     _matrix(view, cell, chosen, found.gradients[chosen])
     _table(view, found)
     controls.reading("aside", _reading(view, found))
-    st.markdown(_memory(view, found))
+    st.markdown(_memory(view, cell))
     st.latex(
         r"dV = A^\top dZ,\quad dA = dZ\,V^\top,\quad "
         r"dS_{ij} = A_{ij}\Big(dA_{ij} - \sum_k A_{ik}\,dA_{ik}\Big),\quad "
@@ -109,7 +110,7 @@ def _table(view: View, found: HeadBackward) -> None:
             " × ".join(map(str, found.gradients[name].shape)),
             digits(float(np.abs(found.gradients[name]).max(initial=0.0)), 2),
             number(found.errors[name]),
-            number(found.recomputed[name]),
+            number(found.recomputed[name]) if name in found.recomputed else "–",
         ]
         for name in GRADIENTS
     ]
@@ -131,10 +132,10 @@ def _reading(view: View, found: HeadBackward) -> str:
     )
 
 
-def _memory(view: View, found: HeadBackward) -> str:
+def _memory(view: View, cell: Cell) -> str:
     lines = []
-    for each in found.kept:
+    for each in cached.memory_kept(view.run, cell.site.name):
         sizes = {"explicit": byte_size(each.explicit), "fused": byte_size(each.fused)}
         lines.append(view.t("cell.backward_kept", queries=each.n_query, keys=each.n_key, **sizes))
-    heads = escape(str(view.site.n_heads))
+    heads = escape(str(cell.site.n_heads))
     return f"{view.t('cell.backward_memory', heads=heads)} {' '.join(lines)}"

@@ -45,3 +45,10 @@ def backward(
     """
     loaded, traced = cache.open_model(run.model), cache.trace(run)
     return backwards.head_backward(loaded, traced, traced.site(site), head, goal)
+
+
+@cached
+def memory_kept(run: Run, site: str) -> tuple[backwards.Kept, backwards.Kept]:
+    """What a layer of a run keeps for its backward pass. Raises InputProblem."""
+    traced = cache.trace(run)
+    return backwards.memory_kept(traced, traced.site(site))
