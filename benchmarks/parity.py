@@ -61,6 +61,16 @@ DISTILBERT: Small = {
     "hidden_dim": 28,
     "max_position_embeddings": 40,
 }
+T5: Small = {
+    "d_model": 24,
+    "d_kv": 10,
+    "d_ff": 28,
+    "num_layers": 2,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+GATED: Small = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 MARIAN: Small = {
     "d_model": 24,
     "encoder_layers": 2,
@@ -93,12 +103,17 @@ MODELS: dict[str, tuple[str, Small]] = {
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 10}),
     "marian": ("MarianMTModel", MARIAN),
+    "t5": ("T5ForConditionalGeneration", T5),
+    "t5-gated": ("T5ForConditionalGeneration", {**T5, **GATED}),
+    "mt5": ("MT5ForConditionalGeneration", {**T5, **GATED}),
     "bert": ("BertForMaskedLM", BERT),
     "bert-headless": ("BertModel", BERT),
     "roberta": ("RobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
     "xlm-roberta": ("XLMRobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
     "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
 }
+EXTRA = {"mt5": {"lm_head.weight": (VOCABULARY, 24)}}
+"""Tensors that files of some models have, and newly saved ones do not."""
 
 
 def built(name: str, folder: Path) -> torch.nn.Module:
@@ -108,7 +123,9 @@ def built(name: str, folder: Path) -> torch.nn.Module:
     config = cls.config_class(**{"vocab_size": VOCABULARY, "pad_token_id": 0, **sizes})
     cls(config).save_pretrained(folder)
     path = folder / "model.safetensors"
-    stored = {key: weights(key, tuple(tensor.shape)) for key, tensor in load_file(path).items()}
+    shapes = {key: tuple(tensor.shape) for key, tensor in load_file(path).items()}
+    shapes |= EXTRA.get(name, {})
+    stored = {key: weights(key, shape) for key, shape in shapes.items()}
     save_file(stored, path, metadata={"format": "pt"})
     return cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
 

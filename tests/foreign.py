@@ -195,6 +195,7 @@ KINDS = {
     "marian": "unigram",
     "t5": "unigram",
     "t5-gated": "unigram",
+    "mt5": "unigram",
     "gemma2": "metaspace",
     "gemma3": "metaspace",
 }

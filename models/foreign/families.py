@@ -8,6 +8,7 @@ from models.foreign.gpt2 import gpt2
 from models.foreign.llama import llama, mistral, qwen2, qwen3
 from models.foreign.marian import marian
 from models.foreign.plan import Keys, Plan
+from models.foreign.t5 import mt5, t5
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ FAMILIES: dict[str, Family] = {
     "qwen2": Family(qwen2),
     "qwen3": Family(qwen3),
     "marian": Family(marian),
+    "t5": Family(t5, ()),
+    "mt5": Family(mt5, ()),
     "bert": Family(bert, ("bert.",)),
     "roberta": Family(roberta, ("roberta.",)),
     "xlm-roberta": Family(roberta, ("roberta.",)),

@@ -62,6 +62,11 @@ def neighbours(n_heads: int, turned: int | None = None) -> Fold:
     return fold
 
 
+def times(factor: float) -> Fold:
+    """Every number times a constant."""
+    return lambda tensor: tensor * factor
+
+
 def first_row_added(tensor: Tensor, other: Tensor) -> Tensor:
     """Row 0 of another table joins every row: BERT's token type of a text of one segment."""
     return tensor + other[0]
