@@ -1,6 +1,7 @@
 """The numbers of an experiment as a small table, for every page that shows some."""
 
 import math
+from collections.abc import Iterable
 
 import streamlit as st
 
@@ -18,7 +19,12 @@ def finding_label(view: View, row: ResultRow) -> str:
 def finding_words(view: View, claim: str, finding: Finding) -> str:
     """Why the verdict on a claim is what it is, with the numbers of this experiment."""
     numbers = {name: tabled(value) for name, value in finding.numbers.items()}
-    return " ".join(view.t(f"claims.{claim}.{why}", **numbers) for why in finding.why)
+    return in_a_row(view.t(f"claims.{claim}.{why}", **numbers) for why in finding.why)
+
+
+def in_a_row(sentences: Iterable[str]) -> str:
+    """Sentences one after another; a Chinese full stop brings its own space."""
+    return " ".join(sentences).replace("。 ", "。")
 
 
 def finding_table(view: View, finding: Finding) -> None:

@@ -56,6 +56,16 @@ def test_every_quick_claim_is_shown_in_both_languages_for_both_families(
     assert not at.warning
     assert any(said in everything(at) for said in explanations(claim, lang))
     assert t("claims.row", lang=lang) in everything(at)
+    assert "。 " not in "".join(str(each.value) for each in (*at.markdown, *at.caption))
+
+
+def test_the_code_shows_what_an_experiment_runs_where_a_test_puts_something_else(
+    open_page: Open,
+) -> None:
+    at = open_page("claims", claim="variance", guess="true")
+    at.segmented_control(key="claims.more").set_value("code").run()
+    assert any("def variance(" in each.value for each in at.code)
+    assert any("def _normal(" in each.value for each in at.code)
 
 
 def test_the_first_guess_counts_and_each_claim_once(open_page: Open) -> None:

@@ -115,6 +115,7 @@ def tying(
         ResultRow("llama_untied", (untied, PUBLISHED)),
         ResultRow("llama_tied", (tied, PUBLISHED)),
     ]
+    numbers = {"saved": untied - tied, "percent": 100 * (untied - tied) / untied, "untied": untied}
     config = loaded.config
     if config.lm_head:
         both = [
@@ -124,9 +125,12 @@ def tying(
         # Untied, a translator has three tables: the encoder's, the decoder's and the output's.
         said = (2 if config.reads_source else 1) * config.vocab_size * config.d_model
         rows.append(ResultRow("own_saved", (both[0] - both[1], said)))
+        numbers |= {
+            "own_saved": both[0] - both[1], "own_untied": both[0],
+            "own_percent": 100 * (both[0] - both[1]) / both[0],
+        }  # fmt: skip
     progress(1.0)
     verdict = judged(tied == PUBLISHED, false=untied - tied != saved)
-    numbers = {"saved": untied - tied, "percent": 100 * (untied - tied) / untied, "untied": untied}
     own = ("own_tied" if config.tie_embeddings else "own_untied",) if config.lm_head else ()
     return Finding(
         verdict, COLUMNS, tuple(rows), bars="counted", why=(verdict, *own), numbers=numbers

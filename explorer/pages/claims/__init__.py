@@ -1,5 +1,7 @@
 """Claims: common statements about Transformers; guess first, then the experiment runs."""
 
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from explorer.problems import InputProblem
 from explorer.ui import cache, controls, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
-from explorer.ui.findings import finding_label, finding_table, finding_words
+from explorer.ui.findings import finding_label, finding_table, finding_words, in_a_row
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.view import View
@@ -78,9 +80,21 @@ def _claims(view: View) -> None:
         view,
         "claims",
         formula=(FORMULAS[claim.group],),
-        code=(claim.test,),
+        code=(claim.test, *_filled_in(claim.test)),
         numbers=lambda: _numbers(view, finding),
     )
+
+
+def _filled_in(test: Callable[..., Finding]) -> list[object]:
+    """What an experiment runs by default where a test may put something else: how a small model is
+    trained, how seconds are measured, what an entry is drawn from.
+    """
+    defaults = [parameter.default for parameter in inspect.signature(test).parameters.values()]
+    return [
+        each
+        for each in defaults
+        if inspect.isfunction(each) and each.__module__.startswith(("explorer.", "models."))
+    ]
 
 
 def _choose(view: View) -> Claim:
@@ -170,7 +184,7 @@ def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None
     controls.reading("claims", words)
     st.markdown(finding_words(view, claim.id, finding))
     score = view.t("claims.score", right=sum(guesses.values()), count=len(guesses))
-    st.caption(f"{view.t('claims.own' if claim.own else 'claims.fixed')} {score}")
+    st.caption(in_a_row((view.t("claims.own" if claim.own else "claims.fixed"), score)))
 
 
 def _picture(view: View, finding: Finding) -> None:
