@@ -8,6 +8,7 @@ from explorer.pages.positions.learned import learned_vectors
 from explorer.pages.positions.length import longer
 from explorer.pages.positions.order import shuffled
 from explorer.pages.positions.rotary import arrows_of_a_head
+from explorer.pages.positions.sums import token_and_position
 from explorer.pages.positions.table import sines
 from explorer.ui import controls
 from explorer.ui.current import latest
@@ -17,6 +18,7 @@ from explorer.ui.view import View
 DRAW = {
     "order": shuffled,
     "head": this_head,
+    "sum": token_and_position,
     "table": sines,
     "learned": learned_vectors,
     "rotary": arrows_of_a_head,

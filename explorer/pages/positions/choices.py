@@ -22,10 +22,18 @@ def _dims(text: str) -> tuple[int, ...]:
 class PositionsChoices:
     """`base`, `width`, `length` and `dims` (the waves drawn) are of the table, `change` is done to
     the positions of a stream, `shuffle` is a seed, `layout` that of the turned pairs, `story` a
-    long text.
+    long text, `place` the token whose sum is drawn.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("order", "head", "table", "learned", "rotary", "length")
+    parts: ClassVar[tuple[str, ...]] = (
+        "order",
+        "head",
+        "sum",
+        "table",
+        "learned",
+        "rotary",
+        "length",
+    )
     pictures: ClassVar[tuple[str, ...]] = ("weights", "scores", "difference")
     base: int | None = choice(None, whole(2, 1_000_000))
     width: int | None = choice(None, whole(2, 1024))
@@ -35,3 +43,4 @@ class PositionsChoices:
     change: Change = choice(REMOVE, parse_change, format_change)
     shuffle: int | None = choice(None, whole(0, 9999))
     story: str | None = choice(None, str)
+    place: int = choice(1, whole(0, 1023))

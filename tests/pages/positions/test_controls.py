@@ -210,3 +210,14 @@ def test_why_a_later_start_costs_nothing_depends_on_the_positions(
     said = reading(open_page("positions", part="length", model=model), "wherever the sequence")
     _, why = t(f"positions.read_flat_{acts}", lang="en", before="").split(":")
     assert why in said
+
+
+def test_the_sum_of_a_token_follows_the_link(open_page: Open) -> None:
+    at = open_page("positions", model="twin-learned", part="sum", place="3")
+    assert not at.exception
+    assert reading(at, "at position 3")
+    at.selectbox(key="positions.place").set_value(0).run()
+    assert reading(at, "at position 0")
+    assert at.query_params["place"] == "0"
+    turned = open_page("positions", model="turner", part="sum")
+    assert any("no position vectors" in each.value for each in turned.info)

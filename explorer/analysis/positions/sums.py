@@ -1,0 +1,144 @@
+"""Token + position: the sum that enters the first block, and what concatenating would take instead.
+
+A concatenation [e; p] read by a matrix [W_e W_p] gives W_e e + W_p p. The sum is the case in which
+both halves are one matrix: W (e + p) = [W W] [e; p]. Nothing then keeps the two apart but the
+directions that training finds for them.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.machine.parameters import count_config
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+from models.config import ModelConfig
+from models.rows import Stream
+from models.transformer import Stack
+
+ENERGY = 0.99
+"""The share of the position vectors' squared length that their span has to hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What joins at each place of a stream, [pos, d_model]: the embedding as scaled, what positions
+    add, and the sum.
+    """
+
+    token: Float[np.ndarray, "pos d_model"]
+    position: Float[np.ndarray, "pos d_model"]
+    total: Float[np.ndarray, "pos d_model"]
+
+    def lengths(self, at: int) -> tuple[float, float, float]:
+        """|token|, |position| and |sum| at one place."""
+        token, position, total = (
+            float(np.linalg.norm(each[at])) for each in (self.token, self.position, self.total)
+        )
+        return token, position, total
+
+    def angle(self, at: int) -> float:
+        """Between token and position at one place, in degrees."""
+        return angle(self.token[at], self.position[at])
+
+    def turned(self, at: int) -> float:
+        """Between token and sum at one place, in degrees."""
+        return angle(self.token[at], self.total[at])
+
+
+def angle(one: Float[np.ndarray, " n"], other: Float[np.ndarray, " n"]) -> float:
+    """Between two vectors, in degrees, from 0 to 180; NaN where one of them is 0."""
+    lengths = float(np.linalg.norm(one)) * float(np.linalg.norm(other))
+    if lengths == 0:
+        return float("nan")
+    cosine = float(one.astype(np.float64) @ other.astype(np.float64)) / lengths
+    return float(np.degrees(np.arccos(np.clip(cosine, -1, 1))))
+
+
+def sums(traced: Trace, stream: Stream) -> Sums | None:
+    """The sum at each place of a stream of the Trace; None where positions add nothing to it."""
+    for stack in traced.stacks:
+        position = traced.activations.get(stack.hook("pos_embed"))
+        if stack.stream == stream and position is not None:
+            token = traced.activations[stack.hook("embed")]
+            return Sums(token, position, token + position)
+    return None
+
+
+@dataclass(frozen=True)
+class Room:
+    """How far the embeddings stay out of the positions' way.
+
+    The position vectors lie, up to 1 % of their squared length, in a space of `n` of the `of`
+    dimensions. `share` is how much of the embeddings' squared length lies in that space too;
+    directions chosen at random would have n / of of it there.
+    """
+
+    n: int
+    of: int
+    share: float
+
+    @property
+    def by_chance(self) -> float:
+        """The share of random directions."""
+        return self.n / self.of
+
+
+@torch.inference_mode()
+def room(loaded: LoadedModel, stream: Stream) -> Room:
+    """Of all words of the vocabulary and all n_ctx positions. For models that add positions."""
+    stack = next(each for each in loaded.model.stacks() if each.stream == stream)
+    module = loaded.model.get_submodule(stack.name) if stack.name else loaded.model
+    assert isinstance(module, Stack)
+    added = module.positions.added(torch.arange(loaded.config.n_ctx)[None])
+    assert added is not None
+    return shared_room(added[0].double().numpy(), module.embed.weight.double().numpy())
+
+
+def shared_room(
+    positions: Float[np.ndarray, "pos d_model"], tokens: Float[np.ndarray, "token d_model"]
+) -> Room:
+    """`Room` of these vectors."""
+    _, sizes, directions = np.linalg.svd(positions, full_matrices=False)
+    held = np.cumsum(sizes**2) / np.sum(sizes**2)
+    n = int(np.searchsorted(held, ENERGY) + 1)
+    inside = tokens @ directions[:n].T
+    return Room(n, positions.shape[1], float(np.sum(inside**2) / np.sum(tokens**2)))
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Parameters of the model: with the sum, with [e; p] mapped back to d_model by one matrix, and
+    with blocks as wide as [e; p].
+    """
+
+    summed: int
+    mapped: int
+    wide: int
+
+
+def widths(config: ModelConfig) -> Widths:
+    """Counted from models built on paper. Blocks twice as wide need an output matrix of that width,
+    which can no longer be tied to embeddings of d_model.
+    """
+    d, built = config.d_model, count_config(replace(config, d_model=2 * config.d_model))
+    table = config.vocab_size * d
+    # Tables are looked up at half that width: those of words, and those of learned positions.
+    tables = table if config.tie_embeddings and config.lm_head else -built.by_kind["embedding"] // 2
+    summed = count_config(config).total
+    wide = built.total + tables - built.by_kind["positions"] // 2
+    inputs = 2 if config.reads_source else 1
+    return Widths(summed, summed + inputs * 2 * d * d, wide)
+
+
+def by_two_halves(
+    loaded: LoadedModel, found: Sums, stream: Stream
+) -> Float[np.ndarray, "pos n_features"]:
+    """|W (e + p) - [W W] [e; p]| for the first block's query matrix: 0 up to rounding."""
+    site = next(s for s in loaded.sites if s.query_stream == stream and s.kind == "self")
+    weight = loaded.model.get_parameter(f"{site.name}.w_q.weight").detach().numpy()
+    joined = np.concatenate((found.token, found.position), axis=1)
+    twice = np.concatenate((weight, weight), axis=1)
+    return np.abs(found.total @ weight.T - joined @ twice.T)
