@@ -4,7 +4,7 @@ from functools import partial
 
 import streamlit as st
 
-from explorer.components import one_step_back
+from explorer.components import frame
 from explorer.pages import PAGES, Page
 from explorer.problems import InputProblem
 from explorer.text import t
@@ -41,8 +41,13 @@ def run() -> None:
     }
     session.keep_pages(pages)
     current = st.navigation(list(pages.values()), position="top")
-    st.set_page_config(page_title=f"{current.title} · Headlight")
-    one_step_back()
+    st.set_page_config(
+        page_title=f"{current.title} · Headlight",
+        initial_sidebar_state="collapsed" if session.state().beamer else "auto",
+    )
+    frame(session.state().theme)
+    if session.state().beamer:  # page.css looks for it
+        st.container(key="beamer").empty()
     current.run()
 
 
@@ -60,7 +65,8 @@ def show(page: Page) -> None:
     st.html(_STYLE)
     sidebar()
     lang = session.state().lang
-    st.title(t(f"{page.name}.title", lang=lang), anchor=False)
+    if not session.state().beamer:  # the menu says it too
+        st.title(t(f"{page.name}.title", lang=lang), anchor=False)
     try:
         view = first_view(page.usual_pads)
     except InputProblem as problem:  # nothing can be shown: no model opens

@@ -7,11 +7,11 @@ Arrays and labels in, the clicked address out. Each view is a pure function that
 from explorer.components.batch_rows import batch_rows, pack_batch_rows
 from explorer.components.cache_view import cache_view, pack_cache_view
 from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
+from explorer.components.frame import frame
 from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.machine_view import Box, Column, machine_view
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
-from explorer.components.one_step_back import one_step_back
 from explorer.components.token_strip import token_strip
 from explorer.components.tree_view import TreeNode, sent_node, tree_view
 
@@ -30,10 +30,10 @@ __all__ = [
     "batch_rows",
     "cache_view",
     "film",
+    "frame",
     "heads_view",
     "machine_view",
     "mask_matrix",
-    "one_step_back",
     "pack_batch_rows",
     "pack_cache_view",
     "sent_cell",

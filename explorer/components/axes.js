@@ -10,32 +10,34 @@ const LEVEL = 17; // px between the lines on which narrow columns put their labe
  */
 export function axisBox(width, queries, keys, theme, { least, leastTall = 0, right = 0, tallest = 640 }) {
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
-  scratch.font = `13px ${theme.font}`;
+  scratch.font = theme.font(13);
   const widest = (texts) => Math.max(...texts.map((text) => scratch.measureText(text).width), 20);
   // A row that says two tokens may take more of the width than one that says its own alone.
-  const most = queries.labels ? Math.min(200, width / 3) : Math.min(130, width / 4);
-  const left = Math.ceil(Math.min(most, widest(rowLabels(queries)) + 10) + 22);
-  const longest = Math.min(110, widest(keys.tokens)) + 8;
+  const { scale } = theme;
+  const most = queries.labels ? Math.min(200 * scale, width / 3) : Math.min(130 * scale, width / 4);
+  const left = Math.ceil(Math.min(most, widest(rowLabels(queries)) + 10) + 22 * scale);
+  const longest = Math.min(110 * scale, widest(keys.tokens)) + 8;
   const room = (width - left - Math.max(right, 20) - 10) / nKey;
-  let tall = Math.max(least, Math.min(32, tallest / nQuery, room * 1.5));
-  const wide = Math.floor(Math.max(least, Math.min(room, Math.max(tall, Math.min(84, longest)))));
+  let tall = Math.max(least, Math.min(32 * scale, tallest / nQuery, room * 1.5));
+  const wide = Math.floor(Math.max(least, Math.min(room, Math.max(tall, Math.min(84 * scale, longest)))));
   const levels = Math.min(3, Math.ceil(longest / wide), nKey);
   const every = Math.ceil(Math.min(longest, 64) / (wide * levels));
   tall = Math.floor(Math.max(leastTall, Math.min(tall, wide)));
-  const above = 42 + (levels - 1) * LEVEL;
+  const level = LEVEL * scale;
+  const above = Math.ceil(42 * scale + (levels - 1) * level);
   return {
-    nQuery, nKey, left, above, wide, tall, levels, every,
+    nQuery, nKey, left, above, wide, tall, levels, every, level,
     width: left + nKey * wide + 2 + Math.max(right, 20), height: above + nQuery * tall + 2,
   };
 }
 
 /** Labels and titles of both axes; `lit` [query, key] are highlighted. */
 export function drawAxes(context, box, queries, keys, theme, lit = [null, null]) {
-  context.font = `13px ${theme.font}`;
+  context.font = theme.font(13);
   context.textBaseline = "middle";
   const ink = (row, index, on) => theme.get(on ? "accent" : row.special[index] ? "muted" : "ink");
   // Labels thin out once the cells are smaller than the text.
-  for (let index = 0; index < box.nQuery; index += Math.ceil(14 / box.tall)) {
+  for (let index = 0; index < box.nQuery; index += Math.ceil(14 * theme.scale / box.tall)) {
     context.fillStyle = ink(queries, index, lit[0] === index);
     queryLabel(context, box, queries, index);
   }
@@ -46,10 +48,10 @@ export function drawAxes(context, box, queries, keys, theme, lit = [null, null])
   }
   context.fillStyle = theme.stream(keys.stream);
   context.textAlign = "left";
-  context.fillText(`${keys.title} →`, box.left, 9);
+  context.fillText(`${keys.title} →`, box.left, 9 * theme.scale);
   context.fillStyle = theme.stream(queries.stream);
   context.save();
-  context.translate(9, box.above);
+  context.translate(9 * theme.scale, box.above);
   context.rotate(-Math.PI / 2);
   context.textAlign = "right";
   context.fillText(`← ${queries.title}`, 0, 0);
@@ -69,7 +71,7 @@ export function queryLabel(context, box, queries, index) {
 export const levelOf = (box, index) => Math.floor(index / box.every) % box.levels;
 
 /** Where the middle of a column's label is. */
-export const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - levelOf(box, index) * LEVEL];
+export const labelAt = (box, index) => [box.left + (index + 0.5) * box.wide, box.above - 10 - levelOf(box, index) * box.level];
 
 /** A column's label, cut to its share of the line. */
 export const keyText = (context, box, keys, index) => (

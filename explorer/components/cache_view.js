@@ -51,7 +51,7 @@ export default function ({ parentElement, data }) {
       const colour = theme.stream(block.axis.stream);
       const shade = rgb(colour);
       const spared = hatching(context, theme.get("blocked"), theme.get("hatch"));
-      context.font = `12px ${theme.font}`;
+      context.font = theme.font(12);
       context.textBaseline = "middle";
       context.textAlign = "center";
       const every = Math.ceil(34 / wide);

@@ -10,7 +10,7 @@ import { css, shades } from "./palette.js";
 import { scrollTogether } from "./scrolling.js";
 
 const SUM_ROOM = 52; // px for the row sums
-const LABEL = 16; // px that a line of a label needs
+const LINE = 16; // px that a line of a label needs
 
 /** { node, canvas, legend, draw(width), light(lit), reveal(key) } of a panel's head; `panel.cells` are its numbers. */
 export function headMap(view, panel) {
@@ -39,7 +39,7 @@ export function headMap(view, panel) {
     // Side by side the whole matrix matters more than every label; pointing names them anyway.
     const least = longest > 64 ? 5 : view.compared && width > 300 ? 8 : longest > 40 ? 9 : 18;
     const leastTall = longest > 40 ? 0 : 14;
-    box = axisBox(width, queries, keys, theme, { least, leastTall, right: SUM_ROOM, tallest: 600 });
+    box = axisBox(width, queries, keys, theme, { least, leastTall, right: SUM_ROOM * theme.scale, tallest: 600 });
     const context = fit(canvas, box.width, box.height);
     over = fit(sheet, box.width, box.height);
     paint(context, theme);
@@ -62,11 +62,11 @@ export function headMap(view, panel) {
   }
 
   function drawSums(context, theme) {
-    const right = box.left + box.nKey * box.wide + SUM_ROOM - 6;
+    const right = box.left + box.nKey * box.wide + SUM_ROOM * theme.scale - 6;
     context.textAlign = "right";
     context.fillStyle = theme.get("muted");
-    context.font = `12px ${theme.font}`;
-    context.fillText(words.sum, right, box.above - 10, SUM_ROOM - 4);
+    context.font = theme.font(12);
+    context.fillText(words.sum, right, box.above - 10, SUM_ROOM * theme.scale - 4);
     for (let query = 0; query < box.nQuery; query += Math.ceil(14 / box.tall)) {
       context.fillText(percent(panel.sums[query]), right, box.above + (query + 0.5) * box.tall);
     }
@@ -117,7 +117,7 @@ export function headMap(view, panel) {
     if (query !== null) over.strokeRect(left - 0.5, above + query * tall - 0.5, right - left + 1, tall + 0.5);
     else over.strokeRect(left + key * wide - 0.5, above - 0.5, wide + 0.5, bottom - above + 1);
     if (query !== null && key !== null) outlineCell(over, box, [query, key], theme.get("accent"), 2.5);
-    over.font = `600 13px ${theme.font}`;
+    over.font = theme.font(13, 600);
     over.textBaseline = "middle";
     if (query !== null) lightQuery(theme, query);
     if (key !== null) lightKey(theme, key);
@@ -126,29 +126,31 @@ export function headMap(view, panel) {
   /** Labels that would show from under the lit one give way to it as a whole. */
   function lightQuery(theme, query) {
     const { left, above, tall, nQuery } = box;
+    const line = LINE * theme.scale;
     const middle = (row) => above + (row + 0.5) * tall;
     over.fillStyle = theme.get("paper");
     for (let row = 0; row < nQuery; row += 1) {
-      if (Math.abs(row - query) * tall < LABEL - 1) over.fillRect(20, middle(row) - LABEL / 2, left - 22, LABEL);
+      if (Math.abs(row - query) * tall < line - 1) over.fillRect(20, middle(row) - line / 2, left - 22, line);
     }
     const text = clipped(over, rowLabels(queries)[query], left - 30);
     const width = over.measureText(text).width + 10;
-    labelChip(theme, left - width - 3, middle(query), width, Math.min(20, Math.max(tall, LABEL)));
+    labelChip(theme, left - width - 3, middle(query), width, Math.min(20 * theme.scale, Math.max(tall, line)));
     queryLabel(over, box, queries, query);
   }
 
   function lightKey(theme, key) {
     const [x, y] = labelAt(box, key);
-    const text = clipped(over, keys.tokens[key], 110);
+    const line = LINE * theme.scale;
+    const text = clipped(over, keys.tokens[key], 110 * theme.scale);
     const width = over.measureText(text).width + 10;
     over.fillStyle = theme.get("paper");
     for (let other = 0; other < box.nKey; other += box.every) {
       if (levelOf(box, other) !== levelOf(box, key)) continue;
       const its = over.measureText(keyText(over, box, keys, other)).width;
       const [place] = labelAt(box, other);
-      if (Math.abs(place - x) < (its + width) / 2) over.fillRect(place - its / 2 - 2, y - 8, its + 4, LABEL);
+      if (Math.abs(place - x) < (its + width) / 2) over.fillRect(place - its / 2 - 2, y - line / 2, its + 4, line);
     }
-    labelChip(theme, x - width / 2, y, width, LABEL);
+    labelChip(theme, x - width / 2, y, width, line);
     over.textAlign = "center";
     over.fillText(text, x, y);
   }

@@ -24,13 +24,18 @@ export default function ({ parentElement, data, setTriggerValue }) {
   return root.stop;
 }
 
+// How far the rest steps back behind a row: what is only locked leaves it to be read, and from the
+// back of a classroom nothing pale can be read.
+const LOCKED = (theme) => (theme.scale > 1 ? 0 : 0.2);
+const HOVERED = (theme) => (theme.scale > 1 ? 0.3 : 0.55);
+
 function headsView(root, head, arrays, theme, likeness, old) {
   const { words } = head;
   const view = {
     head, arrays, theme, likeness,
     chosen: { opened: null, pinned: [], query: null, key: null, ...head.chosen },
     turn: old?.turn ?? 0,
-    veil: 0.25,
+    veil: LOCKED(theme),
     compared: false,
   };
   const exact = new Map(); // flat index of a head -> its cells as the model computed them
@@ -69,7 +74,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     const lit = next ?? { ...view.chosen, head: null };
     if (lit.query === view.lit.query && lit.key === view.lit.key && lit.head === view.lit.head) return;
     hovered = next;
-    view.veil = next ? 0.55 : 0.25; // what is only locked leaves the rest to be seen
+    view.veil = next ? HOVERED(theme) : LOCKED(theme);
     view.lit = { query: lit.query, key: lit.key, head: lit.head };
     shine();
   };

@@ -14,7 +14,7 @@ export function keepPicture(canvas, draw, title, theme, name) {
   context.fillStyle = theme.get("paper");
   context.fillRect(0, 0, wide + 2 * margin, tall + head + margin);
   context.fillStyle = theme.get("ink");
-  context.font = `600 14px ${theme.font}`;
+  context.font = theme.font(14, 600);
   context.textBaseline = "middle";
   context.fillText(clipped(context, title, wide), margin, head / 2 + 4);
   context.drawImage(canvas, margin, head, wide, tall);

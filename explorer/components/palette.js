@@ -18,8 +18,10 @@ export function followTheme(root) {
   const style = getComputedStyle(root);
   const known = {}; // asking the style again would make the browser settle all pending layout
   const get = (name) => (known[name] ??= style.getPropertyValue("--hl-" + name).trim());
+  const scale = Number(style.getPropertyValue("--hl-scale")) || 1; // above 1 for a class
   return {
-    font: style.fontFamily,
+    scale,
+    font: (size, weight = "") => `${weight} ${size * scale}px ${style.fontFamily}`.trim(),
     get,
     stream: (stream) => get(stream === "src" ? "source" : stream === "tgt" ? "target" : "muted"),
   };

@@ -83,14 +83,14 @@ export default function ({ parentElement, data, setTriggerValue }) {
       context.stroke();
     }
     context.fillStyle = theme.get(fallen || node.special ? "muted" : "ink");
-    context.font = `13px ${theme.font}`;
+    context.font = theme.font(13);
     const under = y(node) + 23;
     const text = clipped(context, node.token, WIDE - 8);
     const wide = context.measureText(text).width;
     context.clearRect(x(node) - wide / 2 - 2, under - 7, wide + 4, 14); // off the lines behind it
     context.fillText(text, x(node), under);
     if (fallen) {
-      context.font = `11px ${theme.font}`;
+      context.font = theme.font(11);
       context.fillStyle = theme.get("muted");
       context.fillText(`× ${node.fell[0]} · ${signed(node.fell[1])}`, x(node), under + 13);
     }

@@ -18,6 +18,8 @@ from explorer.ui.escape import escape, shorten
 from explorer.ui.view import View
 
 Figure = dict[str, Any]
+BEAMER = 1.3
+"""How much larger pictures are in front of a class; page.css has the same number."""
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 CHART = {
     "modeBarButtons": [["toImage"]],  # Plotly draws the PNG in the browser, with no network
@@ -33,12 +35,34 @@ def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
     In a place with fewer pixels than the figure needs, as the `least` of its layout's `meta` says
     (`figures.frame.least_width`), it scrolls sideways.
     """
+    if session.state().beamer:
+        figure = enlarged(figure)
     least = figure["layout"].get("meta", {}).get("least", 0)
     if least:
         place = f".st-key-{key.replace('.', '-')}"
         scrolls = f"{place} {{ overflow: auto hidden }} {place} > * {{ min-width: {least}px }}"
         st.html(f"<style>{scrolls}</style>")
     st.plotly_chart(figure, key=key, width="stretch", theme=None, config=CHART, alt=alt, **more)
+
+
+def enlarged(figure: Figure) -> Figure:
+    """A figure for a class: its letters, margins and height larger by the factor of page.css."""
+    layout = figure["layout"]
+    font, margin = layout.get("font", {}), layout.get("margin", {})
+    changed = {
+        "font": {**font, "size": font.get("size", 12) * BEAMER},
+        "margin": {name: value * BEAMER for name, value in margin.items()},
+    }
+    if "height" in layout:
+        changed["height"] = layout["height"] * BEAMER
+    return {**figure, "layout": {**layout, **changed}}
+
+
+def opening(view: View, page: str, **values: object) -> None:
+    """What a page is about and what to try there; a class sees the picture instead."""
+    if not view.state.beamer:
+        st.markdown(view.t(f"{page}.lead", **values))
+        st.markdown(view.t(f"{page}.try"))
 
 
 def clicked(key: str) -> Any:

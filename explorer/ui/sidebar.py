@@ -15,6 +15,7 @@ from explorer.ui import cache, session
 from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
+from explorer.ui.url import THEMES
 from explorer.ui.view import MOST_OTHERS, default_model, first_sentence
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
@@ -35,6 +36,30 @@ def sidebar() -> None:
         _beside()
         _output(model)
         _model()
+        _display()
+
+
+def _display() -> None:
+    """Large for a class, light or dark."""
+    with st.popover(_t("sidebar.display"), width="stretch"):
+        st.session_state["sidebar.beamer"] = session.state().beamer
+        st.toggle(
+            _t("sidebar.beamer"),
+            key="sidebar.beamer",
+            help=_t("sidebar.beamer_help"),
+            on_change=chosen,
+            args=("sidebar.beamer", "beamer"),
+        )
+        st.session_state["sidebar.theme"] = session.state().theme or None
+        st.segmented_control(
+            _t("sidebar.theme"),
+            THEMES,
+            format_func=lambda theme: _t("sidebar.light" if theme == "light" else "sidebar.dark"),
+            key="sidebar.theme",
+            help=_t("sidebar.theme_help"),
+            on_change=chosen,
+            args=("sidebar.theme", "theme", lambda theme: theme or ""),
+        )
 
 
 def chosen(key: str, field: str, read: Callable[[Any], Any] = lambda value: value) -> None:

@@ -16,16 +16,19 @@ from explorer.ui.choices import (
     Form,
     Offered,
     RefusedError,
+    as_digit,
     choice,
     form_of,
     from_one,
     one_of,
     plus_one,
+    switch,
     whole,
 )
 from models.hooks import ROLES, Role
 
 MOST_PADS = 8
+THEMES = ("light", "dark")
 FREE = -1
 """The row of a visitor who wants none lit."""
 
@@ -47,6 +50,7 @@ def _edits(text: str) -> tuple[Edit, ...]:
 class State:
     """What the visitor chose. None means: not chosen, so the page picks something telling.
 
+    `beamer`: drawn large, for a class; `theme` "" is the visitor's own.
     `target` None: the model translates by itself. `beside` holds further sentences, one a line,
     that are compared and share a batch with `text`. `site` is a kind of attention; `layer`,
     `head`, `row`, `key` and `step` count from 0. `row` is the query whose row is read (FREE: none),
@@ -56,6 +60,8 @@ class State:
     """
 
     lang: str = choice("en", one_of(LANGUAGES))
+    beamer: bool = choice(False, switch, as_digit)
+    theme: str = choice("", one_of(THEMES))
     model: str = choice("", str)
     text: str | None = choice(None, str)
     target: str | None = choice(None, str)

@@ -25,3 +25,36 @@ def test_back_leaves_a_page_of_the_menu_in_one_press(visitor: Visitor) -> None:
     visitor.page.go_back()
     expect(visitor.page.locator("h1")).to_have_text(t("heads.title", lang="en"))
     assert urlsplit(visitor.page.url).path == "/"
+
+
+def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 1280, "height": 720})
+    visitor.open(lang="en", beamer="1", theme="dark")
+    picture = visitor.page.locator(".hl .panel canvas").first
+    picture.wait_for()
+    visitor.settle()
+    box = picture.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= 720  # the whole picture in the first screen
+    sizes = visitor.page.evaluate(
+        "() => [document.documentElement, document.querySelector('[data-testid=stApp]')]"
+        ".map((each) => [getComputedStyle(each).fontSize, getComputedStyle(each).backgroundColor])"
+    )
+    assert sizes[0][0] == "20px"
+    assert sizes[1][1] == "rgb(14, 17, 23)"
+    visitor.fits(1280)
+    visitor.open(lang="en", theme="light")
+    expect(visitor.page.locator("[data-testid=stApp]")).to_have_css(
+        "background-color", "rgb(255, 255, 255)"
+    )
+
+
+def test_the_play_button_stays_visible_under_the_pointer(visitor: Visitor) -> None:
+    visitor.open("decoding", lang="en", text="I love you.")
+    button = visitor.page.locator(".player .play")
+    button.hover()
+    sign, ground = button.evaluate(
+        "(node) => [getComputedStyle(node, '::before').backgroundColor,"
+        " getComputedStyle(node).backgroundColor]"
+    )
+    assert sign != ground

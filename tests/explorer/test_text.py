@@ -169,7 +169,7 @@ MADE = {
 }
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
 PIECES = {
-    *(f"{page.name}.title" for page in PAGES),
+    *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),
     *(f"{page.name}.formula" for page in PAGES if page.name != "clinic"),
     *(f"edits.{part}" for part in USUAL_MASKS),
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),

@@ -1,5 +1,6 @@
 """The frame round every page: heading, first model, hints, and what a change of model keeps."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,3 +132,19 @@ def test_an_edit_never_changes_what_is_looked_at(open_page: Open, edits: str) ->
 
 def _looked_at(at: AppTest) -> list[object]:
     return [box.value for box in at.selectbox if str(box.key).endswith((".layer", ".head"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_class_sees_the_picture_first_and_everything_larger(open_page: Open, page: Page) -> None:
+    usual, large = open_page(page.name), open_page(page.name, beamer="1")
+    assert not large.exception
+    lead = t(f"{page.name}.try", lang="en")
+    assert lead in said(usual)
+    assert lead not in said(large)
+    assert not large.title
+    assert large.toggle(key="sidebar.beamer").value
+    assert large.query_params["beamer"] == "1"
+    for small, big in zip(usual.get("plotly_chart"), large.get("plotly_chart"), strict=False):
+        before, after = (json.loads(each.proto.spec)["layout"] for each in (small, big))
+        assert after["font"]["size"] > before["font"]["size"]
+        assert after.get("height", 0) >= before.get("height", 0)

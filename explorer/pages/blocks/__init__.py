@@ -8,6 +8,7 @@ from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.blocks.hidden import hidden_units
 from explorer.pages.blocks.norms import norms
 from explorer.pages.blocks.residual import placements
+from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.view import View
@@ -22,8 +23,7 @@ DRAW = {
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("blocks.lead"))
-    st.markdown(view.t("blocks.try"))
+    controls.opening(view, "blocks")
     _part(view)
 
 

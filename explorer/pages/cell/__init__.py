@@ -15,8 +15,7 @@ from models.attention import attend
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("cell.lead"))
-    st.markdown(view.t("cell.try"))
+    controls.opening(view, "cell")
     _cell(view)
 
 

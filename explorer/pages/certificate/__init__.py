@@ -27,8 +27,7 @@ PADDINGS = ("padding_right", "padding_left", "padding_batch")
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("certificate.lead"))
-    st.markdown(view.t("certificate.try"))
+    controls.opening(view, "certificate")
     _examination(view)
 
 

@@ -48,8 +48,7 @@ FORMULAS = {
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("claims.lead", count=len(CLAIMS)))
-    st.markdown(view.t("claims.try"))
+    controls.opening(view, "claims", count=len(CLAIMS))
     _claims(view)
 
 

@@ -34,8 +34,7 @@ BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("clinic.lead"))
-    st.markdown(view.t("clinic.try"))
+    controls.opening(view, "clinic")
     _clinic(view)
 
 

@@ -32,8 +32,7 @@ STRATEGIES: dict[type, str] = {
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("decoding.lead"))
-    st.markdown(view.t("decoding.try"))
+    controls.opening(view, "decoding")
     _picture(view)
 
 

@@ -32,8 +32,7 @@ AGGREGATES = {
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("heads.lead"))
-    st.markdown(view.t("heads.try"))
+    controls.opening(view, "heads")
     _linked(view)
 
 
@@ -46,8 +45,8 @@ def _linked(view: View) -> None:
     controls.edits_bar(view, "heads.reset")
     _controls(choice)
     controls.reading("heads", read_row(choice))
-    _aggregates(choice)
     linked_heads(choice, None if other is None else Opened(other))
+    _aggregates(choice)
     switch_off(choice)
     difference(choice)
     if other is not None:

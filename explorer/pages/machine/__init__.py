@@ -23,8 +23,7 @@ LONG = 1000
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("machine.lead"))
-    st.markdown(view.t("machine.try"))
+    controls.opening(view, "machine")
     _machine(view)
 
 

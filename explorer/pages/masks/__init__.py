@@ -26,8 +26,7 @@ BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("masks.lead"))
-    st.markdown(view.t("masks.try"))
+    controls.opening(view, "masks")
     _picture(view)
 
 

@@ -28,8 +28,7 @@ DRAW = {
 
 def render(view: View) -> None:
     """The page."""
-    st.markdown(view.t("positions.lead"))
-    st.markdown(view.t("positions.try"))
+    controls.opening(view, "positions")
     _part(view)
 
 
