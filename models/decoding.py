@@ -228,7 +228,7 @@ def _steps(
     if max_new_tokens == 0:
         return
     reader = begin()  # here, so that the encoder runs under the visitor of the first step
-    n_sentences, device = len(reader.rows), reader.rows.device
+    n_sentences = len(reader.rows)
     draws = strategy.draws(n_sentences)
     live = [[Hypothesis((), 0.0, 0.0, parent=0, finished=False)] for _ in range(n_sentences)]
     ended: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
@@ -238,7 +238,7 @@ def _steps(
             raise ValueError(f"step {index}: the model's logits give no probabilities (NaN)")
         probs = strategy.probs(log_probs)
         draw = next(draws)
-        first, tokens = 0, [reader.model.marks.pad or 0] * n_sentences
+        first = 0
         fallen: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
         for s, parents in enumerate(live):
             if not parents:
@@ -259,7 +259,6 @@ def _steps(
                 ends = reader.ends(first + k, output)
                 made.append(Hypothesis(output, logprob, score, first + k, ends))
             first += len(parents)
-            tokens[s] = made[0].tokens[-1]
             live[s] = [h for h in made[:room] if not h.finished]
             ended[s] += [h for h in made[:room] if h.finished]
             ended[s].sort(key=lambda hypothesis: -hypothesis.score)
@@ -269,12 +268,9 @@ def _steps(
             forced=index < len(prefix),
             sentences=tuple(reader.sentences),
             input_tokens=reader.rows.tgt,
-            input_valid=reader.rows.valid("tgt"),
             positions=reader.positions(),
             log_probs=log_probs,
             probs=probs,
-            tokens=torch.tensor(tokens, device=device),
-            finished=torch.tensor([not hypotheses for hypotheses in live], device=device),
             live=tuple(map(tuple, live)),
             ended=tuple(map(tuple, ended)),
             fallen=tuple(map(tuple, fallen)),

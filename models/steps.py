@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from models.strategies import largest
@@ -39,12 +39,9 @@ class DecodeStep:
     forced: bool  # the token was given by `prefix`
     sentences: tuple[int, ...]  # of each row
     input_tokens: Int[Tensor, "row pos"]  # what the decoder has read: bos or the prompt, outputs
-    input_valid: Bool[Tensor, "row pos"]  # False at padding before a prompt
     positions: tuple[int, ...]  # of each row: the query that was read out, on this pass's axis
     log_probs: Float[Tensor, "row vocab"]  # the model's own
     probs: Float[Tensor, "row vocab"]  # after the strategy's cuts: sums to 1, exactly 0 where cut
-    tokens: Int[Tensor, " batch"]  # of the best extension of each sentence; pad_id once finished
-    finished: Bool[Tensor, " batch"]  # sentences that are complete
     live: tuple[tuple[Hypothesis, ...], ...]  # per sentence, best first; empty once finished
     ended: tuple[tuple[Hypothesis, ...], ...]  # per sentence, all finished so far, by score
     fallen: tuple[tuple[Hypothesis, ...], ...]  # per sentence, the best that did not survive

@@ -203,7 +203,7 @@ def generate(
         edits=fitting,
         ignored_edits=tuple(edit for edit in edits if edit not in fitting),
         unknown=tuple(loaded.tokenizer.unknown(clean_text(text))),
-        stopped=stopped and not last.finished[0],
+        stopped=stopped and bool(last.live[0]),
     )
 
 

@@ -13,6 +13,7 @@ from families import WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
+from tables import chosen, finished
 
 from models.config import ModelConfig
 from models.decoding import decode
@@ -41,7 +42,7 @@ def row_logits(model: Model, src: torch.Tensor, output: list[int]) -> torch.Tens
 
 def assert_same_steps(one, other, atol=1e-10):
     for a, b in zip(one, other, strict=True):
-        assert a.tokens.tolist() == b.tokens.tolist()
+        assert chosen(a) == chosen(b)
         assert [h.tokens for hs in a.live for h in hs] == [h.tokens for hs in b.live for h in hs]
         torch.testing.assert_close(a.log_probs, b.log_probs, atol=atol, rtol=0)
 
@@ -163,7 +164,7 @@ def test_a_forced_prefix_is_obeyed_and_shown(wide_model, family, strategy):
     steps = list(decode(model, SRC, strategy, 6, src_valid=VALID, prefix=prefix))
     assert [step.forced for step in steps][:3] == [True, True, False]
     for index, token in enumerate(prefix):
-        assert steps[index].tokens.tolist() == [token] * 3
+        assert chosen(steps[index]) == [token] * 3
         assert steps[index].log_probs.shape == (3, 13)
     assert all(h.tokens[:2] == (11, 5) for h in steps[-1].best)
     free = next(decode(model, SRC, strategy, 6, src_valid=VALID))
@@ -198,7 +199,7 @@ def test_a_prefix_may_end_the_output(wide_model):
     *_, last = decode(
         wide_model("encoder-decoder"), SRC, Beam(2), 6, src_valid=VALID, prefix=[4, 2]
     )
-    assert (last.index, last.finished.tolist()) == (1, [True] * 3)
+    assert (last.index, finished(last)) == (1, [True] * 3)
     assert {h.tokens for h in last.best} == {(4, 2)}
 
 

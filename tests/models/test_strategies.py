@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
+from tables import chosen, finished
 
 from models.decoding import decode
 from models.steps import best
@@ -24,9 +25,9 @@ START = torch.tensor([[1]])
 def test_greedy_takes_the_best_token_and_stops_at_eos(chain):
     model = chain(_1={A: 0.6, B: 0.4}, _3={C: 0.5, EOS: 0.3, A: 0.2}, _5={EOS: 0.9, A: 0.1})
     steps = list(decode(model, START, Greedy(), 8))
-    assert [step.tokens.tolist() for step in steps] == [[A], [C], [EOS]]
+    assert [chosen(step) for step in steps] == [[A], [C], [EOS]]
     assert [step.index for step in steps] == [0, 1, 2]
-    assert [step.finished.tolist() for step in steps] == [[False], [False], [True]]
+    assert [finished(step) for step in steps] == [[False], [False], [True]]
     assert [step.forced for step in steps] == [False] * 3
     assert [step.input_tokens.tolist() for step in steps] == [[[1]], [[1, A]], [[1, A, C]]]
     assert steps[1].log_probs[0, C].item() == pytest.approx(math.log(0.5), abs=1e-6)
@@ -72,8 +73,8 @@ def test_finished_sentences_leave_the_batch_and_keep_their_answers(chain):
     model = chain(_1={EOS: 1}, _3={B: 1}, _4={C: 1}, _5={EOS: 1})
     steps = list(decode(model, torch.tensor([[3], [1], [4]]), Greedy(), 8))
     assert [step.sentences for step in steps] == [(0, 1, 2), (0, 2), (0,)]
-    assert [step.tokens.tolist() for step in steps] == [[B, EOS, C], [C, 0, EOS], [EOS, 0, 0]]
-    assert [step.finished.tolist() for step in steps] == [
+    assert [chosen(step) for step in steps] == [[B, EOS, C], [C, 0, EOS], [EOS, 0, 0]]
+    assert [finished(step) for step in steps] == [
         [False, True, False],
         [False, True, True],
         [True, True, True],
@@ -155,7 +156,7 @@ def test_cuts_keep_the_best_tokens_in_proportion(logits, temperature, top_k, top
 def test_frequencies_match_the_probabilities(chain, top_k, expected):
     model, n = chain(_1={A: 0.5, B: 0.3, C: 0.2}), 2000
     step = next(decode(model, START.expand(n, 1), Sample(seed=7, top_k=top_k), 1))
-    seen = Counter(step.tokens.tolist())
+    seen = Counter(chosen(step))
     assert set(seen) == set(expected)
     for token, prob in expected.items():
         assert step.probs[0, token].item() == pytest.approx(prob)

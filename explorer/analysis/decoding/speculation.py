@@ -14,9 +14,9 @@ from jaxtyping import Bool
 
 from explorer.analysis.decoding.caching import multiply_adds
 from explorer.library import LoadedModel, same_vocabulary
+from explorer.runs.speculative import Round, speculate
 from models.config import ModelConfig
 from models.decoding import decode
-from models.speculative import Round, speculate
 from models.steps import best
 from models.strategies import Greedy
 from models.transformer import Model

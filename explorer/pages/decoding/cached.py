@@ -7,9 +7,9 @@ from explorer.runs import generation
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
 from explorer.runs.inputs import given_tokens
+from explorer.runs.speculative import first_layers
 from explorer.ui import cache
 from explorer.ui.caching import cached
-from models.speculative import first_layers
 from models.strategies import Beam, Greedy, Sample, Strategy
 
 

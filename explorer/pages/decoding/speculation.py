@@ -15,12 +15,12 @@ from explorer.figures.curves import lines
 from explorer.numbers import fixed, percent
 from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
+from explorer.runs.speculative import first_layers, speculate
 from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_refused
 from explorer.ui.tables import table
 from explorer.ui.view import View
-from models.speculative import first_layers, speculate
 
 
 def speculative(view: View) -> None:

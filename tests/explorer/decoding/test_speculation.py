@@ -20,8 +20,8 @@ from explorer.analysis.decoding.speculation import (
 )
 from explorer.library import LoadedModel, open_model, same_vocabulary
 from explorer.runs.inputs import given_tokens
+from explorer.runs.speculative import Round, first_layers, speculate
 from models.hooks import visiting
-from models.speculative import Round, first_layers, speculate
 
 TEXT = "The cat ran."
 Tiny = Callable[..., LoadedModel]

@@ -6,9 +6,9 @@ from families import WRITERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from explorer.runs.speculative import Round, first_layers, speculate
 from models.decoding import decode
 from models.positions import POSITIONS
-from models.speculative import Round, first_layers, speculate
 from models.steps import best
 from models.strategies import Greedy
 from models.transformer import Model

@@ -1,0 +1,131 @@
+"""What the tests of decoding share: fixed tables for models, and tiny random real ones."""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+from models.config import ModelConfig
+from models.decoding import decode
+from models.steps import DecodeStep, Hypothesis, best
+from models.strategies import Strategy
+from models.transformer import DecoderOnly, Model, build_model
+
+EOS = 2
+
+
+class Chain(DecoderOnly):
+    """The next token depends on the last one only: P(next | last) = table[last]."""
+
+    def __init__(self, table: torch.Tensor) -> None:
+        super().__init__(
+            ModelConfig(
+                family="decoder-only",
+                vocab_size=len(table),
+                d_model=2,
+                n_layers=1,
+                n_heads=1,
+                d_ff=1,
+                positions="none",
+            )
+        )
+        self.table = table
+        self.forwards: list[tuple[int, ...]] = []
+        self.eval()
+
+    def read(self, rows, memory=None, cache=None, last_only=False):
+        self.forwards.append(tuple(rows.tgt.shape))
+        if cache is not None:
+            column = torch.zeros(*rows.tgt.shape, 1, 1).transpose(1, 2)
+            cache.self_attn[0].append(column, column)
+        return self.table[rows.tgt[:, -1:] if last_only else rows.tgt]
+
+
+def _chain(n_vocab: int = 6, **rows: dict[int, float]) -> Chain:
+    """`chain(_3={4: 0.7, 2: 0.3})`: after token 3, 4 with 0.7 and eos with 0.3. Elsewhere: eos."""
+    table = torch.full((n_vocab, n_vocab), -math.inf)
+    table[:, EOS] = 0.0
+    for name, probs in rows.items():
+        last = int(name[1:])
+        table[last] = -math.inf
+        for token, prob in probs.items():
+            table[last, token] = math.log(prob)
+    return Chain(table)
+
+
+def _random_chain(seed: int, n_vocab: int = 5) -> Chain:
+    return Chain(2 * torch.randn(n_vocab, n_vocab, generator=torch.Generator().manual_seed(seed)))
+
+
+@pytest.fixture(scope="session")
+def chain() -> Callable[..., Chain]:
+    """chain(_3={4: 0.7, 2: 0.3}): after token 3, 4 with 0.7 and eos with 0.3; elsewhere eos."""
+    return _chain
+
+
+@pytest.fixture(scope="session")
+def random_chain() -> Callable[..., Chain]:
+    """random_chain(seed, n_vocab=5): a table of normal logits."""
+    return _random_chain
+
+
+@pytest.fixture(scope="session")
+def table_model() -> type[Chain]:
+    """table_model(logits [last, next]): a model that follows any table."""
+    return Chain
+
+
+@pytest.fixture(scope="session")
+def only() -> Callable[..., Hypothesis]:
+    """only(model, strategy, limit=8, ...): the answer for the one prompt `<s>`."""
+
+    def answer(model: Model, strategy: Strategy, limit: int = 8, **options: Any) -> Hypothesis:
+        return best(decode(model, torch.tensor([[1]]), strategy, limit, **options))[0]
+
+    return answer
+
+
+@cache
+def _wide_model(family: str, positions: str = "sinusoidal", vocab_size: int = 13) -> Model:
+    """Random weights, logits spread widely enough for outputs that vary and end."""
+    torch.manual_seed(3)
+    config = ModelConfig(
+        family=family,
+        positions=positions,
+        vocab_size=vocab_size,
+        d_model=16,
+        n_layers=2,
+        n_heads=4,
+        n_kv_heads=2,
+        d_ff=24,
+        n_ctx=14,
+        tie_embeddings=False,
+        bias=False,
+    )
+    # float64: a batch and its rows alone then never differ enough to turn a near tie round.
+    model = build_model(config).double().eval()
+    model.unembed.weight.data *= 3
+    return model
+
+
+@pytest.fixture(scope="session")
+def wide_model() -> Callable[..., Model]:
+    """wide_model(family, positions="sinusoidal", vocab_size=13): outputs that vary and end."""
+    return _wide_model
+
+
+def chosen(step: DecodeStep) -> list[int]:
+    """The last token of the best extension of each sentence; 0 where it was finished before."""
+    made = (
+        [h for h in (*live, *ended) if len(h.tokens) == step.index + 1]
+        for live, ended in zip(step.live, step.ended, strict=True)
+    )
+    return [max(each, key=lambda h: h.logprob).tokens[-1] if each else 0 for each in made]
+
+
+def finished(step: DecodeStep) -> list[bool]:
+    """Which sentences are complete."""
+    return [not live for live in step.live]
