@@ -47,9 +47,9 @@ def conventions(view: View) -> None:
 
 def _renderings(view: View, found: Conventions) -> None:
     """The same mask five times."""
-    with st.container(horizontal=True, gap="medium"):
+    with st.container(horizontal=True, gap="small"):
         for name in RENDERINGS:
-            with st.container(width=160):
+            with st.container(width=170):
                 st.markdown(f"**{view.t(f'masks.rendering_{name}')}**")
                 figure = written_mask(found.keep, _said(found.renderings[name]), dark=view.dark)
                 alt = view.t(f"masks.rendering_{name}")
