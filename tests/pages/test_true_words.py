@@ -1,5 +1,6 @@
 """What a page says follows from what it shows, for other models and changed masks too."""
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -37,7 +38,7 @@ def test_a_bias_of_the_positions_stands_in_the_formula_of_attention(open_page: O
     for model, biased in (("en-zh", False), ("reader", True)):
         at = open_page("heads", model=model, **({"text": FILL_IN} if biased else {}))
         at.segmented_control(key="heads.more").set_value("formula").run()
-        assert ("+ B" in str(at.latex[0].value)) == biased
+        assert any("+ B" in str(line.value) for line in at.latex) == biased
 
 
 def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page: Open) -> None:
@@ -199,3 +200,30 @@ def test_an_encoder_is_not_said_to_have_nothing_left_to_write_with(open_page: Op
     words = said(open_page("clinic", **case))
     assert t("clinic.writes", lang="en") not in words
     assert t("clinic.writes_nothing", lang="en") not in words
+
+
+def test_an_encoder_is_asked_for_predictions_at_its_tokens(open_page: Open) -> None:
+    at = open_page("masks", model="reader", text=FILL_IN, edits="pad_keys-off", pads="2")
+    words = said(at)
+    assert t("filling.masks.forced", lang="en") in words
+    assert t("masks.forced", lang="en") not in words
+    (where,) = (each for each in at.selectbox if str(each.key).startswith("masks.next."))
+    assert where.label == t("filling.masks.next", lang="en")
+    assert where.options[1].startswith("2  ")
+    assert not any(option.startswith("<s>") for option in where.options)
+
+
+def test_only_a_model_that_writes_has_a_cache_to_keep(open_page: Open) -> None:
+    def names(**link: str) -> set[str]:
+        charts = open_page("machine", **link).get("plotly_chart")
+        return {
+            each.get("name", "")
+            for chart in charts
+            for each in json.loads(chart.proto.spec)["data"]
+        }
+
+    cache = t("machine.cache", lang="en")
+    assert cache in names()
+    read_both_ways = names(model="reader", text=FILL_IN)
+    assert cache not in read_both_ways
+    assert t("machine.patterns", lang="en") in read_both_ways

@@ -100,7 +100,7 @@ def cost(
         linear_flops=2 * length * matrices,
         attention_flops=n_sites * 4 * length * length * d,
         pattern_bytes=FLOAT * config.n_heads * length * length,
-        cache_bytes=FLOAT * 2 * kv * length * (config.n_layers + cross),
+        cache_bytes=FLOAT * 2 * kv * length * (config.n_layers + cross) * config.is_causal,
         weight_bytes=weight_bytes,
     )
 

@@ -124,8 +124,11 @@ def _lengths(view: View, costs: list[Cost]) -> None:
         _curves(view, "machine.work", x, np.array(work).T, names, "GFLOP")
     with right:
         st.caption(view.t("machine.memory"))
-        memory = [[c.pattern_bytes, c.cache_bytes, c.weight_bytes] for c in costs]
-        names = [view.t(f"machine.{name}") for name in ("patterns", "cache", "weights")]
+        kept = {"patterns": "pattern_bytes", "cache": "cache_bytes", "weights": "weight_bytes"}
+        if not costs[0].cache_bytes:  # a model that reads both ways keeps none
+            del kept["cache"]
+        memory = [[getattr(each, field) for field in kept.values()] for each in costs]
+        names = [view.t(f"machine.{name}") for name in kept]
         _curves(view, "machine.memory", x, np.array(memory).T / 2**20, names, "MiB")
     first = costs[0]
     crossing = round(first.length * first.linear_flops / first.attention_flops)

@@ -194,6 +194,13 @@ def _looks_ahead(trace: Trace) -> bool:
     )
 
 
+def _place(view: View, found: Forced, step: int) -> str:
+    """Where a prediction is made: behind a beginning, or at one token of a text read both ways."""
+    if view.trace.predicts == "same":
+        return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
+    return "<s> " + " ".join(found.tokens[:step])
+
+
 def _next(view: View, found: Forced) -> None:
     """The likeliest next tokens behind a beginning of the reader's choice."""
     steps = range(len(found.tokens))
@@ -201,7 +208,7 @@ def _next(view: View, found: Forced) -> None:
         view.t("masks.next"),
         steps,
         index=min(1, len(found.tokens) - 1),
-        format_func=lambda step: "<s> " + " ".join(found.tokens[:step]),
+        format_func=lambda step: _place(view, found, step),
         key=f"masks.next.{len(found.tokens)}",
     )
     step = st.session_state[f"masks.next.{len(found.tokens)}"]

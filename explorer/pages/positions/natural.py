@@ -13,7 +13,7 @@ from explorer.library import LoadedModel
 from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.problems import InputProblem
-from explorer.text import long_story
+from explorer.text import long_story, model_name
 from explorer.ui import cache, controls, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
@@ -35,7 +35,11 @@ def natural(view: View) -> Beyond | None:
     story = view.choices(PositionsChoices).story or long_story()
     st.session_state["positions.story"] = story
     st.text_area(
-        view.t("positions.natural_text", name=reader.name, limit=f"{MAX_CHARS:,}"),
+        view.t(
+            "positions.natural_text",
+            name=model_name(reader.name, lang=view.lang),
+            limit=f"{MAX_CHARS:,}",
+        ),
         key="positions.story",
         height=140,
         on_change=_changed,
@@ -72,7 +76,7 @@ def _curves(view: View, reader: LoadedModel, found: Beyond) -> None:
     st.caption(
         view.t(
             "positions.natural_note",
-            name=reader.name,
+            name=model_name(reader.name, lang=view.lang),
             read=len(found.whole),
             total=found.n_tokens,
             width=found.width,
