@@ -137,3 +137,12 @@ def test_a_model_without_predictions_has_none_that_could_change(open_page: Open)
     at = open_page("machine", model="headless", text="I like you.", further="differences")
     assert not at.exception
     assert any("no output layer" in each.value for each in at.info)
+
+
+@pytest.mark.parametrize("model", ["en-zh", "writer", "reader"])
+def test_a_logit_is_taken_apart(open_page: Open, model: str) -> None:
+    at = open_page("machine", model=model, text="I like you.", further="tying", spot="1")
+    assert not at.exception
+    assert reading(at, "no logit of the sentence differs by more than")
+    at.selectbox(key="machine.spot").set_value(0).run()
+    assert "spot" not in at.query_params

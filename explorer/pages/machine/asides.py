@@ -1,4 +1,4 @@
-"""What else there is to the model: where implementations differ."""
+"""What else there is to the model: where implementations differ, its output matrix."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.pages.machine.choices import ASIDES, MachineChoices
 from explorer.pages.machine.differences import differences
+from explorer.pages.machine.tying import one_matrix
 from explorer.ui import session
 from explorer.ui.view import View
 
@@ -23,6 +24,9 @@ def asides(view: View) -> None:
         label_visibility="collapsed",
         on_change=lambda: session.change(further=st.session_state["machine.further"] or ""),
     )
-    drawn: Mapping[str, Callable[[View], None]] = {"differences": differences}
+    drawn: Mapping[str, Callable[[View], None]] = {
+        "differences": differences,
+        "tying": one_matrix,
+    }
     if chosen:
         drawn[chosen](view)

@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 
-from explorer.ui.choices import choice, one_of
+from explorer.ui.choices import choice, one_of, whole
 
-ASIDES = ("differences",)
+ASIDES = ("differences", "tying")
 
 
 @dataclass(frozen=True)
 class MachineChoices:
     """`sizes` is what the calculator counts, as `machine.sizes` reads it; "" is the own model.
-    `further` is the aside that is open.
+    `further` is the aside that is open, `spot` the token whose logits it takes apart.
     """
 
     sizes: str = choice("", str)
     further: str = choice("", one_of(ASIDES))
+    spot: int = choice(0, whole(0, 1023))

@@ -1,0 +1,121 @@
+"""One matrix at both ends: what a logit is, and why the rows that read words in can read them out.
+
+With a tied output the logit of word w is the dot product of the last vector h and the word's own
+embedding: h · E[w] = |h| |E[w]| cos(h, E[w]). So what the blocks have to write is a vector that
+points to the embedding of the word that comes next, and words with like embeddings get like logits.
+(The mean of all rows adds h · mean to every logit alike, which a softmax ignores. So rows are
+compared without it.)
+Press & Wolf 2017; Inan et al. 2017.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from explorer.library import LoadedModel
+from explorer.runs.rerun import require_same_model
+from explorer.runs.trace import Trace
+
+N_WORDS = 8
+N_NEAR = 10
+N_RANDOM = 2000
+
+
+@dataclass(frozen=True)
+class Logit:
+    """One word's logit as a product: length of the last vector, length of the row, cosine."""
+
+    word: str
+    logit: float
+    length: float
+    cosine: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tying:
+    """The output matrix of a model on one text.
+
+    `best` are the words with the highest logits at a position, best first, `h` the length of the
+    last vector there, `error` the largest difference between h · W_U[w] and the logit. `near_rank`
+    is where the nearest embeddings of each position's best word stand among all logits there, as a
+    share of the vocabulary from 0, the top: 0.5 by chance. `same` is the mean cosine of E[w] and
+    W_U[w] over many words, `other` that of E[w] and another word's row.
+    """
+
+    tied: bool
+    best: tuple[Logit, ...]
+    h: float
+    error: float
+    near: tuple[str, ...]
+    near_rank: float
+    same: float
+    other: float
+
+
+@torch.inference_mode()
+def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
+    """For the logits at position `at`. Raises ValueError for a model without logits, and where the
+    Trace is of another model.
+    """
+    require_same_model(loaded, traced)
+    if traced.predicts is None:
+        raise ValueError(f"{loaded.name} has no output matrix")
+    model = loaded.model
+    rows = model.unembed.weight.float().numpy()
+    embedding = model.last_stack.embed.weight.float().numpy()
+    centred, centred_rows = embedding - embedding.mean(0), rows - rows.mean(0)
+    final = traced.activations[traced.stacks[-1].hook("resid_final")]
+    last = model.last_stack.final_norm(torch.tensor(final)).numpy()
+    lengths = np.linalg.norm(rows, axis=1)
+    h = float(np.linalg.norm(last[at]))
+    first = np.argsort(-traced.logits[at], kind="stable")[:N_WORDS]
+    near = nearest(centred, int(first[0]))
+    random = np.random.default_rng(0).permutation(len(rows))[:N_RANDOM]
+    return Tying(
+        tied=model.unembed.weight is model.last_stack.embed.weight,
+        best=tuple(
+            Logit(
+                loaded.tokenizer.str_tokens([int(w)])[0],
+                float(traced.logits[at, w]),
+                float(lengths[w]),
+                float(last[at] @ rows[w] / (h * lengths[w])),
+            )
+            for w in first
+        ),
+        h=h,
+        error=float(np.abs(last @ rows.T - traced.logits).max()),
+        near=tuple(loaded.tokenizer.str_tokens([int(w)])[0] for w in near),
+        near_rank=float(np.mean([_rank(traced.logits[t], centred) for t in range(len(last))])),
+        same=float(cosines(centred[random], centred_rows[random]).mean()),
+        other=float(cosines(centred[random], centred_rows[np.roll(random, 1)]).mean()),
+    )
+
+
+def nearest(
+    embedding: Float[np.ndarray, "word d_model"], word: int, n: int = N_NEAR
+) -> Int[np.ndarray, " near"]:
+    """The `n` words whose embeddings point most nearly where this word's does, without itself."""
+    like = cosines(embedding, embedding[word][None])
+    like[word] = -np.inf
+    return np.argsort(-like, kind="stable")[:n]
+
+
+def cosines(
+    one: Float[np.ndarray, "n d_model"], other: Float[np.ndarray, "m d_model"]
+) -> Float[np.ndarray, " n"]:
+    """Between the rows of two matrices, pair by pair, or of one with each; 0 for a row of 0."""
+    lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+    dots = (one * other).sum(1)
+    return np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0)
+
+
+def _rank(
+    logits: Float[np.ndarray, " word"], embedding: Float[np.ndarray, "word d_model"]
+) -> float:
+    """The mean rank of the best word's nearest embeddings among the other words, as a share."""
+    best = int(logits.argmax())
+    near = nearest(embedding, best)
+    above = (logits[None, :] > logits[near][:, None]).sum(1) - 1  # the best word itself left out
+    return float(above.mean() / (len(logits) - 2))

@@ -1,0 +1,80 @@
+"""Why one matrix can stand at both ends: a logit is a dot product with an embedding."""
+
+import streamlit as st
+
+from explorer.analysis.machine.tying import N_NEAR, Tying, tying
+from explorer.numbers import fixed, number, percent
+from explorer.pages.machine.choices import MachineChoices
+from explorer.ui import controls, session
+from explorer.ui.escape import escape
+from explorer.ui.tables import table
+from explorer.ui.view import View
+
+
+def one_matrix(view: View) -> None:
+    """The aside."""
+    if view.trace.predicts is None:
+        st.info(view.t("swaps.no_logits"), icon=":material/lightbulb:")
+        return
+    st.markdown(view.t("tying.lead"))
+    tokens = view.trace.tgt_str_tokens
+    at = min(view.choices(MachineChoices).spot, len(tokens) - 1)
+    with st.container(width=260):
+        controls.pick(
+            view.t("tying.spot"),
+            range(len(tokens)),
+            at,
+            "machine.spot",
+            lambda spot: session.change(spot=spot),
+            format_func=lambda spot: f"{spot} · {tokens[spot]}",
+        )
+    found = tying(view.loaded, view.trace, at)
+    head = (
+        view.t("tying.word"),
+        view.t("tying.logit"),
+        view.t("tying.h"),
+        view.t("tying.length"),
+        view.t("tying.cosine"),
+    )
+    rows = [
+        (escape(e.word), fixed(e.logit), fixed(found.h), fixed(e.length), fixed(e.cosine, 3))
+        for e in found.best
+    ]
+    table(head, rows)
+    _reading(view, found)
+    controls.small_print(
+        view,
+        "tying",
+        explained="tying.formula",
+        formula=(
+            r"\ell_w = h \cdot W_U[w] = \lVert h\rVert\,\lVert W_U[w]\rVert\,\cos(h, W_U[w]), "
+            r"\qquad W_U = E",
+            r"h \cdot (E[w] - \bar{E}) = \ell_w - h \cdot \bar{E}",
+        ),
+        code=(view.loaded.model.read, tying),
+        numbers=lambda: {
+            view.t("tying.word"): [each.word for each in found.best],
+            view.t("tying.logit"): [each.logit for each in found.best],
+            view.t("tying.length"): [each.length for each in found.best],
+            view.t("tying.cosine"): [each.cosine for each in found.best],
+        },
+    )
+
+
+def _reading(view: View, found: Tying) -> None:
+    config = view.loaded.config
+    words = view.t(
+        "tying.reading",
+        error=number(found.error),
+        word=controls.quoted(view, found.best[0].word),
+        near=", ".join(map(escape, found.near)),
+        count=N_NEAR,
+        rank=percent(found.near_rank),
+    )
+    said = view.t(
+        "tying.tied" if found.tied else "tying.untied",
+        saved=f"{config.vocab_size * config.d_model:,}",
+        same=fixed(found.same),
+        other=fixed(found.other),
+    )
+    controls.reading("tying", f"{words} {said}")

@@ -1,0 +1,54 @@
+"""A logit as a dot product, and nearness of words at both ends."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from explorer.analysis.machine.tying import cosines, nearest, tying
+from explorer.library import LoadedModel, open_model
+from explorer.runs.trace import trace
+
+TEXT = "The cat sat on the mat."
+Tiny = Callable[..., LoadedModel]
+
+
+def test_cosines_and_neighbours_by_hand() -> None:
+    rows = np.array([[1.0, 0], [3, 4], [0, 2], [-1, 0], [0, 0]])
+    np.testing.assert_allclose(cosines(rows, np.tile([2.0, 0], (5, 1))), [1, 0.6, 0, -1, 0])
+    assert nearest(rows, 0, 2).tolist() == [1, 2]
+    assert nearest(rows, 2, 1).tolist() == [1]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+@pytest.mark.parametrize("final_norm", [True, False])
+def test_the_logit_is_the_product_of_its_columns(
+    tiny: Tiny, tied: bool, family: str, final_norm: bool
+) -> None:
+    loaded = tiny("ends", family=family, tie_embeddings=tied, final_norm=final_norm)
+    traced = trace(loaded, TEXT)
+    found = tying(loaded, traced, 1)
+    assert found.tied == tied
+    assert found.error < 1e-4
+    assert [each.logit for each in found.best] == sorted(traced.logits[1], reverse=True)[:8]
+    for each in found.best:
+        assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
+    # A tied row is the word's own; untied, random ones have nothing to do with each other.
+    assert (found.same == pytest.approx(1)) == tied
+    assert abs(found.other) < 0.2
+
+
+def test_words_near_the_best_one_are_likely_in_a_trained_model_and_not_in_a_random_one(
+    tiny: Tiny,
+) -> None:
+    trained = open_model("twin-right")
+    assert tying(trained, trace(trained, "I love you."), 1).near_rank < 0.1
+    random = tiny("random")  # not tied: its two matrices were drawn apart
+    assert 0.3 < tying(random, trace(random, TEXT), 1).near_rank < 0.7
+
+
+def test_a_model_without_an_output_matrix_is_refused(tiny: Tiny) -> None:
+    silent = tiny("silent", family="encoder-only", lm_head=False)
+    with pytest.raises(ValueError, match="silent has no output matrix"):
+        tying(silent, trace(silent, TEXT), 0)
