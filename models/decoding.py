@@ -96,10 +96,9 @@ def require_decodable(
     if src_valid is None:
         src_valid = torch.ones_like(src, dtype=torch.bool)
     if src_valid.dtype != torch.bool or src_valid.shape != src.shape:
-        raise ValueError(
-            f"src_valid is {src_valid.dtype} {tuple(src_valid.shape)}: it must be Bool "
-            f"{tuple(src.shape)} as src is"
-        )
+        asked = f"Bool {tuple(src.shape)} as src is"
+        found = f"{src_valid.dtype} {tuple(src_valid.shape)}"
+        raise ValueError(f"src_valid is {found}: it must be {asked}")
     lengths = src_valid.sum(1).tolist()
     if 0 in lengths:
         raise ValueError(f"row {lengths.index(0)} of src has no real token")
@@ -112,10 +111,8 @@ def require_decodable(
                 )
     end = model.marks.end
     if model.predicts == "next" and end in prefix[:-1]:
-        raise ValueError(
-            f"prefix holds eos_id = {end} at place {prefix.index(end)}: eos "
-            "ends an output, so it may stand at the end only"
-        )
+        why = "eos ends an output, so it may stand at the end only"
+        raise ValueError(f"prefix holds eos_id = {end} at place {prefix.index(end)}: {why}")
     if len(prefix) > max_new_tokens:
         raise ValueError(
             f"prefix has {len(prefix)} tokens: max_new_tokens = {max_new_tokens} leaves no room"
@@ -124,19 +121,15 @@ def require_decodable(
         if model.marks.mask is None or not bool((src == model.marks.mask).any(1).all()):
             raise ValueError("every row of src must hold a mask token to be filled in")
         return
-    if config.longest is not None:
+    longest = config.longest
+    if longest is not None:
+        learned = f"only n_ctx = {longest} positions were learned"
+        if max(lengths) > longest:
+            raise ValueError(f"src has {max(lengths)} tokens: {learned}")
         read = int(model.begin(src, src_valid).valid("tgt").sum(1).max())
-        if max(lengths) > config.longest:
-            raise ValueError(
-                f"src has {max(lengths)} tokens: only n_ctx = {config.longest} positions were "
-                "learned"
-            )
-        if read + max_new_tokens - 1 > config.longest:  # the last new token is never read
-            raise ValueError(
-                f"max_new_tokens is {max_new_tokens}: after {read} given tokens "
-                f"{config.longest - read + 1} fit, as only n_ctx = {config.longest} positions were "
-                "learned"
-            )
+        if read + max_new_tokens - 1 > longest:  # the last new token is never read
+            fit = f"after {read} given tokens {longest - read + 1} fit, as {learned}"
+            raise ValueError(f"max_new_tokens is {max_new_tokens}: {fit}")
 
 
 class _Writer:

@@ -85,13 +85,10 @@ class Tokenizer:
         if self.marks.mask is None or MASK not in text:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
             return ids
-        first, *others = (part.strip() for part in text.split(MASK))
-        pieces = [self._encode_part(first)]
-        pieces += [[self.marks.mask, *self._encode_part(part)] for part in others]
-        return [token for piece in pieces for token in piece]
-
-    def _encode_part(self, part: str) -> list[int]:
-        return self.encode(part) if part else []
+        ids = []
+        for part in (part.strip() for part in text.split(MASK)):
+            ids += [self.marks.mask, *(self.encode(part) if part else [])]
+        return ids[1:]  # each mask stands before a part, except the first one
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """`encode` for many texts of a corpus at once (in parallel, in the library)."""
