@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from explorer.ui.escape import escape
 from explorer.ui.source import Lines, lines_of
 from explorer.ui.view import View
 
@@ -17,12 +18,13 @@ def code_panel(view: View, code: Sequence[object]) -> None:
             if lines.calls:
                 st.caption(view.t("more.calls"))
             for called in lines.calls:
-                with st.expander(_title(called), type="compact"):
+                with st.expander(_title(called)):
                     _show(view, called)
 
 
 def _title(lines: Lines) -> str:
-    return f"`{lines.name}` :gray[{lines.module.replace('.', '/')}.py]"
+    path = f"{lines.module.replace('.', '/')}.py"
+    return f"**{escape(lines.name)}** :gray[{escape(path)}]"
 
 
 def _show(view: View, lines: Lines) -> None:

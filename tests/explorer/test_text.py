@@ -60,7 +60,7 @@ IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGE
 NAMES_IN_FORMULAS = {
     *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
     *("ReLU", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
-    *("BatchNorm", "Concat", "erf", "rank", "pad"),
+    *("BatchNorm", "Concat", "erf", "rank", "pad", "ctx"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
 

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, positions
+from explorer.pages.claims.formulas import FORMULAS
 from explorer.text import LANGUAGES, family, t
 
 Open = Callable[..., AppTest]
@@ -110,3 +111,7 @@ def test_an_unknown_claim_or_guess_is_said_and_left_out(open_page: Open) -> None
     assert not at.exception
     assert len(at.warning) == 2
     assert at.subheader[0].value == t(f"claims.{CLAIMS[0].id}.claim", lang="en")
+
+
+def test_every_claim_has_a_formula_of_its_own() -> None:
+    assert set(FORMULAS) == {claim.id for claim in CLAIMS}

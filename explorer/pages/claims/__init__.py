@@ -11,6 +11,7 @@ from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, V
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.pages.claims.choices import ClaimsChoices
+from explorer.pages.claims.formulas import FORMULAS
 from explorer.problems import InputProblem
 from explorer.ui import cache, controls, session
 from explorer.ui.cache import Run
@@ -21,29 +22,6 @@ from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.view import View
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
-FORMULAS = {
-    "attention": (
-        r"\mathrm{Var}\Big(\sum_{i=1}^{d} q_i k_i\Big) = d, \qquad "
-        r"p_j = \frac{e^{s_j}}{\sum_k e^{s_k}}, \qquad "
-        r"\frac{\partial p_i}{\partial s_j} = p_i(\delta_{ij} - p_j)"
-    ),
-    "counting": (
-        r"\text{attention} = 4d^2\,(+\,4d), \qquad \text{feed-forward} = 2\,d\,d_\mathrm{ff}, "
-        r"\qquad \mathrm{SwiGLU} = 3\,d\,d_\mathrm{ff}"
-    ),
-    "cost": (
-        r"\text{work} = 2\,n\,\text{weights} + 4\,n^2 d\,\text{per attention}, \qquad "
-        r"1 + 2 + \dots + n = \frac{n(n+1)}{2}"
-    ),
-    "positions": (
-        r"PE_p\cdot PE_{p+n} = \sum_i \cos(n\,\theta_i), \qquad "
-        r"\theta_i = 10000^{-2i/d}, \qquad \lambda_i = 2\pi/\theta_i"
-    ),
-    "blocks": (
-        r"\mathrm{LN}(x + f(x)) \quad\text{post}, \qquad x + f(\mathrm{LN}(x)) \quad\text{pre}, "
-        r"\qquad x + \mathrm{LN}(f(x)) \quad\text{sublayer output}"
-    ),
-}
 
 
 def render(view: View) -> None:
@@ -78,7 +56,7 @@ def _claims(view: View) -> None:
     controls.small_print(
         view,
         "claims",
-        formula=(FORMULAS[claim.group],),
+        formula=(FORMULAS[claim.id],),
         code=(claim.test, *_filled_in(claim.test)),
         numbers=lambda: _numbers(view, finding),
     )
