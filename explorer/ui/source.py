@@ -117,8 +117,8 @@ def _part(given: object) -> _Part | None:
     if isinstance(given, (type, FunctionType)):
         return _Part(given) if _ours(given) else None
     own = _method(given, type(given), "forward") if hasattr(type(given), "forward") else None
-    if own is not None or not _ours(type(given)):
-        return own
+    if own is not None or not _ours(type(given)) or type(given).__module__ == FAST:
+        return own  # what only makes one of torch's modules faster is none of our lines
     return _Part(type(given), given)
 
 
