@@ -54,6 +54,7 @@ Draw = Callable[[tuple[int, ...], torch.Generator], Tensor]
 
 
 def _normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Independent entries of variance 1."""
     return torch.randn(shape, generator=generator)
 
 

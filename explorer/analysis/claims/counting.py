@@ -92,6 +92,7 @@ PUBLISHED = 6_738_415_616
 
 
 def _llama(tied: bool) -> int:
+    """The parameters of Llama 7B, with a tied unembedding or without."""
     return numbers_of(on_paper(lambda: build_model(llama(tied=tied))))
 
 
