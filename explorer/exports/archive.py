@@ -1,4 +1,4 @@
-"""A whole Trace as one .npz file: every array, and a page of JSON that names them.
+"""A whole Trace as one .npz file, and back: every array, and a page of JSON that names them.
 
 And one head as a table for a spreadsheet.
 """
@@ -6,13 +6,20 @@ And one head as a table for a spreadsheet.
 import csv
 import io
 import json
+import math
+import zipfile
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.lib import format as npy
 
-from explorer.runs.edits import format_edits
+from explorer.runs.edits import format_edits, parse_edits
 from explorer.runs.trace import Trace
+from models.config import ModelConfig
+from models.hooks import AttentionSite, StackSite
+from models.marks import Marks
 
 META = "trace.json"  # not a hook name: those have no file ending
 _PLAIN = ("model", "text", "output", "finished")
@@ -27,6 +34,8 @@ _TUPLES = (
 )
 _EDITS = ("edits", "ignored_edits")
 _ARRAYS = ("src_valid", "tgt_valid", "logits")
+MOST_BYTES = 1_000_000_000
+"""The largest archive that is read back, unpacked: a Trace takes 0.2 to 40 MB."""
 
 
 def to_npz(traced: Trace) -> bytes:
@@ -51,6 +60,75 @@ def to_npz(traced: Trace) -> bytes:
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
     return file.getvalue()
+
+
+def from_npz(data: bytes) -> Trace:
+    """The Trace that `to_npz` wrote, its arrays read-only, as in one that was just made.
+
+    Nothing is unpickled, and nothing is unpacked that says it is larger than `MOST_BYTES`, or
+    whose array is not as large as it says. Raises ValueError for anything that is no such archive.
+    """
+    try:
+        _check_sizes(data)
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        meta = json.loads(str(arrays.pop(META)))
+        for array in arrays.values():
+            array.flags.writeable = False
+        fields: dict[str, Any] = {name: arrays.pop(name) for name in _ARRAYS}
+        if meta["logits_hook"]:
+            arrays[meta["logits_hook"]] = fields["logits"]
+        fields |= {name: meta[name] for name in _PLAIN}
+        fields |= {name: tuple(meta[name]) for name in _TUPLES}
+        fields |= {name: parse_edits(meta[name]) for name in _EDITS}
+        fields["config"] = ModelConfig.from_json(json.dumps(meta["config"]))
+        fields["sites"] = tuple(AttentionSite(**site) for site in meta["sites"])
+        fields["stacks"] = tuple(
+            StackSite(**stack | {"reads_too": tuple(stack["reads_too"])})
+            for stack in meta["stacks"]
+        )
+        fields["marks"] = Marks(**meta["marks"])
+        traced = Trace(activations=arrays, predicts=meta["predicts"], **fields)
+        _check_lengths(traced)
+    # RuntimeError: an encrypted member; NotImplementedError: a way of packing that is unknown here.
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        EOFError,
+        OSError,
+        RuntimeError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise ValueError(f"this is not the archive of a trace: {error}") from error
+    return traced
+
+
+def _check_sizes(data: bytes) -> None:
+    """Raise ValueError before anything is unpacked that would take more memory than it should."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        total = sum(member.file_size for member in archive.infolist())
+        if total > MOST_BYTES:
+            raise ValueError(f"it unpacks to {total:,} bytes, and {MOST_BYTES:,} is the limit")
+        for member in archive.infolist():
+            with archive.open(member) as file:
+                if npy.read_magic(file) != (1, 0):  # what numpy writes for arrays like ours
+                    raise ValueError(f"{member.filename} is in another version of .npy")
+                shape, _, dtype = npy.read_array_header_1_0(file)
+            if math.prod(shape) * dtype.itemsize > member.file_size:
+                raise ValueError(f"{member.filename} is shorter than it says")
+
+
+def _check_lengths(traced: Trace) -> None:
+    """Raise ValueError unless tokens, their validity and the logits are of one length."""
+    for stream in ("src", "tgt"):
+        tokens, names, valid = (
+            getattr(traced, f"{stream}_{what}") for what in ("tokens", "str_tokens", "valid")
+        )
+        if not len(tokens) == len(names) == len(valid):
+            raise ValueError(f"{stream} has {len(tokens)}, {len(names)} and {len(valid)} tokens")
+    if len(traced.logits) != len(traced.tgt_tokens):
+        raise ValueError(f"{len(traced.logits)} rows of logits, {len(traced.tgt_tokens)} tokens")
 
 
 def to_csv(

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -13,13 +12,11 @@ import pytest
 from explorer import library
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
-from explorer.exports.archive import META, to_csv, to_npz
+from explorer.exports.archive import to_csv
 from explorer.exports.snippet import View, snippet
 from explorer.library import LoadedModel, open_model
-from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch, parse_edits
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.trace import trace
-from models.config import ModelConfig
-from models.hooks import StackSite
 from models.training.saving import save_checkpoint
 
 ENCODER, SELF, CROSS = (
@@ -108,58 +105,6 @@ def test_views_that_are_not_there(view: View, translator: LoadedModel, writer: L
             snippet(traced, CROSS, 0, view=view)
     code = snippet(trace(writer, "cat"), "blocks.0.attn", 0, view=view)
     compile(code, "view.py", "exec")
-
-
-def test_an_archive_is_the_trace(translator: LoadedModel, writer: LoadedModel) -> None:
-    edits = (*EDITS, HeadOff("nowhere", 1))
-    for traced in (
-        trace(translator, NASTY, NASTY, edits, pads=2),
-        trace(translator, "The cat ran", "我爱你猫"),
-        trace(writer, "The cat ran"),
-    ):
-        arrays, meta = read(to_npz(traced))
-        arrays[meta["logits_hook"]] = arrays["logits"]
-        expected = {
-            **traced.activations,
-            **{name: getattr(traced, name) for name in ("src_valid", "tgt_valid", "logits")},
-        }
-        assert set(arrays) == set(expected)
-        for name, array in expected.items():
-            assert arrays[name].dtype == array.dtype
-            np.testing.assert_array_equal(arrays[name], array, err_msg=name)
-        assert ModelConfig.from_json(json.dumps(meta["config"])) == traced.config
-        assert meta["sites"] == [vars(site) for site in traced.sites]
-        stacks = [
-            StackSite(**{**stack, "reads_too": tuple(stack["reads_too"])})
-            for stack in meta["stacks"]
-        ]
-        assert tuple(stacks) == traced.stacks
-        assert meta["marks"] == vars(traced.marks)
-        named = (*expected, "activations", "config", "sites", "stacks", "marks")
-        for name, value in vars(traced).items():
-            if name in ("edits", "ignored_edits"):
-                assert parse_edits(meta[name]) == value
-            elif name not in named:
-                assert (tuple(meta[name]) if isinstance(value, tuple) else meta[name]) == value
-
-
-def test_an_archive_is_read_without_us(translator: LoadedModel) -> None:
-    traced = trace(translator, "The cat ran", "我爱你猫", EDITS)
-    data = to_npz(traced)
-    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-        hook = f"{CROSS}.hook_pattern"
-        np.testing.assert_array_equal(stored[hook], traced.activations[hook])
-        meta = json.loads(str(stored[META]))
-        assert meta["src_str_tokens"] == ["The", "cat", "ran", "</s>"]
-        assert meta["sites"][-1]["name"] == CROSS
-        assert "hook_logits" not in stored.files  # they are under `logits`
-
-
-def read(data: bytes) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays and the page of JSON of an archive, by numpy alone."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    return arrays, json.loads(str(arrays.pop(META)))
 
 
 def test_a_table_has_keys_across_queries_down_and_gaps_where_blocked() -> None:
