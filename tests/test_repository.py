@@ -128,7 +128,7 @@ def test_what_nothing_but_tests_would_call_is_found() -> None:
 
 
 def test_no_function_is_there_for_tests_alone() -> None:
-    """Commands that the package's metadata name are used from outside."""
+    """The package's commands and what the README shows for notebooks are used from outside."""
     files = [
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "app.py", *ROOT.glob("models/**/*.py"), *ROOT.glob("explorer/**/*.py"))
@@ -140,4 +140,6 @@ def test_no_function_is_there_for_tests_alone() -> None:
     assert len(sources) > 100
     metadata = tomllib.loads(text("pyproject.toml"))
     commands = {name.replace(":", ".") for name in metadata["project"]["scripts"].values()}
-    assert unused(sources) == commands
+    for_notebooks = {"explorer.exports.archive.from_npz"}
+    assert all(name.rpartition(".")[2] in text("README.md") for name in for_notebooks)
+    assert unused(sources) == commands | for_notebooks
