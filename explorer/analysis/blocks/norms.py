@@ -13,7 +13,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from explorer.analysis.blocks.norms_by_hand import layer_norm_backward, layer_norm_forward
+from explorer.analysis.blocks.norms_by_hand import (
+    layer_norm_backward,
+    layer_norm_forward,
+    rms_norm_backward,
+    rms_norm_forward,
+)
 from explorer.analysis.positions.changes import stack_of
 from explorer.analysis.positions.order import reading_stream
 from explorer.library import LoadedModel
@@ -137,10 +142,11 @@ def eps_curves(
 
 @dataclass(frozen=True, eq=False)
 class Backward:
-    """LayerNorm of a few numbers, and three answers for the gradient of its input.
+    """A norm of a few numbers, and three answers for the gradient of its input.
 
     `by_hand` is the library's formula, `autograd` torch's own differentiation of the forward
     pass, `wrong` multiplies gamma after the Jacobian instead of before. All [feature], float64.
+    RMSNorm has no beta: `d_beta` is None.
     """
 
     out: Float[np.ndarray, " feature"]
@@ -148,7 +154,7 @@ class Backward:
     autograd: Float[np.ndarray, " feature"]
     wrong: Float[np.ndarray, " feature"]
     d_gamma: Float[np.ndarray, " feature"]
-    d_beta: Float[np.ndarray, " feature"]
+    d_beta: Float[np.ndarray, " feature"] | None
 
     @property
     def error(self) -> float:
@@ -164,8 +170,9 @@ def backward(
     x: Float[np.ndarray, " feature"],
     gamma: Float[np.ndarray, " feature"],
     grad_out: Float[np.ndarray, " feature"],
+    norm: Literal["layernorm", "rmsnorm"],
 ) -> Backward:
-    """The gradients of LayerNorm(x) * gamma (beta 0), given the gradient of its output."""
+    """The gradients of norm(x) * gamma (beta 0), given the gradient of its output."""
 
     def wide(values: np.ndarray) -> Tensor:
         return torch.from_numpy(np.asarray(values, np.float64))
@@ -173,15 +180,20 @@ def backward(
     leaf = wide(x).requires_grad_()
     weight, upstream = wide(gamma), wide(grad_out)
     with torch.enable_grad():
-        out = layer_norm_forward(leaf, weight, torch.zeros_like(weight), EPS)
+        out = (
+            rms_norm_forward(leaf, weight, EPS)
+            if norm == "rmsnorm"
+            else layer_norm_forward(leaf, weight, torch.zeros_like(weight), EPS)
+        )
         (automatic,) = torch.autograd.grad(out, leaf, upstream)
-    by_hand, d_gamma, d_beta = layer_norm_backward(wide(x), weight, EPS, upstream)
-    late, _, _ = layer_norm_backward(wide(x), torch.ones_like(weight), EPS, upstream)
+    by_hand_of = rms_norm_backward if norm == "rmsnorm" else layer_norm_backward
+    by_hand, d_gamma, *d_beta = by_hand_of(wide(x), weight, EPS, upstream)
+    late, *_ = by_hand_of(wide(x), torch.ones_like(weight), EPS, upstream)
     return Backward(
         out=out.detach().numpy(),
         by_hand=by_hand.numpy(),
         autograd=automatic.numpy(),
         wrong=(late * weight).numpy(),
         d_gamma=d_gamma.numpy(),
-        d_beta=d_beta.numpy(),
+        d_beta=d_beta[0].numpy() if d_beta else None,
     )

@@ -1,4 +1,4 @@
-"""LayerNorm of `models.norms` spelt out, and its backward pass derived by hand."""
+"""The norms of `models.norms` spelt out, and their backward passes derived by hand."""
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,13 @@ def layer_norm_forward(
     centred = x - x.mean(-1, keepdim=True)
     variance = centred.pow(2).mean(-1, keepdim=True)  # biased: divided by d_model
     return weight * (centred / torch.sqrt(variance + eps)) + bias
+
+
+def rms_norm_forward(
+    x: Float[Tensor, "*rest d_model"], weight: Float[Tensor, " d_model"], eps: float
+) -> Float[Tensor, "*rest d_model"]:
+    """RMSNorm step by step, as the formula in `models.norms` has it."""
+    return weight * (x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps))
 
 
 def layer_norm_backward(
@@ -38,3 +45,17 @@ def layer_norm_backward(
     dweight = (grad_out * n).reshape(-1, d_model).sum(0)
     dbias = grad_out.reshape(-1, d_model).sum(0)
     return dx, dweight, dbias
+
+
+def rms_norm_backward(
+    x: Float[Tensor, "*rest d_model"],
+    weight: Float[Tensor, " d_model"],
+    eps: float,
+    grad_out: Float[Tensor, "*rest d_model"],
+) -> tuple[Float[Tensor, "*rest d_model"], Float[Tensor, " d_model"]]:
+    """The gradients (dx, dweight) of RMSNorm: as LayerNorm's, without the terms of the mean."""
+    rms = torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+    n = x / rms
+    g = grad_out * weight
+    dx = (g - n * (g * n).mean(-1, keepdim=True)) / rms
+    return dx, (grad_out * n).reshape(-1, x.shape[-1]).sum(0)

@@ -1,4 +1,4 @@
-"""The gradient of LayerNorm by hand and by autograd, with a slider for each gamma."""
+"""The gradient of LayerNorm or RMSNorm by hand and by autograd, with a slider for each gamma."""
 
 from functools import partial
 
@@ -13,18 +13,27 @@ from explorer.numbers import number, signed
 from explorer.pages.blocks.choices import GAMMAS, BlocksChoices
 from explorer.ui import controls, session
 from explorer.ui.view import View
+from models.norms import NORMS, NormKind
 
 UPSTREAM = np.array([0.6, -1.0, 0.3, 0.9, -0.4, 0.2])
 """The gradient that arrives from above: any numbers will do, as long as they differ."""
 
 
+def norm_of(view: View) -> NormKind:
+    """Whose gradient is shown: the chosen norm's, else that of this model."""
+    chosen = view.choices(BlocksChoices).norm
+    return next((kind for kind in NORMS if kind == chosen), view.loaded.config.norm)
+
+
 def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
     """The first features of a token, normalised, and three answers for the gradient."""
-    st.markdown(f"**{view.t('blocks.backward')}**")
+    norm = norm_of(view)
+    title = view.t("blocks.backward", norm=view.t(f"blocks.{norm}"))
+    st.markdown(f"**{title}**")
     st.caption(view.t("blocks.backward_note", count=len(GAMMAS)))
     _sliders(view)
     gamma = np.array(view.choices(BlocksChoices).gamma) / 100
-    found = backward(token[: len(gamma)], gamma, UPSTREAM)
+    found = backward(token[: len(gamma)], gamma, UPSTREAM, norm)
     left, right = st.columns(2, gap="large")
     with left:
         _forward(view, token[: len(gamma)], found)
@@ -36,12 +45,14 @@ def backward_by_hand(view: View, token: NDArray[np.float64]) -> None:
         dark=view.dark,
     )
     with right:
-        controls.chart(figure, "blocks.backward", alt=view.t("blocks.backward"))
+        controls.chart(figure, "blocks.backward", alt=title)
     st.caption(
-        view.t(
+        view.t("blocks.d_gamma_alone", gamma=", ".join(map(signed, found.d_gamma)))
+        if found.d_beta is None
+        else view.t(
             "blocks.d_gamma",
-            gamma=", ".join(signed(value) for value in found.d_gamma),
-            beta=", ".join(signed(value) for value in found.d_beta),
+            gamma=", ".join(map(signed, found.d_gamma)),
+            beta=", ".join(map(signed, found.d_beta)),
         )
     )
     alike = len(set(view.choices(BlocksChoices).gamma)) == 1

@@ -14,12 +14,16 @@ from explorer.analysis.blocks.norms import (
     normalised,
     statistics,
 )
-from explorer.analysis.blocks.norms_by_hand import layer_norm_backward, layer_norm_forward
+from explorer.analysis.blocks.norms_by_hand import (
+    layer_norm_backward,
+    layer_norm_forward,
+    rms_norm_backward,
+)
 from explorer.analysis.positions.order import reading_stream
 from explorer.figures import norms as figures
 from explorer.figures.order import moved
 from explorer.numbers import number, share
-from explorer.pages.blocks.backward import backward_by_hand
+from explorer.pages.blocks.backward import backward_by_hand, norm_of
 from explorer.problems import InputProblem
 from explorer.text import examples
 from explorer.ui import controls
@@ -30,6 +34,14 @@ from models.norms import RMSNorm
 
 EPSILONS = (1e-12, 1e-8, 1e-6, 1e-5)
 SCALES = np.logspace(-6, 1, 57)
+LAYER_BACKWARD = (
+    r"\frac{\partial L}{\partial x} = \frac{g - \overline{g} - n\,\overline{g n}}"
+    r"{\sqrt{\sigma^2 + \varepsilon}},\qquad g = \gamma\,\frac{\partial L}{\partial y}"
+)
+RMS_BACKWARD = (
+    r"\frac{\partial L}{\partial x} = \frac{g - n\,\overline{g n}}"
+    r"{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}},\qquad g = \gamma\,\frac{\partial L}{\partial y}"
+)
 
 
 def norms(view: View) -> None:
@@ -52,6 +64,7 @@ def norms(view: View) -> None:
     _who_moves(view, batch, used)
     _eps(view, batch)
     backward_by_hand(view, batch.x[0, 0])
+    rms = norm_of(view) == "rmsnorm"
     controls.small_print(
         view,
         "blocks",
@@ -61,12 +74,12 @@ def norms(view: View) -> None:
             r" \varepsilon}}",
             r"\mathrm{BatchNorm}(x)_i = \gamma_i\,\frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + "
             r"\varepsilon}} + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
-            r"\frac{\partial L}{\partial x} = \frac{g - \overline{g} - n\,\overline{g n}}"
-            r"{\sqrt{\sigma^2 + \varepsilon}},\qquad g = \gamma\,\frac{\partial L}{\partial y}",
+            RMS_BACKWARD if rms else LAYER_BACKWARD,
         ),
         code=(
             *(statistics, normalised, layer_norm_forward, RMSNorm),
-            *(moved_by_others, eps_curves, backward, layer_norm_backward),
+            *(moved_by_others, eps_curves, backward),
+            rms_norm_backward if rms else layer_norm_backward,
         ),
         numbers=lambda: _numbers(view, batch),
     )

@@ -79,13 +79,25 @@ def test_eps_against_the_size_of_the_input_by_hand() -> None:
 def test_gamma_belongs_before_the_jacobian() -> None:
     draw = np.random.default_rng(2)
     x, upstream = draw.normal(size=6), draw.normal(size=6)
-    equal = backward(x, np.full(6, 1.7), upstream)
+    equal = backward(x, np.full(6, 1.7), upstream, "layernorm")
     assert equal.error < 1e-12
     assert equal.wrong_error < 1e-12  # what hides the fault while all gammas are alike
-    unequal = backward(x, np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0]), upstream)
+    unequal = backward(x, np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0]), upstream, "layernorm")
     assert unequal.error < 1e-12
     assert unequal.wrong_error > 0.1
     np.testing.assert_allclose(unequal.d_beta, upstream)
     n = (x - x.mean()) / np.sqrt(x.var() + 1e-5)
     np.testing.assert_allclose(unequal.d_gamma, upstream * n)
     assert unequal.by_hand.sum() == pytest.approx(0, abs=1e-12)  # a shift of x changes nothing
+
+
+def test_rms_norm_has_a_gradient_of_its_own() -> None:
+    draw = np.random.default_rng(2)
+    x, upstream = draw.normal(size=6), draw.normal(size=6)
+    found = backward(x, np.array([0.2, 1.0, 3.0, 0.5, 1.5, 2.0]), upstream, "rmsnorm")
+    assert found.error < 1e-12
+    assert found.wrong_error > 0.1
+    assert found.d_beta is None
+    np.testing.assert_allclose(found.d_gamma, upstream * x / np.sqrt((x**2).mean() + 1e-5))
+    assert found.by_hand @ x == pytest.approx(0, abs=1e-4)  # nor does a longer x change anything
+    assert abs(found.by_hand.sum()) > 0.1  # but a shift does

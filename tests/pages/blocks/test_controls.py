@@ -136,3 +136,18 @@ def test_gammas_that_are_none_are_said_and_left_out(open_page: Open, gamma: str)
     at = open_page("blocks", gamma=gamma)
     assert not at.exception
     assert len(at.warning) == 1
+
+
+def test_the_gradient_is_that_of_the_models_norm_or_the_chosen_one(open_page: Open) -> None:
+    def title(norm: str) -> str:
+        return t("blocks.backward", lang="en", norm=norm)
+
+    assert title("LayerNorm") in everything(open_page("blocks", part="norms"))
+    at = open_page("blocks", part="norms", model="modern")
+    assert title("RMSNorm") in everything(at)
+    assert " · of β: " not in everything(at)  # it has none
+    at.segmented_control(key="blocks.more").set_value("formula").run()
+    assert not any(r"\overline{g} - n" in str(each.value) for each in at.latex)
+    chosen = open_page("blocks", part="norms", model="modern", norm="layernorm")
+    assert title("LayerNorm") in everything(chosen)
+    assert " · of β: " in everything(chosen)

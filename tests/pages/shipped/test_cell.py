@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from designs import parts_of
+from designs import designs, parts_of
 
 from explorer.pages.cell.choices import ASIDES
 
