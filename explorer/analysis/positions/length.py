@@ -39,11 +39,16 @@ def most_shift(loaded: LoadedModel, n: int) -> int:
     return MOST_SHIFT if longest is None else max(0, longest - n)
 
 
+N_ROWS = 30
+"""Rows of each length that a toy is tested on."""
+
+
 @dataclass(frozen=True)
 class Toy:
-    """The task that a model was trained on, and the longest of its rows in training."""
+    """A model's task, and the shortest and longest of its rows in training."""
 
     task: Task
+    shortest: int
     longest: int
     n_symbols: int
 
@@ -57,7 +62,7 @@ def toy_of(name: str) -> Toy | None:
     data = read_recipe(base, []).data
     if data.task is None:
         return None
-    return Toy(data.task, data.lengths[1], data.symbols)
+    return Toy(data.task, *data.lengths, data.symbols)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +75,7 @@ class ByLength:
 
 
 def by_length(
-    loaded: LoadedModel, toy: Toy, lengths: Sequence[int], n_rows: int = 30, seed: int = 11
+    loaded: LoadedModel, toy: Toy, lengths: Sequence[int], n_rows: int = N_ROWS, seed: int = 11
 ) -> ByLength:
     """Let a toy model write `n_rows` random rows of each length, greedily.
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from explorer.analysis.blocks.residual import (
     D_MODEL,
     MOST_LAYERS,
+    N_HEADS,
     PLACEMENTS,
     SEEDS,
     Flow,
@@ -51,9 +52,8 @@ def placements(view: View) -> None:
         "blocks.wiring",
         alt=view.t("blocks.wiring"),
     )
-    st.caption(
-        view.t("blocks.fresh", width=D_MODEL, seeds=len(SEEDS), tokens=len(tokens), depth=depth)
-    )
+    sizes = {"width": D_MODEL, "heads": N_HEADS, "depth": depth}
+    st.caption(view.t("blocks.fresh", seeds=len(SEEDS), tokens=len(tokens), **sizes))
     controls.reading("placement", _reading(view, flows, depth))
     losses = {place: f"{float(flow.loss.mean()):.2f}" for place, flow in flows.items()}
     sure = f"{np.log(len(set(tokens))):.2f}"

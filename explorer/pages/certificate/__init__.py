@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.certificate.certify import Certificate, Finding
+from explorer.analysis.certificate.certify import MAX_PROBED, Certificate, Finding
 from explorer.analysis.certificate.examiner import Examiner, Location
 from explorer.analysis.certificate.probe import Probe
 from explorer.components import mask_matrix
@@ -130,7 +130,9 @@ def _verdict(view: View, certificate: Certificate) -> None:
     else:
         words = view.t("certificate.kept", count=count, largest=largest)
         controls.reading("certificate", f":material/verified: {words}")
-    st.caption(view.t("certificate.honest"))
+    tolerance = max(finding.tolerance for finding in certificate.findings)
+    values = {"tolerance": number(tolerance), "limit": MAX_PROBED}
+    st.caption(view.t("certificate.honest", **values))
 
 
 def _findings(view: View, certificate: Certificate) -> None:

@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer.analysis.positions.beyond import Beyond, beyond
 from explorer.analysis.positions.length import (
+    N_ROWS,
     ByLength,
     Toy,
     by_length,
@@ -103,7 +104,9 @@ def _toys(view: View) -> dict[str, tuple[Toy, ByLength]]:
     longest = max(toy.longest for toy in toys.values())
     lengths = tuple(range(2, longest + BEYOND + 1))
     st.markdown(f"**{view.t('positions.toys')}**")
-    st.caption(view.t("positions.toys_note", longest=longest))
+    shortest = min(toy.shortest for toy in toys.values())
+    note = {"shortest": shortest, "longest": longest, "rows": N_ROWS}
+    st.caption(view.t("positions.toys_note", **note))
     found: dict[str, ByLength] = {}
     bar = st.empty()
     for at, name in enumerate(toys):

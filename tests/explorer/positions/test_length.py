@@ -35,7 +35,7 @@ def test_learned_positions_end(tiny: Tiny) -> None:
 
 
 def test_the_task_of_a_toy_comes_from_its_recipe() -> None:
-    assert toy_of("reverse") == toy_of("reverse@40") == Toy("reverse", 10, 20)
+    assert toy_of("reverse") == toy_of("reverse@40") == Toy("reverse", 2, 10, 20)
     assert toy_of("en-zh") is None
     assert toy_of("nobody") is None
 
