@@ -15,7 +15,7 @@ from explorer.runs.trace import trace
 from models.attention import Attention
 from models.blocks import EncoderBlock
 from models.config import ModelConfig
-from models.feedforward import SwiGLU
+from models.feedforward import GatedFeedForward
 from tests.explorer.claims.test_claims import value
 
 Find = Callable[..., Finding]
@@ -32,7 +32,7 @@ def off(*kinds: type[nn.Module]) -> Callable[[nn.Module], int]:
         (counting.mha_count, numbers_of, "depends"),
         (counting.mha_count, off(nn.Module), "false"),
         (counting.ffn_table, numbers_of, "true"),
-        (counting.ffn_table, off(SwiGLU), "depends"),
+        (counting.ffn_table, off(GatedFeedForward), "depends"),
         (counting.ffn_table, off(nn.Module), "false"),
         (counting.totals, numbers_of, "true"),
         (counting.totals, off(EncoderBlock), "depends"),

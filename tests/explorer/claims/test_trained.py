@@ -11,6 +11,7 @@ import torch
 from explorer.analysis.claims import Finding, attention, compared, depth, positions, training
 from explorer.analysis.claims.card import FractionDone
 from explorer.analysis.claims.training import Learned, Training
+from models.config import ModelConfig
 from models.norms import LayerNorm
 from models.rows import Rows
 from tests.explorer.claims.test_claims import value
@@ -265,3 +266,27 @@ def test_a_norm_stabilises_where_it_learns_and_nothing_else_does(
     assert found.verdict == verdict
     assert found.why[0] == why
     assert value(found, "bare_high", "seeds_learned") == 3 - (("bare", "high") in fails)
+
+
+@pytest.mark.parametrize(
+    ("test", "worse"),
+    [
+        (compared.tying_quality, lambda config: config.tie_embeddings),
+        (compared.no_positions, lambda config: config.positions == "none"),
+    ],
+)
+def test_a_larger_loss_is_no_proof_where_seeds_overlap(
+    find: Callable[..., Finding], test: Any, worse: Callable[[ModelConfig], bool]
+) -> None:
+    def loss(asked: Training, seed: int) -> float:
+        return 3.0 if worse(asked.config) and seed == 0 else 1.0 + 0.1 * seed
+
+    found = find(test, losing(loss))
+    assert found.verdict == ("true" if test is compared.tying_quality else "false")
+
+
+def test_a_larger_share_is_no_proof_where_seeds_overlap(find: Callable[..., Finding]) -> None:
+    def share(asked: Training, seed: int) -> float:
+        return 0.9 if asked.config.positions == "learned" and seed else 0.5
+
+    assert find(compared.learned_positions, right(share)).verdict == "false"
