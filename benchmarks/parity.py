@@ -61,6 +61,24 @@ DISTILBERT: Small = {
     "hidden_dim": 28,
     "max_position_embeddings": 40,
 }
+NEOX: Small = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 28,
+    "max_position_embeddings": 64,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 0.5,
+    },
+}
+GEMMA: Small = {
+    "head_dim": 10,
+    "query_pre_attn_scalar": 7,
+}
+CAPS: Small = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+KINDS: Small = {"layer_types": ["sliding_attention", "full_attention"]}
 T5: Small = {
     "d_model": 24,
     "d_kv": 10,
@@ -102,6 +120,10 @@ MODELS: dict[str, tuple[str, Small]] = {
     "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 40}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 10}),
+    "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 20}),
+    "gemma3_text": ("Gemma3ForCausalLM", {**LLAMA, **GEMMA, "sliding_window": 20, **KINDS}),
+    "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
+    "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),
     "marian": ("MarianMTModel", MARIAN),
     "t5": ("T5ForConditionalGeneration", T5),
     "t5-gated": ("T5ForConditionalGeneration", {**T5, **GATED}),

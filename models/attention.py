@@ -19,6 +19,11 @@ from models.norms import RMSNorm
 from models.positions import NOWHERE, Placement, apply_rotation
 
 
+def capped(x: Tensor, cap: float | None) -> Tensor:
+    """cap tanh(x / cap), which never exceeds the cap; x itself without one (Gemma 2)."""
+    return x if cap is None else cap * (x / cap).tanh()
+
+
 def share_heads(q: Tensor, kv: Tensor) -> Tensor:
     """Keys or values [batch, kv_head, key, d] for each of the query heads of `q`.
 
@@ -38,6 +43,7 @@ def attend(
     mask: Bool[Tensor, "..."] | None = None,  # broadcastable to [batch, head, query, key]
     *,
     bias: Float[Tensor, "batch head query key"] | None = None,
+    cap: float | None = None,
     dropout: float = 0.0,
     hooks: "Attention | None" = None,
 ) -> tuple[Float[Tensor, "batch head query d_value"], Float[Tensor, "batch head query key"]]:
@@ -45,6 +51,7 @@ def attend(
 
     scores = q k^T / sqrt(d_head) + bias (positions may give one); pattern = softmax(scores) over
     the keys that `mask` allows (True = may attend; None = all), exactly 0 elsewhere; z = pattern v.
+    With a `cap`, scaled scores are `capped` first.
     A query that may attend to nothing gets an all-zero pattern, a zero z and finite gradients.
 
     With fewer key/value heads than query heads, groups of query heads share one (`share_heads`).
@@ -55,6 +62,7 @@ def attend(
     """
     k, v = share_heads(q, k), share_heads(q, v)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # [batch, head, query, key]
+    scores = capped(scores, cap)
     if bias is not None:
         scores = scores + bias.to(scores.dtype)
     if mask is None:
@@ -94,8 +102,10 @@ class Attention(nn.Module):
         bias: bool = True,
         d_head: int | None = None,
         qk_norm_eps: float | None = None,
+        score_cap: float | None = None,
     ) -> None:
         super().__init__()
+        self.score_cap = score_cap
         self.n_heads = n_heads
         self.n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
         if n_heads < 1 or (d_head is None and d_model % n_heads):
@@ -148,7 +158,9 @@ class Attention(nn.Module):
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
         bias = None if placement.bias is None else self.hook_bias(placement.bias)
         dropout = self.dropout if self.training else 0.0
-        z, _ = self.attend(q, k, v, mask, bias=bias, dropout=dropout, hooks=self)
+        z, _ = self.attend(
+            q, k, v, mask, bias=bias, cap=self.score_cap, dropout=dropout, hooks=self
+        )
         return self.w_o(self.hook_z(z).transpose(1, 2).flatten(2))
 
     def project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -35,15 +35,19 @@ class Block(nn.Module):
         heads = config.n_heads, config.kv_heads
         eps = config.norm_eps if config.qk_norm else None
         pattern = config.pattern_dropout
-        attention = partial(Attention, d, *heads, pattern, bias, config.d_head, eps)
+        attention = partial(
+            Attention, d, *heads, pattern, bias, config.d_head, eps, config.score_cap
+        )
         norm = partial(NORMS[config.norm], d, config.norm_eps)
-        self.norm_placement = config.norm_placement
+        self.norm_placement, self.parallel = config.norm_placement, config.parallel
         self.dropout = nn.Dropout(dropout)
         self.attn, self.attn_norm = attention(), norm()
         if self.crosses:
             self.cross_attn, self.cross_attn_norm = attention(), norm()
         self.ffn = FEEDFORWARDS[config.ffn](d, config.d_ff, dropout=dropout, bias=bias)
         self.ffn_norm = norm()
+        outer = norm if config.out_norms else nn.Identity
+        self.attn_out_norm, self.ffn_out_norm = outer(), outer()
         self.hook_resid_pre = HookPoint()  # [batch, pos, d_model], as are all below
         self.hook_attn_out = HookPoint()
         self.hook_resid_mid = HookPoint()
@@ -71,13 +75,18 @@ class Block(nn.Module):
             raise ValueError("a decoder block needs an encoder's output, and no other block does")
         x = self.hook_resid_pre(x)
         attn = partial(self.attn, mask=mask, placement=placement, cache=cache)
-        x = self.residual(x, attn, self.attn_norm, self.hook_attn_out, self.hook_resid_mid)
+        hooks, start = (self.hook_attn_out, self.hook_resid_mid), x
+        x = self.residual(x, lambda h: self.attn_out_norm(attn(h)), self.attn_norm, *hooks)
         if self.crosses:
             # No placement here: the two streams' positions are not on one scale.
-            attn = partial(self.cross_attn, memory=memory, mask=cross_mask, cache=cross_cache)
+            cross = partial(self.cross_attn, memory=memory, mask=cross_mask, cache=cross_cache)
             hooks = self.hook_cross_attn_out, self.hook_resid_mid_cross
-            x = self.residual(x, attn, self.cross_attn_norm, *hooks)
-        return self.residual(x, self.ffn, self.ffn_norm, self.hook_ffn_out, self.hook_resid_post)
+            x = self.residual(x, cross, self.cross_attn_norm, *hooks)
+        if self.parallel:
+            out = self.dropout(self.ffn(self.ffn_norm(start)))
+            return self.hook_resid_post(x + self.hook_ffn_out(out))
+        hooks = self.hook_ffn_out, self.hook_resid_post
+        return self.residual(x, lambda h: self.ffn_out_norm(self.ffn(h)), self.ffn_norm, *hooks)
 
     def residual(
         self,

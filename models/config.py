@@ -59,11 +59,18 @@ class ModelConfig:
     norm_eps: float = 1e-5
     positions: PositionKind = "sinusoidal"
     rope_base: float = 10000.0  # base of the angles, of the sinusoidal table too
+    near_rope_base: float | None = None  # the same of all layers but each full_every-th (Gemma 3)
+    full_every: int = 1
+    rotary_dim: int | None = None  # features per head that are turned, the first ones; None: all
     ffn: FeedForwardKind = "relu"
     dropout: float = 0.1
     attention_dropout: float | None = None  # of attention's pattern; None: as dropout
     bias: bool = True
     qk_norm: bool = False  # RMSNorm over the features of each query and key, before any turn
+    out_norms: bool = False  # a further norm on what a sublayer adds to the stream (Gemma)
+    parallel: bool = False  # attention and net read the same stream; both are added (GPT-NeoX)
+    score_cap: float | None = None  # scores x become cap tanh(x / cap), logits by the other one
+    logit_cap: float | None = None
     embed_norm: bool = False  # a norm on the embedded stream, before the first block
     tie_embeddings: bool = True  # one matrix embeds both streams and unembeds
     scale_embeddings: bool = True  # times sqrt(d_model), to stand up to the positions
@@ -76,14 +83,16 @@ class ModelConfig:
             self._require(name, tuple(options).__contains__, f"be one of {', '.join(options)}")
         sizes = (
             "vocab_size d_model n_layers n_encoder_layers n_heads n_kv_heads head_dim d_ff n_ctx"
+            " full_every rotary_dim"
         )
         self._require(sizes, _is_size, "be a whole number of at least 1")
         switches = (
             "final_norm bias qk_norm embed_norm tie_embeddings scale_embeddings lm_head head_net"
-            " unembed_bias"
+            " unembed_bias out_norms parallel"
         )
         self._require(switches, lambda v: isinstance(v, bool), "be true or false")
-        numbers = "dropout attention_dropout norm_eps rope_base"
+        caps = "score_cap logit_cap"
+        numbers = f"dropout attention_dropout norm_eps rope_base near_rope_base {caps}"
         self._require(numbers, _is_finite, "be a finite number")
         if not self.lm_head and self.family != "encoder-only":
             raise ValueError("lm_head is False: only an encoder-only model can do without one")
@@ -93,10 +102,12 @@ class ModelConfig:
         if self.head_net and self.ffn in GATED:
             raise ValueError(f"head_net is True: it has no gate, as ffn = {self.ffn} has")
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, f"divide {heads}")
-        self.position_type.check(self.d_model, self.d_head)
+        turned = self.rotary_dim or self.d_head
+        self._require("rotary_dim", lambda v: v <= self.d_head, f"be at most {self.d_head}")
+        self.position_type.check(self.d_model, turned)
         self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "be in [0, 1)")
-        self._require("norm_eps", lambda v: v > 0, "be above 0")
-        self._require("rope_base", lambda v: v > 1, "be above 1")
+        self._require(f"norm_eps {caps}", lambda v: v > 0, "be above 0")
+        self._require("rope_base near_rope_base", lambda v: v > 1, "be above 1")
 
     def _require(self, names: str, fits: Callable[[Any], bool], what: str) -> None:
         """Raise ValueError for a field that does not fit; None does where it is the default."""

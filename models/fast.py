@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.attention import Attention, share_heads
+from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
 from models.hooks import HookPoint
 from models.masks import require_mask
@@ -174,6 +174,7 @@ def attend(
     mask: Tensor | None = None,
     *,
     bias: Tensor | None = None,
+    cap: float | None = None,
     dropout: float = 0.0,
     hooks: Attention | None = None,
 ) -> tuple[Tensor, Tensor | None]:
@@ -185,15 +186,18 @@ def attend(
         hooks.hook_pattern.wanted or hooks.hook_scores.wanted or hooks.hook_mask.wanted
     )
     bias = None if bias is None else bias.to(q.dtype)
-    if hooks is None or not looked_at:
+    if cap is None and not looked_at:
         if bias is not None:
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
         z = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
         return z, None
     # Scaled before the product: a long row of keys then costs no second walk over its scores.
     scores = q * _scale(q.shape[-1], q.dtype) @ k.transpose(-2, -1)
-    scores = hooks.hook_scores(scores if bias is None else scores + bias)
-    if hooks.hook_mask.wanted:
+    scores = capped(scores, cap)
+    scores = scores if bias is None else scores + bias
+    if hooks is not None:
+        scores = hooks.hook_scores(scores)
+    if hooks is not None and hooks.hook_mask.wanted:
         full = torch.ones((), dtype=torch.bool, device=q.device) if mask is None else mask
         mask = hooks.hook_mask(full.expand(scores.shape))
     if mask is None:
@@ -201,7 +205,7 @@ def attend(
     else:
         blocked, lowest = ~mask, torch.finfo(scores.dtype).min
         pattern = scores.masked_fill(blocked, lowest).softmax(-1).masked_fill(blocked, 0.0)
-    pattern = hooks.hook_pattern(pattern)
+    pattern = pattern if hooks is None else hooks.hook_pattern(pattern)
     return (nn.functional.dropout(pattern, dropout) if dropout else pattern) @ v, pattern
 
 

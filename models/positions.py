@@ -38,6 +38,7 @@ class Placement:
 
     rotation: Rotation | None = None  # of the positions of the new tokens
     bias: Float[Tensor, "batch head query key"] | None = None  # joins the scaled scores
+    near: "Placement | None" = None  # of the layers that have angles of their own
 
 
 NOWHERE = Placement()
@@ -78,6 +79,9 @@ def apply_rotation(
 ) -> Float[Tensor, "batch head pos d_head"]:
     """Turn each pair (x[2i], x[2i + 1]) of every head by its position's angle."""
     cos, sin = rotation.cos.to(x.dtype), rotation.sin.to(x.dtype)
+    n = 2 * cos.shape[-1]
+    if n < x.shape[-1]:  # the features behind the turned ones stay
+        return torch.cat((apply_rotation(x[..., :n], rotation), x[..., n:]), dim=-1)
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 

@@ -9,6 +9,7 @@ one has to ask which family it is of.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal, get_args
 
@@ -16,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from models.attention import capped
 from models.blocks import Block, DecoderBlock, EncoderBlock
 from models.cache import KVCache
 from models.config import Family, ModelConfig
@@ -42,14 +44,18 @@ class Stack(nn.Module):
         super().__init__()
         self.causal, self.embed = causal, embed
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        self.positions = POSITIONS[config.positions](
+        positions = partial(
+            POSITIONS[config.positions],
             d_model=config.d_model,
-            d_head=config.d_head,
+            d_head=config.rotary_dim or config.d_head,
             n_heads=config.n_heads,
             n_ctx=config.n_ctx,
-            base=config.rope_base,
             causal=causal,
         )
+        self.positions = positions(base=config.rope_base)
+        near = config.near_rope_base
+        self.near = None if near is None else positions(base=near)
+        self.full_every = config.full_every
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
         norm = partial(NORMS[config.norm], config.d_model, config.norm_eps)
@@ -85,8 +91,9 @@ class Stack(nn.Module):
         cross_mask = None if memory is None else _padding(memory_valid, memory.shape[1])
         x, placement = self.embed_tokens(tokens, valid, past)
         for layer, block in enumerate(self.blocks):
+            near = placement.near if (layer + 1) % self.full_every else None
             held = (cache.self_attn[layer], cache.cross_attn[layer]) if cache else (None, None)
-            x = block(x, memory, mask, cross_mask, placement, *held)
+            x = block(x, memory, mask, cross_mask, near or placement, *held)
         return self.final_norm(self.hook_resid_final(x[:, -1:] if last_only else x))
 
     def embed_tokens(
@@ -102,7 +109,10 @@ class Stack(nn.Module):
         added = self.positions.added(new)
         if added is not None:
             x = x + self.hook_pos_embed(added)
-        return self.dropout(self.embed_norm(x)), self.positions.place(new, positions)
+        placement = self.positions.place(new, positions)
+        if self.near is not None:
+            placement = replace(placement, near=self.near.place(new, positions))
+        return self.dropout(self.embed_norm(x)), placement
 
 
 def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
@@ -185,7 +195,8 @@ class Model(nn.Module, ABC):
         """
         memory = self.memory_of(rows) if memory is None else memory
         x = self.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache, last_only)
-        return self.hook_logits(self.unembed(self.head(x)) if self.config.lm_head else x[..., :0])
+        logits = self.unembed(self.head(x)) if self.config.lm_head else x[..., :0]
+        return self.hook_logits(capped(logits, self.config.logit_cap))
 
     @property
     @abstractmethod

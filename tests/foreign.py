@@ -197,5 +197,5 @@ KINDS = {
     "t5-gated": "unigram",
     "mt5": "unigram",
     "gemma2": "metaspace",
-    "gemma3": "metaspace",
+    "gemma3_text": "metaspace",
 }

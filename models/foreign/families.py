@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from models.foreign.bert import bert, distilbert, roberta
+from models.foreign.gemma import gemma2, gemma3
 from models.foreign.gpt2 import gpt2
 from models.foreign.llama import llama, mistral, qwen2, qwen3
 from models.foreign.marian import marian
+from models.foreign.neox import neox
 from models.foreign.plan import Keys, Plan
 from models.foreign.t5 import mt5, t5
 
@@ -25,6 +27,9 @@ FAMILIES: dict[str, Family] = {
     "mistral": Family(mistral),
     "qwen2": Family(qwen2),
     "qwen3": Family(qwen3),
+    "gemma2": Family(gemma2),
+    "gemma3_text": Family(gemma3),
+    "gpt_neox": Family(neox, ("gpt_neox.",)),
     "marian": Family(marian),
     "t5": Family(t5, ()),
     "mt5": Family(mt5, ()),

@@ -41,6 +41,16 @@ def part(index: int, of: int) -> Fold:
     return lambda tensor: tensor.chunk(of)[index]
 
 
+def part_of_heads(index: int, of: int, n_heads: int) -> Fold:
+    """The same where each head has its parts side by side: [head, part, d_head] (GPT-NeoX)."""
+
+    def fold(tensor: Tensor) -> Tensor:
+        by_head = tensor.reshape(n_heads, of, -1, *tensor.shape[1:])
+        return by_head[:, index].flatten(0, 1)
+
+    return fold
+
+
 def neighbours(n_heads: int, turned: int | None = None) -> Fold:
     """Output features in the order that our rotation pairs: (0, 1), (2, 3), …
 
@@ -60,6 +70,11 @@ def neighbours(n_heads: int, turned: int | None = None) -> Fold:
         return torch.cat((pairs, heads[:, n:]), dim=1).flatten(0, 1)
 
     return fold
+
+
+def plus_one(tensor: Tensor) -> Tensor:
+    """A norm's weight that is stored as its difference from 1 (Gemma)."""
+    return tensor + 1
 
 
 def times(factor: float) -> Fold:

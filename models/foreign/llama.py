@@ -39,13 +39,23 @@ def qwen3(keys: Keys) -> Plan:
 
 def rope_base(keys: Keys) -> float:
     """The base of the angles, under the old key or the new. Raises ValueError for scaled ones."""
+    return rope_parameters(keys, "rope_theta")[0]
+
+
+def rope_parameters(keys: Keys, old: str, share: float = 1.0) -> tuple[float, float]:
+    """The base of the angles, and the share of each head's features that is turned.
+
+    `old` is the key that held the base before all of this moved into `rope_parameters`; `share` is
+    that of a config that says none.
+    """
     for name in ("rope_scaling", "rope_parameters"):
         said = keys.values.get(name) or {}
         kind = said.get("rope_type", said.get("type", "default"))
         if kind != "default":
             raise ValueError(f"{name} asks for {kind!r} angles: only the default is known")
-    parameters = Keys(keys.values.get("rope_parameters") or {}, ())
-    return parameters.number("rope_theta", keys.number("rope_theta", 10000.0))
+    said = Keys(keys.values.get("rope_parameters") or {}, ())
+    base = said.number("rope_theta", keys.number(old, 10000.0))
+    return base, said.number("partial_rotary_factor", share)
 
 
 def _plan(

@@ -113,6 +113,13 @@ EVERYTHING_CHANGED = {
     "embed_norm": True,
     "head_net": True,
     "unembed_bias": True,
+    "out_norms": True,
+    "parallel": True,
+    "near_rope_base": 20000.0,
+    "full_every": 3,
+    "rotary_dim": 4,
+    "score_cap": 50.0,
+    "logit_cap": 30.0,
 }
 
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from foreign import NAMES, Golden
+from foreign import Golden
 from streamlit.testing.v1 import AppTest
 
 from explorer.pages import PAGES
 from models.foreign.finding import VARIABLE
 
 Open = Callable[..., AppTest]
-KINDS = [name for name in ("gpt2", "llama", "bert", "marian", "t5") if name in NAMES]
+KINDS = ("gpt2", "llama", "qwen3", "gemma2", "gemma3_text", "gpt_neox", "bert", "marian", "t5")
 TEXT = "We went to the park, 我 too."
 
 

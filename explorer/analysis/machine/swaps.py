@@ -27,7 +27,7 @@ from explorer.runs.rerun import (
 )
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
-from models.attention import Attention, attend, share_heads
+from models.attention import Attention, attend, capped, share_heads
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
 from models.feedforward import ACTIVATIONS, GATED, FeedForward, GatedFeedForward
@@ -153,11 +153,12 @@ def _filled(fill: float | None) -> Callable[[Model], None]:
         mask: Tensor | None = None,
         *,
         bias: Tensor | None = None,
+        cap: float | None = None,
         dropout: float = 0.0,
         hooks: Attention,
     ) -> tuple[Tensor, Tensor]:
         k, v = share_heads(q, k), share_heads(q, v)
-        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        scores = capped(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), cap)
         scores = hooks.hook_scores(scores if bias is None else scores + bias)
         mask = torch.ones((), dtype=torch.bool) if mask is None else mask
         mask = hooks.hook_mask(mask.expand(scores.shape))

@@ -1,0 +1,127 @@
+"""Gemma 2 and the text models of Gemma 3. Gemma team 2024 and 2025."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from models.config import ModelConfig
+from models.foreign.folds import Fold, as_is, in_turn, neighbours, plus_one, times
+from models.foreign.plan import Keys, Plan, blocks, weight
+
+NORMS = {
+    "attn_norm": "input_layernorm",
+    "attn_out_norm": "post_attention_layernorm",  # here it *is* behind attention
+    "ffn_norm": "pre_feedforward_layernorm",
+    "ffn_out_norm": "post_feedforward_layernorm",
+}
+
+
+def gemma2(keys: Keys) -> Plan:
+    """Two norms around each sublayer, caps on scores and logits, every second layer a window."""
+    caps = {
+        "score_cap": _cap(keys, "attn_logit_softcapping", 50.0),
+        "logit_cap": _cap(keys, "final_logit_softcapping", 30.0),
+    }
+    return _plan(keys, 2, caps)
+
+
+def gemma3(keys: Keys) -> Plan:
+    """As Gemma 2, with norms on queries and keys in place of caps; every sixth layer sees all, and
+    only its angles have the long base.
+    """
+    keys.only("attn_logit_softcapping", None)
+    keys.only("final_logit_softcapping", None)
+    return _plan(keys, keys.size("sliding_window_pattern", 6), {"qk_norm": True})
+
+
+def _cap(keys: Keys, name: str, usual: float | None) -> float | None:
+    said = keys.values.get(name, usual)
+    return None if said is None else keys.number(name, usual)
+
+
+def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
+    keys.only("attention_bias", False)
+    keys.only("hidden_activation", "gelu_pytorch_tanh", None)
+    keys.only("use_bidirectional_attention", False, None)
+    keys.only("tie_word_embeddings", True)
+    n_layers, d_head = keys.layers("num_hidden_layers"), keys.size("head_dim", 256)
+    full_every = _full_every(keys, n_layers, full_every)
+    base, near = _bases(keys, "qk_norm" in more)
+    n_heads = keys.size("num_attention_heads")
+    config = ModelConfig(
+        family="decoder-only",
+        vocab_size=keys.size("vocab_size"),
+        d_model=keys.size("hidden_size"),
+        n_layers=n_layers,
+        n_heads=n_heads,
+        n_kv_heads=keys.size("num_key_value_heads", n_heads),
+        head_dim=d_head,
+        d_ff=keys.size("intermediate_size"),
+        # No text is longer than the window, within which it hides nothing.
+        n_ctx=min(keys.size("max_position_embeddings", 8192), keys.size("sliding_window", 4096)),
+        norm="rmsnorm",
+        norm_eps=keys.number("rms_norm_eps", 1e-6),
+        norm_placement="pre",
+        out_norms=True,
+        final_norm=True,
+        positions="rotary",
+        rope_base=base,
+        near_rope_base=near,
+        full_every=full_every,
+        ffn="geglu_tanh",
+        bias=False,
+        dropout=0.0,
+        **more,
+    )
+    # Its scores are divided by the root of a number of its own, ours by that of d_head.
+    scaled = times((d_head / keys.number("query_pre_attn_scalar", 256.0)) ** 0.5)
+    rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm", plus_one)]
+    for ours, theirs in blocks(n_layers):
+        rows += [
+            weight(f"{ours}.{mine}", f"{theirs}.{its}", plus_one) for mine, its in NORMS.items()
+        ]
+        normed = config.qk_norm
+        q, k = neighbours(config.n_heads), neighbours(config.kv_heads)
+        folds: dict[str, Fold] = {"q": q if normed else in_turn(q, scaled), "k": k}
+        for name in "qkvo":
+            path = f"{theirs}.self_attn.{name}_proj"
+            rows.append(weight(f"{ours}.attn.w_{name}", path, folds.get(name, as_is)))
+        for name in "qk" if normed else "":
+            fold = in_turn(plus_one, neighbours(1), scaled if name == "q" else as_is)
+            path = f"{theirs}.self_attn.{name}_norm"
+            rows.append(weight(f"{ours}.attn.{name}_norm", path, fold))
+        for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
+            rows.append(weight(f"{ours}.ffn.{mine}", f"{theirs}.mlp.{its}"))
+    return Plan(config, tuple(rows), (r".*rotary_emb\.inv_freq", r"lm_head\.weight"))
+
+
+def _full_every(keys: Keys, n_layers: int, usual: int) -> int:
+    """Every how many layers one sees the whole text: as `layer_types` says, or as is usual."""
+    said = keys.values.get("layer_types")
+    if said is None:
+        return usual
+    full = [kind == "full_attention" for kind in said]
+    every = full.index(True) + 1 if any(full) else n_layers + 1
+    if full != [(layer + 1) % every == 0 for layer in range(n_layers)]:
+        raise ValueError(f"layer_types is {said!r}: full attention does not return evenly")
+    return every
+
+
+def _bases(keys: Keys, has_two: bool) -> tuple[float, float | None]:
+    """The bases of the angles, of the full layers and of the others where they differ."""
+    said = keys.values.get("rope_parameters") or {}
+    by_kind = {
+        name: Keys(said.get(name) or {}, ()) for name in ("full_attention", "sliding_attention")
+    }
+    for each in (
+        *by_kind.values(),
+        Keys(said, ()),
+        Keys(keys.values.get("rope_scaling") or {}, ()),
+    ):
+        each.only("rope_type", "default", None)
+    if not has_two:
+        return Keys(said, ()).number("rope_theta", keys.number("rope_theta", 10000.0)), None
+    full, near = by_kind.values()
+    return (
+        full.number("rope_theta", keys.number("rope_theta", 1e6)),
+        near.number("rope_theta", keys.number("rope_local_base_freq", 1e4)),
+    )
