@@ -192,6 +192,7 @@ PIECES = {
     *(f"cell.backward_{name}" for name in ("made", "shape", "largest", "error", "recomputed")),
     *(f"machine.{name}" for name in ("d_model", "n_heads", "kv_heads", "n_layers", "d_ff")),
     *(f"machine.{name}" for name in ("vocab_size", "has_encoder", "swiglu", "bias", "tied")),
+    *(f"machine.{name}" for name in ("src_vocab", "out_bias", "final_norm")),
     *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),
     *(f"claims.{claim.id}.claim" for claim in CLAIMS),
     *(

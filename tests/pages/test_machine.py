@@ -63,7 +63,9 @@ def test_a_longer_sentence_has_larger_tensors(open_page: Open) -> None:
     assert short != long
 
 
-@pytest.mark.parametrize(("preset", "total"), [("base", 63_082_496), ("block4096", 202_383_360)])
+@pytest.mark.parametrize(
+    ("preset", "total"), [("base", 63_082_496), ("block4096", 202_383_360), ("two_3", 24_633_296)]
+)
 def test_presets_come_from_the_link_and_are_counted(
     open_page: Open, preset: str, total: int
 ) -> None:
@@ -79,6 +81,17 @@ def test_sizes_and_switches_move_the_count(open_page: Open) -> None:
     at.selectbox(key="machine.n_layers").select(12).run()
     assert at.query_params["sizes"] == "512-8-8-12-2048-37000-1010"
     assert metric(at) > tied + 2 * 37_000 * 512
+
+
+def test_two_vocabularies_and_a_bias_are_counted_and_run_on_paper(open_page: Open) -> None:
+    at = open_page("machine", sizes="two_3")
+    assert any("logits of 2 × 5 × 2,000" in each.value for each in at.caption)
+    before = metric(at)
+    at.toggle(key="machine.out_bias").set_value(False).run()
+    assert metric(at) == before - 2000
+    at.selectbox(key="machine.src_vocab").select(0).run()
+    assert metric(at) == before - 2000 + 1000 * 512  # the encoder's table is as long as the other
+    assert at.query_params["sizes"] == "512-8-8-3-2048-2000-1010-0-01"
 
 
 def test_the_model_itself_is_what_is_counted_first(open_page: Open) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, judged
-from explorer.analysis.machine.parameters import llama, numbers_of, on_paper
+from explorer.analysis.machine.parameters import llama, numbers_of, on_paper, on_paper_with
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import Attention
@@ -224,23 +224,17 @@ def totals(
 def two_vocabularies(
     n_layers: int, n_source: int, n_target: int, final_norm: bool, count: Count
 ) -> int:
-    """Parameters of a 512/8/2048 translator with one vocabulary per side and an output bias.
-
-    Our own models have one vocabulary, so the towers are counted from one without and the three
-    tables from modules of torch.
-    """
+    """Parameters of a 512/8/2048 translator with one vocabulary per side and an output bias."""
     config = ModelConfig(
-        vocab_size=3, d_model=512, n_layers=n_layers, n_heads=8, d_ff=2048, final_norm=final_norm
+        vocab_size=n_target,
+        d_model=512,
+        n_layers=n_layers,
+        n_heads=8,
+        d_ff=2048,
+        final_norm=final_norm,
+        tie_embeddings=False,
     )
-    towers = on_paper(lambda: build_model(config))
-    tables = on_paper(
-        lambda: [
-            nn.Embedding(n_source, 512),
-            nn.Embedding(n_target, 512),
-            nn.Linear(512, n_target),
-        ]
-    )
-    return count(towers) - 3 * 512 + sum(count(table) for table in tables)
+    return count(on_paper_with(config, n_source, out_bias=True))
 
 
 COUNTING = (

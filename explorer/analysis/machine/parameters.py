@@ -15,7 +15,8 @@ from models.attention import Attention
 from models.config import ModelConfig
 from models.feedforward import FeedForward, GatedFeedForward
 from models.norms import LayerNorm, RMSNorm
-from models.transformer import Model, build_model
+from models.rows import Rows
+from models.transformer import EncoderDecoder, Model, build_model
 
 Kind = Literal["embedding", "attention", "cross_attention", "ffn", "norms", "positions", "unembed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -69,9 +70,30 @@ def _kind(name: str, module: nn.Module) -> Kind | None:
     return "positions" if path.endswith(".positions") else None
 
 
-def count_config(config: ModelConfig) -> Count:
-    """The parameters that a model of this config would have."""
-    return count(on_paper(lambda: build_model(config)))
+def count_config(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Count:
+    """The parameters that a model of this config would have, built as `on_paper_with` says."""
+    return count(on_paper_with(config, src_vocab, out_bias))
+
+
+def on_paper_with(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Model:
+    """A model on the meta device; `src_vocab` gives its encoder a vocabulary of its own (0: it
+    shares one), `out_bias` its output a bias, as some code has it.
+    """
+    model = on_paper(lambda: build_model(config))
+    if src_vocab and isinstance(model, EncoderDecoder):
+        model.encoder.embed = on_paper(lambda: nn.Embedding(src_vocab, config.d_model))
+    if out_bias:
+        bias = on_paper(lambda: nn.Parameter(torch.zeros(config.vocab_size)))
+        model.unembed.register_parameter("bias", bias)
+    return model
+
+
+def logits_shape(model: Model, batch: int, src: int, tgt: int) -> tuple[int, ...]:
+    """The shape of the logits of a model on paper, which runs it without computing a number."""
+    tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long, device="meta")
+    source = tokens[:, :src] if model.config.reads_source else None
+    with torch.device("meta"):
+        return tuple(model.eval().read(Rows(tokens[:, :tgt], None, source)).shape)
 
 
 def count_layers(config: ModelConfig) -> Count:

@@ -1,7 +1,13 @@
 """What the Machine page computes, kept as `ui.caching` says."""
 
 from explorer.analysis.machine import swaps
-from explorer.analysis.machine.parameters import Count, count_config, count_layers
+from explorer.analysis.machine.parameters import (
+    Count,
+    count_config,
+    count_layers,
+    logits_shape,
+    on_paper_with,
+)
 from explorer.ui import cache
 from explorer.ui.cache import Run
 from explorer.ui.caching import cached
@@ -9,9 +15,15 @@ from models.config import ModelConfig
 
 
 @cached
-def count(config: ModelConfig) -> Count:
+def count(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Count:
     """The parameters that a model of this config would have. Raises ValueError."""
-    return count_config(config)
+    return count_config(config, src_vocab, out_bias)
+
+
+@cached
+def logits(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[int, ...]:
+    """The shape of the logits of such a model. Raises ValueError."""
+    return logits_shape(on_paper_with(config), batch, src, tgt)
 
 
 @cached

@@ -1,7 +1,5 @@
 """The calculator: parameters of any sizes, FLOPs and bytes by length, tables put to the test."""
 
-from dataclasses import replace
-
 import numpy as np
 import streamlit as st
 
@@ -25,6 +23,8 @@ HEADS = (1, 2, 4, 8, 12, 16, 32, 64)
 LAYERS = (1, 2, 3, 6, 12, 24, 32, 48)
 HIDDEN = (128, 256, 512, 1024, 2048, 3072, 4096, 8192, 11_008, 16_384)
 VOCABULARIES = (0, 100, 1000, 8000, 32_000, 37_000, 50_000, 128_000)
+EXAMPLE = (2, 10, 5)
+"""Rows, source tokens and target tokens whose logits are asked for."""
 TABLES = ("totals", "ffn_table", "layer_shapes", "mha_count", "tying")
 
 
@@ -32,9 +32,14 @@ def calculator(view: View) -> None:
     """Sizes above, the count beside its parts, costs by length below."""
     st.subheader(view.t("machine.calculator"), anchor=False)
     st.markdown(view.t("machine.calculator_lead"))
-    config, whole = _config(view)
+    config, chosen = _config(view)
+    whole = chosen.vocab_size > 0
     with st.spinner(view.t("machine.counting")):
-        found = cached.count(config) if whole else cached.layers(config)
+        found = (
+            cached.count(config, chosen.src_vocab, chosen.out_bias)
+            if whole
+            else cached.layers(config)
+        )
     shown = [kind for kind in KINDS if found.by_kind[kind]]
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -49,14 +54,17 @@ def calculator(view: View) -> None:
         st.metric(view.t("machine.parameters"), f"{found.total:,}")
         st.metric(view.t("machine.bytes"), byte_size(4 * found.total))
         st.caption(view.t("machine.half", size=byte_size(2 * found.total)))
+        if whole and config.lm_head:
+            shape = " × ".join(f"{n:,}" for n in cached.logits(config, *EXAMPLE))
+            batch, src, tgt = EXAMPLE
+            key = "machine.logits" if config.reads_source else "machine.logits_one"
+            st.caption(view.t(key, batch=batch, src=src, tgt=tgt, shape=shape))
     _lengths(view, [cost(config, n, 4 * found.total, unembeds=whole) for n in LENGTHS])
     _tables(view)
 
 
-def _config(view: View) -> tuple[ModelConfig, bool]:
-    """The sizes of the link, the loaded model's own where it names none, and whether they are those
-    of a whole model or of its layers alone.
-    """
+def _config(view: View) -> tuple[ModelConfig, Sizes]:
+    """The config and the sizes of the link; the loaded model's own where it names none."""
     own = view.loaded.config
     chosen = parse_sizes(view.choices(MachineChoices).sizes, own)
     if chosen is None:
@@ -81,14 +89,17 @@ def _config(view: View) -> tuple[ModelConfig, bool]:
         _size(view, chosen, "n_layers", LAYERS)
         _size(view, chosen, "d_ff", HIDDEN)
         _size(view, chosen, "vocab_size", VOCABULARIES)
+        if chosen.has_encoder and chosen.vocab_size:
+            _size(view, chosen, "src_vocab", VOCABULARIES)
     with st.container(horizontal=True, vertical_alignment="center"):
-        for name in ("has_encoder", "swiglu", "bias", "tied"):
+        for name in ("has_encoder", "swiglu", "bias", "tied", "out_bias", "final_norm"):
             _switch(view, chosen, name)
-    return own if preset == OWN else chosen.config(), chosen.vocab_size > 0
+    return own if preset == OWN else chosen.config(), chosen
 
 
 def _size(view: View, chosen: Sizes, name: str, choices: tuple[int, ...]) -> None:
     value = getattr(chosen, name)
+    nothing = view.t("machine.shared" if name == "src_vocab" else "machine.layers_alone")
     with st.container(width=130):
         controls.pick(
             view.t(f"machine.{name}"),
@@ -96,7 +107,7 @@ def _size(view: View, chosen: Sizes, name: str, choices: tuple[int, ...]) -> Non
             value,
             f"machine.{name}",
             lambda size: session.change(sizes=chosen.with_size(name, size).text()),
-            format_func=lambda size: f"{size:,}" if size else view.t("machine.layers_alone"),
+            format_func=lambda size: f"{size:,}" if size else nothing,
         )
 
 
@@ -107,7 +118,7 @@ def _switch(view: View, chosen: Sizes, name: str) -> None:
         view.t(f"machine.{name}"),
         key=key,
         on_change=lambda: session.change(
-            sizes=replace(chosen, **{name: st.session_state[key]}).text()
+            sizes=chosen.with_switch(name, st.session_state[key]).text()
         ),
     )
 

@@ -9,7 +9,8 @@ from models.transformer import FAMILIES
 
 OWN = "own"
 _TEXT = re.compile(
-    r"(\d{1,6})-(\d{1,4})-(\d{1,4})-(\d{1,3})-(\d{1,6})-(\d{1,7})-([01])([01])([01])([01])",
+    r"(\d{1,6})-(\d{1,4})-(\d{1,4})-(\d{1,3})-(\d{1,6})-(\d{1,7})-([01])([01])([01])([01])"
+    r"(?:-(\d{1,7})-([01])([01]))?",
     re.ASCII,
 )
 MOST = {"d_model": 16_384, "n_layers": 128, "d_ff": 131_072, "vocab_size": 1_000_000}
@@ -17,7 +18,10 @@ MOST = {"d_model": 16_384, "n_layers": 128, "d_ff": 131_072, "vocab_size": 1_000
 
 @dataclass(frozen=True)
 class Sizes:
-    """What decides how many parameters a model has; `vocab_size` 0 means its layers alone."""
+    """What decides how many parameters a model has; `vocab_size` 0 means its layers alone.
+
+    `src_vocab` is the size of an encoder's own vocabulary, 0 where both streams share one.
+    """
 
     d_model: int
     n_heads: int
@@ -29,6 +33,9 @@ class Sizes:
     swiglu: bool = False
     bias: bool = True
     tied: bool = True
+    src_vocab: int = 0
+    out_bias: bool = False
+    final_norm: bool = False
 
     @classmethod
     def of(cls, config: ModelConfig) -> "Sizes":
@@ -44,6 +51,7 @@ class Sizes:
             swiglu=config.ffn == "swiglu",
             bias=config.bias,
             tied=config.tie_embeddings,
+            final_norm=config.final_norm,
         )
 
     def config(self) -> ModelConfig:
@@ -65,7 +73,7 @@ class Sizes:
             d_ff=self.d_ff,
             norm="rmsnorm" if self.swiglu else "layernorm",
             norm_placement="pre" if self.swiglu else "post",
-            final_norm=self.swiglu,
+            final_norm=self.final_norm,
             positions="none",  # none of those that are computed has parameters
             ffn="swiglu" if self.swiglu else "relu",
             bias=self.bias,
@@ -82,20 +90,53 @@ class Sizes:
             kv = heads
         return replace(new, n_heads=heads, kv_heads=kv)
 
+    def with_switch(self, name: str, on: bool) -> "Sizes":
+        """One switch changed: SwiGLU brings a final norm, an encoder takes its vocabulary along."""
+        changed: dict[str, Any] = {name: on} | ({"final_norm": on} if name == "swiglu" else {})
+        new = replace(self, **changed)
+        return new if new.has_encoder else replace(new, src_vocab=0)
+
     def text(self) -> str:
-        """`512-8-8-6-2048-37000-1011`, which `parse_sizes` reads."""
+        """`512-8-8-6-2048-37000-1011`, which `parse_sizes` reads; behind that, where they are not
+        the usual ones, the encoder's vocabulary, the output's bias and the final norm.
+        """
         numbers = (self.d_model, self.n_heads, self.kv_heads, self.n_layers, self.d_ff)
         switches = (self.has_encoder, self.swiglu, self.bias, self.tied)
         words = "-".join(map(str, (*numbers, self.vocab_size)))
-        return f"{words}-{''.join(str(int(switch)) for switch in switches)}"
+        text = f"{words}-{''.join(str(int(switch)) for switch in switches)}"
+        if (self.src_vocab, self.out_bias, self.final_norm) == (0, False, self.swiglu):
+            return text
+        return f"{text}-{self.src_vocab}-{int(self.out_bias)}{int(self.final_norm)}"
 
 
 PRESETS = {
     "base": Sizes(512, 8, 8, 6, 2048, 37_000, has_encoder=True),
     "layers768": Sizes(768, 12, 12, 12, 3072, 30_522),
-    "block4096": Sizes(4096, 32, 32, 1, 11_008, 0, swiglu=True, bias=False, tied=False),
-    "llama": Sizes(4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=False),
-    "llama_tied": Sizes(4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=True),
+    "block4096": Sizes(
+        4096, 32, 32, 1, 11_008, 0, swiglu=True, bias=False, tied=False, final_norm=True
+    ),
+    "llama": Sizes(
+        4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=False, final_norm=True
+    ),
+    "llama_tied": Sizes(
+        4096, 32, 32, 32, 11_008, 32_000, swiglu=True, bias=False, tied=True, final_norm=True
+    ),
+    "two_6": Sizes(
+        512, 8, 8, 6, 2048, 200, has_encoder=True, tied=False, src_vocab=100, out_bias=True
+    ),
+    "two_3": Sizes(
+        512,
+        8,
+        8,
+        3,
+        2048,
+        2000,
+        has_encoder=True,
+        tied=False,
+        src_vocab=1000,
+        out_bias=True,
+        final_norm=True,
+    ),
 }
 
 
@@ -114,8 +155,20 @@ def parse_sizes(text: str, own: ModelConfig) -> Sizes | None:
     groups = found.groups()
     names = ("d_model", "n_heads", "kv_heads", "n_layers", "d_ff", "vocab_size")
     numbers: dict[str, Any] = {name: int(of) for name, of in zip(names, groups[:6], strict=True)}
-    has_encoder, swiglu, bias, tied = (switch == "1" for switch in groups[6:])
-    sizes = Sizes(**numbers, has_encoder=has_encoder, swiglu=swiglu, bias=bias, tied=tied)
+    has_encoder, swiglu, bias, tied = (switch == "1" for switch in groups[6:10])
+    src_vocab, out_bias, final_norm = groups[10:]
+    sizes = Sizes(
+        **numbers,
+        has_encoder=has_encoder,
+        swiglu=swiglu,
+        bias=bias,
+        tied=tied,
+        src_vocab=int(src_vocab or 0),
+        out_bias=out_bias == "1",
+        final_norm=swiglu if final_norm is None else final_norm == "1",
+    )
+    if sizes.src_vocab > MOST["vocab_size"] or (sizes.src_vocab and not has_encoder):
+        return None
     if any(getattr(sizes, name) > most for name, most in MOST.items()):
         return None
     try:

@@ -13,8 +13,10 @@ from explorer.analysis.machine.parameters import (
     count_config,
     count_layers,
     llama,
+    logits_shape,
     numbers_of,
     on_paper,
+    on_paper_with,
 )
 from explorer.analysis.machine.parts import shapes, towers
 from explorer.figures.measured import measured
@@ -106,6 +108,49 @@ def test_counting_stores_nothing_and_changes_nothing(translator: LoadedModel) ->
 )
 def test_presets_have_their_published_counts(name: str, total_of: int) -> None:
     assert count_config(PRESETS[name].config()).total == total_of
+
+
+@pytest.mark.parametrize(
+    ("name", "layers", "src", "tgt", "final"),
+    [("two_6", 6, 100, 200, 0), ("two_3", 3, 1000, 2000, 2)],
+)
+def test_two_vocabularies_and_an_output_bias_by_hand(
+    name: str, layers: int, src: int, tgt: int, final: int
+) -> None:
+    d, d_ff = 512, 2048
+    attention, ffn, norm = 4 * (d * d + d), 2 * d * d_ff + d_ff + d, 2 * d
+    encoder, decoder = attention + ffn + 2 * norm, 2 * attention + ffn + 3 * norm
+    total = layers * (encoder + decoder) + final * norm + (src + tgt) * d + tgt * d + tgt
+    sizes = PRESETS[name]
+    found = count_config(sizes.config(), sizes.src_vocab, sizes.out_bias)
+    assert found.total == total == sum(found.by_kind.values())
+    assert total == {"two_6": 44_394_696, "two_3": 24_633_296}[name]  # as such code prints it
+    assert found.by_kind["embedding"] == (src + tgt) * d
+    assert found.by_kind["unembed"] == tgt * d + tgt
+    model = on_paper_with(sizes.config(), sizes.src_vocab, sizes.out_bias)
+    assert logits_shape(model, 2, 10, 5) == (2, 5, tgt)
+    assert all(parameter.is_meta for parameter in model.parameters())
+
+
+def test_a_tied_output_is_the_decoder_s_table_where_the_encoder_has_its_own() -> None:
+    sizes = replace(PRESETS["two_3"], tied=True)
+    found = count_config(sizes.config(), sizes.src_vocab, sizes.out_bias)
+    assert found.by_kind["embedding"] == 3000 * 512
+    assert found.by_kind["unembed"] == 2000  # its bias alone
+
+
+def test_a_switch_takes_along_what_depends_on_it() -> None:
+    assert PRESETS["base"].with_switch("swiglu", True).final_norm
+    assert PRESETS["two_3"].with_switch("has_encoder", False).src_vocab == 0
+    assert PRESETS["two_3"].with_switch("bias", False) == replace(PRESETS["two_3"], bias=False)
+
+
+def test_links_from_before_these_sizes_mean_what_they_meant(translator: LoadedModel) -> None:
+    own = translator.config
+    assert parse_sizes("512-8-8-6-2048-37000-1011", own) == PRESETS["base"]
+    assert parse_sizes("4096-32-32-32-11008-32000-0100", own) == PRESETS["llama"]
+    assert PRESETS["two_3"].text() == "512-8-8-3-2048-2000-1010-1000-11"
+    assert parse_sizes("512-8-8-3-2048-2000-0010-1000-11", own) is None  # no encoder to have one
 
 
 @pytest.mark.parametrize("has_encoder", [False, True])
