@@ -5,7 +5,7 @@ so seven billion parameters are counted in a second or two, by the same classes 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 import torch
@@ -88,12 +88,16 @@ def on_paper_with(config: ModelConfig, src_vocab: int = 0, out_bias: bool = Fals
     return model
 
 
-def logits_shape(model: Model, batch: int, src: int, tgt: int) -> tuple[int, ...]:
-    """The shape of the logits of a model on paper, which runs it without computing a number."""
+def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[int, ...]:
+    """The shape of the logits of such a model, run on paper, where nothing is computed.
+
+    Without its positions: tables ask for the largest of them, and paper holds no numbers.
+    """
+    model = on_paper_with(replace(config, positions="none")).eval()
     tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long, device="meta")
-    source = tokens[:, :src] if model.config.reads_source else None
+    source = tokens[:, :src] if config.reads_source else None
     with torch.device("meta"):
-        return tuple(model.eval().read(Rows(tokens[:, :tgt], None, source)).shape)
+        return tuple(model.read(Rows(tokens[:, :tgt], None, source)).shape)
 
 
 def count_layers(config: ModelConfig) -> Count:

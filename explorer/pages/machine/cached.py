@@ -6,7 +6,6 @@ from explorer.analysis.machine.parameters import (
     count_config,
     count_layers,
     logits_shape,
-    on_paper_with,
 )
 from explorer.ui import cache
 from explorer.ui.cache import Run
@@ -23,7 +22,7 @@ def count(config: ModelConfig, src_vocab: int = 0, out_bias: bool = False) -> Co
 @cached
 def logits(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[int, ...]:
     """The shape of the logits of such a model. Raises ValueError."""
-    return logits_shape(on_paper_with(config), batch, src, tgt)
+    return logits_shape(config, batch, src, tgt)
 
 
 @cached

@@ -127,8 +127,10 @@ def test_two_vocabularies_and_an_output_bias_by_hand(
     assert total == {"two_6": 44_394_696, "two_3": 24_633_296}[name]  # as such code prints it
     assert found.by_kind["embedding"] == (src + tgt) * d
     assert found.by_kind["unembed"] == tgt * d + tgt
+    for positions in ("none", "sinusoidal", "learned", "t5"):
+        config = replace(sizes.config(), positions=positions)
+        assert logits_shape(config, 2, 10, 5) == (2, 5, tgt)
     model = on_paper_with(sizes.config(), sizes.src_vocab, sizes.out_bias)
-    assert logits_shape(model, 2, 10, 5) == (2, 5, tgt)
     assert all(parameter.is_meta for parameter in model.parameters())
 
 
