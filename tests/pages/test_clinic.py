@@ -45,5 +45,5 @@ def test_every_fault_has_a_formula_of_its_own(open_page: Open) -> None:
         at = open_page("clinic", case=case)
         at.segmented_control(key="clinic.more").set_value("formula").run()
         lines = [str(each.value) for each in at.latex]
-        assert all(word in line for word, line in zip(("wrong", "right"), lines, strict=True))
+        assert all(word in line for word, line in zip(("Wrong", "Right"), lines, strict=True))
         assert all(symbol in line and "m_{ij}" not in line for line in lines)
