@@ -1,26 +1,20 @@
-"""The shipped checkpoints: they load, fit, say what their cards say, and translate."""
+"""The shipped checkpoints: they load, stay small, and their cards are right."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
-import torch
 
 from explorer import text
-from explorer.analysis.certificate.certify import FINDINGS, examine_text
-from explorer.library import open_model
 from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, SNAPSHOTS, TOKENIZER, WEIGHTS, snapshots
-from models.decoding import decode
-from models.strategies import Beam, Greedy
-from models.training.evaluate import translate
-from models.training.recipes.numbering import numbers
-from models.training.repetition import CONTINUATION, continued, repetition
-from models.transformer import DecoderOnly, EncoderDecoder
 
 ASSETS = Path(__file__).parents[2] / "assets"
+
+
 FOLDERS = sorted(path.parent for path in (ASSETS / "checkpoints").glob(f"*/{CONFIG}"))
+
+
 MEGABYTE = 1_000_000
 
 
@@ -56,154 +50,7 @@ def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_the_masks_of_each_hold_every_promise(folder: Path) -> None:
-    loaded = open_model(folder)
-    sentence = next(iter(text.examples(folder.name).values()))[0]
-    certificate = examine_text(loaded, sentence).certificate()
-    assert [(each.name, each.where) for each in certificate.broken] == []
-    # A model of one text has no cross-attention, and an encoder no future to hide, nor a cache.
-    left_out = 0 if loaded.config.reads_source else 1 if loaded.config.is_causal else 5
-    assert len(certificate.findings) == len(FINDINGS) - left_out
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_no_example_sentence_holds_an_unknown_character(folder: Path) -> None:
     tokenizer = load_checkpoint(folder).tokenizer
     sentences = [s for group in text.examples(folder.name).values() for s in group]
     assert {s: tokenizer.unknown(s) for s in sentences if tokenizer.unknown(s)} == {}
-
-
-# Each with words of which a right translation holds at least one (我爱你。 / 我喜欢你。 ...).
-EVERYDAY = {
-    "I love you.": ["爱你", "喜欢你"],
-    "Thank you.": ["谢谢", "感谢"],
-    "He is my friend.": ["朋友"],
-    "Where do you live?": ["住在哪", "住哪"],
-    "I don't know.": ["不知道", "不清楚"],
-    "She is reading a book.": ["书"],
-    "This is my house.": ["家", "房子", "屋"],
-    "Are you hungry?": ["饿"],
-    "It is raining.": ["雨"],
-    "I like dogs.": ["狗"],
-}
-
-
-def test_everyday_sentences_come_out_right_more_often_than_not() -> None:
-    checkpoint = load_checkpoint(ASSETS / "checkpoints" / "en-zh")
-    assert isinstance(checkpoint.model, EncoderDecoder)
-    said = translate(checkpoint.model, checkpoint.tokenizer, list(EVERYDAY), Beam(width=4))
-    wrong = {
-        sentence: translation
-        for (sentence, words), translation in zip(EVERYDAY.items(), said, strict=True)
-        if not any(word in translation for word in words)
-    }
-    assert len(wrong) <= 2, wrong
-
-
-# What each sentence of the text must leave in its translation.
-LONGER = {
-    "My brother works in Tokyo. He wants to buy a new house, but it is too expensive. "
-    "I will go to see him next week.": ["东京", "房", "贵", "下周"],
-    "I got up early this morning and drank a cup of coffee, and then I went to school by bus. "
-    "My teacher was angry because I was late.": ["早", "咖啡", "学校", "老师", "迟到"],
-}
-
-
-def test_every_sentence_of_a_longer_text_is_translated() -> None:
-    checkpoint = load_checkpoint(ASSETS / "checkpoints" / "en-zh")
-    assert isinstance(checkpoint.model, EncoderDecoder)
-    said = translate(checkpoint.model, checkpoint.tokenizer, list(LONGER), Beam(width=4))
-    lost = [
-        (translation, word)
-        for words, translation in zip(LONGER.values(), said, strict=True)
-        for word in words
-        if word not in translation
-    ]
-    assert len(lost) <= 1, lost
-
-
-# Sentences of ours with numbers as people write them, and what each must name.
-NUMBERS = {
-    "en-zh": {
-        "We have 100 students.": [100],
-        "She got married in 2015.": [2015],
-        "I get up at half past seven.": [7],
-        "I was born in 1990.": [1990],
-        "It costs 25 dollars.": [25],
-        "He is 47 years old.": [47],
-        "The train leaves at 8:30.": [8],
-        "My grandmother is eighty-six years old.": [86],
-        "They have lived here for fifteen years.": [15],
-        "I bought three apples and 12 eggs.": [3, 12],
-        "The book has 418 pages.": [418],
-        "The meeting starts at three o'clock.": [3],
-    },
-    "zh-en": {
-        "我们有100个学生。": [100],
-        "她2015年结婚了。": [2015],
-        "我七点半起床。": [7],
-        "他出生于1990年。": [1990],
-        "它要25美元。": [25],
-        "他47岁。": [47],
-        "火车八点半开。": [8],
-        "我奶奶八十六岁了。": [86],
-        "他们在这里住了十五年。": [15],
-        "我买了三个苹果和12个鸡蛋。": [3, 12],
-        "这本书有418页。": [418],
-        "会议三点开始。": [3],
-    },
-}
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_come_out_right(name: str) -> None:
-    checkpoint = load_checkpoint(ASSETS / "checkpoints" / name)
-    assert isinstance(checkpoint.model, EncoderDecoder)
-    said = translate(checkpoint.model, checkpoint.tokenizer, list(NUMBERS[name]), Beam(width=4))
-    named = zip(NUMBERS[name].items(), said, strict=True)
-    wrong = {
-        sentence: translation
-        for (sentence, values), translation in named
-        if not set(values) <= set(numbers(translation))
-    }
-    assert len(wrong) <= 1, wrong
-
-
-def test_a_story_goes_on_and_not_round_in_circles() -> None:
-    """Trained by likelihood alone it repeated 46 % of its 4-grams here."""
-    checkpoint = load_checkpoint(ASSETS / "checkpoints" / "stories")
-    assert isinstance(checkpoint.model, DecoderOnly)
-    groups = tomllib.loads((ASSETS / "sentences" / "stories.toml").read_text(encoding="utf-8"))
-    given = [
-        checkpoint.model.with_marks("tgt", checkpoint.tokenizer.encode(beginning))
-        for beginnings in groups.values()
-        for beginning in beginnings
-    ]
-    rows = continued(checkpoint.model, given, CONTINUATION)
-    assert repetition([row[len(some) :] for row, some in zip(rows, given, strict=True)]) < 0.15
-
-
-# What the encoder has to say in the place of [MASK], among its five likeliest tokens.
-FILLED = {
-    "I have never [MASK] to Boston.": "been",
-    "He went to [MASK] by bus.": "school",
-    "He has [MASK] his key.": "lost",
-    "The boys [MASK] happy.": "are",
-    "I [MASK] an apple yesterday.": "ate",
-    "She does not want [MASK] go.": "to",
-    "My father said that [MASK] is tired.": "he",
-    "She reads the [MASK] every morning.": "book",
-}
-
-
-def test_masked_words_are_filled_in_from_both_sides() -> None:
-    checkpoint = load_checkpoint(ASSETS / "checkpoints" / "masked-en")
-    model, tokenizer = checkpoint.model, checkpoint.tokenizer
-    missed = []
-    for sentence, word in FILLED.items():
-        text_ids = torch.tensor([model.with_marks("tgt", tokenizer.encode(sentence))])
-        step = next(decode(model, text_ids, Greedy(), 1))
-        guesses = [tokenizer.str_tokens([token])[0] for token in step.candidates(0, 5)]
-        if word not in guesses:
-            missed.append((sentence, guesses))
-    assert not missed

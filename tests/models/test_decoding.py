@@ -1,26 +1,19 @@
-"""Decoding with real (tiny, random) models: cache, padding, hooks, forced prefixes, refusals.
-
-The strategies themselves are tested in tests/models/test_strategies.py, on fixed logits.
-"""
+"""Decoding: with the cache as without, the model's own log-probabilities, and refusals."""
 
 import copy
 import itertools
-import math
 
 import pytest
 import torch
 from families import WRITERS
-from hypothesis import given
-from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
-from tables import chosen, finished
+from tables import chosen
 
 from models.config import ModelConfig
 from models.decoding import decode
-from models.hooks import Edits, visiting
 from models.positions import POSITIONS
 from models.rows import Rows
-from models.steps import best, lineage
+from models.steps import lineage
 from models.strategies import Beam, Greedy, Sample
 from models.transformer import EncoderDecoder, Model, build_model
 
@@ -47,9 +40,6 @@ def assert_same_steps(one, other, atol=1e-10):
         torch.testing.assert_close(a.log_probs, b.log_probs, atol=atol, rtol=0)
 
 
-# One answer, however it is computed
-
-
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize(("family", "positions"), BOTH)
 def test_cached_steps_equal_uncached_ones(wide_model, family, positions, strategy):
@@ -59,53 +49,6 @@ def test_cached_steps_equal_uncached_ones(wide_model, family, positions, strateg
         for use_cache in (True, False)
     )
     assert_same_steps(cached, uncached)
-
-
-@pytest.mark.parametrize("strategy", [Greedy(), Beam(3, 0.7)])
-@pytest.mark.parametrize("side", ["right", "left", "both"])
-@pytest.mark.parametrize(("family", "positions"), BOTH)
-def test_a_sentence_in_a_padded_batch_comes_out_as_alone(
-    wide_model, family, positions, side, strategy
-):
-    model, src = wide_model(family, positions), SRC
-    if side == "left":
-        src = torch.stack([row.roll(int((row == 0).sum())) for row in SRC])
-    elif side == "both":
-        src = torch.nn.functional.pad(SRC, (2, 1))
-    together = best(decode(model, src, strategy, LIMIT, src_valid=src != 0))
-    for row, answer in zip(SRC, together, strict=True):
-        alone = best(decode(model, row[row != 0][None], strategy, LIMIT))[0]
-        assert (answer.tokens, answer.finished) == (alone.tokens, alone.finished)
-        assert answer.logprob == pytest.approx(alone.logprob, abs=1e-9)
-        assert answer.score == pytest.approx(alone.score, abs=1e-9)
-
-
-def test_the_models_here_say_different_things_and_some_stop(wide_model):
-    """Without this the comparisons above could all be between equal, endless outputs."""
-    answers = [
-        answer
-        for family, positions in BOTH
-        for strategy in STRATEGIES
-        for answer in best(
-            decode(wide_model(family, positions), SRC, strategy, LIMIT, src_valid=VALID)
-        )
-    ]
-    assert len({a.tokens for a in answers}) > len(answers) / 3
-    assert any(a.finished and len(a.tokens) > 1 for a in answers)
-    assert any(not a.finished for a in answers)
-
-
-@given(
-    padding=st.lists(st.integers(0, 12), min_size=5, max_size=5),
-    family=st.sampled_from(list(WRITERS)),
-    positions=st.sampled_from(list(POSITIONS)),
-)
-def test_what_stands_at_padding_leaks_nowhere(wide_model, padding, family, positions):
-    model, src = wide_model(family, positions), SRC.clone()
-    src[~VALID] = torch.tensor(padding)
-    clean = list(decode(model, SRC, Beam(2), 4, src_valid=VALID))
-    edited = list(decode(model, src, Beam(2), 4, src_valid=VALID))
-    assert_same_steps(clean, edited, atol=0)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -152,80 +95,6 @@ def test_a_model_in_half_precision_is_summed_in_float32(wide_model, family):
     for step in decode(model, SRC, Greedy(), 3, src_valid=VALID):
         assert step.log_probs.dtype == torch.float32
         torch.testing.assert_close(step.log_probs.exp().sum(-1), torch.ones(len(step.log_probs)))
-
-
-# Forced prefixes
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("family", WRITERS)
-def test_a_forced_prefix_is_obeyed_and_shown(wide_model, family, strategy):
-    model, prefix = wide_model(family), [11, 5]
-    steps = list(decode(model, SRC, strategy, 6, src_valid=VALID, prefix=prefix))
-    assert [step.forced for step in steps][:3] == [True, True, False]
-    for index, token in enumerate(prefix):
-        assert chosen(steps[index]) == [token] * 3
-        assert steps[index].log_probs.shape == (3, 13)
-    assert all(h.tokens[:2] == (11, 5) for h in steps[-1].best)
-    free = next(decode(model, SRC, strategy, 6, src_valid=VALID))
-    torch.testing.assert_close(steps[0].log_probs, free.log_probs)  # the model's opinion all along
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_a_forced_prefix_goes_on_as_a_longer_prompt_does(wide_model, positions):
-    model, prefix = wide_model("decoder-only", positions), [11, 5]
-    longer = torch.cat((SRC[:1], torch.tensor([prefix])), dim=1)
-    forced = list(decode(model, SRC[:1], Greedy(), 6, prefix=prefix))[2:]
-    assert_same_log_probs(forced, list(decode(model, longer, Greedy(), 4)))
-
-
-def assert_same_log_probs(one, other):
-    for a, b in zip(one, other, strict=True):
-        torch.testing.assert_close(a.log_probs, b.log_probs, atol=1e-10, rtol=0)
-
-
-@pytest.mark.parametrize("family", WRITERS)
-def test_forcing_the_models_own_output_changes_nothing(wide_model, family):
-    model = wide_model(family)
-    for strategy in (Greedy(), Sample(seed=4)):
-        answer = best(decode(model, SRC[:1], strategy, LIMIT))[0]
-        for n in range(1, len(answer.tokens) + 1):
-            again = best(decode(model, SRC[:1], strategy, LIMIT, prefix=answer.tokens[:n]))[0]
-            assert again.tokens == answer.tokens
-            assert again.logprob == pytest.approx(answer.logprob)
-
-
-def test_a_prefix_may_end_the_output(wide_model):
-    *_, last = decode(
-        wide_model("encoder-decoder"), SRC, Beam(2), 6, src_valid=VALID, prefix=[4, 2]
-    )
-    assert (last.index, finished(last)) == (1, [True] * 3)
-    assert {h.tokens for h in last.best} == {(4, 2)}
-
-
-# Limits and refusals
-
-
-def test_learned_positions_end_at_n_ctx(wide_model):
-    for family, given_tokens in (("encoder-decoder", 1), ("decoder-only", 6)):
-        model = wide_model(family, "learned")
-        most = 14 - given_tokens + 1  # the last token is written, never read
-        assert best(decode(model, SRC, Sample(), most, src_valid=VALID))
-        with pytest.raises(ValueError, match=rf"max_new_tokens is {most + 1}: .* n_ctx = 14"):
-            decode(model, SRC, Greedy(), most + 1, src_valid=VALID)
-    with pytest.raises(ValueError, match="src has 15 tokens: only n_ctx = 14"):
-        decode(wide_model("encoder-decoder", "learned"), torch.full((1, 15), 4), Greedy(), 2)
-
-
-@pytest.mark.parametrize("positions", sorted(set(POSITIONS) - {"learned"}))
-@pytest.mark.parametrize("family", WRITERS)
-def test_other_positions_run_on_beyond_n_ctx(wide_model, family, positions):
-    model = wide_model(family, positions)
-    model_never_ends = Edits({"hook_logits": lambda t: t.index_fill(-1, torch.tensor([2]), -1e9)})
-    with visiting(model_never_ends):
-        answer = best(decode(model, SRC[:1], Greedy(), 20))[0]
-    assert len(answer.tokens) == 20
-    assert math.isfinite(answer.logprob)
 
 
 @pytest.fixture

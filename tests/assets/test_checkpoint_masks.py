@@ -1,0 +1,28 @@
+"""The masks of every shipped model hold every promise."""
+
+from pathlib import Path
+
+import pytest
+from typecheck import unchecked
+
+from explorer import text
+from explorer.analysis.certificate.certify import FINDINGS, examine_text
+from explorer.library import open_model
+from models.checkpoint import CONFIG
+
+ASSETS = Path(__file__).parents[2] / "assets"
+
+
+FOLDERS = sorted(path.parent for path in (ASSETS / "checkpoints").glob(f"*/{CONFIG}"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_masks_of_each_hold_every_promise(folder: Path) -> None:
+    loaded = open_model(folder)
+    sentence = next(iter(text.examples(folder.name).values()))[0]
+    with unchecked():  # shapes are checked on small models
+        certificate = examine_text(loaded, sentence).certificate()
+    assert [(each.name, each.where) for each in certificate.broken] == []
+    # A model of one text has no cross-attention, and an encoder no future to hide, nor a cache.
+    left_out = 0 if loaded.config.reads_source else 1 if loaded.config.is_causal else 5
+    assert len(certificate.findings) == len(FINDINGS) - left_out
