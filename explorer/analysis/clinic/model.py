@@ -15,6 +15,7 @@ from explorer.analysis.clinic.card import (
     Figure,
     Pitfall,
     decoder_self,
+    everywhere,
     fixed_scores,
     own_case,
     own_site,
@@ -89,10 +90,11 @@ def backward_with_weight_inside(x: Tensor, weight: Tensor, grad_out: Tensor) -> 
 
 def _scale(traced: Trace | None = None) -> Demonstration:
     """16 keys, a head of 64 in a model of 512, unit-variance q and k; or the reader's scores."""
-    own = own_case(traced, decoder_self)
+    where = decoder_self if traced and any(map(decoder_self, traced.sites)) else everywhere
+    own = own_case(traced, where)
     if own is not None and traced is not None:
         _, keep = own
-        site, d_model = traced.site(own_site(traced, decoder_self)), traced.config.d_model
+        site, d_model = traced.site(own_site(traced, where)), traced.config.d_model
         q, k = (torch.tensor(traced.activations[site.hook(what)])[None] for what in ("q", "k"))
         k = share_heads(q, k)
         # A bias that positions give (ALiBi, T5) joins the scaled scores, and is not scaled itself.
@@ -118,7 +120,7 @@ def _scale(traced: Trace | None = None) -> Demonstration:
         wrong=bad_pattern[0].numpy(),
         right=good_pattern[0].numpy(),
         own=own is not None,
-        site=own_site(traced, decoder_self),
+        site=own_site(traced, where),
     )
 
 

@@ -36,7 +36,7 @@ def test_the_scale_of_the_model_flattens_every_row() -> None:
 def test_flatter_need_not_be_uniform(translator: LoadedModel) -> None:
     """What is said of a wrong scale has to hold of heads that are sharp, too."""
     traced = trace(translator, "I love you.", "我爱你。")
-    hooks = [site.hook("scores") for site in translator.sites]
+    hooks = [site.hook("q") for site in translator.sites]
     sharp = replace(
         traced,
         activations=dict(traced.activations)
@@ -79,7 +79,11 @@ def test_a_bias_of_the_positions_is_not_scaled(
 
 def test_the_bias_of_an_encoder_alone_is_left_alone_too(tiny: Callable[..., LoadedModel]) -> None:
     loaded = tiny("reader", family="encoder-only", positions="alibi")
-    rows = rows_of(trace(loaded, "The cat sat on the mat."))
+    traced = trace(loaded, "The cat sat on the mat.")
+    shown = SCALE.demonstrate(traced)
+    assert shown.own, "an encoder alone has scores to scale, too"
+    assert shown.site == loaded.sites[0].name
+    rows = rows_of(traced)
     assert SCALE.plant is not None
     hooks = {loaded.sites[0].hook(name) for name in ("scores", "bias")}
     before, after = (
