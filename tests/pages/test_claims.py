@@ -1,4 +1,4 @@
-"""The Claims page: a guess, the experiment, the verdict with its numbers, in the link."""
+"""The Claims page: a guess first, then numbers that answer it."""
 
 import re
 from collections.abc import Callable
@@ -11,11 +11,12 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.analysis.claims import CLAIMS, positions
 from explorer.pages.claims.formulas import FORMULAS
-from explorer.text import LANGUAGES, family, t
+from explorer.text import family, t
 
 Open = Callable[..., AppTest]
+
+
 _NUMBER = re.compile(r"\{\w+\}")
-QUICK = [claim.id for claim in CLAIMS if not claim.slow]
 
 
 def explanations(claim: str, lang: str) -> list[str]:
@@ -44,20 +45,6 @@ def test_the_guess_is_answered_by_the_numbers(open_page: Open, guess: str, right
     assert "0.000473" in reading(at, "Measurement |")
     assert t("claims.score", lang="en", right=int(right), count=1) in everything(at)
     assert figure(at)["data"][0]["type"] == "scatter"
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("claim", QUICK)
-@pytest.mark.parametrize("model", ["en-zh", "writer"])
-def test_every_quick_claim_is_shown_in_both_languages_for_both_families(
-    open_page: Open, lang: str, claim: str, model: str
-) -> None:
-    at = open_page("claims", lang=lang, claim=claim, guess="depends", model=model)
-    assert not at.exception
-    assert not at.warning
-    assert any(said in everything(at) for said in explanations(claim, lang))
-    assert t("claims.row", lang=lang) in everything(at)
-    assert "。 " not in "".join(str(each.value) for each in (*at.markdown, *at.caption))
 
 
 def test_the_code_shows_what_an_experiment_runs_where_a_test_puts_something_else(

@@ -1,7 +1,6 @@
-"""The Decoding page: the film's payload, the strategies, and the parts under the film."""
+"""The Decoding page: the film of every strategy, one pass, and batches."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
-from explorer.text import t, words
+from explorer.text import t
 
 Open = Callable[..., AppTest]
 
@@ -118,111 +117,3 @@ def test_html_in_a_sentence_stays_text(open_page: Open) -> None:
     at = open_page("decoding", text="I like <b>you</b>.", limit="5")
     assert not at.exception
     assert "<b>" not in everything(at)
-
-
-def nodes(at: AppTest) -> list[dict[str, Any]]:
-    """The nodes of the tree on the page."""
-    return next(head for head, _ in payloads(at) if "nodes" in head)["nodes"]
-
-
-def test_a_forced_beginning_makes_a_second_line_beside_the_first(open_page: Open) -> None:
-    first = open_page("decoding", limit="8", part="branches")
-    frame = film(first)["frames"][1]
-    at = open_page("decoding", limit="8", part="branches", fork="30.31")
-    assert [each["forced"] for each in film(at)["frames"]][:3] == [True, True, False]
-    said = everything(at)
-    assert "diverge at step" in said
-    assert len(at.get("plotly_chart")) == 2
-    at.segmented_control(key="branches.picture").set_value("difference").run()
-    assert len(at.get("plotly_chart")) == 1
-    at.button(key="branches.close").click().run()
-    assert "fork" not in at.query_params
-    assert film(at)["frames"][1] == frame
-
-
-def test_a_typed_token_is_written_at_the_step_of_the_film(open_page: Open) -> None:
-    at = open_page("decoding", limit="8", part="branches", step="2")
-    first = written(at)
-    at.text_input(key="branches.typed").set_value("很").run()
-    assert written(at)[:2] == [first[0], "很"]
-    assert film(at)["frames"][1]["why"].startswith("Step 2:")
-
-
-@pytest.mark.parametrize(("typed", "key"), [("☃", "unknown_forced"), ("很" * 9, "target_too_long")])
-def test_what_cannot_be_written_is_refused_and_the_line_stays(
-    open_page: Open, typed: str, key: str
-) -> None:
-    at = open_page("decoding", limit="8", part="branches")
-    before = written(at)
-    at.text_input(key="branches.typed").set_value(typed).run()
-    assert not at.exception
-    assert words("en")[f"problems.{key}"].split("{")[0] in at.warning[0].value
-    assert written(at) == before
-
-
-@pytest.mark.parametrize("fork", ["99999", "5.6.7.8.9.10.11.12.13"])
-def test_a_link_with_an_impossible_beginning_is_refused_in_words(
-    open_page: Open, fork: str
-) -> None:
-    at = open_page("decoding", limit="8", fork=fork)
-    assert not at.exception
-    assert at.warning
-
-
-def test_the_tree_follows_width_and_penalty_and_draws_again(open_page: Open) -> None:
-    at = open_page("decoding", part="branches", limit="6", sample="sample-2-0-1-3")
-    wide = nodes(at)
-    assert {line for node in wide for line in node["lines"]} == {"beam", "greedy", "sample"}
-    at.slider(key="branches.width").set_value(1).run()
-    assert at.query_params["beam"] == "beam-1-1"
-    assert len(nodes(at)) < len(wide)
-    at.slider(key="branches.length_penalty").set_value(0.0).run()
-    assert at.query_params["beam"] == "beam-1-0"
-    at.button(key="branches.again").click().run()
-    assert at.query_params["sample"] != "sample-2-0-1-3"
-    assert "strategy" not in at.query_params  # the film continues with its own
-
-
-def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
-    at = open_page("decoding", part="cache", limit="6")
-    whole = next(head for head, _ in payloads(at) if "n_bytes" in head)
-    assert whole["kept"] == whole["heads"] == 4
-    assert f"{whole['n_bytes'][-1]:,}" in everything(at)
-    at.select_slider(key="caching.heads").set_value(2).run()
-    assert at.query_params["kv_heads"] == "2"
-    assert f"{whole['n_bytes'][-1] // 2:,}" in everything(at)
-
-
-def test_times_are_measured_when_asked_for(
-    open_page: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The package has a function of the same name, which hides the module.
-    monkeypatch.setattr(import_module("explorer.pages.decoding.caching"), "LENGTHS", (2, 3))
-    at = open_page("decoding", part="cache", limit="4")
-    assert len(at.get("plotly_chart")) == 1
-    at.button(key="caching.run").click().run()
-    assert not at.exception
-    assert len(at.get("plotly_chart")) == 2
-
-
-@pytest.mark.parametrize("model", ["en-zh", "writer"])
-def test_speculative_decoding_says_its_passes_and_follows_the_link(
-    open_page: Open, model: str
-) -> None:
-    at = open_page("decoding", model=model, part="speculation", limit="12", ahead="2")
-    assert not at.exception
-    said = next(str(each.value) for each in at.markdown if "greedy decoding takes" in each.value)
-    rounds = next(str(each.value) for each in at.markdown if str(each.value).startswith("| Round"))
-    passes = len(rounds.splitlines()) - 2
-    assert f"in {passes} passes" in said
-    assert at.selectbox(key="speculation.draft").value == "layers-1"
-    at.slider(key="speculation.ahead").set_value(5).run()
-    assert at.query_params["ahead"] == "5"
-
-
-def test_a_draft_that_does_not_fit_is_refused_in_words(open_page: Open) -> None:
-    at = open_page("decoding", part="speculation", limit="4", draft="writer")
-    assert not at.exception
-    assert "draft" in at.warning[0].value
-    assert "writer" in at.warning[0].value
-    assert at.selectbox(key="speculation.draft").value == "layers-1"

@@ -1,0 +1,68 @@
+"""The Decoding page: the cache, times and speculative decoding."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+from payloads import unpack
+from streamlit.testing.v1 import AppTest
+
+Open = Callable[..., AppTest]
+
+
+def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+    """What the components of a page were given."""
+    return [unpack(each.proto.bytes) for each in at.get("bidi_component")]
+
+
+def everything(at: AppTest) -> str:
+    return "\n".join(
+        str(each.value) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
+    )
+
+
+def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:
+    at = open_page("decoding", part="cache", limit="6")
+    whole = next(head for head, _ in payloads(at) if "n_bytes" in head)
+    assert whole["kept"] == whole["heads"] == 4
+    assert f"{whole['n_bytes'][-1]:,}" in everything(at)
+    at.select_slider(key="caching.heads").set_value(2).run()
+    assert at.query_params["kv_heads"] == "2"
+    assert f"{whole['n_bytes'][-1] // 2:,}" in everything(at)
+
+
+def test_times_are_measured_when_asked_for(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The package has a function of the same name, which hides the module.
+    monkeypatch.setattr(import_module("explorer.pages.decoding.caching"), "LENGTHS", (2, 3))
+    at = open_page("decoding", part="cache", limit="4")
+    assert len(at.get("plotly_chart")) == 1
+    at.button(key="caching.run").click().run()
+    assert not at.exception
+    assert len(at.get("plotly_chart")) == 2
+
+
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_speculative_decoding_says_its_passes_and_follows_the_link(
+    open_page: Open, model: str
+) -> None:
+    at = open_page("decoding", model=model, part="speculation", limit="12", ahead="2")
+    assert not at.exception
+    said = next(str(each.value) for each in at.markdown if "greedy decoding takes" in each.value)
+    rounds = next(str(each.value) for each in at.markdown if str(each.value).startswith("| Round"))
+    passes = len(rounds.splitlines()) - 2
+    assert f"in {passes} passes" in said
+    assert at.selectbox(key="speculation.draft").value == "layers-1"
+    at.slider(key="speculation.ahead").set_value(5).run()
+    assert at.query_params["ahead"] == "5"
+
+
+def test_a_draft_that_does_not_fit_is_refused_in_words(open_page: Open) -> None:
+    at = open_page("decoding", part="speculation", limit="4", draft="writer")
+    assert not at.exception
+    assert "draft" in at.warning[0].value
+    assert "writer" in at.warning[0].value
+    assert at.selectbox(key="speculation.draft").value == "layers-1"
