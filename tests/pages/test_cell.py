@@ -10,7 +10,7 @@ from shown import everything, figure, reading
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
-from explorer.pages.cell.choices import ASIDES, STAGES
+from explorer.pages.cell.choices import STAGES
 from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]
@@ -94,23 +94,6 @@ def test_another_goal_has_another_gain(open_page: Open) -> None:
     box.select((box.value + 1) % 6).run()
     assert reading(at, "is added to a residual stream") != before
     assert "goal" in at.query_params
-
-
-@pytest.mark.parametrize("lang", LANGUAGES)
-@pytest.mark.parametrize("aside", ASIDES)
-@pytest.mark.parametrize("model", ["en-zh", "writer"])
-def test_every_aside_is_drawn_for_every_family(
-    open_page: Open, lang: str, aside: str, model: str
-) -> None:
-    at = open_page("cell", lang=lang, model=model, aside=aside, layer="1", head="1", row="2")
-    assert not at.exception
-    assert not at.warning
-    other = {
-        "split": "split_not" if model == "en-zh" else "split_lead",
-        "backward": "backward_formula",
-    }
-    key = other.get(aside, f"{aside}_lead")
-    assert t(f"cell.{key}", lang=lang, p="0.0", d_in=24) in everything(at)
 
 
 def test_the_scaling_that_is_chosen_is_measured(open_page: Open) -> None:

@@ -1,0 +1,29 @@
+"""Every aside of the Attention cell page, for every family."""
+
+from collections.abc import Callable
+
+import pytest
+from shown import everything
+from streamlit.testing.v1 import AppTest
+
+from explorer.pages.cell.choices import ASIDES
+from explorer.text import LANGUAGES, t
+
+Open = Callable[..., AppTest]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("aside", ASIDES)
+@pytest.mark.parametrize("model", ["en-zh", "writer"])
+def test_every_aside_is_drawn_for_every_family(
+    open_page: Open, lang: str, aside: str, model: str
+) -> None:
+    at = open_page("cell", lang=lang, model=model, aside=aside, layer="1", head="1", row="2")
+    assert not at.exception
+    assert not at.warning
+    other = {
+        "split": "split_not" if model == "en-zh" else "split_lead",
+        "backward": "backward_formula",
+    }
+    key = other.get(aside, f"{aside}_lead")
+    assert t(f"cell.{key}", lang=lang, p="0.0", d_in=24) in everything(at)
