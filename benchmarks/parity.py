@@ -8,6 +8,7 @@ compare with.
 """
 
 import argparse
+import io
 import json
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from models.rows import Rows
 from models.run import run
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from foreign import GOLDEN, TEXTS, VOCABULARY, Golden, weights
+from foreign import CHINESE, CORPUS, GOLDEN, TEXTS, TO_CUT, VOCABULARY, Golden, weights
 
 LENGTHS = {"first": (14, 13), "second": (12, 12)}  # of tgt, of src
 
@@ -248,6 +249,8 @@ def main() -> int:
     print(f"transformers {hf.__version__}, torch {torch.__version__}, float32, eager\n")
     print("| model | logits | streams | patterns |")
     print("| --- | --: | --: | --: |")
+    if args.write and not args.names:
+        write_pieces()
     failed = False
     for name in args.names or MODELS:
         with tempfile.TemporaryDirectory() as made:
@@ -262,6 +265,28 @@ def main() -> int:
         print(f"| {name} |" + "".join(f" {value:.1e} |" for value in worst.values()), flush=True)
         failed = failed or max(worst.values()) > 1e-4
     return int(failed)
+
+
+def write_pieces() -> None:
+    """Two small SentencePiece models, and how `sentencepiece` itself cuts texts with them."""
+    import sentencepiece
+
+    cut = {}
+    for side, lines, size in (("source", CORPUS, 90), ("target", CHINESE, 60)):
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            vocab_size=size,
+            hard_vocab_limit=False,
+            normalization_rule_name="identity",  # the usual table has 240 KB
+            minloglevel=2,
+        )
+        (GOLDEN / f"{side}.spm").write_bytes(model.getvalue())
+        pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+        cut[side] = {text: pieces.encode(text, out_type=str) for text in TO_CUT}
+    text = json.dumps(cut, ensure_ascii=False, indent=1)
+    (GOLDEN / "pieces.json").write_text(text + "\n", encoding="utf-8")
 
 
 def write(

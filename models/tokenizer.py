@@ -96,6 +96,10 @@ class Tokenizer:
             return [self.encode(text) for text in texts]
         return [e.ids for e in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
+    def encode_output(self, text: str) -> list[int]:
+        """`encode` for a text that a translator is to write, whose pieces may be others."""
+        return self.encode(text)
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are left out."""
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)

@@ -59,7 +59,7 @@ class Golden:
         }
         return {name: weights(name, shape) for name, shape in shapes.items()}
 
-    def write(self, folder: Path, kind: str = "none") -> Path:
+    def write(self, folder: Path, kind: str = "none", vocab: int = VOCABULARY) -> Path:
         """The model as a folder, with a tokenizer of this kind; "own": of that of the family.
 
         With "none" it has the golden vocabulary, and a tokenizer that nobody asks.
@@ -67,7 +67,7 @@ class Golden:
         folder.mkdir(parents=True, exist_ok=True)
         kind = KINDS.get(self.name, "byte_level") if kind == "own" else kind
         tokenizer = TOKENIZERS[kind]()
-        vocab = VOCABULARY if kind == "none" else tokenizer.get_vocab_size()
+        vocab = vocab if kind == "none" else tokenizer.get_vocab_size()
         config = {k: vocab if k.endswith("vocab_size") else v for k, v in self.config.items()}
         (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
         save_file(self.tensors(vocab), folder / "model.safetensors")
@@ -82,6 +82,21 @@ CORPUS = (
     "We went to the park yesterday.",
     "Once upon a time there was a little fox who lived in a dark wood with her two brothers.",
     "The animal didn't cross the street because it was too tired. I love you.",
+)
+CHINESE = (
+    "我喜欢你，因为你很善良。",
+    "她每天早上看书。",
+    "我们昨天去了公园。",
+    "我爱你。你爱我们。",
+)
+TO_CUT = (
+    *CORPUS,
+    *CHINESE,
+    "  leading and   double blanks ",
+    "We loved the parks, 我 too.",
+    "😀 wholly unknown ①",
+    "</s> <unk> typed",
+    "",
 )
 WORDS = sorted({word for line in CORPUS for word in line.replace(".", " .").split()})
 

@@ -1,6 +1,6 @@
 """Text to the tokens and rows that a model is given, bounded and refused in words."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
@@ -53,7 +53,9 @@ def target_tokens(loaded: LoadedModel, target: str) -> list[int]:
 
     Raises InputProblem for a text that cannot be used, as `clean_text`.
     """
-    return _text_tokens(loaded, target) if target.strip() else []
+    translates = "src" in loaded.model.reads
+    encode = loaded.tokenizer.encode_output if translates else loaded.tokenizer.encode
+    return _tokens(encode, target) if target.strip() else []
 
 
 def rows_of(
@@ -85,7 +87,11 @@ def checked_number(name: str, value: int | float, low: int | float, high: int | 
 
 
 def _text_tokens(loaded: LoadedModel, text: str) -> list[int]:
-    tokens = loaded.tokenizer.encode(clean_text(text))
+    return _tokens(loaded.tokenizer.encode, text)
+
+
+def _tokens(encode: Callable[[str], list[int]], text: str) -> list[int]:
+    tokens = encode(clean_text(text))
     if not tokens:
         raise InputProblem("nothing_left")
     return tokens

@@ -15,6 +15,7 @@ import tokenizers
 from models.checkpoint import CONFIG, TOKENIZER, Checkpoint, CheckpointError, load_checkpoint
 from models.foreign.families import FAMILIES, Family
 from models.foreign.plan import Keys, Plan
+from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, marks_of, named_tokens
 from models.foreign.weights import Safetensors, fill
 from models.marks import Marks
@@ -121,22 +122,31 @@ def _all_are_used(plan: Plan, named: Mapping[str, str]) -> None:
 
 def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTokenizer:
     path = folder / TOKENIZER
-    if not path.is_file():
-        raise CheckpointError(f"{TOKENIZER} is missing")
     try:
-        raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-        marks = marks_of(raw, named_tokens(folder), values)
-        raw.no_padding()
-        raw.no_truncation()
+        if not path.is_file() and (folder / SOURCE).is_file():
+            tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder)
+        elif not path.is_file():
+            raise CheckpointError(f"{TOKENIZER} is missing")
+        else:
+            raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            raw.no_padding()
+            raw.no_truncation()
+            tokenizer = ForeignTokenizer(raw, marks_of(raw, named_tokens(folder), values))
+    except (CheckpointError, OSError):
+        raise
     except _LIBRARY_ERRORS as error:
-        raise CheckpointError(f"{TOKENIZER} is not a usable tokenizer: {error}") from error
-    tokenizer = ForeignTokenizer(raw, marks)
+        raise CheckpointError(f"the tokenizer cannot be used: {TOKENIZER}: {error}") from error
+    return fitted(tokenizer, plan)
+
+
+def fitted(tokenizer: ForeignTokenizer, plan: Plan) -> ForeignTokenizer:
+    """A tokenizer with the marks of this model. Raises CheckpointError where it does not fit."""
     if tokenizer.largest >= plan.config.vocab_size:
         raise CheckpointError(
-            f"{TOKENIZER} has a token {tokenizer.largest}, but the model only "
+            f"the tokenizer has a token {tokenizer.largest}, but the model only "
             f"{plan.config.vocab_size} tokens: it belongs to another model"
         )
-    tokenizer.marks = _placed(marks, tokenizer, plan)
+    tokenizer.marks = _placed(tokenizer.marks, tokenizer, plan)
     return tokenizer
 
 
@@ -145,8 +155,8 @@ def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
     before, behind = tokenizer.around()
     if len(before) > 1 or len(behind) > 1:
         raise CheckpointError(
-            f"{TOKENIZER} puts {len(before)} special tokens before a text and {len(behind)} behind "
-            "it; one each can be shown"
+            f"the tokenizer puts {len(before)} special tokens before a text and {len(behind)} "
+            "behind it; one each can be shown"
         )
     if plan.starts_with is not None:
         return replace(marks, start=plan.starts_with, end=behind[0] if behind else marks.end)

@@ -188,7 +188,7 @@ def test_no_text_is_longer_than_the_window(tmp_path: Path) -> None:
 def test_a_tokenizer_of_another_model(folder: Path) -> None:
     other = Golden.load("llama").write(folder.parent / "other", "own")
     (other / "tokenizer.json").replace(folder / "tokenizer.json")
-    refused(folder, "tokenizer.json has a token", "belongs to another model")
+    refused(folder, "the tokenizer has a token", "belongs to another model")
 
 
 def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(

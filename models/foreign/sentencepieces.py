@@ -1,0 +1,158 @@
+"""Marian's tokenizer: two SentencePiece models, one for each language, and a table of ids.
+
+The two `.spm` files are protocol buffers with pieces, scores and a table of normalisation. The
+`tokenizers` library computes the same segmentation from these, so neither `sentencepiece` nor a
+conversion on disk is needed. Kudo 2018 (unigram language model); Kudo & Richardson 2018.
+"""
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
+
+from models.foreign.tokens import ForeignTokenizer
+from models.marks import Marks
+
+SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
+NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # types of pieces; control symbols are in no text
+UNIGRAM = 1  # type of a model
+
+
+class MarianTokenizer(ForeignTokenizer):
+    """Encodes texts by the source's model, and what is to be written by the target's.
+
+    A text may begin with a code of the language to translate into, as ">>cmn_Hans<<".
+    """
+
+    def __init__(
+        self,
+        source: tokenizers.Tokenizer,
+        target: tokenizers.Tokenizer,
+        ids: Mapping[str, int],
+        end: str = "</s>",
+        unknown: str = "<unk>",
+    ) -> None:
+        both = tokenizers.Tokenizer(models.WordLevel(dict(ids), unk_token=unknown))
+        both.decoder = decoders.Metaspace()
+        both.add_special_tokens([each for each in (end, unknown, "<pad>") if each in ids])
+        marks = Marks(end=ids[end], unknown=ids[unknown], pad=ids.get("<pad>"))
+        super().__init__(both, marks)
+        self._source, self._target, self._ids = source, target, ids
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> "MarianTokenizer":
+        """The tokenizer of a folder's three files. Raises ValueError where one is broken."""
+        try:
+            ids = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
+            if sorted(ids.values()) != list(range(len(ids))):
+                raise ValueError("its ids are not 0, 1, 2, …")
+            return cls(read_unigram(folder / SOURCE), read_unigram(folder / TARGET), ids)
+        except (AttributeError, TypeError, KeyError, ValueError) as error:
+            raise ValueError(f"{VOCABULARY}: {error}") from error
+
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (), (self._ids["</s>"],)
+
+    def encode(self, text: str) -> list[int]:
+        code, found, rest = text.partition("<<")
+        if not found or not text.startswith(">>"):
+            return self._by(self._source, text)
+        return [self._id(code + found), *self._by(self._source, rest)]
+
+    def encode_output(self, text: str) -> list[int]:
+        return self._by(self._target, text)
+
+    def _by(self, model: tokenizers.Tokenizer, text: str) -> list[int]:
+        return [self._id(piece) for piece in model.encode(text).tokens]
+
+    def _id(self, piece: str) -> int:
+        return self._ids.get(piece, self.marks.unknown or 0)
+
+
+def read_unigram(path: Path) -> tokenizers.Tokenizer:
+    """The unigram model of an `.spm` file; its own ids mean nothing here.
+
+    Raises ValueError, with the file's name, for what is no such model.
+    """
+    try:
+        pieces, normaliser = _parsed(path.read_bytes())
+        unknown = next(i for i, (_, _, kind) in enumerate(pieces) if kind == UNKNOWN)
+        # The unknown piece stands for text and is none: typed, its name is characters.
+        listed = [("\0" if kind == UNKNOWN else piece, score) for piece, score, kind in pieces]
+        model = tokenizers.Tokenizer(models.Unigram(listed, unk_id=unknown, byte_fallback=False))
+    except (StopIteration, IndexError, struct.error, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} is not a SentencePiece model: {error!r}") from error
+    # As sentencepiece does it: blanks at the ends are dropped, several in a row become one.
+    blanks = [normalizers.Strip(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
+    table = [normalizers.Precompiled(normaliser)] if normaliser else []
+    model.normalizer = normalizers.Sequence([*table, *blanks])
+    model.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=False)
+    return model
+
+
+def _parsed(data: bytes) -> tuple[list[tuple[str, float, int]], bytes]:
+    """(Piece, score, type) of every piece that a text can hold, and the normalisation table."""
+    pieces, table, kind_of_model = [], b"", UNIGRAM
+    for number, value in _fields(data):
+        if not isinstance(value, bytes):
+            continue
+        if number == 1:
+            piece, score, kind = "", 0.0, NORMAL
+            for inner, part in _fields(value):
+                if inner == 1 and isinstance(part, bytes):
+                    piece = part.decode("utf-8")
+                elif inner == 2 and isinstance(part, float):
+                    score = part
+                elif inner == 3 and isinstance(part, int):
+                    kind = part
+            if kind in (NORMAL, UNKNOWN, USER_DEFINED):
+                pieces.append((piece, score, kind))
+        elif number == 2:
+            kinds = [part for inner, part in _fields(value) if inner == 3]
+            kind_of_model = int(kinds[0]) if kinds else UNIGRAM
+        elif number == 3:
+            tables = [part for inner, part in _fields(value) if inner == 2]
+            table = tables[0] if tables and isinstance(tables[0], bytes) else b""
+    if kind_of_model != UNIGRAM:
+        raise IndexError("only unigram models are known")
+    return pieces, table
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
+    """(Number, value) of every field of a protocol buffer, in order.
+
+    Wire types: 0 a varint, 2 a length and its bytes, 5 a float32, 1 a float64.
+    """
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        key = varint()
+        number, wire = key >> 3, key & 7
+        if wire == 0:
+            yield number, varint()
+        elif wire == 2:
+            size = varint()
+            if at + size > len(data):
+                raise IndexError("it ends too early")
+            yield number, data[at : at + size]
+            at += size
+        elif wire in (1, 5):
+            form, size = ("<d", 8) if wire == 1 else ("<f", 4)
+            yield number, struct.unpack_from(form, data, at)[0]
+            at += size
+        else:
+            raise IndexError(f"a field of wire type {wire}")

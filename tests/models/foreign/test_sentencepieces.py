@@ -1,0 +1,75 @@
+"""Marian's two SentencePiece models, read without `sentencepiece`, cut texts as it does."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from foreign import GOLDEN, Golden
+
+from models import CheckpointError
+from models.foreign import open_folder
+from models.foreign.sentencepieces import read_unigram
+
+CUT = json.loads((GOLDEN / "pieces.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A Marian model as people have it: no tokenizer.json, but two models and a table of ids."""
+    names = [piece for side in CUT.values() for text in side.values() for piece in text]
+    ids = {name: i for i, name in enumerate(dict.fromkeys(["</s>", "<unk>", ">>zho<<", *names]))}
+    ids["<pad>"] = len(ids)
+    folder = tmp_path / "tiny"
+    Golden.load("marian").write(folder, vocab=len(ids))
+    (folder / "tokenizer.json").unlink()
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"eos_token_id": 0} | dict.fromkeys(
+        ("pad_token_id", "decoder_start_token_id"), ids["<pad>"]
+    )
+    (folder / "config.json").write_text(json.dumps(config))
+    for name in ("source.spm", "target.spm"):
+        shutil.copy(GOLDEN / name, folder / name)
+    (folder / "vocab.json").write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("side", CUT)
+def test_texts_are_cut_as_sentencepiece_cuts_them(side: str) -> None:
+    model = read_unigram(GOLDEN / f"{side}.spm")
+    for text, pieces in CUT[side].items():
+        assert model.encode(text).tokens == pieces, text
+
+
+def test_a_text_is_read_by_one_model_and_written_by_the_other(folder: Path) -> None:
+    loaded = open_folder(folder)
+    tokenizer, text = loaded.tokenizer, "We loved the parks, 我 too."
+    ids = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    assert tokenizer.encode(text) == [ids[piece] for piece in CUT["source"][text]]
+    assert tokenizer.encode_output(text) == [ids[piece] for piece in CUT["target"][text]]
+    assert tokenizer.encode(text) != tokenizer.encode_output(text)
+    assert tokenizer.encode(f">>zho<< {text}") == [ids[">>zho<<"], *tokenizer.encode(text)]
+    assert tokenizer.encode("ж")[-1] == tokenizer.marks.unknown
+    assert tokenizer.decode(tokenizer.encode("I love you.")) == "I love you."
+    assert tokenizer.marks.start == tokenizer.marks.pad == ids["<pad>"]
+    assert loaded.model.with_marks("src", [7]) == (7, 0)
+    assert loaded.model.with_marks("tgt", [7]) == (ids["<pad>"], 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("source.spm", b"\x0a\xff", "source.spm is not a SentencePiece model"),
+        ("target.spm", b"", "target.spm is not a SentencePiece model"),
+        ("vocab.json", b"{", "vocab.json"),
+        ("vocab.json", b'{"a": 0, "b": 5}', "its ids are not 0, 1, 2"),
+        ("vocab.json", b"[]", "vocab.json"),
+    ],
+)
+def test_what_is_broken_is_named(folder: Path, name: str, content: bytes, said: str) -> None:
+    (folder / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=said):
+        open_folder(folder)
+    (folder / name).unlink()
+    with pytest.raises(CheckpointError, match=name if name != "source.spm" else "tokenizer.json"):
+        open_folder(folder)
