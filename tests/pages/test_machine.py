@@ -159,3 +159,9 @@ def test_a_logit_is_taken_apart(open_page: Open, model: str) -> None:
     assert reading(at, "no logit of the sentence differs by more than")
     at.selectbox(key="machine.spot").set_value(0).run()
     assert "spot" not in at.query_params
+
+
+def test_a_model_without_a_log_of_its_training_says_so(open_page: Open) -> None:
+    at = open_page("machine", text="I like you.", further="history")
+    assert not at.exception
+    assert any("No training log" in each.value for each in at.info)

@@ -1,4 +1,4 @@
-"""What else there is to the model: where implementations differ, its output matrix."""
+"""What else there is to a model: how others write it, its output matrix, its training."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.pages.machine.choices import ASIDES, MachineChoices
 from explorer.pages.machine.differences import differences
+from explorer.pages.machine.history import history
 from explorer.pages.machine.tying import one_matrix
 from explorer.ui import session
 from explorer.ui.view import View
@@ -27,6 +28,7 @@ def asides(view: View) -> None:
     drawn: Mapping[str, Callable[[View], None]] = {
         "differences": differences,
         "tying": one_matrix,
+        "history": history,
     }
     if chosen:
         drawn[chosen](view)

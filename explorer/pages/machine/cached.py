@@ -1,6 +1,6 @@
 """What the Machine page computes, kept as `ui.caching` says."""
 
-from explorer.analysis.machine import swaps
+from explorer.analysis.machine import history, swaps
 from explorer.analysis.machine.parameters import (
     Count,
     count_config,
@@ -35,3 +35,9 @@ def layers(config: ModelConfig) -> Count:
 def swapped(run: Run) -> tuple[swaps.Swapped, ...]:
     """Every choice of the model exchanged, one at a time. Raises InputProblem."""
     return swaps.swapped(cache.open_model(run.model), cache.trace(run))
+
+
+@cached
+def moments(run: Run) -> history.Moments | None:
+    """The text's loss at the kept steps of the model's training. Raises InputProblem."""
+    return history.moments(cache.open_model(run.model), cache.trace(run), cache.open_model)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from explorer.ui.choices import choice, one_of, whole
 
-ASIDES = ("differences", "tying")
+ASIDES = ("differences", "tying", "history")
 
 
 @dataclass(frozen=True)
