@@ -132,10 +132,15 @@ def test_a_shorthand_changes_the_table_that_is_there() -> None:
     assert tables == {"wrong_masks": {"masks": "inverted"}}  # what is given stays as it is
 
 
-@pytest.mark.parametrize("change", ["objectives.likelihood=3", "objectives=3", "data.joined='x'"])
+@pytest.mark.parametrize("change", ["objectives.likelihood=3", "data.joined='x'"])
 def test_a_value_of_another_kind_is_refused(change: str) -> None:
     with pytest.raises(ValueError, match=r"en-zh\.toml: "):
         read_recipe("en-zh", [change])
+
+
+def test_a_number_in_place_of_a_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="'objectives=3' is no change of a recipe"):
+        read_recipe("en-zh", ["objectives=3"])
 
 
 def test_exactly_one_objective_learns_from_the_batch(tmp_path: Path) -> None:
