@@ -6,6 +6,7 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
 from explorer.analysis.claims import CLAIMS
 from explorer.text import t
 
@@ -58,6 +59,10 @@ def check_part(open_page: Open, part: str, lang: str, model: str) -> None:
     at = open_page("positions", part=part, lang=lang, model=model)
     assert not at.exception
     assert not at.warning
+    acts = library.open_model(model, library.CHECKPOINTS).config.position_type.acts
+    if part == "sum" and acts != "adds":
+        assert [each.value for each in at.info] == [t("sums.nothing_added", lang=lang)]
+        return
     assert at.get("plotly_chart")
     assert at.segmented_control(key="positions.part").value == part
     for more in ("formula", "code", "numbers"):
