@@ -66,7 +66,7 @@ def test_tables_never_change_the_text(random_chain, seeds, k, limit):
 
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("family", WRITERS)
-@settings(max_examples=15)
+@settings(max_examples=4)
 @given(words=WORDS, k=st.integers(0, 5), limit=st.integers(1, 9))
 def test_models_with_caches_write_the_text_of_greedy(
     wide_model, family, positions, words, k, limit
