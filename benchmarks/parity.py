@@ -21,9 +21,9 @@ import torch
 import transformers as hf
 from safetensors.torch import load_file, save_file
 
+from explorer.runs.run import run
 from models.foreign import open_folder
 from models.rows import Rows
-from models.run import run
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from foreign import CHINESE, CORPUS, GOLDEN, TEXTS, TO_CUT, VOCABULARY, Golden, weights

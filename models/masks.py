@@ -1,14 +1,14 @@
-"""Every mask there is, and the one rule that they all follow.
+"""The masks that models make, and the one rule that every mask follows.
 
 Bool; True = this query may attend to this key; broadcastable to [batch, head, query, key];
-joined with `&`. Nothing else in the project makes a mask or turns one round.
+joined with `&`. Nothing in the project turns a mask round.
 
 torch itself has three other conventions (`nn.MultiheadAttention`: True = blocked; its
 `key_padding_mask`: True = ignore; additive floats). Only the tests convert to them.
 """
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 from torch import Tensor
 
 
@@ -22,47 +22,9 @@ def causal_mask(
     `offset + n_query`. (torch's `is_causal` aligns to the top left instead, and lets that
     query see the first key only.) Vaswani et al. 2017, §3.2.3.
     """
-    return _offsets(n_query, n_key, offset, device) <= 0
-
-
-def window_mask(
-    n_query: int, n_key: int | None = None, offset: int = 0, window: int = 1
-) -> Bool[Tensor, "query key"]:
-    """A query sees only keys fewer than `window` positions away, before it or after it.
-
-    Join it with `causal_mask` for the sliding window of a decoder. Raises ValueError for a
-    window under 1, which would leave a query nothing at all to see.
-    Beltagy et al. 2020 (Longformer), §3.1.
-    """
-    if window < 1:
-        raise ValueError(f"window must be at least 1, not {window}")
-    return _offsets(n_query, n_key, offset).abs() < window
-
-
-def _offsets(
-    n_query: int, n_key: int | None, offset: int, device: torch.device | None = None
-) -> Int[Tensor, "query key"]:
-    """How far each key stands behind each query; negative: before it."""
+    queries = offset + torch.arange(n_query, device=device)
     keys = torch.arange(offset + n_query if n_key is None else n_key, device=device)
-    return keys - (offset + torch.arange(n_query, device=device))[:, None]
-
-
-def prefix_mask(n_query: int, n_prefix: int, n_key: int | None = None) -> Bool[Tensor, "query key"]:
-    """Causal, except that every query sees the first `n_prefix` keys (prefix LM).
-
-    Raffel et al. 2020 (T5), §3.2.1.
-    """
-    mask = causal_mask(n_query, n_key)
-    mask[:, :n_prefix] = True
-    return mask
-
-
-def block_mask(segments: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
-    """A query sees only keys of its own segment, for several texts packed into one row.
-
-    `segments` holds one whole number per position: equal numbers belong together.
-    """
-    return (segments[:, :, None] == segments[:, None, :])[:, None]
+    return keys <= queries[:, None]
 
 
 def padding_mask(

@@ -1,6 +1,7 @@
 """Edits as functions at a model's hook points, and which edits fit a run at all.
 
-Masks are rebuilt from the functions of `models.masks`; there is no other mask code.
+Masks are rebuilt from the functions of `models.masks` and, for rules that no model here has,
+`explorer.runs.masks`; there is no other mask code.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +20,9 @@ from explorer.runs.edits import (
     MaskSwitch,
     SizePart,
 )
+from explorer.runs.masks import block_mask, prefix_mask, window_mask
 from models.hooks import AttentionSite, Edits
-from models.masks import block_mask, causal_mask, padding_mask, prefix_mask, window_mask
+from models.masks import causal_mask, padding_mask
 
 Sizes = Mapping[SizePart, int]
 NO_SIZES: Sizes = {}

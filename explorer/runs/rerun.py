@@ -14,10 +14,10 @@ from torch import Tensor
 from explorer.library import LoadedModel
 from explorer.runs.edits import HeadOff
 from explorer.runs.interventions import edit_functions
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.hooks import NO_EDITS, Edits
 from models.rows import Rows
-from models.run import run
 
 
 def rerun(
@@ -28,8 +28,8 @@ def rerun(
 ) -> dict[str, Tensor]:
     """The rows of a Trace read again under its own edits and, after them, `edits`.
 
-    What is kept is as `models.run.run` gives it, with a batch axis of 1. Raises ValueError where
-    the Trace is of another model.
+    What is kept is as `run` gives it, with a batch axis of 1. Raises ValueError where the Trace is
+    of another model.
     """
     require_same_model(loaded, traced)
     return run(loaded.model, rows_of(traced), keep, edits_of(traced).then(edits))

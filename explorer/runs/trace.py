@@ -21,12 +21,12 @@ from explorer.runs.inputs import (
     target_tokens,
 )
 from explorer.runs.interventions import edit_functions, fits
+from explorer.runs.run import run
 from explorer.runs.sentences import MAX_CHARS, clean_text
 from models.config import ModelConfig
 from models.hooks import LOGITS, AttentionSite, Role, StackSite
 from models.marks import OUR_MARKS, Marks
 from models.rows import Rows
-from models.run import run
 
 __all__ = [
     "MAX_CHARS",

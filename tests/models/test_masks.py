@@ -5,14 +5,7 @@ import torch
 
 from models import fast
 from models.attention import attend
-from models.masks import (
-    block_mask,
-    causal_mask,
-    padding_mask,
-    prefix_mask,
-    require_mask,
-    window_mask,
-)
+from models.masks import causal_mask, padding_mask, require_mask
 from models.rows import Rows
 
 
@@ -43,32 +36,6 @@ def test_causal_mask_steps_are_the_rows_of_the_whole():
     whole = causal_mask(6)
     for start in range(6):
         same(causal_mask(6 - start, 6, offset=start), whole[start:])
-
-
-def test_window_mask_looks_both_ways():
-    same(window_mask(4, window=2), drawn("xx..", "xxx.", ".xxx", "..xx"))
-    same(window_mask(2, 5, offset=3, window=2), drawn("..xxx", "...xx"))
-
-
-def test_window_of_one_is_the_token_itself():
-    same(window_mask(3, window=1), torch.eye(3, dtype=torch.bool))
-
-
-def test_window_under_one_is_refused():
-    with pytest.raises(ValueError, match="window must be at least 1, not 0"):
-        window_mask(3, window=0)
-
-
-def test_prefix_mask():
-    same(prefix_mask(4, 2), drawn("xx..", "xx..", "xxx.", "xxxx"))
-    same(prefix_mask(3, 0), causal_mask(3))
-
-
-def test_block_mask_keeps_packed_texts_apart():
-    mask = block_mask(torch.tensor([[0, 0, 1, 1, 1], [7, 7, 7, 7, 3]]))
-    assert mask.shape == (2, 1, 5, 5)
-    same(mask[0, 0], drawn("xx...", "xx...", "..xxx", "..xxx", "..xxx"))
-    same(mask[1, 0], drawn("xxxx.", "xxxx.", "xxxx.", "xxxx.", "....x"))
 
 
 SRC_VALID = torch.tensor([[True, True, True, False], [False, True, True, True]])

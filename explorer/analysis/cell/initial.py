@@ -21,12 +21,12 @@ from torch import Tensor, nn
 from explorer.analysis.cell.scaling import mean_of
 from explorer.analysis.heads.reading import entropy
 from explorer.runs.rerun import rows_of
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.attention import Attention
 from models.config import ModelConfig
 from models.hooks import AttentionSite
-from models.run import run
 from models.transformer import Model, build_model
 
 Init = Literal["ours", "xavier", "torch", "gpt2", "unit"]

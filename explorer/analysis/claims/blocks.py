@@ -13,13 +13,13 @@ from explorer.analysis.claims.card import Claim, Curve, Finding, FractionDone, R
 from explorer.analysis.claims.training import fresh_block
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.blocks import EncoderBlock
 from models.config import NormPlacement
 from models.feedforward import ACTIVATIONS
 from models.norms import LayerNorm
-from models.run import run
 
 PLACEMENTS: tuple[NormPlacement, ...] = get_args(NormPlacement)
 

@@ -16,11 +16,11 @@ from explorer.runs.rerun import (
     token_logprobs,
     written_tokens,
 )
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.cache import KVCache
 from models.hooks import LOGITS, NO_EDITS, Edits, visiting
 from models.rows import Rows
-from models.run import run
 
 MAX_NEW_TOKENS = 40
 

@@ -16,9 +16,9 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.generation import Generation
 from explorer.runs.interventions import edit_functions
+from explorer.runs.run import run
 from models.decoding import decode
 from models.hooks import LOGITS, Record, visiting
-from models.run import run
 from models.strategies import Greedy
 
 CAUSAL_OFF = MaskSwitch("causal", False)

@@ -25,6 +25,7 @@ from explorer.runs.rerun import (
     token_logprobs,
     written_tokens,
 )
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
 from models.attention import Attention, attend, capped, share_heads
@@ -34,7 +35,6 @@ from models.feedforward import ACTIVATIONS, GATED, FeedForward, GatedFeedForward
 from models.hooks import LOGITS
 from models.norms import LayerNorm, RMSNorm
 from models.positions import POSITIONS, Sinusoidal
-from models.run import run
 from models.transformer import Model, Stack
 
 P = 0.1

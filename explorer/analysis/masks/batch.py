@@ -10,9 +10,9 @@ from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
 from explorer.runs.inputs import given_tokens, rows_of, str_tokens, target_row
 from explorer.runs.interventions import edit_functions
+from explorer.runs.run import run
 from models.hooks import LOGITS
 from models.rows import Rows
-from models.run import run
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,9 @@ from explorer.runs.rerun import (
     token_logprobs,
     written_tokens,
 )
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.hooks import LOGITS
-from models.run import run
 
 N_NEXT = 6
 

@@ -20,11 +20,11 @@ from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.inputs import given_tokens, limit
 from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.decoding import decode
 from models.hooks import Edits, visiting
 from models.rows import Stream
-from models.run import run
 from models.steps import best
 from models.strategies import Greedy
 

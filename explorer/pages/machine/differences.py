@@ -8,10 +8,10 @@ from explorer.analysis.machine.swaps import P, Swapped, options, swapped
 from explorer.library import SMALL
 from explorer.numbers import fixed, number, percent, signed
 from explorer.pages.machine import cached
+from explorer.runs.run import run
 from explorer.ui import controls
 from explorer.ui.tables import table
 from explorer.ui.view import View
-from models.run import run
 
 
 def differences(view: View) -> None:

@@ -10,10 +10,10 @@ import torch
 from explorer.analysis.clinic import PITFALLS
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of
+from explorer.runs.run import run
 from explorer.runs.trace import Trace, trace
 from explorer.text import LANGUAGES, t
 from models.positions import PositionKind
-from models.run import run
 
 (SCALE,) = (pitfall for pitfall in PITFALLS if pitfall.id == "model_scale")
 

@@ -13,9 +13,9 @@ from explorer.analysis.machine.losses import SMOOTHING, loss_forms
 from explorer.analysis.machine.swaps import OPTIONS, SAME, Swapped, options, swapped
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rows_of, written_tokens
+from explorer.runs.run import run
 from explorer.runs.trace import Trace, trace
 from models.hooks import LOGITS
-from models.run import run
 from models.transformer import build_model
 
 TEXT = "The cat sat on the mat."

@@ -11,12 +11,12 @@ import pytest
 import torch
 from foreign import NAMES, TEXTS, Golden
 
+from explorer.runs.run import run
 from models.cache import KVCache
 from models.decoding import decode
 from models.fast import lay_out_for_decoding
 from models.foreign import open_folder
 from models.rows import Rows, padded
-from models.run import run
 from models.strategies import Greedy
 from models.transformer import Model
 

@@ -1,0 +1,46 @@
+"""Masks that no model here makes itself: a visitor switches them on, to see what they do.
+
+They follow the rule of `models.masks` (Bool; True = this query may attend to this key) and are
+joined with those there by `&`.
+"""
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from models.masks import causal_mask
+
+
+def window_mask(
+    n_query: int, n_key: int | None = None, offset: int = 0, window: int = 1
+) -> Bool[Tensor, "query key"]:
+    """A query sees only keys fewer than `window` positions away, before it or after it.
+
+    `offset` is the position of the first query, and `n_key` defaults to `offset + n_query`.
+    Join it with `causal_mask` for the sliding window of a decoder. Raises ValueError for a
+    window under 1, which would leave a query nothing at all to see.
+    Beltagy et al. 2020 (Longformer), §3.1.
+    """
+    if window < 1:
+        raise ValueError(f"window must be at least 1, not {window}")
+    queries = offset + torch.arange(n_query)
+    keys = torch.arange(offset + n_query if n_key is None else n_key)
+    return (keys - queries[:, None]).abs() < window
+
+
+def prefix_mask(n_query: int, n_prefix: int, n_key: int | None = None) -> Bool[Tensor, "query key"]:
+    """Causal, except that every query sees the first `n_prefix` keys (prefix LM).
+
+    Raffel et al. 2020 (T5), §3.2.1.
+    """
+    mask = causal_mask(n_query, n_key)
+    mask[:, :n_prefix] = True
+    return mask
+
+
+def block_mask(segments: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch 1 query key"]:
+    """A query sees only keys of its own segment, for several texts packed into one row.
+
+    `segments` holds one whole number per position: equal numbers belong together.
+    """
+    return (segments[:, :, None] == segments[:, None, :])[:, None]
