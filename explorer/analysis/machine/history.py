@@ -13,9 +13,9 @@ from jaxtyping import Float
 
 from explorer.library import LoadedModel, at_step, snapshots
 from explorer.runs.rerun import edits_of, rows_of, token_logprobs, written_tokens
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from models.hooks import LOGITS
-from models.run import run
 from models.training.recipe import read_recipe, recipe_names
 from models.training.settings import learning_rate
 
