@@ -98,9 +98,9 @@ def _opened(name: str) -> LoadedModel:
     """A model by its name, or by its folder. Raises InputProblem; OSError for no such folder."""
     if name in list_models():
         return open_model(name)
-    if is_path(name) and not Path(name).is_dir():
+    if is_path(name) and not Path(name).exists():
         raise FileNotFoundError(f"there is no folder {name}")
-    return open_model(Path(name) if Path(name).is_dir() else name)
+    return open_model(Path(name) if Path(name).exists() else name)
 
 
 def _title(site: AttentionSite, lang: str) -> str:

@@ -118,7 +118,7 @@ def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
         path = _folder(base, folder)
     else:
         path, base = name, name.name
-        if not path.is_dir():
+        if not path.exists():
             available = list_models(folder)
             raise InputProblem("unknown_model", name=str(path), available=", ".join(available))
     try:

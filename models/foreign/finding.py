@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from models.checkpoint import CONFIG
+from models.foreign.gguf_file import ENDING
 
 VARIABLE = "HEADLIGHT_MODELS"
 HUB = "models--"  # how the hub's cache names the folder of a model: models--org--name
@@ -26,7 +27,8 @@ def found(where: Sequence[Path] | None = None) -> dict[str, Path]:
     models: dict[str, Path] = {}
     for place in places() if where is None else where:
         for path in _models_in(place.expanduser()):
-            name = path.name.removeprefix(HUB).replace("--", "/") if _hub(path) else path.name
+            name = path.stem if path.suffix == ENDING else path.name
+            name = name.removeprefix(HUB).replace("--", "/") if _hub(path) else name
             if models.get(name, path) != path:
                 name = f"{path.parent.name}/{name}"
             models.setdefault(name, path)
@@ -41,7 +43,7 @@ def _models_in(place: Path) -> Iterator[Path]:
         inside = sorted(place.iterdir())
     except OSError:
         return
-    yield from filter(_is_model, inside)
+    yield from (path for path in inside if _is_model(path) or path.suffix == ENDING)
 
 
 def _hub(path: Path) -> bool:

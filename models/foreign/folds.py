@@ -72,6 +72,16 @@ def neighbours(n_heads: int, turned: int | None = None) -> Fold:
     return fold
 
 
+def halves(n_heads: int) -> Fold:
+    """The opposite of `neighbours`, over all features of a head."""
+
+    def fold(tensor: Tensor) -> Tensor:
+        pairs = tensor.reshape(n_heads, -1, 2, *tensor.shape[1:])
+        return pairs.transpose(1, 2).reshape(tensor.shape)
+
+    return fold
+
+
 def plus_one(tensor: Tensor) -> Tensor:
     """A norm's weight that is stored as its difference from 1 (Gemma)."""
     return tensor + 1

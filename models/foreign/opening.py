@@ -14,6 +14,7 @@ import tokenizers
 
 from models.checkpoint import CONFIG, TOKENIZER, Checkpoint, CheckpointError, load_checkpoint
 from models.foreign.families import FAMILIES, Family
+from models.foreign.gguf_file import GGUF, gguf_in
 from models.foreign.plan import Keys, Plan
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, marks_of, named_tokens
@@ -33,6 +34,8 @@ def open_folder(folder: Path, step: int | None = None) -> Checkpoint:
     """
     try:
         folder = revision(Path(folder))
+        if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
+            return _open_gguf(file)
         values = _json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
         if "model_type" not in values:
             return load_checkpoint(folder, step)
@@ -61,15 +64,38 @@ def revision(folder: Path) -> Path:
     return versions[-1] if versions else folder
 
 
+def _open_gguf(path: Path) -> Checkpoint:
+    stored = GGUF(path)
+    named = {name: name for name in stored.shapes}
+    plan = _plan(FAMILIES[stored.values["model_type"]], stored.values, named, path.name)
+    try:
+        tokenizer = fitted(stored.tokenizer(), plan)
+    except CheckpointError:
+        raise
+    except _LIBRARY_ERRORS as error:
+        raise CheckpointError(f"{path.name}: {error}") from error
+    model = fill(plan.config, plan.rows, stored, str)
+    give_marks(model, tokenizer)
+    return Checkpoint(model, tokenizer, plan.config, "", path)
+
+
+def _plan(
+    family: Family, values: Mapping[str, Any], named: Mapping[str, str], file_name: str
+) -> Plan:
+    """What a config means, every stored tensor being used. Raises CheckpointError."""
+    try:
+        plan = family.plan(Keys(values, named))
+    except (ValueError, TypeError) as error:
+        raise CheckpointError(f"{file_name}: {error}") from error
+    _all_are_used(plan, named)
+    return plan
+
+
 def _open(folder: Path, values: Mapping[str, Any]) -> Checkpoint:
     family = _family(values)
     stored = Safetensors(folder)
     named = {_plain(name, family.prefixes): name for name in stored.shapes}
-    try:
-        plan = family.plan(Keys(values, named))
-    except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{CONFIG}: {error}") from error
-    _all_are_used(plan, named)
+    plan = _plan(family, values, named, CONFIG)
     tokenizer = _tokenizer(folder, values, plan)
     model = fill(plan.config, plan.rows, stored, lambda name: named.get(name, name))
     give_marks(model, tokenizer)

@@ -34,7 +34,7 @@ def open_checkpoint(name: str) -> Checkpoint:
     """
     own = found()
     for folder in (Path(name), SHIPPED / name, own.get(name, SHIPPED / name)):
-        if folder.is_dir():
+        if folder.is_dir() or folder.is_file():
             checkpoint = open_folder(folder)
             speed_up(checkpoint.model)
             return checkpoint
