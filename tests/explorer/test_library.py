@@ -78,4 +78,4 @@ def test_the_app_is_told_where_models_are(
     assert os.environ[VARIABLE].split(os.pathsep) == folders
     assert len(started) == 1
     assert cli.main(["app", "--models", str(tmp_path / "none")]) == 2
-    assert "none is not a folder" in capsys.readouterr().err
+    assert "there is no folder" in capsys.readouterr().err
