@@ -23,6 +23,7 @@ from explorer.analysis.clinic.card import Group
 from explorer.analysis.heads.attribution import MEASURES as CAUSES
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.machine.parts import What
+from explorer.analysis.machine.reach import KINDS as NETS
 from explorer.analysis.machine.swaps import OPTIONS as SWAPS
 from explorer.analysis.masks.conventions import OUTCOMES, READERS, RENDERINGS
 from explorer.analysis.masks.fills import WAYS, Empty
@@ -60,7 +61,7 @@ IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGE
 NAMES_IN_FORMULAS = {
     *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
     *("ReLU", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
-    *("BatchNorm", "Concat", "erf", "rank", "pad", "ctx"),
+    *("BatchNorm", "Concat", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
 
@@ -134,6 +135,7 @@ MADE = {
     "machine.parts": set(get_args(What)),
     "machine.kinds": set(PART_KINDS),
     "machine.asides": set(MACHINE_ASIDES),
+    "reach.nets": set(NETS),
     "swaps.choices": {option.choice for option in SWAPS},
     "swaps.options": {f"{option.choice}_{option.name}" for option in SWAPS},
     "machine.presets": {OWN, *PRESETS},

@@ -10,6 +10,7 @@ from explorer.numbers import percent
 from explorer.pages.machine.asides import asides
 from explorer.pages.machine.boxes import columns
 from explorer.pages.machine.counting import calculator
+from explorer.pages.machine.reach import gradients
 from explorer.ui import cache, controls, session
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
@@ -50,6 +51,7 @@ def _machine(view: View) -> None:
     )
     calculator(view)
     _ways(view)
+    gradients(view)
     _measured(view)
     controls.small_print(
         view,

@@ -1,6 +1,6 @@
 """What the Machine page computes, kept as `ui.caching` says."""
 
-from explorer.analysis.machine import history, swaps
+from explorer.analysis.machine import history, reach, swaps
 from explorer.analysis.machine.parameters import (
     Count,
     count_config,
@@ -41,3 +41,9 @@ def swapped(run: Run) -> tuple[swaps.Swapped, ...]:
 def moments(run: Run) -> history.Moments | None:
     """The text's loss at the kept steps of the model's training. Raises InputProblem."""
     return history.moments(cache.open_model(run.model), cache.trace(run), cache.open_model)
+
+
+@cached
+def reaches(run: Run) -> tuple[reach.Reach, ...]:
+    """The gradient at every token of a run's longer text, by distance. Raises InputProblem."""
+    return reach.reaches(reach.read_vectors(cache.trace(run)))
