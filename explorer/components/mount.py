@@ -12,15 +12,23 @@ from typing import Any
 import streamlit as st
 
 from explorer.components.modules import link
+from explorer.components.standalone import FOLDER, View, record
 from explorer.figures.theme import css
-from models.home import data
 
-FOLDER = data("explorer.components")
+
+def view(name: str) -> Callable[..., Any]:
+    """The mounting command of a view, which takes `key`, `data` and what Streamlit's own takes."""
+
+    def mount(*, data: bytes, **options: Any) -> Any:
+        record(View(name, data))
+        return _registered(name)(data=data, **options)
+
+    return mount
 
 
 @cache
-def view(name: str) -> Callable[..., Any]:
-    """The mounting command of a view, registered at its first use and then kept.
+def _registered(name: str) -> Callable[..., Any]:
+    """A view's command, registered at its first use and then kept.
 
     Streamlit registers it again by itself on a runtime that has not seen it.
     """

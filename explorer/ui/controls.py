@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.compare import compare
 from explorer.analysis.masks.reasons import BLOCKERS
+from explorer.components.standalone import Chart, Text, record
 from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
 from explorer.text import telling
 from explorer.ui import session
 from explorer.ui.code_panel import code_panel
-from explorer.ui.escape import escape, shorten
+from explorer.ui.escape import escape, plain, shorten
 from explorer.ui.view import View
 
 Figure = dict[str, Any]
@@ -35,6 +36,7 @@ def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
     In a place with fewer pixels than the figure needs, as the `least` of its layout's `meta` says
     (`figures.frame.least_width`), it scrolls sideways.
     """
+    record(Chart(figure, alt))
     if session.state().beamer:
         figure = enlarged(figure)
     least = figure["layout"].get("meta", {}).get("least", 0)
@@ -89,6 +91,7 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
 
 def reading(page: str, words: str) -> None:
     """The one sentence under a picture that says its number."""
+    record(Text(plain(words), is_reading=True))
     with st.container(key=f"reading-{page}"):
         st.markdown(words)
 

@@ -1,5 +1,6 @@
 """User text inside Markdown, harmless: what somebody typed is shown, never obeyed."""
 
+import html
 import re
 
 from explorer.figures.theme import show
@@ -23,6 +24,14 @@ def escape(text: str) -> str:
 def _reference(match: re.Match[str]) -> str:
     mark = match.group()
     return f"&#{ord(mark)};" + (_WORD_JOINER if mark == ":" else "")
+
+
+def plain(markdown: str) -> str:
+    """The words of Markdown as the app writes it: without its emphasis, colours and icons."""
+    words = re.sub(r":material/\w+:\s?", "", markdown)
+    words = re.sub(r":[a-z]+(?:-background)?\[(.*?)\]", r"\1", words)
+    words = re.sub(r"\*\*|~~|`|\$", "", words)
+    return html.unescape(words).replace(_WORD_JOINER, "")
 
 
 def shorten(text: str, limit: int = 60) -> str:

@@ -19,7 +19,7 @@ from explorer.library import open_model
 from explorer.pages.heads import matter
 from explorer.runs.trace import trace
 from explorer.text import t
-from explorer.ui.escape import escape
+from explorer.ui.escape import escape, plain
 
 Open = Callable[..., AppTest]
 
@@ -264,15 +264,16 @@ def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
 def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page: Open) -> None:
     params = {"site": "encoder", "layer": "2", "head": "3", "pins": "1.1", "text": "I like <you>."}
     at = open_page("heads", **params)
-    link, code = (each.value for each in at.code)
+    link, said, code = (each.value for each in at.code)
+    assert said == plain(reading(at, "puts its attention"))
     assert dict(parse_qsl(link.split("?")[1])) == {**params, "lang": "en"}
     assert "traced.pattern('encoder.blocks.1.attn')[2]" in code
     assert "I like <you>." in code
     kinds = {button.proto.label for button in at.get("download_button")}
     assert {t(f"take.{kind}", lang="en") for kind in ("svg", "html", "npz")} <= kinds
     rolled = open_page("heads", site="encoder", instead="rollout")
-    assert "rollout(traced, 'encoder')" in rolled.code[1].value
-    assert len(open_page("heads", instead="mean-1").code) == 1
+    assert "rollout(traced, 'encoder')" in rolled.code[2].value
+    assert len(open_page("heads", instead="mean-1").code) == 2
     assert not open_page("heads", instead="none").exception
 
 

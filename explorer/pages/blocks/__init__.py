@@ -11,6 +11,7 @@ from explorer.pages.blocks.residual import placements
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
+from explorer.ui.share import shared
 from explorer.ui.view import View
 
 DRAW = {
@@ -30,6 +31,12 @@ def render(view: View) -> None:
 @st.fragment
 def _part(view: View) -> None:
     view = latest(view)
+    with shared(view, "blocks"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     part = pick_part(view, "blocks", BlocksChoices.parts)
     config = view.loaded.config
     st.caption(

@@ -9,6 +9,7 @@ from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.pages.cell.steps import chain, step
 from explorer.ui import controls, session
 from explorer.ui.current import latest
+from explorer.ui.share import shared
 from explorer.ui.view import View
 from models.attention import attend
 
@@ -22,6 +23,12 @@ def render(view: View) -> None:
 @st.fragment
 def _cell(view: View) -> None:
     view = latest(view)
+    with shared(view, "cell"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     controls.sentence_line(view)
     controls.edits_bar(view, "cell.reset")
     _place(view)

@@ -19,6 +19,7 @@ from explorer.ui import controls, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
+from explorer.ui.share import shared
 from explorer.ui.view import View
 
 PADDINGS = ("padding_right", "padding_left", "padding_batch")
@@ -34,6 +35,12 @@ def render(view: View) -> None:
 @st.fragment
 def _examination(view: View) -> None:
     view = latest(view)
+    with shared(view, "certificate"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     controls.sentence_line(view)
     _subject(view)
     edits = tuple(edit for edit in view.trace.edits if about_masks(edit))

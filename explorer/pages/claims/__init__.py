@@ -19,6 +19,7 @@ from explorer.ui.current import latest
 from explorer.ui.findings import finding_label, finding_table, finding_words, in_a_row
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
+from explorer.ui.share import shared
 from explorer.ui.view import View
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
@@ -33,6 +34,12 @@ def render(view: View) -> None:
 @st.fragment
 def _claims(view: View) -> None:
     view = latest(view)
+    with shared(view, "claims"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     claim = _choose(view)
     st.subheader(view.t(f"claims.{claim.id}.claim"), anchor=False)
     guess = _guess(view)

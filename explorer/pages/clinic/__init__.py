@@ -25,6 +25,7 @@ from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_refused
+from explorer.ui.share import shared
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
@@ -46,6 +47,12 @@ def _unedited(view: View) -> Run:
 @st.fragment
 def _clinic(view: View) -> None:
     view = latest(view)
+    with shared(view, "clinic"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     pitfall = _choose(view)
     traced = cache.trace(_unedited(view))
     shown = pitfall.demonstrate(traced)

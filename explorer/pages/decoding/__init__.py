@@ -19,6 +19,7 @@ from explorer.ui.current import latest
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
+from explorer.ui.share import shared
 from explorer.ui.view import View
 from models import decoding
 from models.strategies import Beam, Greedy, Sample
@@ -40,6 +41,12 @@ def render(view: View) -> None:
 def _picture(view: View) -> None:
     take_branch(view)
     view = latest(view)
+    with shared(view, "decoding"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     controls.edits_bar(view, "decoding.reset")
     pick_strategy(view)
     fork = view.choices(DecodingChoices).fork

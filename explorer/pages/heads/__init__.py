@@ -18,6 +18,7 @@ from explorer.pages.heads.reading import difference, read_row, switch_off
 from explorer.pages.heads.takeaway import take_away
 from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
+from explorer.ui.share import shared
 from explorer.ui.view import View
 from models.attention import attend
 
@@ -40,6 +41,13 @@ def render(view: View) -> None:
 def _linked(view: View) -> None:
     view, other = _taken(latest(view))
     choice = Opened(view)
+    with shared(view, "heads", more=lambda: take_away(choice)):
+        _drawn(choice, other)
+
+
+def _drawn(choice: Opened, other: View | None) -> None:
+    """The page below its introduction; `other` is the view of a sentence beside this one."""
+    view = choice.view
     if other is None:
         controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
@@ -100,7 +108,6 @@ def _controls(choice: Opened) -> None:
                 format_func=lambda name: view.t(f"heads.measures.{name or 'none'}"),
                 help=view.t("heads.measure_help"),
             )
-        take_away(choice)
 
 
 def _formula(choice: Opened) -> tuple[str, ...]:

@@ -1,39 +1,30 @@
-"""Exports: the link, the code, and the heads that are shown large as SVG, CSV, HTML and .npz."""
+"""Exports of the Heads page: the heads that are shown large as SVG and CSV, the run, the code."""
 
 from collections.abc import Callable
-from urllib.parse import urlencode
 
 import streamlit as st
 
 from explorer.exports.archive import to_csv, to_npz
-from explorer.exports.page import picture_words, trace_page
+from explorer.exports.page import picture_words
 from explorer.exports.picture import site_svg
 from explorer.exports.snippet import snippet
 from explorer.pages.heads.opened import Opened, Shown
-from explorer.ui import session
+from explorer.ui.share import file_name
 from explorer.ui.view import View
 
 
 def take_away(choice: Opened) -> None:
-    """A popover with everything that can be kept of this view."""
+    """What can be kept of this view beside what every page offers: pictures, numbers, code."""
     view = choice.view
-    with st.popover(view.t("take.title"), icon=":material/download:"):
-        st.caption(view.t("take.link"))
-        st.code(_link(view), language=None, wrap_lines=True)
-        if choice.shown:
-            st.caption(view.t("take.picture"))
-            _pictures(choice)
-        st.caption(view.t("take.png"))
-        st.caption(view.t("take.trace"))
-        _download(view, "npz", lambda: to_npz(view.trace), "application/octet-stream", "trace.npz")
-        code = _code(choice)
-        if code:
-            st.caption(view.t("take.code"))
-            st.code(code, language="python")
-
-
-def _link(view: View) -> str:
-    return f"{st.context.url or ''}?{urlencode(session.links().write(view.state))}"
+    if choice.shown:
+        st.caption(view.t("take.picture"))
+        _pictures(choice)
+    st.caption(view.t("take.trace"))
+    _download(view, "npz", lambda: to_npz(view.trace), "application/octet-stream")
+    code = _code(choice)
+    if code:
+        st.caption(view.t("take.code"))
+        st.code(code, language="python")
 
 
 def _pictures(choice: Opened) -> None:
@@ -41,7 +32,7 @@ def _pictures(choice: Opened) -> None:
     current = choice.current or choice.shown[-1]
     site = view.site.name
     with st.container(horizontal=True):
-        _download(view, "svg", lambda: _svg(choice).encode(), "image/svg+xml", "heads.svg")
+        _download(view, "svg", lambda: _svg(choice).encode(), "image/svg+xml")
         _download(
             view,
             "csv",
@@ -52,23 +43,14 @@ def _pictures(choice: Opened) -> None:
                 view.trace.key_tokens(site),
             ).encode("utf-8-sig"),
             "text/csv",
-            "head.csv",
             note=current.name,
         )
-        _download(
-            view,
-            "html",
-            lambda: trace_page(view.trace, [_svg(choice)], view.lang).encode(),
-            "text/html",
-            "heads.html",
-        )
 
 
-def _download(
-    view: View, kind: str, make: Callable[[], bytes], mime: str, name: str, note: str = ""
-) -> None:
+def _download(view: View, kind: str, make: Callable[[], bytes], mime: str, note: str = "") -> None:
     """A button whose file is made when somebody presses it."""
     label = view.t(f"take.{kind}") + (f" · {note}" if note else "")
+    name = file_name(view, "heads", kind)
     st.download_button(label, make, name, mime, key=f"heads.take.{kind}", on_click="ignore")
 
 

@@ -14,6 +14,7 @@ from explorer.pages.machine.reach import gradients
 from explorer.ui import cache, controls, session
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
+from explorer.ui.share import shared
 from explorer.ui.tables import table
 from explorer.ui.view import View
 from models.attention import attend
@@ -31,6 +32,12 @@ def render(view: View) -> None:
 @st.fragment
 def _machine(view: View) -> None:
     view = latest(view)
+    with shared(view, "machine"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     controls.sentence_line(view)
     controls.edits_bar(view, "machine.reset")
     made = towers(view.loaded, view.trace)

@@ -19,6 +19,7 @@ from explorer.runs.masks import block_mask, prefix_mask, window_mask
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
+from explorer.ui.share import shared
 from explorer.ui.view import View
 from models.masks import causal_mask, padding_mask
 
@@ -34,6 +35,12 @@ def render(view: View) -> None:
 @st.fragment
 def _picture(view: View) -> None:
     view = latest(view)
+    with shared(view, "masks"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     part = pick_part(view, "masks", MasksChoices.parts)
     controls.sentence_line(view)
     rules(view)

@@ -13,6 +13,7 @@ from explorer.pages.positions.table import sines
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
+from explorer.ui.share import shared
 from explorer.ui.view import View
 
 DRAW = {
@@ -35,6 +36,12 @@ def render(view: View) -> None:
 @st.fragment
 def _part(view: View) -> None:
     view = latest(view)
+    with shared(view, "positions"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     part = pick_part(view, "positions", PositionsChoices.parts)
     config = view.loaded.config
     own = {"width": config.d_model, "limit": config.n_ctx}

@@ -1,0 +1,176 @@
+"""Views and charts outside the app: HTML that needs no server and no network.
+
+The same scripts draw them. What a view would tell Python (another head to be opened exactly, say)
+goes nowhere; all that it does by itself, hovering, locking, playing, works.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from explorer.components.modules import link
+from explorer.figures.theme import DARK, FONT, LIGHT, css
+from models.home import data as data_folder
+
+FOLDER = data_folder("explorer.components")
+
+
+@dataclass(frozen=True)
+class Text:
+    """Words between the pictures, plain; `is_reading` for the sentence that says a number."""
+
+    words: str
+    is_reading: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """One of this folder's views and the payload that it was sent."""
+
+    name: str
+    payload: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A Plotly figure, and in words what it shows."""
+
+    figure: dict[str, Any]
+    alt: str
+
+
+Block = Text | View | Chart
+
+_RECORDED: ContextVar[list[Block] | None] = ContextVar("recorded", default=None)
+
+
+def record(block: Block) -> None:
+    """Keep what was just drawn, if anybody collects it (`recorded`)."""
+    blocks = _RECORDED.get()
+    if blocks is not None:
+        blocks.append(block)
+
+
+class recorded:  # noqa: N801 (used as a function: `with recorded() as blocks`)
+    """Collect every block drawn inside: `with recorded() as blocks: …`."""
+
+    def __enter__(self) -> list[Block]:
+        blocks: list[Block] = []
+        self._token = _RECORDED.set(blocks)
+        return blocks
+
+    def __exit__(self, *error: object) -> None:
+        _RECORDED.reset(self._token)
+
+
+def page(title: str, blocks: Sequence[Block], lang: str) -> str:
+    """All blocks as one HTML page, in the reader's light or dark theme."""
+    body = [f"<h1>{escape(title)}</h1>"]
+    for number, block in enumerate(blocks):
+        body.append(_DRAWN[type(block)](block, f"b{number}"))
+    used = sorted({block.name for block in blocks if isinstance(block, View)})
+    scripts = [f"<script>{_safe(_views(used))}</script>"] if used else []
+    if any(isinstance(block, Chart) for block in blocks):
+        scripts.append(f"<script>{_safe(_plotly())}</script>")
+    return f"""<!doctype html>
+<html lang="{escape(lang)}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title>
+<style>{_style(used)}</style>
+</head>
+<body>
+{"".join(scripts)}
+{"".join(body)}
+</body>
+</html>
+"""
+
+
+def _text(block: Text, _: str) -> str:
+    kind = ' class="reading"' if block.is_reading else ""
+    return f"<p{kind}>{escape(block.words)}</p>"
+
+
+def _view(block: View, name: str) -> str:
+    packed = base64.b64encode(block.payload).decode()
+    return (
+        f'<div id="{name}"><div class="hl"></div></div>'
+        f'<script>headlight("{block.name}", "{name}", "{packed}")</script>'
+    )
+
+
+def _chart(block: Chart, name: str) -> str:
+    figure = _safe(json.dumps(block.figure, default=np.ndarray.tolist))
+    return (
+        f'<div id="{name}" role="img" aria-label="{escape(block.alt, quote=True)}"></div>'
+        f'<script>Plotly.newPlot("{name}", Object.assign({figure}, '
+        '{config: {displaylogo: false, responsive: true, modeBarButtons: [["toImage"]]}}))</script>'
+    )
+
+
+_DRAWN: dict[type, Callable[..., str]] = {Text: _text, View: _view, Chart: _chart}
+
+
+def _safe(script: str) -> str:
+    """A script that cannot end its own element early."""
+    return script.replace("</", "<\\/").replace("<!--", "<\\u0021--")
+
+
+@cache
+def _plotly() -> str:
+    return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
+
+
+def _views(names: Sequence[str]) -> str:
+    """The scripts of these views, each run in a scope of its own, and the function that mounts."""
+    scripts = []
+    for name in names:
+        script = link(FOLDER, f"{name}.js").replace("export default", "const $view =", 1)
+        scripts.append(f'views["{name}"] = (() => {{\n{script}\nreturn $view;\n}})();')
+    return (
+        "const views = {};\n"
+        + "\n".join(scripts)
+        + """
+function headlight(view, place, packed) {
+  const data = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  const parentElement = document.getElementById(place);
+  const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {} });
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+}
+"""
+    )
+
+
+def _style(names: Sequence[str]) -> str:
+    sheets = "\n".join(
+        (FOLDER / file).read_text(encoding="utf-8")
+        for file in ("shared.css", *(f"{name}.css" for name in names))
+    )
+
+    def ground(selector: str, ink: str, paper: str) -> str:
+        return (
+            f"{selector} {{ --st-text-color: {ink}; --st-background-color: {paper};"
+            f" color: {ink}; background: {paper}; }}"
+        )
+
+    return f"""{css()}
+{sheets}
+{ground(":root", LIGHT.ink, LIGHT.paper)}
+@media (prefers-color-scheme: dark) {{ {ground(":root", DARK.ink, DARK.paper)} }}
+@media print {{ {ground(":root", LIGHT.ink, LIGHT.paper)} }}
+body {{ margin: 1rem auto; max-width: 90rem; padding: 0 1rem; font: 16px/1.5 {FONT}; }}
+p.reading {{ font-size: 1.15rem; font-weight: 600; }}
+p, h1 {{ overflow-wrap: anywhere; }}
+.hl .down {{ display: none; }} /* no page to go on to */
+"""

@@ -1,0 +1,63 @@
+"""Export and share: on every page, the link, the reading, and the page as one file."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from explorer.components.standalone import Text, page, recorded
+from explorer.text import model_name
+from explorer.ui import session
+from explorer.ui.view import View
+
+MOST_NAME = 40
+"""Letters of the sentence that a file's name repeats."""
+
+
+@contextmanager
+def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Iterator[None]:
+    """A popover above what is drawn inside, with all of it to keep; `more` draws further exports.
+
+    It stands above the pictures and is filled after them. Files are made when somebody asks.
+    """
+    place = st.container(key=f"share-{name}", horizontal=True, horizontal_alignment="right")
+    with recorded() as blocks:
+        yield
+    title = f"{view.t(f'{name}.title')} · {model_name(view.loaded.name, lang=view.lang)}"
+    head = [Text(view.trace.text)] + ([Text(view.trace.output)] if view.trace.output else [])
+    with place, st.popover(view.t("take.title"), icon=":material/download:"):
+        st.caption(view.t("take.link"))
+        st.code(link(view), language=None, wrap_lines=True)
+        said = [block.words for block in blocks if isinstance(block, Text) and block.is_reading]
+        if said:
+            st.caption(view.t("take.reading"))
+            st.code("\n".join(said), language=None, wrap_lines=True)
+        st.caption(view.t("take.page"))
+        st.download_button(
+            view.t("take.html"),
+            lambda: page(title, [*head, *blocks], view.lang).encode(),
+            file_name(view, name, "html"),
+            "text/html",
+            key=f"{name}.take.page",
+            on_click="ignore",
+        )
+        st.caption(view.t("take.png"))
+        if more is not None:
+            more()
+
+
+def link(view: View) -> str:
+    """The address of this page with everything that was chosen."""
+    return f"{st.context.url or ''}?{urlencode(session.links().write(view.state))}"
+
+
+def file_name(view: View, name: str, ending: str) -> str:
+    """The name of a file to keep: model, page and the sentence's first words.
+
+    Letters of every script stay; what a file system might not take becomes a hyphen.
+    """
+    words = re.sub(r"\W+", "-", view.trace.text).strip("-_")[:MOST_NAME].rstrip("-_")
+    model = re.sub(r"\W+", "-", view.loaded.name).strip("-")
+    return "-".join(part for part in ("headlight", model, name, words) if part) + f".{ending}"

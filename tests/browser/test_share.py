@@ -1,0 +1,55 @@
+"""What a page exports: one file that shows the page's pictures without app or network."""
+
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import expect
+
+from explorer.text import t
+from tests.browser.conftest import Visitor
+
+pytestmark = pytest.mark.browser
+
+PICTURES = {
+    "": ".hl .panel canvas",
+    "cell": ".js-plotly-plot",
+    "masks": ".hl canvas",
+    "positions": ".js-plotly-plot",
+    "machine": ".machine a.part",
+    "decoding": ".hl .player .play",
+}
+
+
+@pytest.mark.parametrize("place", PICTURES)
+def test_a_page_is_one_file_that_needs_no_network(
+    visitor: Visitor, place: str, tmp_path: Path
+) -> None:
+    visitor.open(place, lang="en", text="I love you.")
+    visitor.page.locator(PICTURES[place]).first.wait_for()
+    visitor.settle()
+    visitor.page.get_by_role("button", name=t("take.title", lang="en")).click()
+    with visitor.page.expect_download() as started:
+        visitor.page.get_by_role("button", name=t("take.html", lang="en"), exact=True).click()
+    name = started.value.suggested_filename
+    assert name == f"headlight-en-zh-{place or 'heads'}-I-love-you.html"
+    file = tmp_path / "page.html"
+    started.value.save_as(file)
+    page = visitor.page.context.new_page()
+    asked, errors = [], []
+    page.on("request", lambda request: asked.append(unquote(request.url)))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(file.as_uri())
+    page.locator(PICTURES[place]).first.wait_for()
+    expect(page.locator("h1")).to_contain_text(t(f"{place or 'heads'}.title", lang="en"))
+    expect(page.locator("body")).to_contain_text("I love you.")
+    if place == "decoding":  # the film plays to another step
+        before = page.locator(".player .count").inner_text()
+        page.locator(".player .play").click()
+        expect(page.locator(".player .count")).not_to_have_text(before)
+    if place == "":
+        page.locator(".hl .panel canvas").last.hover()
+        expect(page.locator(".panel .readout").first).to_contain_text("→")
+    assert errors == []
+    assert asked == [file.as_uri()]
+    page.close()

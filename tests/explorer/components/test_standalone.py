@@ -1,0 +1,60 @@
+"""A page of views and charts: nothing of the data can become markup, and each script runs alone."""
+
+import base64
+import json
+import re
+
+import numpy as np
+import pytest
+
+from explorer.components.mount import FOLDER
+from explorer.components.payload import pack
+from explorer.components.standalone import Chart, Text, View, page, record, recorded
+
+NASTY = '</script><script>alert(1)</script><!-- "><img src=x onerror=alert(2)>'
+
+
+def test_words_and_figures_stay_data() -> None:
+    figure = {"data": [{"type": "bar", "x": [NASTY], "y": [1]}], "layout": {"title": NASTY}}
+    drawn = {**figure, "data": [{**figure["data"][0], "y": np.array([1])}]}  # type: ignore[dict-item]
+    made = page(NASTY, [Text(NASTY), Chart(drawn, NASTY), View("token_strip", pack({}))], "en")
+    body = made[made.index("<body>") :]
+    assert NASTY not in made
+    assert "</script><script>alert" not in made
+    assert "<!--" not in body
+    sent = re.search(r"Object\.assign\((\{.*?\}), \{config", made)
+    assert sent is not None
+    assert json.loads(sent[1]) == figure
+
+
+def test_a_views_payload_arrives_as_it_was() -> None:
+    payload = pack({"tokens": [NASTY]})
+    made = page("", [View("token_strip", payload)], "zh")
+    sent = re.search(r'headlight\("token_strip", "b0", "([^"]*)"\)', made)
+    assert sent is not None
+    assert base64.b64decode(sent[1]) == payload
+    assert '<html lang="zh">' in made
+
+
+def test_only_what_is_shown_is_carried() -> None:
+    assert len(page("", [Text("a")], "en")) < 20_000
+    assert len(page("", [View("film", pack({}))], "en")) < 120_000
+    assert "newPlot" not in page("", [View("film", pack({}))], "en").split("<body>")[1][:500]
+
+
+@pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*_view.js")))
+def test_every_view_can_stand_alone(script: str) -> None:
+    made = page("", [View(script, pack({}))], "en")
+    assert f'views["{script}"] = (() =>' in made
+    assert "export default" not in made
+
+
+def test_what_is_drawn_inside_is_recorded_and_nothing_else() -> None:
+    record(Text("before"))
+    with recorded() as outer:
+        record(Text("a"))
+        with recorded() as inner:
+            record(Text("b"))
+        record(Text("c"))
+    record(Text("after"))
+    assert (outer, inner) == ([Text("a"), Text("c")], [Text("b")])
