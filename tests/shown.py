@@ -34,6 +34,11 @@ def figure(at: AppTest, index: int = 0) -> dict[str, Any]:
     return json.loads(at.get("plotly_chart")[index].proto.spec)
 
 
+def lines(at: AppTest) -> list[str]:
+    """The code on the page; the link and the reading to be copied are no code."""
+    return [each.value for each in at.code if each.language != "plaintext"]
+
+
 def link(at: AppTest) -> dict[str, str]:
     """The parameters of the page's address."""
     return {name: str(at.query_params[name]) for name in at.query_params}

@@ -1,6 +1,6 @@
 """The Pitfalls page: every fault is shown, planted and written as a formula."""
 
-from shown import Open, everything, reading
+from shown import Open, everything, lines, reading
 
 from explorer.analysis.clinic import PITFALLS
 from explorer.pages.clinic.formulas import FORMULAS
@@ -15,7 +15,7 @@ def test_every_fault_of_the_clinic_is_shown(open_page: Open) -> None:
             at.segmented_control(key="clinic.case").set_value(pitfall.id).run()
         assert not at.exception, pitfall.id
         assert t(pitfall.symptom_key, lang="en") in everything(at)
-        assert at.code[0].value == pitfall.wrong_source
+        assert lines(at)[0] == pitfall.wrong_source
         assert t("clinic.own", lang="en") in everything(at) or t(
             "clinic.fixed", lang="en"
         ) in everything(at)

@@ -37,7 +37,7 @@ def test_a_function_is_shown_as_it_stands_in_its_file() -> None:
     assert shown.text in inspect.getsource(inspect.getmodule(inspect.unwrap(attend)))
     assert (shown.name, shown.module) == ("attend", "models.attention")
     assert shown.doc.startswith("Mix the values")
-    assert named(shown.calls)[:2] == ["share_heads", "require_mask"]
+    assert named(shown.calls)[:3] == ["share_heads", "capped", "require_mask"]
 
 
 def test_a_module_of_a_model_stands_for_its_forward_and_calls_what_it_holds(model: Model) -> None:
