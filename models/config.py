@@ -122,6 +122,11 @@ class ModelConfig:
         """Features per head."""
         return self.head_dim or self.d_model // self.n_heads
 
+    def base_at(self, layer: int) -> float:
+        """The base of the angles in a layer."""
+        near = self.near_rope_base if (layer + 1) % self.full_every else None
+        return self.rope_base if near is None else near
+
     @property
     def kv_heads(self) -> int:
         """Key/value heads, with the default filled in."""

@@ -1,6 +1,6 @@
 """The whole machine: every part of a model, with the tensors that it made of this sentence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -117,6 +117,9 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
     before = [Station("tokens", made[embed][:1]), part("embedding", stack.path("embed"), embed)]
     if stack.hook("pos_embed") in made:
         before.append(part("positions", stack.path("positions"), stack.hook("pos_embed")))
+    if loaded.config.embed_norm:
+        new = _new_parameters(model, stack.path("embed_norm"), counted)
+        before.append(Station("norm", made[embed], (), new))
     # What reaches every layer without being part of the stream stands above it.
     if POSITIONS[loaded.config.positions].acts == "turns":
         before.insert(0, Station("rotation", made[stack.block_hook(0, "q", "attn")]))
@@ -129,7 +132,12 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
         def sublayer(function: Station, path: str) -> Stations:
             # A norm leaves the shape of what it reads as it is.
             norm = Station("norm", function.shape, (), _new_parameters(model, path, counted))
-            return _residual(loaded.config.norm_placement, function, norm)
+            parts = _residual(loaded.config.norm_placement, function, norm)
+            if loaded.config.out_norms and not path.endswith("cross_attn_norm"):
+                outer = _new_parameters(model, path.replace("_norm", "_out_norm"), counted)
+                added = replace(parts[-1], skips=parts[-1].skips + 1)
+                parts = (*parts[:-1], Station("norm", function.shape, (), outer), added)
+            return parts
 
         attended = part(
             "self", inside("attn"), out("attn_out"), stack.block_hook(index, "pattern", "attn")
@@ -149,7 +157,8 @@ def _tower(loaded: LoadedModel, made: Shapes, stack: StackSite, counted: set[int
     if any(site.kind == "cross" and site.key_stream == stack.stream for site in loaded.sites):
         after.append(Station("memory", made[stack.hook("resid_final")]))
     if stack.stream == "tgt" and loaded.model.predicts is not None:
-        after.append(part("unembed", "unembed", LOGITS))
+        unembed, net = part("unembed", "unembed", LOGITS), _new_parameters(model, "head", counted)
+        after.append(replace(unembed, parameters=unembed.parameters + net))
     return Tower(stack.stream, stack.role, tuple(before), tuple(layers), tuple(after))
 
 

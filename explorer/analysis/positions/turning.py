@@ -76,7 +76,12 @@ def bare(
     if not turns(loaded, site):
         return vectors.numpy()
     back = -torch.arange(len(vectors))
-    return rotate(vectors[None, None], back, loaded.config.rope_base)[0, 0].numpy()
+    return rotate(vectors[None, None], back, base_of(loaded, site))[0, 0].numpy()
+
+
+def base_of(loaded: LoadedModel, site: str) -> float:
+    """The base of the angles at a site; layers may have different ones."""
+    return loaded.config.base_at(loaded.site(site).layer)
 
 
 def turns(loaded: LoadedModel, site: str) -> bool:
@@ -94,7 +99,7 @@ def turned(
     layout: Layout = "interleaved",
 ) -> Turned:
     """The query and key at two places of a head, pair by pair, before and after their turn."""
-    base, d_head = loaded.config.rope_base, loaded.config.d_head
+    base, d_head = base_of(loaded, site), loaded.config.d_head
     at = pairs_of(d_head, layout)
     q = bare(loaded, traced, site, head, "q")[query]
     k = bare(loaded, traced, site, head, "k")[key]

@@ -10,6 +10,7 @@ from explorer.analysis.positions.turning import (
     Layout,
     Turned,
     bare,
+    base_of,
     layout_difference,
     rotate_as,
     score_by_offset,
@@ -41,6 +42,9 @@ def arrows_of_a_head(view: View) -> None:
     head = min(view.head, site.n_heads - 1)
     if view.loaded.config.d_head % 2:
         st.info(view.t("positions.odd_head"), icon=":material/lightbulb:")
+        return
+    if view.loaded.config.rotary_dim is not None:
+        st.info(view.t("positions.partial"), icon=":material/lightbulb:")
         return
     query, key, layout = _controls(view, site)
     if view.loaded.config.positions != "rotary":
@@ -145,7 +149,7 @@ def _curve(
     offsets = np.arange(-far, far + 1)
     q = bare(view.loaded, view.trace, site.name, head, "q")[query]
     k = bare(view.loaded, view.trace, site.name, head, "k")[key]
-    base = view.loaded.config.rope_base
+    base = base_of(view.loaded, site.name)
     st.markdown(f"**{view.t('positions.score_by_offset')}**")
     st.caption(view.t("positions.score_by_offset_note"))
     figure = lines(
@@ -165,7 +169,7 @@ def _layouts(view: View, site: AttentionSite, head: int) -> None:
     """What happens when weights made for one layout are read in the other."""
     q = bare(view.loaded, view.trace, site.name, head, "q")
     k = bare(view.loaded, view.trace, site.name, head, "k")
-    wrong, left = layout_difference(q, k, view.loaded.config.rope_base)
+    wrong, left = layout_difference(q, k, base_of(view.loaded, site.name))
     st.markdown(view.t("positions.layouts", wrong=f"{wrong:.2f}", left=number(left)))
 
 

@@ -49,6 +49,7 @@ def test_shapes_are_those_of_the_trace_and_of_the_nets_too(translator: LoadedMod
         {"tie_embeddings": True, "positions": "learned"},
         {"positions": "t5"},
         {"family": "decoder-only", "final_norm": True, "n_kv_heads": 1, "ffn": "swiglu"},
+        {"family": "encoder-only", "embed_norm": True, "head_net": True, "tie_embeddings": True},
     ],
 )
 def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes: dict[str, object]) -> None:
@@ -67,7 +68,18 @@ def test_the_parts_of_the_towers_add_up_to_the_model(tiny, changes: dict[str, ob
     assert attention.shape == (n, 24)
     output = decoder.after[-1]
     assert output.shape == (n, loaded.config.vocab_size)
-    assert (output.parameters == 0) == loaded.config.tie_embeddings
+    if not loaded.config.head_net:
+        assert (output.parameters == 0) == loaded.config.tie_embeddings
+
+
+def test_a_norm_on_what_a_sublayer_adds_stands_before_the_addition(tiny) -> None:
+    changes = {"norm_placement": "pre", "out_norms": True, "qk_norm": True, "head_dim": 10}
+    loaded = tiny("towers", family="decoder-only", **changes)
+    (tower,) = towers(loaded, trace(loaded, TEXT))
+    assert tower.parameters == numbers_of(loaded.model)
+    kinds = [station.what for station in tower.layers[0]]
+    assert kinds == ["norm", "self", "norm", "add", "norm", "ffn", "norm", "add"]
+    assert [s.skips for s in tower.layers[0] if s.what == "add"] == [3, 3]
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -16,6 +16,7 @@ from explorer.analysis.positions.turning import (
 )
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
+from models.positions import frequencies
 
 Tiny = Callable[..., LoadedModel]
 
@@ -48,6 +49,18 @@ def test_pairs_add_up_to_the_model_s_own_score(kv_heads: int, tiny: Tiny) -> Non
         assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
         lengths = np.linalg.norm(found.q, axis=1)
         np.testing.assert_allclose(np.linalg.norm(found.q_turned, axis=1), lengths)
+
+
+def test_each_layer_has_its_own_angles(tiny: Tiny) -> None:
+    """Those of Gemma 3: the first layer's base is short, the second one's is the model's."""
+    bases = {"rope_base": 900.0, "near_rope_base": 20.0, "full_every": 2}
+    loaded = tiny("writer", family="decoder-only", positions="rotary", **bases)
+    traced = trace(loaded, "The cat sat on the mat")
+    for site, base in zip(traced.sites, (20.0, 900.0), strict=True):
+        found = turned(loaded, traced, site.name, 1, 4, 1)
+        scores = traced.activations[site.hook("scores")]
+        assert found.score == pytest.approx(float(scores[1, 4, 1]), abs=1e-4)
+        np.testing.assert_allclose(found.angles, frequencies(loaded.config.d_head, base).numpy())
 
 
 def test_a_model_that_does_not_turn_is_shown_as_if(translator: LoadedModel) -> None:
