@@ -1,3 +1,26 @@
-"""Headlight's explorer: one sentence through one model, and everything that can be seen of it."""
+"""Headlight's explorer: one sentence through one model, and everything that can be seen of it.
+
+In a notebook: `import explorer as hl`, then the names below. Each is loaded when it is first used,
+so the import itself costs nothing; docs/api.md lists them with all that they take and return.
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "capture": "explorer.notebook.capture",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -1,0 +1,1 @@
+"""What a notebook or a script uses; `import explorer` offers its names."""

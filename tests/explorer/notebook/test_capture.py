@@ -1,0 +1,246 @@
+"""capture(): every attention of a module, without changing it or its results."""
+
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import explorer as hl
+
+
+def _rand(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+PAD = torch.tensor([[False, False, False, True], [False] * 4])
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("mask", ["none", "causal", "padding", "float", "per_head"])
+@pytest.mark.parametrize("extra", [{}, {"add_zero_attn": True, "add_bias_kv": True}, {"kdim": 6}])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_multi_head_attention_gives_the_patterns_that_it_would_return(
+    batch_first: bool, mask: str, extra: dict[str, object], need_weights: bool
+) -> None:
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(8, 2, batch_first=batch_first, **extra).eval()
+    query, key = _rand(2, 4, 8), _rand(2, 4, 6 if extra.get("kdim") else 8)
+    value = _rand(2, 4, 8)
+    if not batch_first:
+        query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+    causal = torch.ones(4, 4, dtype=torch.bool).triu(1)
+    masks: dict[str, dict[str, Tensor]] = {
+        "none": {},
+        "causal": {"attn_mask": causal},
+        "padding": {"key_padding_mask": PAD},
+        "float": {"attn_mask": torch.zeros(4, 4).masked_fill(causal, -torch.inf)},
+        "per_head": {"attn_mask": causal.expand(4, 4, 4)},
+    }
+    given = masks[mask]
+    plain, own = module(query, key, value, average_attn_weights=False, **given)
+    with hl.capture() as seen:
+        captured, _ = module(query, key, value, need_weights=need_weights, **given)
+    assert torch.allclose(captured, plain, atol=1e-6)
+    assert torch.allclose(seen.patterns[0], own, atol=1e-6)
+    assert seen.names == ["MultiheadAttention"]
+    found = seen.calls[0]
+    assert found.query is not None
+    assert found.key is not None
+    scores = found.query @ found.key.transpose(-2, -1) / 2
+    if found.mask is not None:
+        scores = scores.masked_fill(~found.mask, -torch.inf)
+        assert torch.equal(found.mask, own > 0)
+    else:
+        assert mask == "none"
+    assert torch.allclose(scores.softmax(-1), own, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # torch's own, for norm_first
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_a_whole_transformer_in_order_of_calls_and_unchanged(
+    training: bool, norm_first: bool
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Transformer(8, 2, 1, 1, 16, dropout=0.1, batch_first=True, norm_first=norm_first)
+    model.train(training)
+    src, tgt = _rand(2, 5, 8), _rand(2, 3, 8)
+    torch.manual_seed(1)
+    plain = model(src, tgt)
+    torch.manual_seed(1)
+    with hl.capture() as seen:
+        captured = model(src, tgt)
+    assert torch.equal(captured, plain)  # dropout included: no random number was drawn
+    assert seen.names == [
+        "encoder.layers.0.self_attn",
+        "decoder.layers.0.self_attn",
+        "decoder.layers.0.multihead_attn",
+    ]
+    assert [list(p.shape) for p in seen.patterns] == [[2, 2, 5, 5], [2, 2, 3, 3], [2, 2, 3, 5]]
+    assert all(torch.allclose(p.sum(-1), torch.ones(())) for p in seen.patterns)
+
+
+def test_the_fused_inference_path_is_seen_and_the_switch_left_alone() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    with torch.no_grad():
+        plain = layer(_rand(2, 4, 8))
+        with hl.capture() as seen:
+            captured = layer(_rand(2, 4, 8))
+    assert len(seen) == 1
+    assert torch.allclose(captured, plain, atol=1e-6)
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"is_causal": True},
+        {"attn_mask": torch.ones(4, 4, dtype=torch.bool).tril()},
+        {"attn_mask": torch.zeros(4, 4).masked_fill(~torch.ones(4, 4).tril().bool(), -1e9)},
+        {"scale": 0.3},
+        {"attn_mask": torch.zeros(4, 4, dtype=torch.bool)},
+    ],
+)
+def test_dot_product_attention_gives_the_pattern_that_makes_its_result(
+    given: dict[str, object], dtype: torch.dtype
+) -> None:
+    query, key = _rand(2, 3, 4, 8).to(dtype), _rand(2, 3, 4, 8).to(dtype)
+    if isinstance(given.get("attn_mask"), Tensor) and given["attn_mask"].is_floating_point():
+        given = {"attn_mask": given["attn_mask"].to(dtype)}
+    with hl.capture() as seen:
+        F.scaled_dot_product_attention(query, key, key, **given)
+    # With the unit matrix as values, what comes out is the pattern itself.
+    unit = torch.eye(4, dtype=dtype).expand(2, 3, 4, 4)
+    own = F.scaled_dot_product_attention(query, key, unit, **given)
+    within = 1e-6 if dtype == torch.float32 else 1e-2
+    assert torch.allclose(seen.patterns[0], own.float(), atol=within)
+
+
+def test_a_sequence_without_a_batch() -> None:
+    module = nn.MultiheadAttention(8, 2).eval()
+    x = _rand(3, 8)
+    with hl.capture() as seen:
+        _, own = module(x, x, x, average_attn_weights=False)
+    assert torch.allclose(seen.patterns[0], own[None], atol=1e-6)
+
+
+def test_grouped_queries() -> None:
+    query, key = _rand(1, 4, 3, 8), _rand(1, 2, 3, 8)
+    with hl.capture() as seen:
+        F.scaled_dot_product_attention(query, key, key, enable_gqa=True)
+    own = (query @ key.repeat_interleave(2, 1).transpose(-2, -1) / 8**0.5).softmax(-1)
+    assert torch.allclose(seen.patterns[0], own, atol=1e-6)
+
+
+class _Plain(nn.Module):
+    """Attention from a tutorial."""
+
+    def __init__(self, returns: bool = False, hides: bool = False) -> None:
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+        self.returns, self.hides = returns, hides
+
+    def forward(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        scores = x @ x.transpose(-2, -1)
+        if self.hides:  # exp and a sum are not recognised as a softmax
+            weights = scores.exp() / scores.exp().sum(-1, keepdim=True)
+        else:
+            weights = scores.softmax(-1)
+        z = self.drop(weights) @ x
+        return (z, weights) if self.returns else z
+
+
+class SomeAttention(_Plain):
+    """Named as attention."""
+
+
+def test_plain_code_is_seen_before_dropout() -> None:
+    x = _rand(1, 2, 3, 4)
+    with hl.capture() as seen:
+        nn.Sequential(_Plain().train())(x)
+    assert seen.names == ["0"]
+    assert torch.equal(seen.patterns[0], (x @ x.transpose(-2, -1)).softmax(-1))
+
+
+def test_a_mask_after_the_softmax_is_part_of_the_pattern() -> None:
+    x, keep = _rand(1, 1, 3, 3), torch.ones(3, 3).tril()
+    with hl.capture() as seen:
+        (x.softmax(-1) * keep) @ x
+    assert torch.equal(seen.patterns[0], x.softmax(-1) * keep)
+
+
+def test_returned_patterns_are_seen_once() -> None:
+    with hl.capture() as seen:
+        _Plain(returns=True, hides=True)(_rand(1, 2, 3, 4))
+        nn.ModuleList([_Plain(returns=True)])[0](_rand(1, 2, 3, 4))
+    assert seen.names == ["_Plain", "_Plain"]
+
+
+def test_what_cannot_be_seen_is_named() -> None:
+    with hl.capture() as seen:
+        nn.Sequential(nn.Linear(4, 4), SomeAttention(hides=True))(_rand(1, 2, 3, 4))
+    assert len(seen) == 0
+    assert seen.unseen == ["1"]
+    with pytest.raises(KeyError, match="seen: none"):
+        seen["1"]
+
+
+def test_nested_captures_see_the_same_once_each() -> None:
+    module = nn.MultiheadAttention(8, 2)
+    with hl.capture() as outer, hl.capture() as inner:
+        module(_rand(3, 2, 8), _rand(3, 2, 8), _rand(3, 2, 8))
+    assert len(outer) == len(inner) == 1
+
+
+def test_threads_see_their_own() -> None:
+    module = nn.MultiheadAttention(8, 2)
+    lengths: dict[int, list[int]] = {}
+    barrier = threading.Barrier(3)
+
+    def work(length: int) -> None:
+        x = _rand(length, 1, 8)
+        with hl.capture() as seen:
+            barrier.wait()
+            for _ in range(5):
+                module(x, x, x)
+        lengths[length] = [p.shape[-1] for p in seen.patterns]
+
+    threads = [threading.Thread(target=work, args=(length,)) for length in (2, 3, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lengths == {2: [2] * 5, 3: [3] * 5, 4: [4] * 5}
+
+
+class _Fails(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        F.scaled_dot_product_attention(x, x, x)
+        raise RuntimeError("stopped")
+
+
+def test_after_an_error_nothing_remains_and_what_was_seen_is_kept() -> None:
+    from torch.nn.modules import module as hooks
+
+    before = len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)
+    x = _rand(1, 2, 3, 4)
+    with pytest.raises(RuntimeError, match="stopped"), hl.capture() as seen:
+        nn.Sequential(_Fails())(x)
+    assert (len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks)) == before
+    F.scaled_dot_product_attention(x, x, x)
+    assert seen.names == ["0"]
+
+
+def test_gradients_flow_and_are_the_same() -> None:
+    x = _rand(1, 2, 3, 4).requires_grad_()
+    F.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
+    plain, x.grad = x.grad, None
+    with hl.capture() as seen:
+        F.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
+    assert plain is not None
+    assert torch.equal(x.grad, plain)
+    assert not seen.patterns[0].requires_grad
