@@ -3,6 +3,7 @@ function is there for the tests alone.
 """
 
 import ast
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -143,3 +144,20 @@ def test_no_function_is_there_for_tests_alone() -> None:
     for_notebooks = {"explorer.exports.archive.from_npz"}
     assert all(name.rpartition(".")[2] in text("README.md") for name in for_notebooks)
     assert unused(sources) == commands | for_notebooks
+
+
+def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apart() -> None:
+    asks = re.compile(
+        r"isinstance\([^)]*(?:DecoderOnly|EncoderDecoder|EncoderOnly)|family *(?:==|!=)"
+        r"|(?:site|hook|name)[a-z_.]*\.(?:rpartition|rsplit|split|partition)\([\"']\."
+    )
+    assert asks.search("if isinstance(model, DecoderOnly):")
+    assert asks.search('if config.family == "decoder-only":')
+    assert asks.search('site.name.split(".")')
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in (ROOT / "explorer").rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if asks.search(line)
+    ]
+    assert found == []

@@ -16,7 +16,7 @@ from models.config import ModelConfig
 from models.feedforward import FeedForward, GatedFeedForward
 from models.norms import LayerNorm, RMSNorm
 from models.rows import Rows
-from models.transformer import EncoderDecoder, Model, build_model
+from models.transformer import Model, build_model
 
 Kind = Literal["embedding", "attention", "cross_attention", "ffn", "norms", "positions", "unembed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -80,8 +80,9 @@ def on_paper_with(config: ModelConfig, src_vocab: int = 0, out_bias: bool = Fals
     shares one), `out_bias` its output a bias, as some code has it.
     """
     model = on_paper(lambda: build_model(config))
-    if src_vocab and isinstance(model, EncoderDecoder):
-        model.encoder.embed = on_paper(lambda: nn.Embedding(src_vocab, config.d_model))
+    if src_vocab and "src" in model.reads:
+        encoder = model.get_submodule("encoder")
+        encoder.embed = on_paper(lambda: nn.Embedding(src_vocab, config.d_model))
     if out_bias:
         bias = on_paper(lambda: nn.Parameter(torch.zeros(config.vocab_size)))
         model.unembed.register_parameter("bias", bias)
