@@ -31,7 +31,7 @@ class LoadedModel:
     model: Model
     tokenizer: Tokenizer
     config: ModelConfig
-    card: str
+    folder: Path
 
     @property
     def marks(self) -> Marks:
@@ -132,5 +132,5 @@ def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
         model=checkpoint.model,
         tokenizer=checkpoint.tokenizer,
         config=checkpoint.config,
-        card=checkpoint.card,
+        folder=checkpoint.folder,
     )

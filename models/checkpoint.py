@@ -82,7 +82,7 @@ def load_checkpoint(folder: Path, step: int | None = None) -> Checkpoint:
     load_weights(model, folder / weights)
     model.eval().requires_grad_(False)
     card = folder / CARD
-    text = card.read_text(encoding="utf-8") if card.is_file() else ""
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
     return Checkpoint(model, tokenizer, config, text, folder)
 
 

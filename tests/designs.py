@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from explorer import library
-from explorer.pages import PAGES
+from explorer.pages import LESSONS
 from models.config import ModelConfig
 
 SHELF = library.CHECKPOINTS
@@ -41,10 +41,10 @@ GROUPS = {
 
 def parts_of(group: str) -> list[tuple[str, dict[str, str]]]:
     """A visit of each part of a group's pages; of the whole page where it has none."""
-    assert {name for names in GROUPS.values() for name in names} == {page.name for page in PAGES}
+    assert {name for names in GROUPS.values() for name in names} == {page.name for page in LESSONS}
     return [
         (page.name, {"part": part})
-        for page in PAGES
+        for page in LESSONS
         for part in getattr(page.choices, "parts", ("",))
         if page.name in GROUPS[group]
     ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from explorer.pages import (
     blocks,
+    card,
     cell,
     certificate,
     claims,
@@ -16,6 +17,7 @@ from explorer.pages import (
     positions,
 )
 from explorer.pages.blocks.choices import BlocksChoices
+from explorer.pages.card.choices import CardChoices
 from explorer.pages.cell.choices import CellChoices
 from explorer.pages.certificate.choices import CertificateChoices
 from explorer.pages.claims.choices import ClaimsChoices
@@ -45,7 +47,7 @@ class Page:
     follows_edits: bool = True
 
 
-PAGES: tuple[Page, ...] = (
+LESSONS: tuple[Page, ...] = (
     Page("heads", ":material/grid_view:", heads.render, HeadsChoices),
     Page("cell", ":material/center_focus_strong:", cell.render, CellChoices),
     Page("masks", ":material/grid_off:", masks.render, MasksChoices, usual_pads=3),
@@ -65,5 +67,11 @@ PAGES: tuple[Page, ...] = (
     Page("claims", ":material/quiz:", claims.render, ClaimsChoices, follows_edits=False),
 )
 """In the order in which one learns: attention, its masks, positions, the rest of a block, the whole
-model, what it writes; then three pages that test what was learned.
+model, what it writes; then three pages that test what was learned. Each draws what it computed.
 """
+
+PAGES: tuple[Page, ...] = (
+    *LESSONS,
+    Page("card", ":material/badge:", card.render, CardChoices, follows_edits=False),
+)
+"""The lessons, and last the page about the open model, which computes nothing from the sentence."""

@@ -259,21 +259,19 @@ def _model() -> None:
     if current not in names:
         return
     _snapshot(whole)
-    with st.popover(_t("sidebar.card"), width="stretch"):
-        try:
-            loaded = cache.open_model(whole)
-        except InputProblem as problem:
-            show_problem(problem, session.state().lang)
-            return
-        config = loaded.config
-        st.markdown(
-            _t(
-                "sidebar.sizes",
-                layers=config.n_layers,
-                heads=config.n_heads,
-                d_model=config.d_model,
-                vocabulary=f"{config.vocab_size:,}",
-                parameters=f"{sum(p.numel() for p in loaded.model.parameters()) / 1e6:.1f}",
-            )
+    try:
+        loaded = cache.open_model(whole)
+    except InputProblem:  # the page says what is wrong with it
+        return
+    config = loaded.config
+    st.caption(
+        _t(
+            "sidebar.sizes",
+            layers=" + ".join(str(stack.n_layers) for stack in loaded.model.stacks()),
+            heads=config.n_heads,
+            d_model=config.d_model,
+            parameters=f"{sum(p.numel() for p in loaded.model.parameters()) / 1e6:.1f}",
         )
-        st.text(loaded.card or _t("sidebar.no_card"))
+    )
+    if st.button(_t("card.title"), key="sidebar.card", icon=":material/badge:", width="stretch"):
+        session.visit("card")

@@ -42,7 +42,7 @@ def _tiny(name: str = "tiny", seed: int = 2, **changes: Any) -> LoadedModel:
             # Sharper than a fresh model, and no bias 0: what is wrong then shows in the output.
             parameter.copy_(parameter * 1.3 + 0.05 * torch.randn(parameter.shape))
     lay_out_for_decoding(model)  # as `open_model` does
-    return LoadedModel(name, model, tokenizer, config, card="a card")
+    return LoadedModel(name, model, tokenizer, config, Path(name))
 
 
 @pytest.fixture(scope="session")

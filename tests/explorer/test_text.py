@@ -3,6 +3,7 @@
 import re
 import string
 import tomllib
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import get_args
@@ -12,6 +13,7 @@ import pytest
 from explorer.__main__ import refusal
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
+from explorer.analysis.card.facts import KINDS as MODEL_KINDS
 from explorer.analysis.cell.engines import OPTIONS
 from explorer.analysis.cell.initial import INITS
 from explorer.analysis.cell.origin import PARTS
@@ -34,7 +36,7 @@ from explorer.analysis.positions.turning import LAYOUTS
 from explorer.figures.residual import Placement
 from explorer.figures.theme import DARK, LIGHT
 from explorer.library import CHECKPOINTS, list_models
-from explorer.pages import PAGES
+from explorer.pages import LESSONS, PAGES
 from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
@@ -46,6 +48,7 @@ from explorer.text import LANGUAGES, examples, formula, t, word_key, words
 from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.home import asset
 from models.hooks import ROLES
+from models.marks import Marks
 from models.positions import POSITIONS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,6 +135,8 @@ MADE = {
     "figures.heatmap": words_in("figures/heatmap.py"),
     "figures.bars": words_in("figures/bars.py"),
     "figures.head_map": words_in("figures/head_map.py"),
+    "card.kinds": set(MODEL_KINDS),
+    "card.marks": {each.name for each in fields(Marks)},
     "machine.parts": set(get_args(What)),
     "machine.kinds": set(PART_KINDS),
     "machine.asides": set(MACHINE_ASIDES),
@@ -172,7 +177,7 @@ MADE = {
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
 PIECES = {
     *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),
-    *(f"{page.name}.formula" for page in PAGES if page.name != "clinic"),
+    *(f"{page.name}.formula" for page in LESSONS if page.name != "clinic"),
     *(f"edits.{part}" for part in USUAL_MASKS),
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
     *(f"causes.{name}{part}" for name in CAUSES for part in ("", "_help")),
@@ -214,6 +219,14 @@ PIECES = {
     *(f"masks.fills_{name}_alt" for name in ("open", "empty")),
     *(f"masks.way_{name}" for name in WAYS),
     *(f"masks.empty_{name}" for name in get_args(Empty)),
+    *(f"card.layers_{role}" for role in ("encoder", "decoder")),
+    *(f"card.tokens_{lang}" for lang in LANGUAGES),
+    *(f"card.only_{lang}" for lang in LANGUAGES),
+    *(f"card.{name}" for name in ("name", "snapshot", "kind", "layers", "heads", "width")),
+    *(f"card.{name}" for name in ("parameters", "vocabulary", "length", "positions", "norm")),
+    *(f"card.{name}" for name in ("ffn", "output", "marks_row", "stored", "languages", "licence")),
+    *(f"card.{name}" for name in ("heads_own", "heads_shared", "with_last", "without_last")),
+    *(f"card.{name}" for name in ("output_tied", "output_own", "output_none")),
     *(f"machine.ways_{kind}" for kind in ("attention", "recurrent", "convolution")),
     *(f"masks.twins_{name}" for name in ("model", "loss", "writes", "right", "cheat")),
     *(

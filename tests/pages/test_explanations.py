@@ -3,7 +3,7 @@
 import pytest
 from shown import WHOLE, Open
 
-from explorer.pages import PAGES
+from explorer.pages import LESSONS
 
 SOURCES = {
     "heads": "def attend(",
@@ -19,7 +19,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("page", [page.name for page in PAGES])
+@pytest.mark.parametrize("page", [page.name for page in LESSONS])
 def test_formula_code_and_numbers_are_there_when_asked_for(open_page: Open, page: str) -> None:
     at = open_page(page, **WHOLE.get(page, {}))
     assert not at.latex

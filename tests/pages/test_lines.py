@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.claims import CLAIMS, Claim
 from explorer.analysis.clinic import PITFALLS
-from explorer.pages import PAGES
+from explorer.pages import LESSONS
 from explorer.pages.cell.choices import ASIDES
 from explorer.ui import controls
 from explorer.ui.source import Lines, lines_of
@@ -23,7 +23,7 @@ Open = Callable[..., AppTest]
 BESIDE = "She reads a book every morning."
 PARTS: list[tuple[str, dict[str, str]]] = [
     (page.name, {"part": part})
-    for page in PAGES
+    for page in LESSONS
     if page.name not in ("claims", "clinic")
     for part in getattr(page.choices, "parts", ("",))
 ]

@@ -4,7 +4,7 @@ import pytest
 from shown import Open
 from streamlit.testing.v1 import AppTest
 
-from explorer.pages import PAGES
+from explorer.pages import LESSONS
 from explorer.text import t
 
 
@@ -17,7 +17,7 @@ RIGHT_TO_LEFT = "אני אוהב אותך \u202eabc def"
 
 
 @pytest.mark.parametrize("text", [LEFT_TO_RIGHT, RIGHT_TO_LEFT])
-@pytest.mark.parametrize("page", [page.name for page in PAGES])
+@pytest.mark.parametrize("page", [page.name for page in LESSONS])
 def test_emoji_right_to_left_and_unknown_letters_are_read(
     open_page: Open, page: str, text: str
 ) -> None:

@@ -4,7 +4,7 @@ import pytest
 from shown import Open
 from streamlit.testing.v1 import AppTest
 
-from explorer.pages import PAGES
+from explorer.pages import LESSONS
 from explorer.text import LANGUAGES, t
 
 
@@ -54,7 +54,7 @@ def test_a_refused_sentence_keeps_the_last_good_picture(
     assert "I like you" in shown(at)
 
 
-@pytest.mark.parametrize("page", [page.name for page in PAGES])
+@pytest.mark.parametrize("page", [page.name for page in LESSONS])
 def test_a_refused_sentence_in_a_link_leaves_an_example(open_page: Open, page: str) -> None:
     at = open_page(page, text=" ", lang="zh", tested="1", guess="true")
     assert not at.exception

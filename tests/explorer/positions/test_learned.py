@@ -1,6 +1,7 @@
 """Learned position vectors: what is known of their training, and how alike they are."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def trained(name: str, seed: int, n: int) -> LoadedModel:
     weight[:n] += 0.1 * weight[:n].roll(1, 0)
     for parameter in model.parameters():
         parameter.copy_(parameter.half())  # as it is shipped
-    return LoadedModel(name, model, train_tokenizer(["ab"], 20), CONFIG, "")
+    return LoadedModel(name, model, train_tokenizer(["ab"], 20), CONFIG, Path(name))
 
 
 def test_training_came_as_far_as_something_moved() -> None:

@@ -297,7 +297,7 @@ def test_the_library(translator: LoadedModel, tmp_path: Path) -> None:
     save_checkpoint(shelf / "a", translator.model, translator.tokenizer)
     assert list_models(shelf) == ("a", "b")
     opened = open_model("b", shelf)
-    assert (opened.name, opened.card) == ("b", "about b")
+    assert (opened.name, opened.folder) == ("b", shelf / "b")
     assert opened.sites == translator.sites
     np.testing.assert_array_equal(trace(opened, TEXT).logits, trace(translator, TEXT).logits)
     assert open_model(shelf / "b").name == "b"

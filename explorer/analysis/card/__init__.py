@@ -1,0 +1,1 @@
+"""A model's card: what the model itself tells, and what its author wrote."""

@@ -1,0 +1,74 @@
+"""What can be said of a model without anybody's word: counted, measured, read from its files."""
+
+from collections import Counter
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+from safetensors import SafetensorError, safe_open
+
+from explorer.library import LoadedModel
+from explorer.text import script
+from models.hooks import Role
+
+Kind = Literal["translator", "writer", "filler", "reader"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """`layers` of each stack; `bytes_stored` of all safetensors of the folder, and their `dtypes`.
+
+    `written_in` counts the tokens whose letters are of a language, by its code (`text.script`);
+    what is neither, such as digits and single bytes, is left out. `marks` are the special tokens,
+    by their purpose.
+    """
+
+    kind: Kind
+    layers: dict[Role, int]
+    parameters: int
+    bytes_stored: int
+    dtypes: tuple[str, ...]
+    written_in: dict[str, int]
+    marks: dict[str, str]
+
+
+def facts(loaded: LoadedModel) -> ModelFacts:
+    """What this model and its folder tell of themselves."""
+    model, marks = loaded.model, loaded.marks
+    ids = {each.name: getattr(marks, each.name) for each in fields(marks)}
+    weights = sorted(loaded.folder.glob("*.safetensors"))
+    return ModelFacts(
+        kind=_kind(loaded),
+        layers={stack.role: stack.n_layers for stack in model.stacks()},
+        parameters=sum(each.numel() for each in model.parameters()),
+        bytes_stored=sum(path.stat().st_size for path in weights),
+        dtypes=tuple(sorted({dtype for path in weights for dtype in _dtypes(str(path))})),
+        written_in=_written_in(loaded),
+        marks={
+            name: loaded.tokenizer.str_tokens([token])[0]
+            for name, token in ids.items()
+            if token is not None
+        },
+    )
+
+
+def _kind(loaded: LoadedModel) -> Kind:
+    if "src" in loaded.model.reads:
+        return "translator"
+    kinds: dict[str | None, Kind] = {"next": "writer", "same": "filler", None: "reader"}
+    return kinds[loaded.model.predicts]
+
+
+def _dtypes(path: str) -> set[str]:
+    try:
+        with safe_open(path, framework="np") as file:
+            return {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError):  # a file beside the model's own that is no such file
+        return set()
+
+
+def _written_in(loaded: LoadedModel) -> dict[str, int]:
+    tokenizer = loaded.tokenizer
+    ordinary = [i for i in range(tokenizer.vocab_size) if not tokenizer.is_special(i)]
+    found = Counter(script(tokenizer.decode([token])) for token in ordinary)
+    return {lang: n for lang, n in found.most_common() if lang is not None}

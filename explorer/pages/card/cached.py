@@ -1,0 +1,12 @@
+"""What the Card page computes, kept as `ui.caching` says."""
+
+from explorer.analysis.card import facts as measured
+from explorer.analysis.card.facts import ModelFacts
+from explorer.ui import cache
+from explorer.ui.caching import cached
+
+
+@cached
+def facts(model: str) -> ModelFacts:
+    """What a model and its files tell of themselves. Raises InputProblem."""
+    return measured.facts(cache.open_model(model))
