@@ -98,7 +98,8 @@ class Pitfall:
 
     `demonstrate(traced)` measures it on a Trace, or with None on a fixed case. `plant` puts it into
     a model's own run; None where it does not live in a forward pass. `cached`: it shows only in
-    decoding with a cache. `batched`: it leaves the first sentence of a batch intact.
+    decoding with a cache. `batched`: it leaves the first sentence of a batch intact. `left`: it
+    shows only with padding on the left, so the rows are read with this many PADs there.
     """
 
     id: str
@@ -109,6 +110,7 @@ class Pitfall:
     plant: Plant | None = None
     cached: bool = False
     batched: bool = False
+    left: int = 0
 
     @property
     def title_key(self) -> str:

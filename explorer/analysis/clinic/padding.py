@@ -54,6 +54,20 @@ def padding_by_its_own_id(tokens: Tensor, pad_id: int, eos_id: int) -> Tensor:
     return tokens != pad_id
 
 
+def causal_mask_in_its_place(tokens: Tensor, pad_id: int) -> Tensor:
+    """The second line was meant to join the two masks; it replaces the first."""
+    keep = padding_mask(tokens != pad_id)
+    keep = causal_mask(tokens.shape[1])
+    return keep.expand(len(tokens), 1, -1, -1)
+
+
+def causal_mask_joined(tokens: Tensor, pad_id: int) -> Tensor:
+    """Both masks: a key is seen where both allow it."""
+    keep = padding_mask(tokens != pad_id)
+    keep = keep & causal_mask(tokens.shape[1])
+    return keep.expand(len(tokens), 1, -1, -1)
+
+
 def positions_counted_over_padding(tokens: Tensor, valid: Tensor) -> Tensor:
     """0, 1, 2, … from the left edge, padding or not."""
     return torch.arange(tokens.shape[1]).expand(tokens.shape)
@@ -118,6 +132,38 @@ def _confused(traced: Trace | None = None) -> Demonstration:
     )
 
 
+def _replaced(traced: Trace | None = None) -> Demonstration:
+    """Two PADs before the reader's row or after it: on which side do words see them?"""
+    n = int(traced.tgt_valid.sum()) if traced else 4
+    words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
+    left, right = torch.tensor([[0, 0, *[1] * n]]), torch.tensor([[*[1] * n, 0, 0]])
+    figures = []
+    for name, tokens in (("pads_seen_left", left), ("pads_seen_right", right)):
+        cells = (tokens[0, :, None] == 1) & (tokens[0] == 0)  # a word's query, a PAD's key
+        bad, good = (
+            float((mask(tokens, 0)[0, 0] & cells).sum())
+            for mask in (causal_mask_in_its_place, causal_mask_joined)
+        )
+        figures.append(Figure(name, bad, good))
+    return Demonstration(
+        tuple(figures),
+        causal_mask_in_its_place(left, 0)[0, 0].numpy(),
+        causal_mask_joined(left, 0)[0, 0].numpy(),
+        own=traced is not None,
+        columns=(PAD, PAD, *words),
+    )
+
+
+def _plant_replaced(model: Subject, rows: Rows) -> Edits:
+    """The causal mask alone wherever there is one."""
+
+    def alone(mask: Tensor) -> Tensor:
+        n_query, n_key = mask.shape[-2:]
+        return causal_mask(n_query, n_key, offset=n_key - n_query).expand(mask.shape)
+
+    return Edits({s.hook("mask"): alone for s in model.attention_sites() if decoder_self(s)})
+
+
 def _left_padding(traced: Trace | None = None) -> Demonstration:
     """The positions of a row with two PADs before it, counted over all and over real ones."""
     n = int(traced.tgt_valid.sum()) if traced else 4
@@ -169,11 +215,21 @@ PADDING = (
         plant=_plant_confusion,
     ),
     Pitfall(
+        id="mask_replaced",
+        group="padding",
+        wrong=causal_mask_in_its_place,
+        right=causal_mask_joined,
+        demonstrate=_replaced,
+        plant=_plant_replaced,
+        left=8,
+    ),
+    Pitfall(
         id="left_positions",
         group="padding",
         wrong=positions_counted_over_padding,
         right=positions_of_real_tokens,
         demonstrate=_left_padding,
         plant=plant_positions(lambda valid: positions_counted_over_padding(valid, valid)[:1]),
+        left=8,
     ),
 )

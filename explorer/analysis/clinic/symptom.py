@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor
 
 from explorer.analysis.clinic.card import Pitfall, Plant
 from explorer.analysis.heads.compare import Status, token_diff
@@ -23,6 +24,17 @@ from models.hooks import LOGITS, NO_EDITS, Edits, visiting
 from models.rows import Rows
 
 MAX_NEW_TOKENS = 40
+LEFT = (0, 1, 2, 4, 8, 16)
+"""The numbers of PADs on the left that are compared."""
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The loss with `n` PADs on the left, without a fault and with it, as in `Symptom`."""
+
+    n: int
+    before: float
+    after: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +44,9 @@ class Symptom:
     `logprobs` are of the written tokens under teacher forcing, natural log; `tokens` are those
     that were written. `output` is what the model then writes by itself (greedy), and `words` both
     outputs as one row, as `token_diff` has it. `patterns_after[site]` is [head, query, key].
-    NaN stays NaN: a fault may destroy every number, and then `output_after` is "".
+    NaN stays NaN: a fault may destroy every number, and then `output_after` is "". `left` is the
+    number of PADs on the left of every row, and `by_left` the loss of both for several of them;
+    0 and nothing where a fault needs none, or where the model has no room for any.
     """
 
     tokens: tuple[str, ...]
@@ -43,6 +57,8 @@ class Symptom:
     output_after: str
     words: tuple[tuple[str, Status], ...]
     patterns_after: dict[str, np.ndarray] = field(repr=False)
+    left: int = 0
+    by_left: tuple["Padded", ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -53,11 +69,15 @@ class Symptom:
     @property
     def loss_before(self) -> float:
         """Mean negative log-probability of the written tokens."""
-        return float(-self.logprobs_before.mean()) if len(self.logprobs_before) else float("nan")
+        return _loss(self.logprobs_before)
 
     @property
     def loss_after(self) -> float:
-        return float(-self.logprobs_after.mean()) if len(self.logprobs_after) else float("nan")
+        return _loss(self.logprobs_after)
+
+
+def _loss(logprobs: np.ndarray) -> float:
+    return float(-logprobs.mean()) if len(logprobs) else float("nan")
 
 
 def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
@@ -70,13 +90,15 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
     if pitfall.plant is None:
         raise ValueError(f"{pitfall.id} does not live in a forward pass")
     written = written_tokens(traced)
+    left = min(pitfall.left, room(loaded, traced))
+    rows = _rows(traced, pitfall, left)
     logprobs: list[np.ndarray] = []
     outputs: list[list[int]] = []
     patterns: dict[str, np.ndarray] = {}
     for plant in (None, pitfall.plant):
-        logits, patterns = _forced(loaded, traced, plant, pitfall)
+        logits, patterns = _forced(loaded, rows, plant, left)
         logprobs.append(token_logprobs(logits, written))
-        outputs.append(_output(loaded, traced, plant, pitfall))
+        outputs.append(_output(loaded, traced, plant, pitfall, left))
     shown = [loaded.tokenizer.str_tokens(output) for output in outputs]
     return Symptom(
         tokens=tuple(loaded.tokenizer.str_tokens(written)),
@@ -86,12 +108,42 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
         output_after=loaded.tokenizer.decode(outputs[1]),
         words=token_diff(*shown),
         patterns_after=patterns,
+        left=left,
+        by_left=_by_left(loaded, traced, pitfall) if left else (),
     )
 
 
-def _rows(traced: Trace, pitfall: Pitfall) -> Rows:
+def room(loaded: LoadedModel, traced: Trace) -> int:
+    """How many PADs fit on the left of a Trace's rows."""
+    return limit(loaded) - max(len(traced.src_tokens), len(traced.tgt_tokens))
+
+
+def _by_left(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> tuple[Padded, ...]:
+    """The loss of the same words after more and more padding on the left."""
+    written, found = written_tokens(traced), []
+    for n in (each for each in LEFT if each <= room(loaded, traced)):
+        rows = _rows(traced, pitfall, n)
+        both = (_forced(loaded, rows, plant, n)[0] for plant in (None, pitfall.plant))
+        found.append(Padded(n, *(_loss(token_logprobs(logits, written)) for logits in both)))
+    return tuple(found)
+
+
+def _rows(traced: Trace, pitfall: Pitfall, left: int) -> Rows:
     """The Trace's sentence; twice, the last examined, where a fault leaves the first one intact."""
-    return rows_of(traced).times(2) if pitfall.batched else rows_of(traced)
+    rows = padded_on_the_left(rows_of(traced), left, traced.marks.pad or 0)
+    return rows.times(2) if pitfall.batched else rows
+
+
+def padded_on_the_left(rows: Rows, n: int, pad_id: int) -> Rows:
+    """Rows with `n` more PADs before each row of each stream."""
+
+    def after(tensor: Tensor, value: int) -> Tensor:
+        return torch.cat([tensor.new_full((len(tensor), n), value), tensor], 1)
+
+    tgt, tgt_valid = after(rows.tgt, pad_id), after(rows.valid("tgt"), False)
+    if rows.src is None:
+        return Rows(tgt, tgt_valid)
+    return Rows(tgt, tgt_valid, after(rows.src, pad_id), after(rows.valid("src"), False))
 
 
 def _edits(loaded: LoadedModel, plant: Plant | None, rows: Rows) -> Edits:
@@ -99,29 +151,32 @@ def _edits(loaded: LoadedModel, plant: Plant | None, rows: Rows) -> Edits:
 
 
 def _forced(
-    loaded: LoadedModel, traced: Trace, plant: Plant | None, pitfall: Pitfall
+    loaded: LoadedModel, rows: Rows, plant: Plant | None, left: int
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Logits [tgt, vocab] and patterns of one teacher-forced pass over the Trace's rows."""
-    rows = _rows(traced, pitfall)
+    """Logits [tgt, vocab] without those of the padding on the left, and patterns with it, of one
+    teacher-forced pass over these rows.
+    """
     hooks = {site.hook("pattern"): site.name for site in loaded.sites}
     seen = run(loaded.model, rows, {LOGITS, *hooks}, _edits(loaded, plant, rows))
     patterns = {site: seen[hook][-1].numpy() for hook, site in hooks.items()}
-    return seen[LOGITS][-1].numpy(), patterns
+    return seen[LOGITS][-1, left:].numpy(), patterns
 
 
-def _output(loaded: LoadedModel, traced: Trace, plant: Plant | None, pitfall: Pitfall) -> list[int]:
+def _output(
+    loaded: LoadedModel, traced: Trace, plant: Plant | None, pitfall: Pitfall, left: int
+) -> list[int]:
     """What the model writes by itself, greedily; a new visitor each step, as rows grow."""
-    model, rows = loaded.model, _rows(traced, pitfall)
+    model, rows = loaded.model, _rows(traced, pitfall, left)
     if model.predicts != "next":
         return []
     given = traced.src_tokens or traced.tgt_tokens
     row = model.begin(torch.tensor([[t for t in given if t != loaded.marks.pad]])).tgt[0].tolist()
     n_given, cache = len(row), KVCache(loaded.config.n_layers) if pitfall.cached else None
-    while len(row) < min(limit(loaded), n_given + MAX_NEW_TOKENS):
-        tgt = torch.tensor([row] * len(rows))
-        rows = replace(rows, tgt=tgt, tgt_valid=torch.ones_like(tgt, dtype=torch.bool))
-        new = replace(rows, tgt=tgt[:, cache.length :]) if cache else rows
-        with torch.inference_mode(), visiting(_edits(loaded, plant, rows)):
+    while len(row) < min(limit(loaded) - left, n_given + MAX_NEW_TOKENS):
+        grown = replace(rows, tgt=torch.tensor([row] * len(rows)), tgt_valid=None)
+        grown = replace(padded_on_the_left(grown, left, 0), src=rows.src, src_valid=rows.src_valid)
+        new = replace(grown, tgt=grown.tgt[:, cache.length :]) if cache else grown
+        with torch.inference_mode(), visiting(_edits(loaded, plant, grown)):
             last = model.read(new, cache=cache)[-1, -1]
         if last.isnan().any() or int(last.argmax()) == loaded.marks.end:
             break

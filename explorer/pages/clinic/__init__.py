@@ -13,6 +13,7 @@ from explorer.analysis.clinic.card import Group
 from explorer.analysis.clinic.symptom import symptom as find_symptom
 from explorer.components import mask_matrix
 from explorer.figures.clinic import suspect
+from explorer.figures.curves import lines
 from explorer.figures.paired import paired
 from explorer.figures.positions import table as position_table
 from explorer.numbers import digits
@@ -161,8 +162,9 @@ def _axes(view: View, shown: Demonstration, traced: Trace, picture: Picture) -> 
             "query_stream": site.query_stream,
             "key_stream": site.key_stream,
         }
+    square = n_row == len(shown.columns)  # then its columns name its rows too
     return {
-        "query_tokens": [str(row + 1) for row in range(n_row)],
+        "query_tokens": shown.columns if square else [str(row + 1) for row in range(n_row)],
         "key_tokens": shown.columns or [str(column + 1) for column in range(n_column)],
         "query_title": view.t("figures.heatmap.query"),
         "key_title": view.t("figures.heatmap.key"),
@@ -239,6 +241,8 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
         return None
     with st.spinner(view.t("clinic.working")):
         found = cached.symptom(_unedited(view), pitfall.id)
+    if pitfall.left:
+        st.markdown(view.t("clinic.read_left" if found.left else "clinic.no_room", n=found.left))
     if not found.changed:
         st.markdown(view.t("clinic.unchanged"))
         return found
@@ -263,7 +267,27 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
             dark=view.dark,
         )
         controls.chart(figure, "clinic.loss", alt=view.t("clinic.token_loss"))
+    _by_left(view, found)
     return found
+
+
+def _by_left(view: View, found: Symptom) -> None:
+    """The loss by the number of PADs on the left, where the fault is about them."""
+    losses = np.array([[each.before, each.after] for each in found.by_left])
+    if not len(losses) or not np.isfinite(losses).all():
+        return
+    figure = lines(
+        np.array([each.n for each in found.by_left]),
+        losses.T,
+        [view.t("clinic.healthy"), view.t("clinic.ill")],
+        x_title=view.t("clinic.pads_left"),
+        y_title=view.t("clinic.token_loss"),
+        height=240,
+        dark=view.dark,
+    )
+    for trace in figure["data"]:
+        trace["mode"] = "lines+markers"
+    controls.chart(figure, "clinic.left", alt=view.t("clinic.pads_left"))
 
 
 def _numbers(view: View, shown: Demonstration, found: Symptom | None) -> dict[str, list[object]]:

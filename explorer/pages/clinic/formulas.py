@@ -66,6 +66,7 @@ FORMULAS: dict[str, tuple[str, str]] = {
         r"m_{ij} = [\,x_j \ne \mathrm{END}\,]",
         r"m_{ij} = [\,x_j \ne \mathrm{PAD}\,]",
     ),
+    "mask_replaced": (_CAUSAL, r"m_{ij} = [\,j \le i\,]\,[\,x_j \ne \mathrm{PAD}\,]"),
     "left_positions": (
         r"p_j = j - 1",
         r"p_j = \max\left(0,\ \sum_{k \le j} [\,x_k \ne \mathrm{PAD}\,] - 1\right)",
