@@ -38,6 +38,17 @@ def test_each_page_opens(open_page: Open, page: str, model: str) -> None:
     assert [each.value for each in at.error] == []
 
 
+@pytest.mark.parametrize(
+    ("page", "part"),
+    [(page.name, part) for page in PAGES for part in getattr(page.choices, "parts", ())],
+)
+def test_each_part_opens(open_page: Open, page: str, part: str) -> None:
+    """For the design that is furthest from ours."""
+    at = open_page(page, model="my-gemma3_text", text=TEXT, part=part)
+    assert not at.exception
+    assert [each.value for each in at.error] == []
+
+
 def test_the_menu_offers_them(open_page: Open) -> None:
     at = open_page("heads", model="my-gpt2", text=TEXT)
     menu = at.selectbox(key="sidebar.model")

@@ -110,4 +110,4 @@ def _moved(alone: Tensor, in_batch: Tensor) -> float:
     """The largest difference, where `in_batch` is wider by padding at the end of its axes."""
     for axis, size in enumerate(alone.shape):
         in_batch = in_batch.narrow(axis, 0, size)
-    return float((alone - in_batch).abs().max())
+    return float((alone - in_batch).abs().max()) if alone.numel() else 0.0  # no logits

@@ -1,5 +1,7 @@
 """Sentences in one padded batch: right masks keep them apart, wrong ones do not."""
 
+from collections.abc import Callable
+
 import pytest
 
 from explorer.analysis.masks.batch import batch
@@ -61,3 +63,12 @@ def test_a_writer_has_target_rows_only(writer: LoadedModel) -> None:
 def test_an_unreadable_sentence_is_refused(translator: LoadedModel) -> None:
     with pytest.raises(InputProblem):
         batch(translator, ("I love you.", "   "))
+
+
+def test_a_model_that_says_no_tokens_has_weights_that_move(
+    tiny: Callable[..., LoadedModel],
+) -> None:
+    headless = tiny("headless", family="encoder-only", lm_head=False)
+    members = batch(headless, ("The cat sat.", "A dog"))
+    assert [member.logprob_moved for member in members] == [0.0, 0.0]
+    assert all(member.weight_moved < 1e-5 for member in members)
