@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from explorer.components import frame
-from explorer.pages import PAGES, Page
+from explorer.pages import PAGES, Page, shelf
 from explorer.problems import InputProblem
 from explorer.text import t
 from explorer.ui import cache, session
@@ -39,6 +39,13 @@ def run() -> None:
         )
         for index, page in enumerate(PAGES)
     }
+    pages[shelf.NAME] = st.Page(
+        show_models,
+        title=t("shelf.title", lang=lang),
+        icon=":material/folder_open:",
+        url_path=shelf.NAME,
+        visibility="hidden",  # the sidebar leads there, from the menu of models
+    )
     session.keep_pages(pages)
     current = st.navigation(list(pages.values()), position="top")
     st.set_page_config(
@@ -58,6 +65,15 @@ def first_state(lang: str) -> State:
     """
     model = default_model(cache.models(), lang)
     return State(lang=lang, model="" if model == default_model(cache.models()) else model)
+
+
+def show_models() -> None:
+    """The page of models in its frame; it is drawn where no model opens, too."""
+    st.html(_STYLE)
+    sidebar()
+    st.title(t("shelf.title", lang=session.state().lang), anchor=False)
+    shelf.render()
+    session.write_link()
 
 
 def show(page: Page) -> None:

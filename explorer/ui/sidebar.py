@@ -256,6 +256,14 @@ def _model() -> None:
         key="sidebar.model",
         on_change=lambda: change_model(current, st.session_state["sidebar.model"]),
     )
+    # A page that runs alone, as in tests, has nowhere to go.
+    if "models" in session.page_names() and st.button(
+        _t("sidebar.models"),
+        key="sidebar.models",
+        type="tertiary",
+        icon=":material/folder_open:",
+    ):
+        session.visit("models")
     if current not in names:
         return
     _snapshot(whole)

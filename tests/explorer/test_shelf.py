@@ -1,0 +1,96 @@
+"""What the shelf says of a model without opening it, against the model opened."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from foreign import Golden
+
+from explorer.library import CHECKPOINTS, open_model
+from explorer.shelf import FLOAT32, Listed, survey
+from models.foreign.finding import VARIABLE
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def listed(name: str) -> Listed:
+    return next(each for each in survey() if each.name == name)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "marian", "t5"])
+def test_sizes_are_those_of_the_opened_model(own: Path, name: str) -> None:
+    folder = Golden.load(name).write(own / "mine", "own")
+    told, model = listed("mine"), open_model("mine").model
+    assert told.problem == ""
+    assert told.own
+    assert told.family == Golden.load(name).config["model_type"]
+    config = model.config
+    assert (told.n_layers, told.n_heads) == (config.n_layers, config.n_heads)
+    parameters = {id(each): each.numel() for each in model.parameters()}
+    assert told.parameters == pytest.approx(sum(parameters.values()), rel=0.1)
+    assert told.memory == FLOAT32 * told.parameters
+    assert told.n_bytes == sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_shipped_models_are_listed_first() -> None:
+    first = survey()[0]
+    assert not first.own
+    assert first.folder.parent == CHECKPOINTS
+    model = open_model(first.name).model
+    assert first.parameters == sum(each.numel() for each in model.parameters())
+
+
+def test_a_pickle_is_listed_with_the_command_that_converts_it(own: Path) -> None:
+    folder = Golden.load("llama").write(own / "mine")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    problem = listed("mine").problem
+    assert "pytorch_model.bin is a pickle" in problem
+    assert "weights_only=True" in problem
+
+
+def test_a_tensor_that_is_missing_is_named(own: Path) -> None:
+    from safetensors.torch import save_file
+
+    golden = Golden.load("llama")
+    folder = golden.write(own / "mine")
+    tensors = golden.tensors()
+    del tensors["model.norm.weight"]
+    save_file(tensors, folder / "model.safetensors")
+    assert "norm.weight" in listed("mine").problem
+
+
+def test_code_of_a_model_is_refused(own: Path) -> None:
+    folder = Golden.load("llama").write(own / "mine")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "auto_map": {"AutoModel": "x"}}))
+    assert "auto_map" in listed("mine").problem
+
+
+def test_what_changes_on_disk_is_read_again(own: Path) -> None:
+    folder = Golden.load("llama").write(own / "mine")
+    assert listed("mine").problem == ""
+    (folder / "model.safetensors").write_bytes(b"short")
+    os.utime(folder / "model.safetensors", (1, 1))
+    assert "model.safetensors is not a readable" in listed("mine").problem
+
+
+def test_no_tensor_is_read(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from models.foreign.weights import Safetensors
+
+    def read(*_: object) -> torch.Tensor:
+        raise AssertionError("a tensor was read")
+
+    monkeypatch.setattr(Safetensors, "read", read)
+    Golden.load("qwen3").write(own / "unread")
+    assert listed("unread").parameters > 0
+
+
+def test_a_gguf_file_that_is_none_is_told_so(own: Path) -> None:
+    (own / "mine.gguf").write_bytes(b"not one")
+    assert listed("mine").problem == "mine.gguf is not a GGUF file"

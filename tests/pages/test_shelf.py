@@ -1,0 +1,68 @@
+"""The page of models: what was found, why something cannot be opened, and how one is opened."""
+
+from pathlib import Path
+
+import pytest
+from foreign import Golden
+from streamlit.testing.v1 import AppTest
+
+from explorer.ui import session
+from models.foreign.finding import VARIABLE
+
+
+def _models() -> None:
+    from explorer.shell import LINKS, show_models
+    from explorer.ui import session
+
+    session.start(LINKS)
+    show_models()
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    Golden.load("llama").write(tmp_path / "mine", "own")
+    broken = Golden.load("gpt2").write(tmp_path / "pickled")
+    (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
+    return tmp_path
+
+
+def opened(**params: str) -> AppTest:
+    at = AppTest.from_function(_models, default_timeout=60)
+    for key, value in params.items():
+        at.query_params[key] = value
+    return at.run()
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_what_was_found_and_what_to_do(own: Path, lang: str) -> None:
+    at = opened(lang=lang)
+    assert not at.exception
+    said = [each.value for each in at.markdown]
+    assert "**mine**" in said
+    assert "**pickled**" in said
+    assert any("pickle" in each.value for each in at.error)
+    assert any("weights_only=True" in each.value for each in at.code)
+    assert {each.key for each in at.button} >= {"shelf.open.mine", "shelf.open.en-zh"}
+    assert "shelf.open.pickled" not in {each.key for each in at.button}
+
+
+def test_a_button_opens_one(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    visited: list[str] = []
+    monkeypatch.setattr(session, "visit", visited.append)
+    at = opened()
+    at.button(key="shelf.open.mine").click().run()
+    assert visited == ["heads"]
+    assert at.query_params["model"] == "mine"
+
+
+def test_it_stands_where_the_model_of_the_link_is_missing(own: Path) -> None:
+    at = opened(model="gone")
+    assert not at.exception
+    assert "**mine**" in [each.value for each in at.markdown]
+
+
+def test_without_a_folder_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    at = opened()
+    assert any(VARIABLE in each.value for each in at.info)
