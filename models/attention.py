@@ -6,6 +6,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -13,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from models.cache import LayerCache
+from models.config import ModelConfig
 from models.hooks import HookPoint
 from models.masks import require_mask
 from models.norms import RMSNorm
@@ -84,44 +86,23 @@ def attend(
 class Attention(nn.Module):
     """Multi-head attention, self and cross alike: they differ only in where keys come from.
 
-    `n_kv_heads` None is one key/value head for each query head; `d_head` None divides d_model
-    among the heads. With `qk_norm_eps` an RMSNorm acts on each query and key before any turn
-    (Henry et al. 2020).
-    Raises ValueError when d_model does not divide into the heads, or those not into
-    `n_kv_heads`.
+    Query heads share the config's key/value heads in groups. With `qk_norm` an RMSNorm acts on each
+    query and key before any turn (Henry et al. 2020).
     """
 
     attend: ClassVar[Callable[..., tuple[Tensor, Tensor | None]]] = staticmethod(attend)
 
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        n_kv_heads: int | None = None,
-        dropout: float = 0.0,
-        bias: bool = True,
-        d_head: int | None = None,
-        qk_norm_eps: float | None = None,
-        score_cap: float | None = None,
-    ) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.score_cap = score_cap
-        self.n_heads = n_heads
-        self.n_kv_heads = n_heads if n_kv_heads is None else n_kv_heads
-        if n_heads < 1 or (d_head is None and d_model % n_heads):
-            raise ValueError(f"d_model = {d_model} does not divide into {n_heads} heads")
-        if self.n_kv_heads < 1 or n_heads % self.n_kv_heads:
-            raise ValueError(f"{n_heads} heads cannot share {self.n_kv_heads} key/value heads")
-        self.d_head = d_model // n_heads if d_head is None else d_head
-        self.dropout = dropout
-        self.w_q = nn.Linear(d_model, self.n_heads * self.d_head, bias=bias)
-        self.w_k = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
-        self.w_v = nn.Linear(d_model, self.n_kv_heads * self.d_head, bias=bias)
-        self.w_o = nn.Linear(self.n_heads * self.d_head, d_model, bias=bias)
-        self.q_norm, self.k_norm = (
-            nn.Identity() if qk_norm_eps is None else RMSNorm(self.d_head, qk_norm_eps)
-            for _ in range(2)
-        )
+        self.n_heads, self.n_kv_heads, self.d_head = config.n_heads, config.kv_heads, config.d_head
+        self.dropout, self.score_cap = config.pattern_dropout, config.score_cap
+        queries, keys = self.n_heads * self.d_head, self.n_kv_heads * self.d_head
+        self.w_q = nn.Linear(config.d_model, queries, bias=config.bias)
+        self.w_k = nn.Linear(config.d_model, keys, bias=config.bias)
+        self.w_v = nn.Linear(config.d_model, keys, bias=config.bias)
+        self.w_o = nn.Linear(queries, config.d_model, bias=config.bias)
+        norm = partial(RMSNorm, self.d_head, config.norm_eps) if config.qk_norm else nn.Identity
+        self.q_norm, self.k_norm = norm(), norm()
         self.hook_q = HookPoint()  # [batch, head, query, d_head], as compared, after any turn
         self.hook_k = HookPoint()  # [batch, kv_head, key, d_head], as compared, after any turn
         self.hook_v = HookPoint()  # [batch, kv_head, key, d_head]

@@ -31,20 +31,14 @@ class Block(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        d, dropout, bias = config.d_model, config.dropout, config.bias
-        heads = config.n_heads, config.kv_heads
-        eps = config.norm_eps if config.qk_norm else None
-        pattern = config.pattern_dropout
-        attention = partial(
-            Attention, d, *heads, pattern, bias, config.d_head, eps, config.score_cap
-        )
+        d, dropout = config.d_model, config.dropout
         norm = partial(NORMS[config.norm], d, config.norm_eps)
         self.norm_placement, self.parallel = config.norm_placement, config.parallel
         self.dropout = nn.Dropout(dropout)
-        self.attn, self.attn_norm = attention(), norm()
+        self.attn, self.attn_norm = Attention(config), norm()
         if self.crosses:
-            self.cross_attn, self.cross_attn_norm = attention(), norm()
-        self.ffn = FEEDFORWARDS[config.ffn](d, config.d_ff, dropout=dropout, bias=bias)
+            self.cross_attn, self.cross_attn_norm = Attention(config), norm()
+        self.ffn = FEEDFORWARDS[config.ffn](d, config.d_ff, dropout=dropout, bias=config.bias)
         self.ffn_norm = norm()
         outer = norm if config.out_norms else nn.Identity
         self.attn_out_norm, self.ffn_out_norm = outer(), outer()

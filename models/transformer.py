@@ -66,6 +66,11 @@ class Stack(nn.Module):
         self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], where something is added
         self.hook_resid_final = HookPoint()  # [batch, pos, d_model], before the final norm
 
+    @property
+    def role(self) -> Literal["encoder", "decoder"]:
+        """Whether self-attention looks both ways or back only."""
+        return "decoder" if self.causal else "encoder"
+
     def run(
         self,
         tokens: Int[Tensor, "batch new"],
@@ -203,28 +208,32 @@ class Model(nn.Module, ABC):
     def last_stack(self) -> Stack:
         """The stack that reads `rows.tgt`; the logits come from its output."""
 
-    @abstractmethod
     def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
         """The rows that a decoding begins with, when it is given these tokens with their marks.
 
         What is given is the first of the streams that the family `reads`.
         """
+        return Rows(given, valid)
 
     def room(self, rows: Rows, most: int) -> int:
         """How many tokens can be written into each of these rows, if none may exceed `most`."""
         return most - rows.tgt.shape[1]
 
-    @abstractmethod
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         """The text that a decoding leaves behind: its output, or that joined to what was given."""
+        return (*given, *output)
 
     def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"] | None:
         """What the source is read into, once for all steps of a decoding; None without a source."""
         return None
 
-    @abstractmethod
     def stacks(self) -> tuple[StackSite, ...]:
-        """The stacks of blocks, one for each stream that is read."""
+        """The stacks of blocks, one a stream; each may look at the streams before its own."""
+        stacks = [(name, each) for name, each in self.named_modules() if isinstance(each, Stack)]
+        return tuple(
+            StackSite(name, stack.role, stream, len(stack.blocks), self.reads[:i])
+            for i, ((name, stack), stream) in enumerate(zip(stacks, self.reads, strict=True))
+        )
 
     def attention_sites(self) -> tuple[AttentionSite, ...]:
         """Every attention sublayer, stack by stack, self-attention before cross-attention."""
@@ -290,37 +299,25 @@ class EncoderDecoder(Model):
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         return tuple(output)
 
-    def stacks(self) -> tuple[StackSite, ...]:
-        return (
-            StackSite("encoder", "encoder", "src", len(self.encoder.blocks)),
-            StackSite("decoder", "decoder", "tgt", len(self.decoder.blocks), reads_too=("src",)),
-        )
-
 
 class OneStack(Stack, Model):
     """What models of one text share: one stack, embedded and unembedded by the same object."""
 
     reads = ("tgt",)
-    role: ClassVar[Literal["encoder", "decoder"]]
 
     def __init__(self, config: ModelConfig) -> None:
         embed = nn.Embedding(config.vocab_size, config.d_model)
-        causal = self.role == "decoder"
-        super().__init__(config, EncoderBlock, config.n_layers, embed, causal)
+        super().__init__(config, EncoderBlock, config.n_layers, embed, config.is_causal)
         self.complete(config, embed)
 
     @property
     def last_stack(self) -> Stack:
         return self
 
-    def stacks(self) -> tuple[StackSite, ...]:
-        return (StackSite("", self.role, "tgt", len(self.blocks)),)
-
 
 class DecoderOnly(OneStack):
     """A language model: one stream, causal self-attention. Radford et al. 2018 (GPT)."""
 
-    role = "decoder"
     surrounded: ClassVar = {"tgt": (True, False)}
 
     def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
@@ -330,9 +327,6 @@ class DecoderOnly(OneStack):
         order = valid.long().argsort(dim=1, stable=True)  # padding first, words in order
         return Rows(given.gather(1, order), valid.gather(1, order))
 
-    def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
-        return (*given, *output)
-
 
 class EncoderOnly(OneStack):
     """An encoder alone: every token sees the whole text. Devlin et al. 2018 (BERT).
@@ -341,12 +335,7 @@ class EncoderOnly(OneStack):
     token was masked. Without one the logits are empty: [batch, tgt, 0].
     """
 
-    role = "encoder"
     surrounded: ClassVar = {"tgt": (True, True)}
-
-    def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
-        """A text in which mask tokens are to be filled in."""
-        return Rows(given, valid)
 
     def room(self, rows: Rows, most: int) -> int:
         """As many as the row with the fewest mask tokens has of them."""

@@ -10,6 +10,11 @@ WRITERS = [family for family in FAMILIES if ModelConfig(family=family, vocab_siz
 """Those that write one token after another, with a cache or without."""
 
 
+def sized(d_model: int, n_heads: int, **more: object) -> ModelConfig:
+    """The config of a lone sublayer."""
+    return ModelConfig(vocab_size=1, d_model=d_model, n_heads=n_heads, **more)
+
+
 def hook_names(model: nn.Module) -> tuple[str, ...]:
     """The names of all hook points of a built model, in the order of its modules."""
     return tuple(module.name for module in model.modules() if isinstance(module, HookPoint))

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from families import sized
 from torch.nn import functional as F
 
 from models import fast
@@ -119,7 +120,7 @@ def test_half_precision_masks_without_overflow(dtype):
 @pytest.mark.parametrize("attend", WAYS.values(), ids=WAYS)
 def test_half_precision_scales_by_the_unrounded_number(attend):
     # 1 / sqrt(12) in bfloat16 is 0.13 % too large, which 7 times it shows.
-    layer = Attention(12, 1)
+    layer = Attention(sized(12, 1))
     name_hook_points(layer)
     q = torch.zeros(1, 1, 1, 12, dtype=torch.bfloat16)
     q[..., 0] = 7

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from families import sized
 
 from models.attention import Attention
 from models.fast import speed_up
@@ -17,7 +18,7 @@ D_MODEL = 24
 
 @pytest.fixture(params=["plain", "fast"])
 def layer(request, scatter):
-    attention = Attention(D_MODEL, H, n_kv_heads=KV, dropout=0.3)
+    attention = Attention(sized(D_MODEL, H, n_kv_heads=KV, dropout=0.3))
     scatter(attention)
     name_hook_points(attention)
     if request.param == "fast":
@@ -185,10 +186,10 @@ def test_a_replaced_pattern_of_the_wrong_shape_is_refused(layer):
 def test_parameter_counts(heads, kv_heads):
     d = D_MODEL
     d_kv = d // heads * (kv_heads or heads)
-    attention = Attention(d, heads, kv_heads)
+    attention = Attention(sized(d, heads, n_kv_heads=kv_heads))
     count = sum(parameter.numel() for parameter in attention.parameters())
     assert count == 2 * (d * d + d) + 2 * (d * d_kv + d_kv)
-    bare = Attention(d, heads, kv_heads, bias=False)
+    bare = Attention(sized(d, heads, n_kv_heads=kv_heads, bias=False))
     assert sum(parameter.numel() for parameter in bare.parameters()) == 2 * d * d + 2 * d * d_kv
 
 
@@ -197,4 +198,4 @@ def test_parameter_counts(heads, kv_heads):
 )
 def test_impossible_heads_are_refused(d_model, heads, kv_heads):
     with pytest.raises(ValueError, match="heads"):
-        Attention(d_model, heads, kv_heads)
+        Attention(sized(d_model, heads, n_kv_heads=kv_heads))

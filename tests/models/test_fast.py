@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from families import WRITERS, hook_names
+from families import WRITERS, hook_names, sized
 from tables import chosen
 from torch import nn
 from torch.nn import functional as F
@@ -140,7 +140,7 @@ def test_gradients_and_dropout_are_those_of_the_plain_model(
 
 @pytest.fixture
 def layer(scatter):
-    attention = Attention(24, 4, n_kv_heads=2, dropout=0.3)
+    attention = Attention(sized(24, 4, n_kv_heads=2, dropout=0.3))
     scatter(attention)
     name_hook_points(attention)
     speed_up(attention)
@@ -173,7 +173,7 @@ def test_the_fused_kernel_runs_unless_somebody_looks(layer, monkeypatch):
 )
 def test_what_was_first_used_in_another_mode_serves_in_all(d_head, mode):
     # The scale of a width is made once in a process; no other test has these widths.
-    looked_at = Attention(d_head, 1)
+    looked_at = Attention(sized(d_head, 1, positions="none"))
     name_hook_points(looked_at)
     with visiting(Record({"hook_pattern"}.__contains__)):
         with mode:

@@ -6,6 +6,7 @@ torch's modules speak another language of masks: True = blocked, True = ignore. 
 
 import pytest
 import torch
+from families import sized
 from torch import nn
 
 from models.attention import Attention
@@ -63,7 +64,7 @@ def close(ours, theirs, atol=1e-12):
 
 def attention_pair(scatter, bias=True, fast=False):
     theirs = scatter(nn.MultiheadAttention(D_MODEL, H, bias=bias, batch_first=True))
-    ours = Attention(D_MODEL, H, bias=bias)
+    ours = Attention(sized(D_MODEL, H, bias=bias, dropout=0.0))
     copy_attention(ours, theirs)
     name_hook_points(ours)
     if fast:

@@ -16,7 +16,6 @@ from explorer import library, text
 from explorer.pages import PAGES
 from models import config
 from models.blocks import EncoderBlock
-from models.hooks import StackSite
 from models.positions import POSITIONS, Placement, Positions
 from models.rows import Rows, Tokens, Valid
 from models.transformer import FAMILIES, DecoderOnly, Model, Stack
@@ -52,12 +51,6 @@ class Tower(Model):
 
     def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
         return DecoderOnly.begin(self, given, valid)
-
-    def whole(self, given, output):
-        return (*given, *output)
-
-    def stacks(self) -> tuple[StackSite, ...]:
-        return (StackSite("tower", "decoder", "tgt", len(self.tower.blocks)),)
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from explorer.analysis.claims.card import (
     judged,
     part_of,
 )
+from explorer.analysis.claims.training import symbol_config
 from explorer.analysis.machine.cost import Passes, best_time, measure_passes
 from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
@@ -161,7 +162,7 @@ def _of_heads(n_heads: int) -> tuple[int, int]:
     """(parameters of attention of width 512, bytes of its pattern over 512 tokens)."""
     x = torch.randn(1, n_heads, 512, 512 // n_heads)
     _, pattern = attend(x, x, x)
-    module = on_paper(partial(Attention, 512, n_heads))
+    module = on_paper(partial(Attention, symbol_config(d_model=512, n_heads=n_heads)))
     return numbers_of(module), pattern.numel() * pattern.element_size()
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, judged
+from explorer.analysis.claims.training import symbol_config
 from explorer.analysis.machine.parameters import llama, numbers_of, on_paper, on_paper_with
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
@@ -47,13 +48,14 @@ def mha_count(
     loaded: LoadedModel, traced: Trace, progress: FractionDone, count: Count = numbers_of
 ) -> Finding:
     """Attention of width 64 with 1 to 16 heads, with biases, with shared keys; the reader's own."""
+    sized = partial(symbol_config, d_model=64, bias=False)
     rows = []
     for n_heads in (1, 4, 16):
-        module = on_paper(partial(Attention, 64, n_heads, bias=False))
+        module = on_paper(partial(Attention, sized(n_heads=n_heads)))
         rows.append(ResultRow("heads", (count(module), 4 * 64**2), of=str(n_heads)))
-    biased = on_paper(partial(Attention, 64, 4))
+    biased = on_paper(partial(Attention, sized(bias=True)))
     rows.append(ResultRow("with_biases", (count(biased), 4 * 64**2 + 4 * 64)))
-    shared = count(on_paper(partial(Attention, 64, 16, 4, bias=False)))
+    shared = count(on_paper(partial(Attention, sized(n_heads=16, n_kv_heads=4))))
     rows.append(ResultRow("shared_keys", (shared, 4 * 64**2)))
     config = loaded.config
     own = count(loaded.model.get_submodule(loaded.sites[0].name))

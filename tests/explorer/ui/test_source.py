@@ -86,7 +86,7 @@ def test_the_plain_lines_are_shown_where_the_faster_ones_ran(model: Model) -> No
 
 
 def test_a_plain_model_ran_the_lines_that_are_shown() -> None:
-    sublayer, operator = lines_of([Attention(8, 2), attend])
+    sublayer, operator = lines_of([Attention(CONFIG), attend])
     assert (sublayer.faster, operator.faster) == ("", "")
     assert operator.ran == (inspect.unwrap(attend).__code__,)
 
