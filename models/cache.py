@@ -82,9 +82,3 @@ class KVCache:
         """Forget all target positions but the first `length`; the source stays."""
         for layer in self.self_attn:
             layer.keep(length)
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all keys and values."""
-        held = (layer.columns for layer in (*self.self_attn, *self.cross_attn) if layer.length)
-        return sum(columns.nbytes for columns in held)

@@ -33,6 +33,14 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
+KINDS: dict[type, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: isinstance(value, bool), "be true or false"),
+    int: (_is_size, "be a whole number of at least 1"),
+    float: (_is_finite, "be a finite number"),
+}
+"""What a field of each type must be."""
+
+
 @no_type_check  # the run-time type checker would report before __post_init__ can say what is wrong
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
@@ -79,21 +87,13 @@ class ModelConfig:
     unembed_bias: bool = False
 
     def __post_init__(self) -> None:
-        for name, options in CHOICES.items():
-            self._require(name, tuple(options).__contains__, f"be one of {', '.join(options)}")
-        sizes = (
-            "vocab_size d_model n_layers n_encoder_layers n_heads n_kv_heads head_dim d_ff n_ctx"
-            " full_every rotary_dim"
-        )
-        self._require(sizes, _is_size, "be a whole number of at least 1")
-        switches = (
-            "final_norm bias qk_norm embed_norm tie_embeddings scale_embeddings lm_head head_net"
-            " unembed_bias out_norms parallel"
-        )
-        self._require(switches, lambda v: isinstance(v, bool), "be true or false")
-        caps = "score_cap logit_cap"
-        numbers = f"dropout attention_dropout norm_eps rope_base near_rope_base {caps}"
-        self._require(numbers, _is_finite, "be a finite number")
+        for field in fields(self):
+            if field.name in CHOICES:
+                options = tuple(CHOICES[field.name])
+                self._require(field.name, options.__contains__, f"be one of {', '.join(options)}")
+            else:
+                kind = (*get_args(field.type), field.type)[0]  # of `int | None`: int
+                self._require(field.name, *KINDS[kind])
         if not self.lm_head and self.family != "encoder-only":
             raise ValueError("lm_head is False: only an encoder-only model can do without one")
         heads = f"n_heads = {self.n_heads}"
@@ -102,11 +102,14 @@ class ModelConfig:
         if self.head_net and self.ffn in GATED:
             raise ValueError(f"head_net is True: it has no gate, as ffn = {self.ffn} has")
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, f"divide {heads}")
-        turned = self.rotary_dim or self.d_head
         self._require("rotary_dim", lambda v: v <= self.d_head, f"be at most {self.d_head}")
-        self.position_type.check(self.d_model, turned)
+        widths = {"d_model": self.d_model, "d_head": self.rotary_dim or self.d_head}
+        paired = self.position_type.pairs
+        if paired and widths[paired] % 2:
+            odd = f"{paired} is {widths[paired]}"
+            raise ValueError(f"{odd}: {self.positions} positions need an even one")
         self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "be in [0, 1)")
-        self._require(f"norm_eps {caps}", lambda v: v > 0, "be above 0")
+        self._require("norm_eps score_cap logit_cap", lambda v: v > 0, "be above 0")
         self._require("rope_base near_rope_base", lambda v: v > 1, "be above 1")
 
     def _require(self, names: str, fits: Callable[[Any], bool], what: str) -> None:

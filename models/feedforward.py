@@ -6,9 +6,8 @@ and GEGLU (Shazeer 2020).
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -30,6 +29,8 @@ class FeedForward(nn.Module):
     `activation` is a key of `ACTIVATIONS`. Raises ValueError for any other.
     """
 
+    gated: ClassVar[bool] = False
+
     def __init__(
         self, d_model: int, d_ff: int, activation: str, dropout: float = 0.0, bias: bool = True
     ) -> None:
@@ -37,42 +38,32 @@ class FeedForward(nn.Module):
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation is {activation!r}: it must be one of {[*ACTIVATIONS]}")
         self.activation = ACTIVATIONS[activation]
-        self.w_up = nn.Linear(d_model, d_ff, bias=bias)
-        self.w_down = nn.Linear(d_ff, d_model, bias=bias)
-        self.dropout = nn.Dropout(dropout)
-        self.hook_pre = HookPoint()  # [batch, pos, d_ff]
-        self.hook_post = HookPoint()  # [batch, pos, d_ff]
-
-    def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
-        pre = self.hook_pre(self.w_up(x))
-        post = self.hook_post(self.activation(pre))
-        return self.w_down(self.dropout(post))
-
-
-class GatedFeedForward(nn.Module):
-    """w_down(activation(w_gate(x)) * w_up(x)): a gate decides how much of each unit passes."""
-
-    def __init__(
-        self, d_model: int, d_ff: int, activation: str, dropout: float = 0.0, bias: bool = False
-    ) -> None:
-        super().__init__()
-        self.activation = ACTIVATIONS[activation]
-        self.w_gate = nn.Linear(d_model, d_ff, bias=bias)
+        if self.gated:
+            self.w_gate = nn.Linear(d_model, d_ff, bias=bias)
         self.w_up = nn.Linear(d_model, d_ff, bias=bias)
         self.w_down = nn.Linear(d_ff, d_model, bias=bias)
         self.dropout = nn.Dropout(dropout)
         self.hook_pre = HookPoint()  # [batch, pos, d_ff], w_up's side
-        self.hook_gate = HookPoint()  # [batch, pos, d_ff], after the activation
-        self.hook_post = HookPoint()  # [batch, pos, d_ff], their product
+        if self.gated:
+            self.hook_gate = HookPoint()  # [batch, pos, d_ff], after the activation
+        self.hook_post = HookPoint()  # [batch, pos, d_ff], what w_down reads
 
     def forward(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos d_model"]:
         pre = self.hook_pre(self.w_up(x))
-        gate = self.hook_gate(self.activation(self.w_gate(x)))
-        post: Tensor = self.hook_post(torch.mul(gate, pre))
-        return self.w_down(self.dropout(post))
+        if self.gated:
+            post = self.hook_gate(self.activation(self.w_gate(x))) * pre
+        else:
+            post = self.activation(pre)
+        return self.w_down(self.dropout(self.hook_post(post)))
 
 
-FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward | GatedFeedForward]] = {
+class GatedFeedForward(FeedForward):
+    """w_down(activation(w_gate(x)) * w_up(x)): a gate decides how much of each unit passes."""
+
+    gated = True
+
+
+FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward]] = {
     "relu": partial(FeedForward, activation="relu"),
     "gelu": partial(FeedForward, activation="gelu"),
     "gelu_tanh": partial(FeedForward, activation="gelu_tanh"),

@@ -139,8 +139,7 @@ class Record:
             tensor = self._edits(name, tensor)
         if self._wants(name):
             # A copy: a later in-place change of the model's tensor must not reach the record.
-            # `detach` only where it does something: between two matrices it takes 10 us.
-            self.activations[name] = (tensor.detach() if tensor.requires_grad else tensor).clone()
+            self.activations[name] = tensor.detach().clone()
         return tensor
 
 

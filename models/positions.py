@@ -145,6 +145,8 @@ class Positions(nn.Module):
     joins the scores."""
     bounded: ClassVar[bool] = False
     """True where there are n_ctx positions and no more."""
+    pairs: ClassVar[Literal["d_model", "d_head"] | None] = None
+    """The width whose features have their angles in pairs, so that it must be even."""
 
     def __init__(
         self, *, d_model: int, d_head: int, n_heads: int, n_ctx: int, base: float, causal: bool
@@ -152,10 +154,6 @@ class Positions(nn.Module):
         super().__init__()
         self.d_model, self.d_head, self.n_heads = d_model, d_head, n_heads
         self.n_ctx, self.base, self.causal = n_ctx, base, causal
-
-    @classmethod
-    def check(cls, d_model: int, d_head: int) -> None:
-        """Raises ValueError for widths that this kind of positions cannot have."""
 
     def initialise(self, std: float) -> None:
         """Draw fresh parameters, where there are any; `std` is that of the scaled embeddings."""
@@ -188,17 +186,13 @@ class Sinusoidal(Positions):
     """
 
     acts = "adds"
+    pairs = "d_model"
     table: Tensor
 
     def __init__(self, **sizes: Any) -> None:
         super().__init__(**sizes)
         table = sinusoidal_table(self.n_ctx, self.d_model, self.base)
         self.register_buffer("table", table, persistent=False)
-
-    @classmethod
-    def check(cls, d_model: int, d_head: int) -> None:
-        if d_model % 2:
-            raise ValueError(f"d_model is {d_model}: sinusoidal positions need an even one")
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
         furthest, table = int(positions.max()) + 1, self.table
@@ -233,11 +227,7 @@ class Rotary(Positions):
     """Queries and keys are turned by their position's angles in every self-attention layer."""
 
     acts = "turns"
-
-    @classmethod
-    def check(cls, d_model: int, d_head: int) -> None:
-        if d_head % 2:
-            raise ValueError(f"d_head is {d_head}: rotary positions need an even one")
+    pairs = "d_head"
 
     def place(self, queries: At, keys: At) -> Placement:
         return Placement(rotation_at(queries, self.d_head, self.base))

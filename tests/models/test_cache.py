@@ -152,9 +152,7 @@ def test_a_layer_cache_holds_all_columns_over_any_number_of_doublings(kind):
         layer.append(k[:, :, i : i + 1], -k[:, :, i : i + 1])
         assert torch.equal(layer.keys, k[:, :, : i + 1])
         assert torch.equal(layer.values, -k[:, :, : i + 1])
-    whole = KVCache(1)
-    whole.self_attn = [layer]
-    assert whole.n_bytes == 2 * k.numel() * k.element_size()
+    assert layer.columns.nbytes == 2 * k.numel() * k.element_size()
 
 
 def test_a_step_of_a_fast_model_copies_nothing_while_there_is_room():
@@ -202,7 +200,7 @@ def test_an_empty_cache_says_so(kind):
         with pytest.raises(ValueError, match="the cache is empty: append to it first"):
             read()
     layer.select(torch.tensor([0]))
-    assert (layer.length, KVCache(3).length, KVCache(3).n_bytes) == (0, 0, 0)
+    assert (layer.length, KVCache(3).length) == (0, 0)
 
 
 def test_valid_that_does_not_cover_the_cached_positions_is_refused():

@@ -68,7 +68,7 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
     for end in range(len(given), row.shape[1] + 1):
         with_cache = read(row[:, cache.length : end], cache)[0, -1]
         without = read(row[:, :end], None)[0, -1]
-        n_bytes.append(cache.n_bytes)
+        n_bytes.append(_held(cache))
         gaps.append(float((with_cache - without).abs().max()))
     own, cross = cache.self_attn, cache.cross_attn
     has_source = loaded.config.reads_source
@@ -128,11 +128,17 @@ def decoding_multiply_adds(
     return with_cache, without
 
 
+def _held(cache: KVCache) -> int:
+    """Bytes of all keys and values."""
+    layers = (layer for layer in (*cache.self_attn, *cache.cross_attn) if layer.length)
+    return sum(layer.columns.nbytes for layer in layers)
+
+
 def cache_bytes(config: ModelConfig, n_src: int, length: int, kv_heads: int) -> int:
     """Bytes of a cache after `length` tokens, with so many key/value heads, in float32.
 
     2 (keys, values) x layers x kv_heads x d_head x positions, of the row and of the source. Equal
-    to the `n_bytes` of a real cache (tested).
+    to the bytes of a real cache (tested).
     """
     positions = length + (n_src if config.reads_source else 0)
     return 2 * config.n_layers * kv_heads * config.d_head * positions * FLOAT

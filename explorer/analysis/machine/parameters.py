@@ -13,7 +13,7 @@ from torch import nn
 
 from models.attention import Attention
 from models.config import ModelConfig
-from models.feedforward import FeedForward, GatedFeedForward
+from models.feedforward import FeedForward
 from models.norms import LayerNorm, RMSNorm
 from models.rows import Rows
 from models.transformer import Model, build_model
@@ -59,7 +59,7 @@ def _kind(name: str, module: nn.Module) -> Kind | None:
     match module:
         case Attention():
             return "cross_attention" if path.endswith(".cross_attn") else "attention"
-        case FeedForward() | GatedFeedForward():
+        case FeedForward():
             return "ffn"
         case LayerNorm() | RMSNorm():
             return "norms"

@@ -9,7 +9,7 @@ the weights, and has to be copied together with them.
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -31,7 +31,7 @@ from explorer.seeding import seeded
 from models.attention import Attention, attend, capped, share_heads
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
-from models.feedforward import ACTIVATIONS, GATED, FeedForward, GatedFeedForward
+from models.feedforward import ACTIVATIONS, GATED, FeedForward
 from models.hooks import LOGITS
 from models.norms import LayerNorm, RMSNorm
 from models.positions import POSITIONS, Sinusoidal
@@ -303,7 +303,7 @@ def _can_have(config: ModelConfig, positions: str) -> bool:
     if positions == "halves":
         return config.positions == "sinusoidal"
     try:
-        POSITIONS[positions].check(config.d_model, config.d_head)  # type: ignore[index]
+        replace(config, positions=positions)  # type: ignore[arg-type]
     except ValueError:
         return False
     return True
@@ -370,7 +370,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("tying", "apart", _untied, fits=lambda config: config.tie_embeddings),
     Option("dropout", "off", lambda model: None, lambda config: True),
     Option("dropout", "weights", _drop_weights),
-    Option("dropout", "inner", _dropping(FeedForward, GatedFeedForward)),
+    Option("dropout", "inner", _dropping(FeedForward)),
     Option("dropout", "outer", _dropping(Block)),
     Option("dropout", "embedding", _dropping(Stack)),
 )
