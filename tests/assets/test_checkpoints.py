@@ -33,7 +33,7 @@ def test_all_of_them_stay_small() -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
-    files = {CARD, CONFIG, TOKENIZER, WEIGHTS}
+    files = {CARD, "CARD.zh.md", CONFIG, TOKENIZER, WEIGHTS}
     assert {path.name for path in folder.iterdir()} - {SNAPSHOTS} == files
     for step in snapshots(folder):
         load_checkpoint(folder, step)
