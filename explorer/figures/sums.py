@@ -8,6 +8,7 @@ import numpy as np
 
 from explorer.figures.frame import (
     BAR_ROOM,
+    LEGEND,
     Figure,
     Floats,
     Words,
@@ -15,6 +16,7 @@ from explorer.figures.frame import (
     check_shape,
     colorbar,
     layout,
+    number_axis,
 )
 from explorer.figures.theme import colorscale, escape, palette
 
@@ -105,3 +107,57 @@ def _arrow(start: tuple[float, float], tip: tuple[float, float], colour: str) ->
         "arrowwidth": 2.5,
         "arrowcolor": colour,
     }
+
+
+def sizes(
+    names: Sequence[str],
+    tokens: Floats,
+    positions: Floats,
+    legend: tuple[str, str],
+    *,
+    title: str,
+    dark: bool = False,
+) -> Figure:
+    """One line a name, the first on top: a circle for its tokens, a diamond for its positions.
+
+    The axis is logarithmic. Raises ValueError naming the sizes when they disagree.
+    """
+    check_shape("tokens", tokens, (len(names),))
+    check_shape("positions", positions, (len(names),))
+    colours = palette(dark)
+    rows = np.arange(len(names))
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": np.ravel([[a, b, None] for a, b in zip(tokens, positions, strict=True)]),
+            "y": np.repeat(rows, 3),
+            "line": {"color": colours.line, "width": 3},
+            "hoverinfo": "skip",
+            "showlegend": False,
+        }
+    ]
+    for values, name, symbol, colour in (
+        (tokens, legend[0], "circle", colours.curves[0]),
+        (positions, legend[1], "diamond", colours.curves[1]),
+    ):
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": np.asarray(values, np.float64),
+                "y": rows,
+                "name": escape(name),
+                "marker": {"symbol": symbol, "size": 11, "color": colour},
+                "hovertemplate": f"{escape(name)}: <b>%{{x:.3g}}</b><extra></extra>",
+            }
+        )
+    frame = layout(colours, 90 + 26 * len(names), showlegend=True, legend=LEGEND)
+    frame["xaxis"] = number_axis(colours, title, type="log", dtick=1)
+    frame["yaxis"] = axis(
+        colours,
+        autorange="reversed",
+        tickvals=rows.tolist(),
+        ticktext=[escape(name) for name in names],
+    )
+    return {"data": traces, "layout": frame}

@@ -32,6 +32,7 @@ from explorer.analysis.masks.fills import WAYS, Empty
 from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
+from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.figures.residual import Placement
 from explorer.figures.theme import DARK, LIGHT
@@ -140,6 +141,8 @@ MADE = {
     "machine.parts": set(get_args(What)),
     "machine.kinds": set(PART_KINDS),
     "machine.asides": set(MACHINE_ASIDES),
+    "sizes.drawn": set(DRAWN),
+    "sizes.verdicts": {"drown", "dominate", "both"},
     "reach.nets": set(NETS),
     "swaps.choices": {option.choice for option in SWAPS},
     "swaps.options": {f"{option.choice}_{option.name}" for option in SWAPS},

@@ -8,6 +8,7 @@ from explorer.figures import sums as figures
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, number, percent
 from explorer.pages.positions.choices import PositionsChoices
+from explorer.pages.positions.sizes import sizes_at_the_start
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
@@ -58,6 +59,7 @@ def token_and_position(view: View) -> None:
             view.t("sums.sum"): [f"{value:.4f}" for value in found.total[at]],
         },
     )
+    sizes_at_the_start(view, found, stream)
 
 
 def _drawn(view: View, found: Sums, at: int, token: str) -> None:
