@@ -11,6 +11,12 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "capture": "explorer.notebook.capture",
+    "film": "explorer.notebook.more",
+    "mask": "explorer.notebook.more",
+    "positions": "explorer.notebook.more",
+    "trace": "explorer.notebook.opening",
+    "open_model": "explorer.notebook.opening",
+    "show": "explorer.notebook.show",
 }
 
 __all__ = [*_HOMES]

@@ -145,10 +145,7 @@ def add_commands(commands: Commands) -> None:
 def refusal(error: ValueError | OSError, lang: str) -> str:
     """What is wrong with the input, or could not be written, for the user."""
     if isinstance(error, InputProblem):
-        # What the app says of its boxes and buttons is said here without them.
-        here = f"terminal.{error.key}"
-        key = here if text.has(here, lang=lang) else f"problems.{error.key}"
-        return text.t(key, lang=lang, **error.values)
+        return text.problem(error.key, error.values, lang=lang)
     return str(error)
 
 

@@ -6,7 +6,7 @@ keyword: `t("heads.large", lang="zh", layer=2, head=5)`.
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,13 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
     if key not in found:
         raise KeyError(f"assets/text/{lang}.toml has no {key!r}")
     return found[key].format(**values)
+
+
+def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
+    """What an InputProblem says outside the app: what the app says of its boxes and buttons is said
+    there without them."""
+    here = f"terminal.{key}"
+    return t(here if has(here, lang=lang) else f"problems.{key}", lang=lang, **values)
 
 
 def formula(latex: str, /, *, lang: str) -> str:

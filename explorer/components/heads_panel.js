@@ -7,6 +7,8 @@ import { pinButton } from "./heads_thumbs.js";
 import { keepPicture } from "./keep.js";
 import { percent } from "./numbers.js";
 
+let count = 0; // outside the app several views share one document, and so its ids
+
 /** { node, index, exact, draw(), light(lit), reveal(query, key), mark() } */
 export function headPanel(view, index) {
   const { head } = view;
@@ -19,7 +21,7 @@ export function headPanel(view, index) {
     return sum;
   });
   const most = cells.weights.reduce((max, weight, cell) => (cells.blocked[cell] ? max : Math.max(max, weight)), 0) || 1;
-  const panel = { index, label: head.labels[index], cells, sums, most, summaryId: `summary-${index}` };
+  const panel = { index, label: head.labels[index], cells, sums, most, summaryId: `summary-${count += 1}` };
   const keep = el("button", "keep", "PNG");
   keep.type = "button";
   keep.setAttribute("aria-label", `${words.keep} ${panel.label}`);

@@ -24,6 +24,9 @@ MAX_PINNED = 3
 MAX_SIDE = 64
 """Cells a side of a thumbnail; more would be finer than the screen that draws them."""
 
+EXACT_BYTES = 400_000
+"""Up to this much, a view that stands alone carries the exact cells of all heads."""
+
 
 @dataclass(frozen=True)
 class HeadsSelection:
@@ -69,6 +72,13 @@ class Heads:
     n_layers: int
     n_heads: int
     n_aggregates: int
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Every address, in the flat order."""
+        rows = [(layer, self.n_heads) for layer in range(self.n_layers)]
+        rows.append((self.n_layers, self.n_aggregates))
+        return tuple((layer, head) for layer, n_heads in rows for head in range(n_heads))
 
     def index(self, address: Address) -> int | None:
         """The place of an address in the flat order, None where there is no such head."""

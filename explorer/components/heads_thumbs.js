@@ -6,6 +6,21 @@ import { el } from "./dom.js";
 import { shades } from "./palette.js";
 import { BLOCKED, weightOf } from "./payload.js";
 
+const MAX_SIDE = 64; // as in heads_payload.py
+
+/** Each step x step square as its largest weight, blocked only where all of it is, as Python pools. */
+function pool(codes, rows, columns, step) {
+  const [down, wide] = [Math.ceil(rows / step), Math.ceil(columns / step)];
+  const out = new Uint8Array(down * wide).fill(BLOCKED);
+  for (let row = 0; row < rows; row += 1) {
+    for (let column = 0; column < columns; column += 1) {
+      const [to, code] = [Math.floor(row / step) * wide + Math.floor(column / step), codes[row * columns + column]];
+      if (code !== BLOCKED && (out[to] === BLOCKED || code > out[to])) out[to] = code;
+    }
+  }
+  return out;
+}
+
 export function pinButton(view, index) {
   const button = el("button", "pin");
   button.type = "button";
@@ -22,6 +37,10 @@ export function headThumbs(view) {
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
   const [rows, columns] = [Math.ceil(nQuery / step), Math.ceil(nKey / step)];
   const cellsOf = (index) => arrays.cells.subarray(index * rows * columns, (index + 1) * rows * columns);
+  // A view that stands alone has all cells, and pools them for its thumbnails itself.
+  const pooled = head.alone ? Math.ceil(Math.max(rows, columns) / MAX_SIDE) : 1;
+  const [down, wide] = [Math.ceil(rows / pooled), Math.ceil(columns / pooled)];
+  const small = pooled === 1 ? cellsOf : (index) => pool(cellsOf(index), rows, columns, pooled);
   const grid = el("div", "heads");
   grid.setAttribute("role", "group");
   grid.setAttribute("aria-label", words.label);
@@ -114,17 +133,17 @@ export function headThumbs(view) {
   function repaint() {
     const pixels = pixelsOf(shades(view.theme));
     const ground = hatching(scratch, view.theme.get("blocked"), view.theme.get("hatch"));
-    const weights = new Float32Array(rows * columns);
+    const weights = new Float32Array(down * wide);
     heads.forEach(({ canvas }, index) => {
-      const codes = cellsOf(index);
+      const codes = small(index);
       let most = 0;
       codes.forEach((code, cell) => {
         weights[cell] = code === BLOCKED ? 0 : weightOf(code);
         most = Math.max(most, weights[cell]);
       });
       const top = view.chosen.shared ? head.top : most || 1;
-      const shown = levels(weights, (cell) => codes[cell] === BLOCKED, columns, view.chosen.scale, top);
-      paintCells(fit(canvas, side, tall), shown, [rows, columns], [0, 0, side, tall], pixels, ground);
+      const shown = levels(weights, (cell) => codes[cell] === BLOCKED, wide, view.chosen.scale, top);
+      paintCells(fit(canvas, side, tall), shown, [down, wide], [0, 0, side, tall], pixels, ground);
     });
   }
 

@@ -59,7 +59,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
   view.cellsOf = (index) => {
     if (exact.has(index)) return exact.get(index);
     const [nQuery, nKey] = [head.queries.tokens.length, head.keys.tokens.length];
-    const cells = { weights: new Float32Array(nQuery * nKey), blocked: new Uint8Array(nQuery * nKey), reasons: [], summary: "", exact: false };
+    const cells = { weights: new Float32Array(nQuery * nKey), blocked: new Uint8Array(nQuery * nKey), reasons: [], summary: "", exact: head.alone };
     for (let query = 0; query < nQuery; query += 1) {
       for (let key = 0; key < nKey; key += 1) {
         const code = thumbs.codeAt(index, query, key);

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from explorer.components.heads_payload import (
+    EXACT_BYTES,
     MAX_PINNED,
+    Address,
     Heads,
     HeadsSelection,
     Measure,
@@ -135,6 +137,7 @@ def pack_heads_view(
     top: float | None = None,
     least: float = 0.02,
     turn: int | None = None,
+    alone: bool = False,
     words: Words,
 ) -> bytes:
     """The payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
@@ -146,7 +149,8 @@ def pack_heads_view(
     behind the heads, an average or a rollout say, with addresses (n_layers, 0), (n_layers, 1) …
     and a mask broadcastable to [aggregate, query, key]. `measure` is written under each head and
     can sort them. `top` is the darkest weight when shared (None: the largest there is). Weights
-    under `least` draw no line. `turn` echoes what the browser counted.
+    under `least` draw no line. `turn` echoes what the browser counted. `alone`: there is no Python
+    to ask for more, so every head travels whole, exactly while all fit into `EXACT_BYTES`.
     Raises ValueError naming the sizes that disagree.
     """
     if patterns.ndim != 4:
@@ -173,10 +177,14 @@ def pack_heads_view(
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
     weights = _flat(patterns, further)
     blocked = _flat_blocked(mask, aggregates_mask, patterns.shape, len(further))
-    codes, step = small(encode_weights(weights, ~blocked))
+    codes = encode_weights(weights, ~blocked)
+    codes, step = (codes, 1) if alone else small(codes)
     known: list[str] = []
     cells, whys, texts = [], [], []
-    for address in chosen.shown:
+    sent_exactly: Sequence[Address] = chosen.shown
+    if alone and 4 * weights.size <= EXACT_BYTES:
+        sent_exactly = heads.addresses
+    for address in sent_exactly:
         at = _index(heads, address)
         shut = blocked[at]
         cells.append(exact(np.where(shut, 0, weights[at])))
@@ -193,6 +201,7 @@ def pack_heads_view(
         "layers": n_layers,
         "columns": n_heads,
         "step": step,
+        "alone": alone,
         "top": darkest,
         "least": least,
         "most": MAX_PINNED,
@@ -206,7 +215,7 @@ def pack_heads_view(
             "scale": chosen.scale,
             "shared": chosen.shared,
             "by_measure": chosen.by_measure,
-            "shown": [_index(heads, address) for address in chosen.shown],
+            "shown": [_index(heads, address) for address in sent_exactly],
             "reasons": known,
             "summaries": texts,
             "turn": turn,

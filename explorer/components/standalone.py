@@ -103,8 +103,9 @@ def _text(block: Text, _: str) -> str:
 
 def _view(block: View, name: str) -> str:
     packed = base64.b64encode(block.payload).decode()
+    # Radio buttons of one name exclude each other within a form; in the app views are apart anyway.
     return (
-        f'<div id="{name}"><div class="hl"></div></div>'
+        f'<form id="{name}" onsubmit="return false"><div class="hl"></div></form>'
         f'<script>headlight("{block.name}", "{name}", "{packed}")</script>'
     )
 
@@ -142,7 +143,9 @@ def _views(names: Sequence[str]) -> str:
         + "\n".join(scripts)
         + """
 function headlight(view, place, packed) {
-  const data = Uint8Array.from(atob(packed), (letter) => letter.charCodeAt(0));
+  const letters = atob(packed);
+  const data = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at += 1) data[at] = letters.charCodeAt(at);
   const parentElement = document.getElementById(place);
   const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {} });
   draw();

@@ -8,12 +8,12 @@ import streamlit as st
 
 from explorer.analysis.decoding.tree import grow
 from explorer.components import TreeNode, sent_node, token_strip, tree_view
+from explorer.exports.film import stacked
 from explorer.figures.heatmap import attention
 from explorer.figures.heatmap import difference as heat_difference
 from explorer.numbers import fixed
 from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
-from explorer.pages.decoding.picture import stacked
 from explorer.pages.decoding.strategy import beam_of, beam_settings, sample_of, sample_settings
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, forced_tokens, room

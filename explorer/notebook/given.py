@@ -1,0 +1,125 @@
+"""Attention as people have it, as [layer, head, query, key] float32, with what is odd about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from explorer.numbers import whole_percent
+from explorer.text import t
+
+SUM_TOLERANCE = 1e-2
+"""By how much a row may miss 1 without a note: rows of bfloat16 miss it by up to this."""
+
+
+@dataclass(frozen=True, eq=False)
+class Patterns:
+    """`weights` [layer, head, query, key] with the two rows of tokens, and notes in words.
+
+    `mask` [layer, head, query, key] is True where attention may go; None where nothing is blocked.
+    `whys` [layer, head, query, key] says in words what blocked a cell.
+    """
+
+    title: str
+    weights: np.ndarray = field(repr=False)
+    query_tokens: tuple[str, ...]
+    key_tokens: tuple[str, ...]
+    mask: np.ndarray | None = field(default=None, repr=False)
+    whys: np.ndarray | None = field(default=None, repr=False)
+    query_stream: Any = None
+    key_stream: Any = None
+    notes: tuple[str, ...] = ()
+
+
+def as_array(given: Any) -> np.ndarray:
+    """A tensor (of any device and precision, with or without gradients), array or nested list.
+
+    Raises ValueError for what is not numbers of one shape.
+    """
+    if hasattr(given, "detach"):
+        given = given.detach().cpu()
+        return given.float().numpy() if given.dtype.is_floating_point else given.numpy()
+    if isinstance(given, list | tuple) and any(hasattr(part, "detach") for part in given):
+        given = [as_array(part) for part in given]
+    try:
+        array = np.asarray(given)
+        return array if array.dtype == np.bool_ else array.astype(np.float32)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"expected numbers of one shape: {error}") from None
+
+
+def layers_of(given: Any, batch: int, lang: str) -> tuple[np.ndarray, list[str]]:
+    """[layer, head, query, key] of what is an array or one array a layer, and notes.
+
+    A list has one [head, query, key], or one [batch, head, query, key], for every layer, as the
+    `attentions` of Hugging Face's models. An array is [layer, head, query, key], with a batch
+    [layer, batch, head, query, key], or leaves out leading axes. Raises ValueError, IndexError.
+    """
+    notes = []
+    if isinstance(given, list | tuple) and given and np.ndim(as_array(given[0])) >= 3:
+        parts = [as_array(part) for part in given]
+        if len(shapes := {part.shape for part in parts}) > 1:
+            raise ValueError(
+                "layers differ in shape: " + ", ".join(str(list(shape)) for shape in sorted(shapes))
+            )
+        array = np.stack(parts)
+    else:
+        array = as_array(given)
+    if array.dtype == np.bool_:
+        raise ValueError("these are masks, not weights: use mask(…)")
+    if not 2 <= array.ndim <= 5:
+        raise ValueError(
+            f"attention has shape {list(array.shape)}, expected [layer, head, query, key]"
+        )
+    if array.ndim == 5:
+        n = array.shape[1]
+        if not 0 <= batch < n:
+            raise IndexError(f"batch is {batch}, but there are {n} sequences")
+        if n > 1:
+            notes.append(t("notebook.batch", lang=lang, index=batch + 1, count=n))
+        array = array[:, batch]
+    array = array.reshape((1,) * (4 - array.ndim) + array.shape)
+    if 0 in array.shape:
+        raise ValueError(f"there is no attention in shape {list(array.shape)}")
+    return array.astype(np.float32), notes
+
+
+def checked(weights: np.ndarray, lang: str) -> tuple[np.ndarray, list[str]]:
+    """Weights that can be drawn, and notes on what is odd. Raises ValueError for scores."""
+    notes = []
+    broken = ~np.isfinite(weights)
+    if broken.any():
+        notes.append(t("notebook.nan", lang=lang, count=int(broken.any(-1).sum())))
+        weights = np.where(broken, 0, weights)
+    low, high = float(weights.min()), float(weights.max())
+    if low < -1e-6 or high > 1 + SUM_TOLERANCE:
+        raise ValueError(
+            f"weights run from {low:.4g} to {high:.4g}, expected 0 to 1; "
+            "scores need a softmax first"
+        )
+    sums = weights.sum(-1)
+    odd = (np.abs(sums - 1) > SUM_TOLERANCE) & ~broken.any(-1)
+    if odd.any():
+        notes.append(
+            t(
+                "notebook.sums",
+                lang=lang,
+                count=int(odd.sum()),
+                total=sums.size,
+                low=whole_percent(float(sums[odd].min())),
+                high=whole_percent(float(sums[odd].max())),
+            )
+        )
+    return np.clip(weights, 0, 1), notes
+
+
+def tokens_for(given: Sequence[str] | None, length: int, axis: str) -> tuple[str, ...]:
+    """Tokens of an axis, or numbers from 1. Raises ValueError for a list of another length."""
+    if given is None:
+        return tuple(str(index + 1) for index in range(length))
+    if isinstance(given, str):
+        raise ValueError(f"{axis} tokens are one string; give a list of {length} tokens")
+    if len(given) != length:
+        raise ValueError(f"{len(given)} {axis} tokens, but the attention has {length} of them")
+    return tuple(str(token) for token in given)

@@ -1,0 +1,103 @@
+"""What `show`, `mask`, `film` and `positions` return: a picture that shows and saves itself."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from explorer.components.standalone import Block, page
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Table = Mapping[str, Sequence[Any] | np.ndarray]
+
+# In a notebook the page is the content of a frame. It takes over the notebook's light or dark
+# theme, which need not be the system's, and tells the frame how high it is.
+_IN_A_FRAME = """<script>
+(() => {
+  let frame = null;
+  try { frame = window.frameElement; } catch { return; } // a frame of another origin, or none
+  if (!frame) return;
+  const style = document.documentElement.style;
+  const colour = getComputedStyle(frame.parentElement).color;
+  const [r, g, b] = (colour.match(/[\\d.]+/g) ?? []).map(Number);
+  const dark = 0.3 * r + 0.59 * g + 0.11 * b > 128;
+  const [ink, paper] = dark ? ["#e8e9ef", "#0e1117"] : ["#1f2430", "#ffffff"];
+  for (const [name, value] of [["--st-text-color", ink], ["--st-background-color", paper],
+    ["color", ink], ["background", paper]]) style.setProperty(name, value);
+  style.overflowY = "hidden";
+  const fit = () => { frame.style.height = document.documentElement.offsetHeight + "px"; };
+  new ResizeObserver(fit).observe(document.documentElement);
+})();
+</script>"""
+
+
+class Picture:
+    """A picture that shows itself in a notebook, saves itself, and gives its numbers.
+
+    `html()` is a whole page that needs no network and no server, `save("x.html")` writes it (or the
+    SVG, for a name that ends so); `svg()` is the same for print; `numpy()` gives the arrays by
+    name, and `dataframe()` one row a cell, which alone needs pandas.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        blocks: Callable[[], Sequence[Block]],
+        lang: str,
+        arrays: Mapping[str, np.ndarray],
+        table: Callable[[], Table],
+        svg: Callable[[], str],
+    ) -> None:
+        self.title, self.lang = title, lang
+        self._blocks, self._arrays, self._table, self._svg = blocks, arrays, table, svg
+        self._page  # noqa: B018 (what does not fit is refused here, not when it is drawn)
+
+    @cached_property
+    def _page(self) -> str:
+        return page(self.title, self._blocks(), self.lang)
+
+    def html(self) -> str:
+        """The picture as one HTML page, which loads nothing."""
+        return self._page
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, or the SVG where the name ends in .svg; returns the path.
+
+        Raises ValueError for another ending, OSError where it cannot be written.
+        """
+        path = Path(path)
+        make = {".html": self.html, ".htm": self.html, ".svg": self.svg}.get(path.suffix.lower())
+        if make is None:
+            raise ValueError(f"{path.name}: a picture is saved as .html or .svg")
+        path.write_text(make(), encoding="utf-8")
+        return path
+
+    def svg(self) -> str:
+        """The picture as SVG, in light colours."""
+        return self._svg()
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """The arrays by name."""
+        return dict(self._arrays)
+
+    def dataframe(self) -> "pd.DataFrame":
+        """All numbers with their tokens as a pandas table. Raises ImportError without pandas."""
+        import pandas as pd  # only here: nothing else needs it
+
+        return pd.DataFrame(self._table())
+
+    def _repr_html_(self) -> str:
+        framed = self._page.replace("<body>", f"<body>\n{_IN_A_FRAME}", 1)
+        return (
+            f'<iframe title="{escape(self.title)}" srcdoc="{escape(framed)}"'
+            ' style="width: 100%; height: 640px; border: 0" loading="lazy"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{name} {list(array.shape)}" for name, array in self._arrays.items())
+        return f"<{self.title}: {arrays}>"

@@ -1,0 +1,301 @@
+"""`show`: attention, wherever it comes from, in the linked view of all heads."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from explorer.analysis.masks.reasons import BLOCKERS, blocked_by
+from explorer.components.heads_payload import HeadsSelection
+from explorer.components.heads_view import pack_heads_view
+from explorer.components.standalone import Block, Text, View
+from explorer.exports.picture import site_svg
+from explorer.library import LoadedModel
+from explorer.notebook.capture import Captured
+from explorer.notebook.given import Patterns, as_array, checked, layers_of, tokens_for
+from explorer.notebook.opening import opened, worded
+from explorer.notebook.picture import Picture, Table
+from explorer.runs.trace import Trace
+from explorer.runs.trace import trace as run_trace
+from explorer.text import family, model_name, t
+from models.hooks import Role
+
+ROLES: tuple[Role, ...] = ("encoder", "decoder", "cross")
+_CROSS = re.compile(r"cross|encoder_attn|multihead_attn|enc_dec|src_attn", re.IGNORECASE)
+
+
+@worded
+def show(
+    what: Any,
+    tokens: str | Sequence[str] | None = None,
+    key_tokens: Sequence[str] | None = None,
+    *,
+    target: str | None = None,
+    mask: Any = None,
+    batch: int = 0,
+    title: str | None = None,
+    lang: str = "en",
+) -> Picture:
+    """All heads in one linked view: hover, lock, open, zoom, scales, keyboard.
+
+    `what` is one of
+
+    - a shipped model's name, a model's folder, or what `open_model` returned; `tokens` is then the
+      text, and `target` a translation to be read instead of the model's own;
+    - a Trace;
+    - attention weights [layer, head, query, key] as array, tensor or list, on any device and in any
+      precision, with `tokens` of the queries and `key_tokens` (the same, where None, for as many
+      keys as queries). Leading axes may be left out. With a batch it is [layer, batch, head, query,
+      key], or a list of [batch, head, query, key], one a layer, and `batch` chooses the sequence.
+      `mask` (True = may attend) is broadcastable to the weights;
+    - what `capture` saw, of the sequence `batch`. Attention of the same kind is one view, its
+      calls the layers. A list of tokens belongs to the axes that have its length.
+
+    Rows that do not sum to 1 are drawn, with a note. `lang` is "en" or "zh".
+    Raises ValueError for weights outside 0 to 1 (scores, say), for shapes or token lists that do
+    not fit, for a capture that saw nothing and for a text or model that cannot be used; IndexError
+    for a sequence that is not in the batch.
+    """
+    if isinstance(what, str | Path | LoadedModel):
+        if not isinstance(tokens, str):
+            raise ValueError("a model needs a text: show(model, text)")
+        what = run_trace(opened(what), tokens, target)
+    if isinstance(what, Trace):
+        parts = _of_trace(what, lang)
+        named = model_name(what.model, lang=lang)
+        name = title or t("export.title", lang=lang, model=named)
+        said = [what.text, *([what.output] if what.output else [])]
+        return _picture(name, parts, said, lang)
+    if isinstance(tokens, str):
+        raise ValueError("tokens are one string; give a list of tokens")
+    name = title or t("notebook.title", lang=lang)
+    if isinstance(what, Captured):
+        return _picture(name, *_of_capture(what, tokens, key_tokens, batch, lang), lang)
+    weights, notes = layers_of(what, batch, lang)
+    weights, odd = checked(weights, lang)
+    n_query, n_key = weights.shape[2:]
+    queries = tokens_for(tokens, n_query, "query")
+    if key_tokens is None and tokens is not None and n_key == n_query:
+        key_tokens = tokens
+    part = Patterns(
+        name,
+        weights,
+        queries,
+        tokens_for(key_tokens, n_key, "key"),
+        mask=None if mask is None else _fitting(mask, weights.shape),
+        notes=(*notes, *odd),
+    )
+    return _picture(name, [part], [], lang)
+
+
+def _fitting(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
+    given = as_array(mask)
+    if given.dtype != np.bool_:
+        raise ValueError(f"the mask is {given.dtype}, expected bool with True = may attend")
+    try:
+        return np.broadcast_to(given, shape)
+    except ValueError:
+        raise ValueError(f"the mask has shape {given.shape}, the weights {shape}") from None
+
+
+def _of_trace(traced: Trace, lang: str) -> list[Patterns]:
+    words: dict[str, str] = {
+        name: t(f"blockers.{name}", lang=lang) if name else "" for name in BLOCKERS
+    }
+    parts = []
+    for role in ROLES:
+        sites = traced.sites_of(role)
+        if not sites:
+            continue
+        whys = np.stack([blocked_by(traced, site.name) for site in sites])
+        parts.append(
+            Patterns(
+                t(f"kinds.{role}", lang=lang),
+                np.stack([traced.pattern(site.name) for site in sites]),
+                traced.query_tokens(sites[0].name),
+                traced.key_tokens(sites[0].name),
+                mask=np.stack([traced.mask(site.name) for site in sites]),
+                whys=np.vectorize(lambda name: words[str(name)], otypes=[object])(whys),
+                query_stream=sites[0].query_stream,
+                key_stream=sites[0].key_stream,
+            )
+        )
+    return parts
+
+
+def _of_capture(
+    seen: Captured,
+    tokens: Sequence[str] | None,
+    key_tokens: Sequence[str] | None,
+    batch: int,
+    lang: str,
+) -> tuple[list[Patterns], list[str]]:
+    unseen = t("notebook.unseen", lang=lang, names=", ".join(seen.unseen)) if seen.unseen else ""
+    if not seen.calls:
+        raise ValueError(f"no attention was seen. {unseen}".strip())
+    groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for at, call in enumerate(seen.calls):
+        kind = re.sub(r"\d+", "#", call.name)
+        groups.setdefault((kind, tuple(call.pattern.shape[1:])), []).append(at)
+    lists = [each for each in (tokens, key_tokens) if each is not None]
+    used: set[int] = set()
+    parts = []
+    for (kind, (_, n_query, n_key)), places in groups.items():
+        calls = [seen.calls[at] for at in places]
+        n_batch = min(call.pattern.shape[0] for call in calls)
+        if not 0 <= batch < n_batch:
+            raise IndexError(f"batch is {batch}, but {kind} has {n_batch} sequences")
+        weights, notes = checked(np.stack([as_array(call.pattern[batch]) for call in calls]), lang)
+        if n_batch > 1:
+            notes.insert(0, t("notebook.batch", lang=lang, index=batch + 1, count=n_batch))
+        masks = [None if call.mask is None else as_array(call.mask) for call in calls]
+        mask = None
+        if any(each is not None for each in masks):
+            mask = np.stack([_one_of(each, batch, weights.shape[1:]) for each in masks])
+        # Self-attention has one row of tokens: in an encoder that of the keys of cross-attention.
+        cross = n_query != n_key or _CROSS.search(kind) is not None
+        first, last = (lists[:1], lists[-1:]) if cross else (lists, lists)
+        if not cross and "encoder" in kind.lower():
+            first, last = lists[::-1], lists[::-1]
+        rows = []
+        for axis, given, length in (("query", first, n_query), ("key", last, n_key)):
+            fitting = next((each for each in given if len(each) == length), None)
+            used |= {id(fitting)}
+            rows.append(tokens_for(fitting, length, axis))
+        title = kind if len(calls) == 1 else kind.replace("#", f"0–{len(calls) - 1}", 1)
+        parts.append(Patterns(title, weights, rows[0], rows[1], mask=mask, notes=tuple(notes)))
+    for each in lists:
+        if id(each) not in used:
+            lengths = sorted({n for part in parts for n in part.weights.shape[2:]})
+            raise ValueError(f"{len(each)} tokens fit no axis; the lengths are {lengths}")
+    return parts, [unseen] if unseen else []
+
+
+def _one_of(mask: np.ndarray | None, batch: int, shape: tuple[int, ...]) -> np.ndarray:
+    if mask is None:
+        return np.ones(shape, np.bool_)
+    if mask.ndim == 4:
+        mask = mask[batch if mask.shape[0] > 1 else 0]
+    return np.broadcast_to(mask, shape)
+
+
+def _picture(title: str, parts: Sequence[Patterns], said: Sequence[str], lang: str) -> Picture:
+    def blocks() -> list[Block]:
+        made: list[Block] = [Text(words) for words in said]
+        for part in parts:
+            if len(parts) > 1:
+                made.append(Text(part.title, is_reading=True))
+            made += [Text(note) for note in part.notes]
+            made.append(View("heads_view", _packed(part, lang)))
+        return made
+
+    return Picture(
+        title,
+        blocks,
+        lang,
+        {part.title: part.weights for part in parts},
+        lambda: cells_table(parts),
+        lambda: parts_svg(title, parts, lang),
+    )
+
+
+def _packed(part: Patterns, lang: str) -> bytes:
+    whys: Callable[[int, int], Any] | None = None
+    if part.whys is not None:
+        found = part.whys
+
+        def whys(layer: int, head: int) -> Any:
+            return found[layer, head]
+
+    return pack_heads_view(
+        part.weights,
+        query_tokens=part.query_tokens,
+        key_tokens=part.key_tokens,
+        mask=part.mask,
+        blocked_by=whys,
+        selection=HeadsSelection(opened=(0, 0)),
+        alone=True,
+        words=family("components.heads_view", lang=lang),
+        **axis_titles(part, lang),
+    )
+
+
+def axis_titles(part: Patterns, lang: str) -> dict[str, Any]:
+    """Titles and streams of a view's axes."""
+    titles = {}
+    for axis, stream in (("query", part.query_stream), ("key", part.key_stream)):
+        titles[f"{axis}_stream"] = stream
+        titles[f"{axis}_title"] = t(f"components.heads_view.{axis}", lang=lang)
+        if stream is not None:
+            named = t(f"streams.{stream}", lang=lang)
+            titles[f"{axis}_title"] = t(f"streams.{axis}", lang=lang, stream=named)
+    return titles
+
+
+def cells_table(parts: Sequence[Patterns]) -> Table:
+    """One row a cell: view, layer, head, query, key (all from 1), their tokens, weight, allowed."""
+    columns: dict[str, list[Any]] = {}
+
+    def add(values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            columns.setdefault(name, []).append(value)
+
+    for part in parts:
+        places = np.indices(part.weights.shape).reshape(4, -1)
+        allowed = np.ones(part.weights.shape, bool) if part.mask is None else part.mask
+        add(
+            {
+                "view": np.full(places.shape[1], part.title, dtype=object),
+                **{
+                    name: places[axis] + 1
+                    for axis, name in enumerate(("layer", "head", "query", "key"))
+                },
+                "query_token": np.array(part.query_tokens, dtype=object)[places[2]],
+                "key_token": np.array(part.key_tokens, dtype=object)[places[3]],
+                "weight": part.weights.ravel(),
+                "allowed": allowed.ravel(),
+            }
+        )
+    return {name: np.concatenate(values) for name, values in columns.items()}
+
+
+def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
+    """All heads of all parts, one part below the other."""
+    words = family("export", lang=lang)
+    drawn = []
+    for part in parts:
+        n_layers, n_heads, n_query, n_key = part.weights.shape
+        places = [divmod(at, n_heads) for at in range(n_layers * n_heads)]
+        mask = np.ones(part.weights.shape, bool) if part.mask is None else part.mask
+        drawn.append(
+            site_svg(
+                part.weights.reshape(-1, n_query, n_key),
+                mask.reshape(-1, n_query, n_key),
+                part.query_tokens,
+                part.key_tokens,
+                title=f"{title} · {part.title}" if len(parts) > 1 else title,
+                query_stream=part.query_stream or "tgt",
+                key_stream=part.key_stream or "tgt",
+                names=[f"L{layer + 1}·H{head + 1}" for layer, head in places],
+                words=words,
+            )
+        )
+    return below(drawn)
+
+
+def below(svgs: Sequence[str]) -> str:
+    """SVGs of `site_svg`, one below the other, as one."""
+    if len(svgs) == 1:
+        return svgs[0]
+    width, height, placed = 0.0, 0.0, []
+    for svg in svgs:
+        size = re.search(r'width="([\d.e+]+)" height="([\d.e+]+)"', svg)
+        assert size is not None
+        placed.append(svg.replace("<svg ", f'<svg y="{height:g}" ', 1))
+        width, height = max(width, float(size[1])), height + float(size[2])
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
+        f'viewBox="0 0 {width:g} {height:g}">\n{"".join(placed)}</svg>\n'
+    )

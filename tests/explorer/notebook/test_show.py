@@ -1,0 +1,268 @@
+"""show, mask, film, positions: what they accept and refuse, and the page that they make."""
+
+import base64
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+from payloads import unpack
+
+import explorer as hl
+
+NASTY = '</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'
+
+
+def _weights(*shape: int) -> np.ndarray:
+    weights = np.random.default_rng(0).random(shape).astype(np.float32)
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def _sent(html: str) -> list[bytes]:
+    return [
+        base64.b64decode(part) for part in re.findall(r'headlight\("\w+", "b\d+", "(.*?)"\)', html)
+    ]
+
+
+def test_a_shipped_model_shows_its_three_kinds_of_attention() -> None:
+    shown = hl.show("en-zh", "I love you.")
+    arrays = shown.numpy()
+    assert list(arrays) == [
+        "Encoder self-attention",
+        "Decoder self-attention",
+        "Cross-attention",
+    ]
+    own = hl.trace("en-zh", "I love you.")
+    site = own.sites_of("cross")[1]
+    assert np.array_equal(arrays["Cross-attention"][1], own.pattern(site.name))
+    assert len(_sent(shown.html())) == 3
+    assert "我爱你" in shown.html()
+    assert hl.show(own).html() == shown.html()
+
+
+def test_every_head_travels_whole() -> None:
+    weights = _weights(2, 3, 70, 70)
+    head, arrays = unpack(_sent(hl.show(weights).html())[0])
+    assert head["alone"]
+    assert arrays["cells"].shape == (6, 70, 70)
+    assert arrays["exact"].shape[0] == 6  # 118 kB: few enough to be exact
+    exact = np.frombuffer(arrays["exact"].tobytes(), "<f4").reshape(6, 70, 70)
+    assert np.array_equal(exact, weights.reshape(6, 70, 70))
+    head, arrays = unpack(_sent(hl.show(_weights(4, 12, 70, 70)).html())[0])
+    assert arrays["exact"].shape[0] == 1  # the one that is open
+
+
+def test_144_heads_of_128_tokens_stay_below_4_mb() -> None:
+    shown = hl.show(_weights(12, 12, 128, 128), [f"token{at}" for at in range(128)])
+    assert len(shown.html().encode()) < 4_000_000
+    assert len(shown._repr_html_().encode()) < 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("given", "shape"),
+    [
+        (_weights(4, 4), (1, 1, 4, 4)),
+        (_weights(3, 4, 4), (1, 3, 4, 4)),
+        (_weights(2, 3, 4, 5), (2, 3, 4, 5)),
+        (_weights(2, 6, 3, 4, 5), (2, 3, 4, 5)),
+        (list(_weights(2, 3, 4, 5)), (2, 3, 4, 5)),
+        (list(torch.tensor(_weights(2, 6, 3, 4, 5))), (2, 3, 4, 5)),
+        (torch.tensor(_weights(2, 3, 4, 5)).bfloat16().requires_grad_(), (2, 3, 4, 5)),
+        (_weights(2, 3, 4, 5).astype(np.float16), (2, 3, 4, 5)),
+        (_weights(2, 3, 4, 5).tolist(), (2, 3, 4, 5)),
+    ],
+)
+def test_shapes_and_precisions(given: object, shape: tuple[int, ...]) -> None:
+    (array,) = hl.show(given).numpy().values()
+    assert array.shape == shape
+
+
+def test_a_batch_shows_the_sequence_that_was_chosen() -> None:
+    weights = _weights(2, 6, 3, 4, 5)
+    shown = hl.show(weights, batch=4)
+    assert np.array_equal(shown.numpy()["Attention"], weights[:, 4])
+    assert "Sequence 5 of 6 in the batch." in shown.html()
+
+
+def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
+    weights = _weights(1, 1, 4, 4)
+    weights[0, 0, 1] *= 0.5
+    assert "1 of 4 rows do not sum to 1" in hl.show(weights).html()
+    weights[0, 0, 2, 0] = np.nan
+    assert "1 rows are not numbers" in hl.show(weights).html()
+    assert "rows do not sum" not in hl.show(_weights(1, 1, 4, 4)).html()
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "message"),
+    [
+        (_weights(1, 1, 4, 4) * 9 - 3, {}, "expected 0 to 1; scores need a softmax first"),
+        (_weights(1, 1, 4, 4), {"tokens": ["a"]}, "1 query tokens, but the attention has 4"),
+        (_weights(1, 1, 4, 5), {"key_tokens": ["a"]}, "1 key tokens, but the attention has 5"),
+        (_weights(1, 1, 4, 4), {"tokens": "abcd"}, "give a list of tokens"),
+        (_weights(4), {}, r"shape \[4\], expected"),
+        (_weights(1, 1, 1, 1, 4, 4), {}, "expected \\[layer, head, query, key\\]"),
+        (np.zeros((1, 0, 4, 4)), {}, "no attention in shape"),
+        ([_weights(1, 4, 4), _weights(1, 5, 5)], {}, r"layers differ in shape: \[1, 4, 4\]"),
+        ([], {}, "shape"),
+        ("text", {}, "a model needs a text"),
+        (["text"], {}, "expected numbers of one shape"),
+        (np.ones((4, 4), bool), {}, "these are masks"),
+        (_weights(1, 1, 4, 4), {"mask": np.ones((3, 3), bool)}, "the mask has shape"),
+        (_weights(1, 1, 4, 4), {"mask": np.ones((4, 4))}, "expected bool with True = may attend"),
+    ],
+)
+def test_refusals(given: object, more: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        hl.show(given, **more)
+
+
+def test_refusals_of_models_and_texts_are_in_words() -> None:
+    with pytest.raises(ValueError, match="There is no model"):
+        hl.show("no-such", "text")
+    with pytest.raises(ValueError, match="contains only white space"):
+        hl.show("en-zh", "   ")
+    with pytest.raises(ValueError, match="模型"):
+        hl.show("no-such", "text", lang="zh")
+    with pytest.raises(IndexError, match="there are 6 sequences"):
+        hl.show(_weights(2, 6, 3, 4, 5), batch=6)
+
+
+def test_a_capture_with_tokens_for_both_sides() -> None:
+    model = torch.nn.Transformer(8, 2, 2, 2, 8, batch_first=True).eval()
+    with hl.capture() as seen:
+        model(torch.randn(2, 5, 8), torch.randn(2, 3, 8))
+    shown = hl.show(seen, list("abc"), list("vwxyz"))
+    assert {name: array.shape for name, array in shown.numpy().items()} == {
+        "encoder.layers.0–1.self_attn": (2, 2, 5, 5),
+        "decoder.layers.0–1.self_attn": (2, 2, 3, 3),
+        "decoder.layers.0–1.multihead_attn": (2, 2, 3, 5),
+    }
+    heads = [unpack(payload)[0] for payload in _sent(shown.html())]
+    rows = ["".join(h["queries"]["tokens"] + h["keys"]["tokens"]) for h in heads]
+    assert rows == ["vwxyzvwxyz", "abcabc", "abcvwxyz"]
+    with pytest.raises(ValueError, match=r"4 tokens fit no axis; the lengths are \[3, 5\]"):
+        hl.show(seen, list("abcd"))
+
+
+def test_a_capture_that_saw_nothing_is_refused_with_what_it_did_not_see() -> None:
+    class MyAttention(torch.nn.Identity):
+        """Hides what it does."""
+
+    with hl.capture() as seen:
+        torch.nn.Sequential(MyAttention())(torch.ones(1))
+    with pytest.raises(ValueError, match=r"no attention was seen\. No pattern could be seen in: 0"):
+        hl.show(seen)
+
+
+def test_what_users_give_is_escaped_everywhere() -> None:
+    tokens = [NASTY, "b", "c", "d"]
+    shown = hl.show(_weights(1, 1, 4, 4), tokens, title=NASTY)
+    masked = hl.mask(np.tri(4, dtype=bool), tokens, title=NASTY, why=[[NASTY] * 4] * 4)
+    for picture in (shown, masked):
+        assert NASTY not in picture.html()
+        assert NASTY not in picture.svg()
+        assert "<img" not in picture._repr_html_()
+        assert "<script" not in picture._repr_html_()
+        ElementTree.fromstring(picture.svg())
+
+
+def test_a_frame_of_a_notebook_needs_no_network() -> None:
+    framed = hl.show(_weights(1, 1, 4, 4))._repr_html_()
+    assert framed.startswith("<iframe title=")
+    assert "srcdoc=" in framed
+    assert not re.findall(r"(?:src|href)=&quot;", framed)
+    assert "frameElement" in framed
+
+
+def test_saving(tmp_path: Path) -> None:
+    shown = hl.show(_weights(2, 1, 4, 4))
+    assert shown.save(tmp_path / "x.html").read_text("utf-8") == shown.html()
+    ElementTree.parse(shown.save(str(tmp_path / "x.svg")))
+    with pytest.raises(ValueError, match=r"x.png: a picture is saved as .html or .svg"):
+        shown.save(tmp_path / "x.png")
+
+
+def test_the_table_has_one_row_a_cell() -> None:
+    weights = _weights(2, 3, 2, 2)
+    table = hl.show(weights, ["a", "b"]).dataframe()
+    assert len(table) == 24
+    row = table[
+        (table.layer == 2) & (table["head"] == 3) & (table["query"] == 1) & (table.key == 2)
+    ]
+    assert row.weight.item() == weights[1, 2, 0, 1]
+    assert (row.query_token.item(), row.key_token.item()) == ("a", "b")
+
+
+def test_masks_of_a_model_say_why() -> None:
+    shown = hl.mask("en-zh", "I love you.", pads=1)
+    table = shown.dataframe()
+    cross = table[table["view"] == "Cross-attention"]
+    assert set(cross.why) == {"", "the key is a PAD"}
+    assert (cross.allowed == (cross.why == "")).all()
+    assert not shown.numpy()["Decoder self-attention"][0, 1]
+
+
+def test_masks_of_your_own() -> None:
+    shown = hl.mask(np.tri(3, dtype=bool), ["a", "b", "c"], why=[["later"] * 3] * 3)
+    assert sorted(set(shown.dataframe().why)) == ["", "later"]
+    _, arrays = unpack(_sent(shown.html())[0])
+    assert arrays["cells"].tolist() == [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
+    chosen = np.stack([np.ones((2, 3, 3), bool), np.tri(3, dtype=bool)[None].repeat(2, 0)])
+    assert np.array_equal(hl.mask(chosen, layer=1, head=1).numpy()["Masks"], np.tri(3, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "message"),
+    [
+        (np.ones((2, 2)), {}, "the mask is float32, expected bool"),
+        (np.ones(2, bool), {}, "expected \\[query, key\\]"),
+        (np.ones((2, 2, 2), bool), {"head": 2}, "head is 2, but there are 2"),
+        (np.zeros((2, 2), bool), {"why": [["a"]]}, "why has shape"),
+        (np.zeros((1, 7), bool), {"why": [list("abcdefg")]}, "7 different reasons, at most 6"),
+        (np.ones((2, 2), bool), {"tokens": ["a"]}, "1 query tokens"),
+        ("en-zh", {}, "a model needs a text"),
+    ],
+)
+def test_refusals_of_masks(given: object, more: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        hl.mask(given, **more)
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "beam", "sample"])
+def test_a_film_has_every_step(strategy: str) -> None:
+    shown = hl.film("en-zh", "I love you.", strategy=strategy, max_new_tokens=6)
+    table = shown.dataframe()
+    n_steps = int(table.step.max())
+    assert shown.numpy()["cross"].shape[2] == shown.numpy()["self"].shape[2] == n_steps
+    assert int(table.chosen.sum()) == n_steps
+    ElementTree.fromstring(shown.svg())
+
+
+@pytest.mark.parametrize(("model", "text"), [("stories", "Once"), ("masked-en", "I [MASK] you.")])
+def test_films_of_models_of_one_text(model: str, text: str) -> None:
+    shown = hl.film(model, text, max_new_tokens=3)
+    assert list(shown.numpy()) == ["self"]
+    with pytest.raises(ValueError, match="strategy is 'best', expected one of greedy"):
+        hl.film(model, text, strategy="best")
+
+
+def test_positions() -> None:
+    shown = hl.positions("en-zh", 8)
+    arrays = shown.numpy()
+    assert arrays["src table"].shape == (8, 256)
+    assert np.allclose(arrays["src dot"], arrays["src table"] @ arrays["src table"].T, atol=1e-3)
+    assert shown.html().count("Plotly.newPlot(") >= 4
+    ElementTree.fromstring(shown.svg())
+    with pytest.raises(ValueError, match="n_positions is 0"):
+        hl.positions("en-zh", 0)
+
+
+def test_positions_of_a_model_that_adds_none() -> None:
+    shown = hl.positions("twin-no-positions")
+    assert shown.numpy() == {}
+    assert "adds nothing" in shown.html()
+    with pytest.raises(ValueError, match="adds nothing"):
+        shown.svg()
