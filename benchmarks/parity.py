@@ -74,6 +74,15 @@ NEOX: Small = {
         "partial_rotary_factor": 0.5,
     },
 }
+LLAMA3: Small = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 60,
+}
+LINEAR: Small = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
 GEMMA: Small = {
     "head_dim": 10,
     "query_pre_attn_scalar": 7,
@@ -118,6 +127,8 @@ MODELS: dict[str, tuple[str, Small]] = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0},
         },
     ),
+    "llama3": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LLAMA3}),
+    "llama-linear": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LINEAR}),
     "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 40}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 10}),

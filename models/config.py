@@ -69,6 +69,7 @@ class ModelConfig:
     rope_base: float = 10000.0  # base of the angles, of the sinusoidal table too
     near_rope_base: float | None = None  # the same of all layers but each full_every-th (Gemma 3)
     full_every: int = 1
+    rope_scaling: tuple[float, float, float] | None = None  # see `positions.stretched`
     rotary_dim: int | None = None  # features per head that are turned, the first ones; None: all
     ffn: FeedForwardKind = "relu"
     dropout: float = 0.1
@@ -108,6 +109,8 @@ class ModelConfig:
         if paired and widths[paired] % 2:
             odd = f"{paired} is {widths[paired]}"
             raise ValueError(f"{odd}: {self.positions} positions need an even one")
+        ok = "be a factor and two rising wavelengths, all above 0"
+        self._require("rope_scaling", lambda s: s[0] > 0 and 0 < s[1] < s[2], ok)
         self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "be in [0, 1)")
         self._require("norm_eps score_cap logit_cap", lambda v: v > 0, "be above 0")
         self._require("rope_base near_rope_base", lambda v: v > 1, "be above 1")
@@ -187,4 +190,5 @@ class ModelConfig:
             raise ValueError(f"the config has unknown fields: {', '.join(unknown)}")
         if "vocab_size" not in values:
             raise ValueError("the config lacks vocab_size")
+        values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
         return cls(**values)

@@ -54,6 +54,22 @@ def frequencies(n_features: int, base: float = 10000.0) -> Float[Tensor, " pair"
     return base ** (-torch.arange(0, n_features, 2, dtype=torch.float64) / n_features)
 
 
+def stretched(
+    angles: Float[Tensor, " pair"], scaling: tuple[float, float, float] | None
+) -> Float[Tensor, " pair"]:
+    """Angles per position made smaller, for texts longer than those of the first training.
+
+    `scaling` is a factor and two wavelengths: pairs up to the first one stay, those from the second
+    one on are divided by the factor, and those between go over smoothly. Llama team 2024, §3.4.2.
+    """
+    if scaling is None:
+        return angles
+    factor, stay, divided = scaling
+    share = (angles / (2 * math.pi) - 1 / divided) / (1 / stay - 1 / divided)
+    share = share.clamp(0, 1)
+    return angles * (share + (1 - share) / factor)
+
+
 def sinusoidal_table(
     n_positions: int, d_model: int, base: float = 10000.0
 ) -> Float[Tensor, "pos d_model"]:
@@ -66,10 +82,14 @@ def sinusoidal_table(
 
 
 def rotation_at(
-    positions: Int[Tensor, "*batch pos"], d_head: int, base: float = 10000.0
+    positions: Int[Tensor, "*batch pos"],
+    d_head: int,
+    base: float = 10000.0,
+    scaling: tuple[float, float, float] | None = None,
 ) -> Rotation:
     """The rotation of every pair at these positions, ready to be applied by `apply_rotation`."""
-    angles = positions.double()[..., None] * frequencies(d_head, base).to(positions.device)
+    each = stretched(frequencies(d_head, base), scaling).to(positions.device)
+    angles = positions.double()[..., None] * each
     angles = angles.reshape(-1, 1, positions.shape[-1], d_head // 2)  # [batch | 1, 1, pos, pair]
     return Rotation(angles.cos(), angles.sin())
 
@@ -149,9 +169,18 @@ class Positions(nn.Module):
     """The width whose features have their angles in pairs, so that it must be even."""
 
     def __init__(
-        self, *, d_model: int, d_head: int, n_heads: int, n_ctx: int, base: float, causal: bool
+        self,
+        *,
+        d_model: int,
+        d_head: int,
+        n_heads: int,
+        n_ctx: int,
+        base: float,
+        causal: bool,
+        scaling: tuple[float, float, float] | None = None,
     ) -> None:
         super().__init__()
+        self.scaling = scaling
         self.d_model, self.d_head, self.n_heads = d_model, d_head, n_heads
         self.n_ctx, self.base, self.causal = n_ctx, base, causal
 
@@ -230,7 +259,7 @@ class Rotary(Positions):
     pairs = "d_head"
 
     def place(self, queries: At, keys: At) -> Placement:
-        return Placement(rotation_at(queries, self.d_head, self.base))
+        return Placement(rotation_at(queries, self.d_head, self.base, self.scaling))
 
 
 class ALiBi(Positions):

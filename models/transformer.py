@@ -52,7 +52,7 @@ class Stack(nn.Module):
             n_ctx=config.n_ctx,
             causal=causal,
         )
-        self.positions = positions(base=config.rope_base)
+        self.positions = positions(base=config.rope_base, scaling=config.rope_scaling)
         near = config.near_rope_base
         self.near = None if near is None else positions(base=near)
         self.full_every = config.full_every

@@ -38,8 +38,27 @@ def qwen3(keys: Keys) -> Plan:
 
 
 def rope_base(keys: Keys) -> float:
-    """The base of the angles, under the old key or the new. Raises ValueError for scaled ones."""
+    """The base of the angles, under the old key or the new."""
     return rope_parameters(keys, "rope_theta")[0]
+
+
+def rope_scaling(keys: Keys) -> tuple[float, float, float] | None:
+    """How angles are stretched (`positions.stretched`), if they are.
+
+    Raises ValueError for other kinds than Llama 3's, and the one that divides all alike.
+    """
+    said = keys.values.get("rope_scaling") or keys.values.get("rope_parameters") or {}
+    kind = said.get("rope_type", said.get("type", "default"))
+    if kind == "default":
+        return None
+    if kind not in ("llama3", "linear"):
+        raise ValueError(f"the angles are scaled as {kind!r}: llama3 and linear are known")
+    of = Keys(said, ())
+    factor = of.number("factor")
+    if kind == "linear":
+        return factor, 1e-9, 2e-9  # no wavelength is that short, so every pair is divided
+    n_ctx = of.number("original_max_position_embeddings")
+    return factor, n_ctx / of.number("high_freq_factor"), n_ctx / of.number("low_freq_factor")
 
 
 def rope_parameters(keys: Keys, old: str, share: float = 1.0) -> tuple[float, float]:
@@ -48,11 +67,6 @@ def rope_parameters(keys: Keys, old: str, share: float = 1.0) -> tuple[float, fl
     `old` is the key that held the base before all of this moved into `rope_parameters`; `share` is
     that of a config that says none.
     """
-    for name in ("rope_scaling", "rope_parameters"):
-        said = keys.values.get(name) or {}
-        kind = said.get("rope_type", said.get("type", "default"))
-        if kind != "default":
-            raise ValueError(f"{name} asks for {kind!r} angles: only the default is known")
     said = Keys(keys.values.get("rope_parameters") or {}, ())
     base = said.number("rope_theta", keys.number(old, 10000.0))
     return base, said.number("partial_rotary_factor", share)
@@ -83,6 +97,7 @@ def _plan(
         final_norm=True,
         positions="rotary",
         rope_base=rope_base(keys),
+        rope_scaling=rope_scaling(keys),
         ffn="swiglu",
         bias=bool(biased),
         scale_embeddings=False,

@@ -9,6 +9,7 @@ from models.foreign.plan import Keys, Plan, blocks, both, weight
 def neox(keys: Keys) -> Plan:
     """Attention and net read the same stream; the first features of each head are turned."""
     keys.only("attention_bias", True)
+    keys.only("rope_scaling", None)
     usual = keys.number("rotary_pct", 0.25)
     base, share = rope_parameters(keys, "rotary_emb_base", usual)
     n_heads, d_model = keys.size("num_attention_heads"), keys.size("hidden_size")

@@ -117,6 +117,7 @@ EVERYTHING_CHANGED = {
     "parallel": True,
     "near_rope_base": 20000.0,
     "full_every": 3,
+    "rope_scaling": [8.0, 20.0, 90.0],
     "rotary_dim": 4,
     "score_cap": 50.0,
     "logit_cap": 30.0,
@@ -124,7 +125,8 @@ EVERYTHING_CHANGED = {
 
 
 def test_every_field_survives_its_json():
-    config = ModelConfig(**EVERYTHING_CHANGED)
+    changes = EVERYTHING_CHANGED | {"rope_scaling": (8.0, 20.0, 90.0)}  # JSON has lists alone
+    config = ModelConfig(**changes)
     default = ModelConfig(vocab_size=30)
     for field in fields(ModelConfig):
         assert getattr(config, field.name) != getattr(default, field.name), field.name

@@ -21,6 +21,7 @@ from models.positions import (
     rotate,
     rotation_at,
     sinusoidal_table,
+    stretched,
     t5_buckets,
 )
 
@@ -321,3 +322,11 @@ def test_positions_of_a_cached_step_continue():
     new = torch.zeros(2, 1, dtype=torch.long)
     assert positions_of(valid, new, past=3).tolist() == [[0, 0, 1, 2], [0, 1, 2, 3]]
     assert positions_of(None, new, past=3).tolist() == [[0, 1, 2, 3]] * 2
+
+
+def test_stretched_angles_by_hand():
+    """Wavelengths 10, 40 and 100 with the limits 20 and 50: kept, a sixth of the way, divided."""
+    angles = 2 * math.pi / torch.tensor([10.0, 40.0, 100.0], dtype=torch.float64)
+    factors = stretched(angles, (4.0, 20.0, 50.0)) / angles
+    torch.testing.assert_close(factors, torch.tensor([1.0, 1 / 6 + 5 / 24, 0.25]).double())
+    assert torch.equal(stretched(angles, None), angles)

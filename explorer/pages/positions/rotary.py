@@ -43,7 +43,8 @@ def arrows_of_a_head(view: View) -> None:
     if view.loaded.config.d_head % 2:
         st.info(view.t("positions.odd_head"), icon=":material/lightbulb:")
         return
-    if view.loaded.config.rotary_dim is not None:
+    config = view.loaded.config
+    if config.rotary_dim is not None or config.rope_scaling is not None:
         st.info(view.t("positions.partial"), icon=":material/lightbulb:")
         return
     query, key, layout = _controls(view, site)

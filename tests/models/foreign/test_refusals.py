@@ -160,8 +160,9 @@ def test_a_config_that_cannot_be_honoured(folder: Path, changes: Any, said: Any)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling asks for 'linear'"),
-        ({"rope_parameters": {"rope_type": "yarn"}}, "rope_parameters asks for 'yarn'"),
+        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "angles are scaled as 'dynamic'"),
+        ({"rope_parameters": {"rope_type": "yarn"}}, "angles are scaled as 'yarn'"),
+        ({"rope_scaling": {"type": "linear"}}, "factor is missing"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
     ],
 )
