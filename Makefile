@@ -12,7 +12,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 .PHONY: run test pytest bench parity lint chromium
 
 run: .venv/runtime
-	$(BIN)/streamlit run app.py
+	@echo "Open to this machine only; for others on the network: make run ADDRESS=0.0.0.0"
+	$(BIN)/streamlit run app.py $(if $(ADDRESS),--server.address $(ADDRESS))
 
 # Side by side: mypy alone takes a minute of one core.
 test: chromium

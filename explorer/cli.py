@@ -12,6 +12,8 @@ from models.foreign.finding import VARIABLE
 from models.home import home
 from models.training.commands import add_commands
 
+ADDRESS, ADDRESS_VARIABLE = "--server.address", "STREAMLIT_SERVER_ADDRESS"
+EVERYWHERE = "0.0.0.0"
 DESCRIPTION = "Watch a really trained Transformer read your sentence."
 EXAMPLES = """\
 examples:
@@ -38,10 +40,27 @@ def app(args: argparse.Namespace) -> int:
                 raise ValueError(f"--models: {folder} is not a folder")
         os.environ[VARIABLE] = os.pathsep.join(str(folder.resolve()) for folder in args.models)
     port = [] if args.port is None else ["--server.port", str(args.port)]
+    print(f"headlight: {listening(args.public, args.further)}", flush=True)
+    address = ["--server.address", EVERYWHERE] if args.public else []
     # Streamlit reads the configuration in the script's own folder from wherever it is started.
     # It ends the process itself, with status 2 for an option that it does not know.
-    cli.main(["run", str(home() / "app.py"), *port, *args.further], prog_name="streamlit")
+    cli.main(["run", str(home() / "app.py"), *port, *address, *args.further], prog_name="streamlit")
     return 0
+
+
+def listening(public: bool, further: Sequence[str]) -> str:
+    """Who can reach the app, in words; `further` are options for Streamlit.
+
+    Raises ValueError where `--public` and Streamlit's own address contradict each other.
+    """
+    asked = any(each.partition("=")[0] == ADDRESS for each in further)
+    if public and asked:
+        raise ValueError(f"--public and {ADDRESS} both say where to listen: leave one of them out")
+    if public:
+        return "open to everyone who can reach this machine over the network (--public)"
+    if asked or ADDRESS_VARIABLE in os.environ:
+        return "listening where Streamlit was told to (server.address)"
+    return "open to this machine only; --public lets others on the network in"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -85,6 +104,11 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         metavar="DIR",
         help=f"a folder that is a model or holds models, for the menu (repeatable; or {VARIABLE})",
+    )
+    command.add_argument(
+        "--public",
+        action="store_true",
+        help="let others on the network in (otherwise only this machine); read SECURITY.md first",
     )
     command.add_argument("--port", type=_port, help="the port to listen on, usually 8501")
     add_commands(commands)

@@ -12,6 +12,7 @@ from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.machine_view import Box, Column, machine_view
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
+from explorer.components.mount import index_of, inside
 from explorer.components.token_strip import token_strip
 from explorer.components.tree_view import TreeNode, sent_node, tree_view
 
@@ -32,6 +33,8 @@ __all__ = [
     "film",
     "frame",
     "heads_view",
+    "index_of",
+    "inside",
     "machine_view",
     "mask_matrix",
     "pack_batch_rows",

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from explorer.components.mount import inside, sent, view
+from explorer.components.mount import inside, sent, view, whole
 from explorer.components.payload import (
     Bytes,
     Floats,
@@ -104,7 +104,7 @@ def film(
         source,
         scene=rested or scene,
         places=places,
-        turn=None if rested is None else resting["turn"],
+        turn=None if rested is None else whole(resting.get("turn")),
         words=words,
     )
     view("film")(key=key, data=data, on_rested_change=lambda: None, on_taken_change=lambda: None)
@@ -134,11 +134,11 @@ def read_scene(given: Any, n_steps: int, n_layers: int, n_heads: int) -> Scene |
 
 def read_taken(given: Any, frames: Sequence[Frame]) -> tuple[int, int] | None:
     """What the browser sent as (step, candidate); None for nothing, or for what is not there."""
-    if not given:
+    if not isinstance(given, list | tuple) or len(given) != 2:
         return None
-    step, place = (int(number) for number in given)
-    exists = 0 <= step < len(frames) and 0 <= place < len(frames[step].tokens)
-    return (step, place) if exists else None
+    step = inside(given[0], len(frames))
+    place = None if step is None else inside(given[1], len(frames[step].tokens))
+    return None if step is None or place is None else (step, place)
 
 
 def pack_film(

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.components.mount import inside
+from explorer.components.mount import inside, whole
 from explorer.components.payload import Bytes, Floats
 from explorer.figures.theme import show
 from explorer.numbers import whole_percent
@@ -99,10 +99,13 @@ def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSe
     def address(pair: Any) -> Address | None:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
             return None
-        found = int(pair[0]), int(pair[1])
-        return None if heads.index(found) is None else found
+        layer, head = whole(pair[0]), whole(pair[1])
+        if layer is None or head is None or heads.index((layer, head)) is None:
+            return None
+        return layer, head
 
-    pinned = [address(pair) for pair in sent.get("pinned") or ()]
+    pairs = sent.get("pinned")
+    pinned = [address(pair) for pair in pairs] if isinstance(pairs, list | tuple) else []
     query, column = inside(sent.get("query"), n_query), inside(sent.get("key"), n_key)
     scale = sent.get("scale")
     return HeadsSelection(

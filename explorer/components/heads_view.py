@@ -20,7 +20,7 @@ from explorer.components.heads_payload import (
     small,
     summary,
 )
-from explorer.components.mount import Index, index_of, sent, view
+from explorer.components.mount import Index, index_of, sent, view, whole
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -90,7 +90,7 @@ def heads_view(
         query_tokens=query_tokens,
         key_tokens=key_tokens,
         selection=now,
-        turn=None if clicked is None else picked.get("turn"),
+        turn=None if clicked is None else whole(picked.get("turn")),
         **options,
     )
     view("heads_view")(

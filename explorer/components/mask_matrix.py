@@ -1,6 +1,6 @@
 """One mask as a matrix: open cells are white, and each rule that blocks has its own hatching."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,12 +101,13 @@ def stroke_of(painted: Any, shape: Index) -> Stroke | None:
 
     Cells outside are left out: a stroke can arrive late, on data that meanwhile is smaller.
     """
-    if not painted:
+    flat = painted.get("cells") if isinstance(painted, Mapping) else None
+    if not isinstance(flat, list | tuple):
         return None
-    flat = [int(number) for number in painted["cells"]]
-    cells = [index_of(pair, shape) for pair in zip(flat[::2], flat[1::2], strict=True)]
+    flat = flat[: 2 * shape[0] * shape[1]]  # no stroke has more, and a message may
+    cells = [index_of(pair, shape) for pair in zip(flat[::2], flat[1::2], strict=False)]
     inside = tuple((cell[0], cell[1]) for cell in cells if cell is not None)
-    return Stroke(inside, bool(painted["open"])) if inside else None
+    return Stroke(inside, bool(painted.get("open"))) if inside else None
 
 
 def pack_mask_matrix(

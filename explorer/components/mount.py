@@ -47,19 +47,27 @@ def _registered(name: str) -> Callable[..., Any]:
 Index = tuple[int, ...]
 
 
+def whole(given: Any) -> int | None:
+    """A whole number that the browser sent, whichever way JSON writes it; None for anything else.
+
+    What arrives was sent by whoever speaks the protocol, not only by the view's own script.
+    """
+    if isinstance(given, float) and given.is_integer():  # neither nan nor infinity is
+        return int(given)
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
+
+
 def index_of(picked: Any, shape: Index) -> Index | None:
     """What the browser sent as a place inside `shape`; None for no click or a stale one.
 
     A click can arrive late, on data that meanwhile has fewer tokens. One number may come bare.
     """
-    if picked is None:
-        return None
     numbers = picked if isinstance(picked, list | tuple) else [picked]
-    place = tuple(int(number) for number in numbers)
-    inside = len(place) == len(shape) and all(
-        0 <= at < size for at, size in zip(place, shape, strict=True)
-    )
-    return place if inside else None
+    if len(numbers) != len(shape):
+        return None
+    place = tuple(inside(number, size) for number, size in zip(numbers, shape, strict=True))
+    found = tuple(at for at in place if at is not None)
+    return found if len(found) == len(shape) else None
 
 
 def sent(key: str, what: str) -> Any:
@@ -70,7 +78,8 @@ def sent(key: str, what: str) -> Any:
 
 def inside(index: Any, size: int) -> int | None:
     """An index that the browser sent, where there is such an entry; else None."""
-    return int(index) if index is not None and 0 <= int(index) < size else None
+    number = whole(index)
+    return number if number is not None and 0 <= number < size else None
 
 
 def show(

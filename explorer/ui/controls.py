@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.compare import compare
 from explorer.analysis.masks.reasons import BLOCKERS
+from explorer.components import inside
 from explorer.components.standalone import Chart, Text, record
 from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
@@ -70,6 +71,17 @@ def opening(view: View, page: str, **values: object) -> None:
 def clicked(key: str) -> Any:
     """What was just clicked in the component with this key, before it is drawn again; else None."""
     return getattr(st.session_state.get(key), "picked", None)
+
+
+def clicked_point(key: str, size: int) -> int | None:
+    """The number of the point that was just clicked in the chart with this key; None for none.
+
+    `size` is how many points there are: what the browser sends may name another.
+    """
+    points = getattr(getattr(st.session_state.get(key), "selection", None), "points", None)
+    if not isinstance(points, list) or not points or not isinstance(points[0], Mapping):
+        return None
+    return inside(points[0].get("point_index"), size)
 
 
 def quoted(view: View, token: str) -> str:

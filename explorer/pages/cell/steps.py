@@ -177,12 +177,12 @@ def _keys_chart(view: View, figure: controls.Figure, name: str) -> None:
 
 
 def _open_key(view: View, key: str) -> None:
-    points = st.session_state[key].selection.points
-    if not points:
+    point = controls.clicked_point(key, len(view.trace.key_tokens(view.site.name)))
+    if point is None:
         return
     st.session_state["cell.turn"] += 1
     place = {"layer": view.layer, "head": view.head, "row": view.row}
-    session.change(key=int(points[0]["point_index"]), **place)
+    session.change(key=point, **place)
 
 
 def _values(view: View, cell: Cell, goal: Effect | None) -> None:

@@ -120,10 +120,10 @@ def _map(choice: Opened, ablation: Ablation) -> None:
 
 def _switch(key: str, view: View, heads: tuple[HeadOff, ...]) -> None:
     """Switch the clicked head off, or on again."""
-    points = st.session_state[key].selection.points
-    if not points:
+    point = controls.clicked_point(key, len(heads))
+    if point is None:
         return
-    edit = heads[points[0]["point_index"]]
+    edit = heads[point]
     st.session_state["heads.map.turn"] += 1
     without = tuple(each for each in view.edits if each != edit)
     session.change(edits=without if edit in view.edits else (*view.edits, edit))

@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.masks.reasons import RULES, blocked_by, empty_rows, rule_numbers
-from explorer.components import mask_matrix, stroke_of
+from explorer.components import index_of, mask_matrix, stroke_of
 from explorer.pages.masks import history
 from explorer.runs.edits import paint
 from explorer.ui import controls, session
@@ -73,9 +73,9 @@ def _head(view: View, kind: Role) -> int:
 def _matrix(view: View, kind: Role) -> None:
     site, head, key = _site(view, kind), _head(view, kind), f"masks.matrix.{kind}"
     brush = st.session_state.get("masks.tool") == "brush"
-    picked = controls.clicked(key)
+    picked = index_of(controls.clicked(key), view.trace.mask(site.name)[head].shape)
     if picked is not None:
-        st.session_state["masks.cell"] = (kind, int(picked[0]), int(picked[1]))
+        st.session_state["masks.cell"] = (kind, *picked)
     chosen = None if brush else _chosen_cell(view)
     title = view.t("masks.matrix", kind=view.t(f"kinds.{kind}"), layer=site.layer + 1)
     st.markdown(f"**{title}**")

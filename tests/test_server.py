@@ -1,0 +1,192 @@
+"""What the server lets in as it comes: `streamlit run app.py` with the settings of this project."""
+
+import http.client
+import subprocess
+import sys
+import tomllib
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+from browser.app import answers, free_port
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin, Subprotocol
+
+from explorer import cli
+
+ROOT = Path(__file__).parents[1]
+MEGABYTE = 1_000_000
+STREAM = [Subprotocol("streamlit")]
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The app started without any option about its address or its limits."""
+    found = free_port()
+    log = tmp_path_factory.mktemp("server") / "log"
+    options = ["--server.port", str(found), "--server.headless", "true"]
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "streamlit", "run", "app.py", *options],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        while not answers(f"http://127.0.0.1:{found}/_stcore/health"):
+            assert server.poll() is None, log.read_text()
+        assert "Network URL" not in log.read_text()
+        yield found
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def test_only_this_machines_usual_address_answers(port: int) -> None:
+    """A server on every address would answer at 127.0.0.2 too, which Linux routes to itself."""
+    assert answers(f"http://127.0.0.1:{port}/_stcore/health")
+    assert not answers(f"http://127.0.0.2:{port}/_stcore/health")
+
+
+def test_a_page_of_another_site_cannot_open_a_session(port: int) -> None:
+    address = f"ws://127.0.0.1:{port}/_stcore/stream"
+    with connect(address, subprotocols=STREAM, origin=Origin(f"http://127.0.0.1:{port}")):
+        pass
+    with (
+        pytest.raises((InvalidStatus, ConnectionClosed)),
+        connect(address, subprotocols=STREAM, origin=Origin("https://example.org")) as other,
+    ):
+        other.recv(timeout=30)
+
+
+def test_no_other_site_may_read_an_answer(port: int) -> None:
+    asked = urllib.request.Request(
+        f"http://127.0.0.1:{port}/_stcore/health", headers={"Origin": "https://example.org"}
+    )
+    with urllib.request.urlopen(asked, timeout=30) as response:
+        allowed = response.headers.get("Access-Control-Allow-Origin", "")
+    assert allowed != "*"
+    assert "example.org" not in allowed
+
+
+def rerun(query: str) -> bytes:
+    """A browser's message: run the script with this link."""
+    request = BackMsg()
+    request.rerun_script.query_string = query
+    return request.SerializeToString()
+
+
+def session_id(client: ClientConnection) -> str:
+    """The session that the app opens for this connection."""
+    while True:
+        message = ForwardMsg.FromString(cast("bytes", client.recv(timeout=60)))
+        if message.HasField("new_session"):
+            return message.new_session.initialize.session_id
+
+
+def sending(client: ClientConnection, message: bytes) -> ClientConnection:
+    client.send(message)
+    return client
+
+
+def test_a_message_above_the_limit_ends_its_session(port: int) -> None:
+    address = f"ws://127.0.0.1:{port}/_stcore/stream"
+    with connect(address, subprotocols=STREAM) as client:
+        client.send(rerun("pad=" + "x" * MEGABYTE))
+        assert session_id(client)
+    with connect(address, subprotocols=STREAM) as client:
+        too_large = rerun("pad=" + "x" * 33 * MEGABYTE)
+        with pytest.raises(ConnectionClosed):
+            session_id(sending(client, too_large))
+    assert answers(f"http://127.0.0.1:{port}/_stcore/health")
+
+
+def upload(port: int, session: str, size: int, headers: dict[str, str]) -> int:
+    """The status of sending a file of `size` bytes."""
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    rim = b"rim"
+    start = b'--rim\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
+    body = start + b"a" * size + b"\r\n--" + rim + b"--\r\n"
+    kind = {"Content-Type": "multipart/form-data; boundary=rim"}
+    try:
+        line.request("PUT", f"/_stcore/upload_file/{session}/f", body, headers | kind)
+        return line.getresponse().status
+    except ConnectionError:  # told to stop before all of it was sent
+        return 413
+    finally:
+        line.close()
+
+
+def test_uploads_need_the_token_of_the_page_and_stay_below_a_megabyte(port: int) -> None:
+    asked = urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=30)
+    (cookie,) = (v for k, v in asked.headers.items() if k.lower() == "set-cookie")
+    name, _, token = cookie.partition(";")[0].partition("=")
+    trusted = {"Cookie": f"{name}={token}", "X-Xsrftoken": token}
+    with connect(f"ws://127.0.0.1:{port}/_stcore/stream", subprotocols=STREAM) as client:
+        client.send(rerun(""))
+        session = session_id(client)
+        assert upload(port, session, 1000, {}) == 403
+        assert upload(port, session, 1000, {"X-Xsrftoken": token}) == 403
+        assert upload(port, session, 1000, trusted) == 204
+        assert upload(port, session, 1_200_000, trusted) == 413
+
+
+def test_who_has_left_is_let_go_soon() -> None:
+    """A session keeps its last Trace alive: with Streamlit's usual 120 s, those that came and went
+    in that time held a gigabyte beside the cache.
+    """
+    settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+    assert 5 <= settings["server"]["disconnectedSessionTTL"] <= 20
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What `headlight app` would start Streamlit with."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr("streamlit.web.cli.main", lambda said, **_: calls.append(said))
+    monkeypatch.delenv(cli.ADDRESS_VARIABLE, raising=False)
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("arguments", "address", "said"),
+    [
+        ([], [], "this machine only"),
+        (["--public"], ["--server.address", "0.0.0.0"], "everyone who can reach this machine"),
+        (["--server.address=10.1.2.3"], ["--server.address=10.1.2.3"], "where Streamlit was told"),
+    ],
+)
+def test_who_can_reach_the_app_is_asked_for_and_said(
+    started: list[list[str]],
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    address: list[str],
+    said: str,
+) -> None:
+    assert cli.main(["app", *arguments]) == 0
+    assert said in capsys.readouterr().out
+    assert started[0][2:] == address
+
+
+def test_two_wishes_about_the_address_are_refused(
+    started: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["app", "--public", "--server.address", "10.1.2.3"]) == 2
+    assert "--public and --server.address both say" in capsys.readouterr().err
+    assert not started
+
+
+def test_the_environments_address_is_said_too(
+    started: list[list[str]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(cli.ADDRESS_VARIABLE, "0.0.0.0")
+    assert cli.main(["app"]) == 0
+    assert "where Streamlit was told" in capsys.readouterr().out
