@@ -1,0 +1,119 @@
+"""What a view shows as its code, and what ran while it was drawn."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from cProfile import Profile
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.pages import LESSONS
+from explorer.ui import controls
+from explorer.ui.source import Lines, lines_of
+from explorer.ui.view import View
+
+Open = Callable[..., AppTest]
+Visit = tuple[str, dict[str, str]]
+
+BESIDE = "She reads a book every morning."
+NEEDED = {"certificate": {"tested": "1"}}
+"""What a page's link needs besides, for the page to show everything that it has."""
+PARTS: list[Visit] = [
+    (page.name, {"part": part})
+    for page in LESSONS
+    if page.name not in ("claims", "clinic")
+    for part in getattr(page.choices, "parts", ("",))
+]
+
+
+def parts_of(*pages: str) -> list[Visit]:
+    """Every part of these pages."""
+    return [each for each in PARTS if each[0] in pages]
+
+
+def name(value: object) -> str:
+    """A parameter of a visit, for the name of its test."""
+    return "-".join(map(str, value.values())) if isinstance(value, dict) else str(value)
+
+
+@dataclass
+class Panel:
+    """What a view handed to its small print."""
+
+    formula: Sequence[str]
+    lines: tuple[Lines, ...]
+    numbers: dict[str, Sequence[Any]]
+
+
+@dataclass
+class Seen:
+    """The panels of one visit, and a profile of every thread that ran during it."""
+
+    panels: dict[str, Panel] = field(default_factory=dict)
+    profiles: list[Profile] = field(default_factory=list)
+
+    def begin(self, *_: object) -> None:
+        """The first call in a thread hands over to a profiler in C, a fifth as slow as one here."""
+        profile = Profile()
+        self.profiles.append(profile)
+        profile.enable()
+
+    @property
+    def ran(self) -> set[object]:
+        """The code of every function that ran."""
+        return {entry.code for profile in self.profiles for entry in profile.getstats()}
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+    """Everything that runs from here on in threads that begin now, as a page's script does."""
+    found = Seen()
+    small_print = controls.small_print
+
+    def kept(view: View, name: str, **given: Any) -> None:
+        lines = lines_of(given["code"], (view.loaded, view.loaded.model))
+        numbers = dict(given["numbers"]())
+        found.panels[name] = Panel(given["formula"], lines, numbers)
+        small_print(view, name, **given)
+
+    monkeypatch.setattr(controls, "small_print", kept)
+    threading.setprofile(found.begin)
+    yield found
+    threading.setprofile(None)  # type: ignore[arg-type]
+    assert sys.getprofile() is None
+
+
+def visit(open_page: Open, model: str, page: str, asked: dict[str, str]) -> AppTest:
+    at = open_page(page, model=model, **{"depth": "1"}, **NEEDED.get(page, {}), **asked)
+    assert not at.exception
+    return at
+
+
+def check(panel: Panel) -> None:
+    """What every panel has, whatever ran."""
+    assert panel.formula
+    assert panel.lines
+    assert all(len(column) for column in panel.numbers.values()), panel.numbers.keys()
+    for lines in panel.lines:
+        assert lines.doc, f"{lines.name} has no docstring"
+        assert lines.text.strip()
+        assert all(called.text.strip() for called in lines.calls)
+        assert "models.fast" not in {each.module for each in (lines, *lines.calls)}
+
+
+def check_visit(
+    open_page: Open, seen: Seen, page: str, asked: dict[str, str], model: str = "en-zh"
+) -> None:
+    """Visit a page; what its panels show ran."""
+    at = visit(open_page, model, page, asked)
+    if not seen.panels:
+        assert at.info or at.warning  # nothing to show here, and the page says why
+        return
+    ran = seen.ran
+    for panel in seen.panels.values():
+        check(panel)
+        for lines in panel.lines:
+            assert ran.intersection(lines.ran), f"{lines.name} did not run"
