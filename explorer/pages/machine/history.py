@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from explorer.analysis.card.words import card_words
 from explorer.analysis.machine.history import Log, Moments, logs, rates
 from explorer.figures.curves import lines
 from explorer.numbers import fixed
@@ -14,7 +15,7 @@ from models.training.settings import learning_rate
 
 def history(view: View) -> None:
     """The aside."""
-    found = logs(view.loaded.card)
+    found = logs(card_words(view.loaded.folder, "en").markdown)
     kept = cached.moments(view.run)
     if found:
         _losses(view, found)

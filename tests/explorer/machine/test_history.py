@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from explorer.analysis.card.words import card_words
 from explorer.analysis.machine.history import Log, logs, moments, rates
-from explorer.library import open_model
+from explorer.library import CHECKPOINTS, open_model
 from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import trace
 
@@ -29,6 +30,11 @@ CARD = """
 """
 
 
+def words_of(model: str) -> str:
+    """The card of a shipped model, in English."""
+    return card_words(CHECKPOINTS / model, "en").markdown
+
+
 def test_tables_of_epochs_are_read_and_given_to_the_recipe_of_as_many() -> None:
     assert logs(CARD) == (
         Log(None, (791, 1582), (6.63, 5.72), (5.225, 4.45)),  # twin-right has 10 epochs
@@ -39,20 +45,20 @@ def test_tables_of_epochs_are_read_and_given_to_the_recipe_of_as_many() -> None:
 
 
 def test_the_shipped_logs_are_those_of_their_recipes() -> None:
-    assert [(log.recipe, log.steps[-1]) for log in logs(open_model("en-zh").card)] == [
+    assert [(log.recipe, log.steps[-1]) for log in logs(words_of("en-zh"))] == [
         ("en-zh-short", 15_029),
         ("en-zh-long", 3_393),
         ("en-zh-numbers", 7_266),
     ]
-    names = [log.recipe for log in logs(open_model("stories").card)]
+    names = [log.recipe for log in logs(words_of("stories"))]
     assert names == [f"stories-{name}" for name in ("base", "words", "names", "again", "loops")]
-    assert logs(open_model("zh-en").card)[0].recipe == "zh-en-short"
-    assert logs(open_model("twin-right").card) == ()
+    assert logs(words_of("zh-en"))[0].recipe == "zh-en-short"
+    assert logs(words_of("twin-right")) == ()
 
 
 def test_the_learning_rate_by_hand() -> None:
     """en-zh-short rises to 7e-4 over 1,200 steps and then falls with the inverse square root."""
-    log = logs(open_model("en-zh").card)[0]
+    log = logs(words_of("en-zh"))[0]
     by_step = dict(zip(*rates(log), strict=True))
     assert by_step[0] == pytest.approx(7e-4 / 1200)
     assert by_step[1199] == pytest.approx(7e-4) == pytest.approx(max(by_step.values()))
