@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, no_type_check
 
 from models.feedforward import FEEDFORWARDS, GATED, FeedForwardKind
 from models.norms import NORMS, NormKind
-from models.positions import POSITIONS, PositionKind, Positions
+from models.positions import POSITIONS, PositionKind, Positions, Scaling
 
 Family = Literal["encoder-decoder", "decoder-only", "encoder-only"]
 NormPlacement = Literal["post", "pre", "sublayer"]
@@ -33,10 +33,16 @@ def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-KINDS: dict[type, tuple[Callable[[Any], bool], str]] = {
+def _is_scaling(value: Any) -> bool:
+    numbers = isinstance(value, tuple) and len(value) == 3 and all(map(_is_finite, value))
+    return numbers and value[0] > 0 and 0 < value[1] < value[2]
+
+
+KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda value: isinstance(value, bool), "be true or false"),
     int: (_is_size, "be a whole number of at least 1"),
     float: (_is_finite, "be a finite number"),
+    Scaling: (_is_scaling, "be a factor and two rising wavelengths, all above 0"),
 }
 """What a field of each type must be."""
 
@@ -69,7 +75,7 @@ class ModelConfig:
     rope_base: float = 10000.0  # base of the angles, of the sinusoidal table too
     near_rope_base: float | None = None  # the same of all layers but each full_every-th (Gemma 3)
     full_every: int = 1
-    rope_scaling: tuple[float, float, float] | None = None  # see `positions.stretched`
+    rope_scaling: Scaling | None = None  # see `positions.stretched`
     rotary_dim: int | None = None  # features per head that are turned, the first ones; None: all
     ffn: FeedForwardKind = "relu"
     dropout: float = 0.1
@@ -109,8 +115,6 @@ class ModelConfig:
         if paired and widths[paired] % 2:
             odd = f"{paired} is {widths[paired]}"
             raise ValueError(f"{odd}: {self.positions} positions need an even one")
-        ok = "be a factor and two rising wavelengths, all above 0"
-        self._require("rope_scaling", lambda s: s[0] > 0 and 0 < s[1] < s[2], ok)
         self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "be in [0, 1)")
         self._require("norm_eps score_cap logit_cap", lambda v: v > 0, "be above 0")
         self._require("rope_base near_rope_base", lambda v: v > 1, "be above 1")

@@ -54,9 +54,11 @@ def frequencies(n_features: int, base: float = 10000.0) -> Float[Tensor, " pair"
     return base ** (-torch.arange(0, n_features, 2, dtype=torch.float64) / n_features)
 
 
-def stretched(
-    angles: Float[Tensor, " pair"], scaling: tuple[float, float, float] | None
-) -> Float[Tensor, " pair"]:
+Scaling = tuple[float, float, float]
+"""How `stretched` changes angles: a factor and two wavelengths."""
+
+
+def stretched(angles: Float[Tensor, " pair"], scaling: Scaling | None) -> Float[Tensor, " pair"]:
     """Angles per position made smaller, for texts longer than those of the first training.
 
     `scaling` is a factor and two wavelengths: pairs up to the first one stay, those from the second
@@ -85,7 +87,7 @@ def rotation_at(
     positions: Int[Tensor, "*batch pos"],
     d_head: int,
     base: float = 10000.0,
-    scaling: tuple[float, float, float] | None = None,
+    scaling: Scaling | None = None,
 ) -> Rotation:
     """The rotation of every pair at these positions, ready to be applied by `apply_rotation`."""
     each = stretched(frequencies(d_head, base), scaling).to(positions.device)
@@ -177,7 +179,7 @@ class Positions(nn.Module):
         n_ctx: int,
         base: float,
         causal: bool,
-        scaling: tuple[float, float, float] | None = None,
+        scaling: Scaling | None = None,
     ) -> None:
         super().__init__()
         self.scaling = scaling
