@@ -169,15 +169,19 @@ class _Writer:
         return output[-1] == self.model.marks.end
 
     def go_on(self, parents: list[int], tokens: list[int]) -> None:
-        """Row i becomes row parents[i] followed by tokens[i]."""
+        """Row i becomes row parents[i], with tokens[i] written into it."""
         if parents != list(range(len(self.rows))):
-            index = torch.tensor(parents, device=self.rows.device)
+            index = self.rows.tgt.new_tensor(parents)
             sentences = [self.sentences[parent] for parent in parents]
             if self.cache is not None:
                 self.cache.select(index, same_source=sentences == self.sentences)
             self.memory = None if self.memory is None else self.memory[index]
             self.rows, self.sentences = self.rows.select(index), sentences
-        new = self.rows.tgt.new_tensor(tokens)[:, None]
+        self.write(self.rows.tgt.new_tensor(tokens))
+
+    def write(self, tokens: Int[Tensor, " row"]) -> None:
+        """One token behind each row."""
+        new = tokens[:, None]
         valid = self.rows.tgt_valid
         valid = None if valid is None else torch.cat((valid, torch.ones_like(new).bool()), dim=1)
         self.rows = replace(self.rows, tgt=torch.cat((self.rows.tgt, new), 1), tgt_valid=valid)
@@ -201,13 +205,11 @@ class _Filler(_Writer):
     def ends(self, row: int, output: tuple[int, ...]) -> bool:
         return len(output) == len(self.places[self.sentences[row]])
 
-    def go_on(self, parents: list[int], tokens: list[int]) -> None:
-        """Row i becomes row parents[i] with tokens[i] in the place that was asked about."""
-        filled, places = self.rows.select(parents), self.positions()
-        for row, (parent, token) in enumerate(zip(parents, tokens, strict=True)):
-            filled.tgt[row, places[parent]] = token
-        self.rows, self.n_filled = filled, self.n_filled + 1
-        self.sentences = [self.sentences[parent] for parent in parents]
+    def write(self, tokens: Int[Tensor, " row"]) -> None:
+        """One token into the place of each row that was asked about."""
+        filled = self.rows.tgt.clone()  # a step that was handed out still holds the rows as read
+        filled[torch.arange(len(filled)), list(self.positions())] = tokens
+        self.rows, self.n_filled = replace(self.rows, tgt=filled), self.n_filled + 1
 
 
 def _steps(

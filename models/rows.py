@@ -38,17 +38,11 @@ class Rows:
         right: int = 0,
     ) -> "Rows":
         """Lists of token ids side by side, as `padded`; `src` None for a model of one text."""
-        if src is None:
-            return cls(*padded(tgt, pad_id, left, right))
-        return cls(*padded(tgt, pad_id, left, right), *padded(src, pad_id, left, right))
+        source = () if src is None else padded(src, pad_id, left, right)
+        return cls(*padded(tgt, pad_id, left, right), *source)
 
     def __len__(self) -> int:
         return len(self.tgt)
-
-    @property
-    def device(self) -> torch.device:
-        """Where the rows lie."""
-        return self.tgt.device
 
     def tokens(self, stream: Stream) -> Int[Tensor, "batch pos"]:
         """The ids of one stream. Raises ValueError for a source that these rows do not have."""
@@ -64,19 +58,17 @@ class Rows:
         return torch.ones_like(tokens, dtype=torch.bool) if valid is None else valid
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Rows":
-        held = (self.tgt, self.tgt_valid, self.src, self.src_valid)
-        tgt, *others = (None if tensor is None else change(tensor) for tensor in held)
-        assert tgt is not None
-        return Rows(tgt, *others)
+        held = {name: each for name, each in vars(self).items() if each is not None}
+        return Rows(**{name: change(each) for name, each in held.items()})
 
     def select(self, rows: Sequence[int] | Tensor) -> "Rows":
         """These rows of the batch, in this order; a row may be taken several times."""
-        index = torch.as_tensor(rows, device=self.device)
+        index = torch.as_tensor(rows, device=self.tgt.device)
         return self._each(lambda tensor: tensor[index])
 
     def times(self, n: int) -> "Rows":
         """Every row n times, its copies one after another."""
-        return self.select(torch.arange(len(self), device=self.device).repeat_interleave(n))
+        return self.select(torch.arange(len(self)).repeat_interleave(n))
 
     def to(self, device: torch.device) -> "Rows":
         """The same rows on another device."""

@@ -94,7 +94,7 @@ class _Reader:
         row = [*self.start, *output]
         agree = [old == new for old, new in zip(self.read, row[:-1], strict=False)]
         self.cache.keep([*agree, False].index(False))
-        new = torch.tensor([row[self.cache.length :]], device=self.rows.device)
+        new = torch.tensor([row[self.cache.length :]], device=self.rows.tgt.device)
         logits = self.model.read(replace(self.rows, tgt=new), self.memory, self.cache)
         self.read = row
         best: list[int] = logits[0].argmax(-1).tolist()

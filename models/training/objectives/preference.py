@@ -55,8 +55,8 @@ class DirectPreference(OfOwnText):
         preferences = training.material.preferences
         pairs = pairs_of_step(preferences, training.step, training.config.seed, training.share)
         if not pairs:  # more processes than pairs
-            return Loss(torch.zeros((), device=batch.rows.device))
-        both = batch_of(pairs, training.model).to(batch.rows.device)
+            return Loss(torch.zeros((), device=batch.rows.tgt.device))
+        both = batch_of(pairs, training.model).to(batch.rows.tgt.device)
         training.model.eval()
         with torch.no_grad():
             before = log_likelihoods(training.logits(both.rows, self._before), both)

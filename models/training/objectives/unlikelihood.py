@@ -51,7 +51,7 @@ def own_words(model: Model, batch: Batch, n_given: int) -> Batch:
     flags = [repeated(row, len(given)) for row, given in zip(rows, beginnings, strict=True)]
     repeats: Bool[Tensor, "batch pos"] = padded(flags)[0].bool()
     counts = batch.loss_mask.any(dim=1, keepdim=True)  # False: a row that only fills a share
-    device = batch.rows.device
+    device = batch.rows.tgt.device
     labels: Int[Tensor, "batch pos"] = tokens[:, 1:]
     return Batch(
         Rows(tokens[:, :-1], valid[:, :-1]).to(device),
