@@ -35,9 +35,11 @@ _ITEM = re.compile(r"( *)(?:[-*+]|(\d{1,9})[.)]) +(.*)")
 _QUOTATION = re.compile(r" {0,3}> ?(.*)")
 _DELIMITERS = re.compile(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 _IMAGE = r"!\[[^\[\]]{0,500}\](?:\([^()]{0,2000}\)|\[[^\[\]]{0,200}\])"
-_LEFT_OUT = re.compile(f"{_IMAGE}|{_HTML.pattern}", _HTML.flags)
+_CODE = r"(?<!`)(?P<ticks>`{1,5})(?!`)(?P<code>.{1,500}?)(?<!`)(?P=ticks)(?!`)"
+_CODE_OR_HTML = re.compile(f"(?P<span>{_CODE})|{_HTML.pattern}", _HTML.flags)
+_LEFT_OUT = re.compile(f"(?P<span>{_CODE})|(?P<left>{_IMAGE}|{_HTML.pattern})", _HTML.flags)
 _INLINE = re.compile(
-    r"(?<!`)(?P<ticks>`{1,5})(?!`)(?P<code>.{1,500}?)(?<!`)(?P=ticks)(?!`)"
+    rf"{_CODE}"
     r"|!\[(?P<alt>[^\[\]]{0,500})\](?:\([^()]{0,2000}\)|\[[^\[\]]{0,200}\])"
     rf"|\[(?P<words>(?:[^\[\]!]|{_IMAGE}|!){{0,500}})\]"
     r"\( {0,9}<?(?P<to>(?:[^\s<>()]|\([^\s<>()]{0,100}\)){0,1000})>?"
@@ -64,14 +66,15 @@ def harmless(markdown: str, below: int = 0) -> str:
         if language is not None:
             blocks.append(_code(lines, language))
         else:
-            blocks += _blocks(_HTML.sub("", "\n".join(lines)).splitlines(), below)
+            text = _CODE_OR_HTML.sub(lambda found: found["span"] or "", "\n".join(lines))
+            blocks += _blocks(text.splitlines(), below)
     return "\n\n".join(blocks)
 
 
 def has_more(markdown: str) -> bool:
     """Whether there are pictures or HTML in it, of which `harmless` keeps the words alone."""
     plain = ("\n".join(lines) for name, lines in _parts(markdown.splitlines()) if name is None)
-    return any(_LEFT_OUT.search(re.sub(r"`[^`\n]*`", "", text)) for text in plain)
+    return any(found["left"] for text in plain for found in _LEFT_OUT.finditer(text))
 
 
 def _parts(lines: Sequence[str]) -> Iterator[tuple[str | None, list[str]]]:

@@ -11,7 +11,8 @@ from explorer.text import LANGUAGES
 from tests.browser.conftest import Visitor
 
 OF_THE_PAGE = (
-    ".js-plotly-plot, .hl canvas, [data-testid=stButtonGroup], [data-testid=stBaseButton-primary]"
+    ".js-plotly-plot, .hl canvas, [data-testid=stButtonGroup], [data-testid=stBaseButton-primary],"
+    ".st-key-card"
 )
 DARK = "rgb(14, 17, 23)"  # theme.dark.backgroundColor in .streamlit/config.toml
 

@@ -43,6 +43,7 @@ def outside_code(markdown: str) -> str:
         ("````\n```\n````", "````\n```\n````"),
         ("```\nnever closed", "```\nnever closed\n```"),
         ("a `b* c` d", "a `b* c` d"),
+        ("a `<b>` ``<i> ` c`` d", "a `<b>` ``<i> ` c`` d"),
         ("**a** *b* __c__ _d_ e_f_g", "**a** *b* **c** *d* e&#95;f&#95;g"),
         ("a**“b”**c", "a“b”c"),
         (r"\*a\*", "&#42;a&#42;"),
