@@ -27,6 +27,10 @@ MAX_SIDE = 64
 EXACT_BYTES = 400_000
 """Up to this much, a view that stands alone carries the exact cells of all heads."""
 
+MAX_BYTES = 1_000_000
+"""What all thumbnails take on their way to the browser: 30 layers of 9 heads at 57 tokens whole,
+a thousand heads as 31 x 31 cells."""
+
 
 @dataclass(frozen=True)
 class HeadsSelection:
@@ -120,8 +124,14 @@ def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSe
 
 
 def small(codes: Bytes) -> tuple[Bytes, int]:
-    """Thumbnails [head, row, column] of weight bytes, and how many cells a side one pixel holds."""
-    step = -(-max(codes.shape[1:]) // MAX_SIDE)
+    """Thumbnails [head, row, column] of weight bytes, and how many cells a side one pixel holds.
+
+    At most MAX_SIDE a side, and all of them together at most MAX_BYTES, or one cell each.
+    """
+    n, n_query, n_key = codes.shape
+    step = -(-max(n_query, n_key) // MAX_SIDE)
+    while step < max(n_query, n_key) and n * -(-n_query // step) * -(-n_key // step) > MAX_BYTES:
+        step += 1
     return pool(codes, step), step
 
 

@@ -3,6 +3,7 @@
 import { fit, hatching, scratch } from "./canvas.js";
 import { levels, paintCells, pixelsOf } from "./cells.js";
 import { el } from "./dom.js";
+import { acrossOf, headSieve, isTiny } from "./heads_sieve.js";
 import { shades } from "./palette.js";
 import { BLOCKED, weightOf } from "./payload.js";
 
@@ -30,7 +31,9 @@ export function pinButton(view, index) {
   return button;
 }
 
-/** All heads as thumbnails: { node, draw(width, most side), repaint(), arrange(), mark(), light(lit) }. */
+const TALLEST = 12000; // px that a canvas may measure in every browser
+
+/** All heads as thumbnails: { node, tools, draw(width, most side), repaint(), arrange(), mark(), light(lit) }. */
 export function headThumbs(view) {
   const { head, arrays } = view;
   const { queries, keys, labels, step, measure, words } = head;
@@ -70,6 +73,21 @@ export function headThumbs(view) {
     cell.append(button, pin);
     return { cell, button, canvas, pin };
   });
+  const sieve = headSieve(view, () => draw(...drawn));
+  let drawn = [0, 0];
+  // Many heads are painted as they come into sight.
+  const waiting = new Set();
+  const sight = sieve.many ? new IntersectionObserver((seen) => {
+    seen.forEach(({ isIntersecting, target }) => {
+      target.inSight = isIntersecting;
+      if (isIntersecting && waiting.delete(target.index)) paint(target.index);
+    });
+  }) : null;
+  heads.forEach(({ cell, button }, index) => {
+    cell.index = index;
+    button.title = sieve.many ? labels[index] : "";
+    sight?.observe(cell);
+  });
   let order = [];
   let [side, tall, across] = [0, 0, 1];
   const veil = el("canvas", "veil");
@@ -91,28 +109,37 @@ export function headThumbs(view) {
   }
 
   grid.addEventListener("keydown", (event) => {
-    const at = order.findIndex((index) => heads[index].button === event.target);
+    const there = order.filter((index) => !heads[index].cell.hidden);
+    const at = there.findIndex((index) => heads[index].button === event.target);
     if (at < 0) return;
-    if (event.key.toLowerCase() === "p" && !event.ctrlKey && !event.metaKey && !event.altKey) view.pin(order[at]);
+    if (event.key.toLowerCase() === "p" && !event.ctrlKey && !event.metaKey && !event.altKey) view.pin(there[at]);
     const to = {
       ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - across, ArrowDown: at + across,
-      Home: 0, End: order.length - 1,
+      Home: 0, End: there.length - 1,
     }[event.key];
     if (to === undefined) return;
     event.preventDefault();
-    if (order[to] === undefined) return;
-    stop(order[to]);
-    heads[order[to]].button.focus();
+    if (there[to] === undefined) return;
+    stop(there[to]);
+    heads[there[to]].button.focus();
   });
 
   function draw(width, most) {
+    drawn = [width, most];
+    heads.forEach(({ cell }, index) => { cell.hidden = !sieve.shows(index); });
     // A layer is a row while its heads keep a readable width, else the row is halved.
     across = head.columns;
     while (width / across < 62 && across > 1) across = Math.ceil(across / 2);
     const shape = Math.min(1.25, Math.max(0.6, rows / columns));
     side = Math.max(40, Math.min(most, Math.floor((width - 8 * (across - 1)) / across) - 6));
+    if (sieve.many) {
+      side = sieve.side(width, shape);
+      across = acrossOf(width, side, head.columns);
+    }
     tall = Math.round(side * shape);
-    grid.style.gridTemplateColumns = `repeat(${across}, ${side + 6}px)`;
+    const tiny = sieve.many && isTiny(side);
+    grid.classList.toggle("tiny", tiny);
+    grid.style.gridTemplateColumns = `repeat(${across}, ${side + (tiny ? 2 : 6)}px)`;
     repaint();
     spread();
   }
@@ -121,30 +148,39 @@ export function headThumbs(view) {
   function spread() {
     fit(veil, 0, 0);
     const corner = grid.getBoundingClientRect();
-    places = heads.map(({ canvas }) => {
+    places = heads.filter(({ cell }) => !cell.hidden).map(({ canvas }) => {
       const { left, top } = canvas.getBoundingClientRect();
       return [left - corner.left, top - corner.top];
     });
     [veilWide, veilTall] = [grid.clientWidth, grid.clientHeight];
+    if (veilTall > TALLEST) [places, veilWide, veilTall] = [[], 0, 0];
     over = fit(veil, veilWide, veilTall);
     light(view.lit);
   }
 
+  let pixels, ground;
+  const weights = new Float32Array(down * wide);
+
   function repaint() {
-    const pixels = pixelsOf(shades(view.theme));
-    const ground = hatching(scratch, view.theme.get("blocked"), view.theme.get("hatch"));
-    const weights = new Float32Array(down * wide);
-    heads.forEach(({ canvas }, index) => {
-      const codes = small(index);
-      let most = 0;
-      codes.forEach((code, cell) => {
-        weights[cell] = code === BLOCKED ? 0 : weightOf(code);
-        most = Math.max(most, weights[cell]);
-      });
-      const top = view.chosen.shared ? head.top : most || 1;
-      const shown = levels(weights, (cell) => codes[cell] === BLOCKED, wide, view.chosen.scale, top);
-      paintCells(fit(canvas, side, tall), shown, [down, wide], [0, 0, side, tall], pixels, ground);
+    pixels = pixelsOf(shades(view.theme));
+    ground = hatching(scratch, view.theme.get("blocked"), view.theme.get("hatch"));
+    heads.forEach(({ cell, canvas }, index) => {
+      if (!sieve.many || (cell.inSight && !cell.hidden)) { paint(index); return; }
+      [canvas.style.width, canvas.style.height] = [side + "px", tall + "px"];
+      waiting.add(index);
     });
+  }
+
+  function paint(index) {
+    const codes = small(index);
+    let most = 0;
+    codes.forEach((code, cell) => {
+      weights[cell] = code === BLOCKED ? 0 : weightOf(code);
+      most = Math.max(most, weights[cell]);
+    });
+    const top = view.chosen.shared ? head.top : most || 1;
+    const shown = levels(weights, (cell) => codes[cell] === BLOCKED, wide, view.chosen.scale, top);
+    paintCells(fit(heads[index].canvas, side, tall), shown, [down, wide], [0, 0, side, tall], pixels, ground);
   }
 
   function point(index, event) {
@@ -194,5 +230,5 @@ export function headThumbs(view) {
   /** The byte of a cell, pooled where thumbnails are; what a head shows until its exact cells come. */
   const codeAt = (index, query, key) => cellsOf(index)[Math.floor(query / step) * columns + Math.floor(key / step)];
 
-  return { node: grid, draw, repaint, arrange, mark, light, codeAt };
+  return { node: grid, tools: sieve.node, draw, repaint, arrange, mark, light, codeAt };
 }

@@ -37,6 +37,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     turn: old?.turn ?? 0,
     veil: LOCKED(theme),
     compared: false,
+    sieve: old?.head.layers === head.layers ? old.sieve : {}, // searched, folded, enlarged: kept
   };
   const exact = new Map(); // flat index of a head -> its cells as the model computed them
   const free = { query: null, key: null, head: null };
@@ -50,7 +51,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
   const left = el("div", "left");
   const body = el("div", "body");
   const thumbs = headThumbs(view);
-  left.append(thumbs.node, nodes.readout);
+  left.append(thumbs.tools, thumbs.node, nodes.readout);
   body.append(left, nodes.panels);
 
   view.announce = (text) => { live.textContent = text; };

@@ -60,6 +60,10 @@ WORDS = (
     "down",
     "lines_hint",
     "hint",
+    "find",
+    "find_hint",
+    "size",
+    "further",
 )
 """The words that the view shows, by the names under which the caller passes them."""
 

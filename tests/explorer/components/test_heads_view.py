@@ -6,7 +6,15 @@ from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
 from explorer.components import HeadsSelection, Measure
-from explorer.components.heads_payload import Heads, measure_head, read_selection, reasons, summary
+from explorer.components.heads_payload import (
+    MAX_BYTES,
+    Heads,
+    measure_head,
+    read_selection,
+    reasons,
+    small,
+    summary,
+)
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.payload import BLOCKED, encode_weights
 from explorer.text import family
@@ -252,3 +260,18 @@ def test_a_row_can_say_what_it_is_about_to_write() -> None:
     assert "labels" not in unpack(pack_heads_view(PATTERNS, **TOKENS))[0]["queries"]
     with pytest.raises(ValueError, match="about_to_write has 1 entries"):
         pack_heads_view(PATTERNS, about_to_write=("the",), **TOKENS)
+
+
+def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte() -> None:
+    codes = np.zeros((32 * 32, 64, 64), np.uint8)
+    codes[:, 63, 0] = 200
+    cells, step = small(codes)
+    assert cells.nbytes <= MAX_BYTES
+    assert (step, cells.shape) == (3, (1024, 22, 22))  # 31 x 31 of step 2 are 1,048,576 bytes
+    assert (cells[:, 21, 0] == 200).all()  # the largest weight of a square is not lost
+
+
+def test_few_heads_keep_every_cell_of_a_short_text() -> None:
+    codes = np.zeros((24, 64, 64), np.uint8)
+    assert small(codes)[1] == 1
+    assert small(np.zeros((24, 128, 128), np.uint8))[1] == 2  # by the screen, not by the budget
