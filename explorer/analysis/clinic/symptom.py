@@ -114,8 +114,8 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
 
 
 def room(loaded: LoadedModel, traced: Trace) -> int:
-    """How many PADs fit on the left of a Trace's rows."""
-    return limit(loaded) - max(len(traced.src_tokens), len(traced.tgt_tokens))
+    """How many PADs fit on the left of a Trace's rows, which may have some on the right."""
+    return max(0, limit(loaded) - max(len(traced.src_tokens), len(traced.tgt_tokens)))
 
 
 def _by_left(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> tuple[Padded, ...]:
