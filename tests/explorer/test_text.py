@@ -130,6 +130,7 @@ MADE = {
     "clinic.groups": set(get_args(Group)),
     "clinic.formulas": set(get_args(Group)),
     "clinic.figures": FIGURES,
+    "clinic.tried": {p.id for p in PITFALLS if p.demonstrate(None).tried},
     "export": {"title", "sentence", "translation", *ROLES, "src", "tgt"}
     | words_in("exports/picture.py"),
     "heads.measures": {"none", *MEASURES},

@@ -20,9 +20,8 @@ def test_every_fault_of_the_clinic_is_shown(open_page: Open) -> None:
         assert not at.exception, pitfall.id
         assert t(pitfall.symptom_key, lang="en") in everything(at)
         assert lines(at)[0] == pitfall.wrong_source
-        assert t("clinic.own", lang="en") in everything(at) or t(
-            "clinic.fixed", lang="en"
-        ) in everything(at)
+        where = (t(f"clinic.{name}", lang="en") for name in ("own", "own_fresh", "fixed"))
+        assert sum(words in everything(at) for words in where) == 1
 
 
 def test_a_planted_fault_shows_in_what_the_model_writes(open_page: Open) -> None:
@@ -81,3 +80,11 @@ def test_every_fault_has_a_formula_of_its_own(open_page: Open) -> None:
         lines = [str(each.value) for each in at.latex]
         assert all(word in line for word, line in zip(("Wrong", "Right"), lines, strict=True))
         assert all(symbol in line and "m_{ij}" not in line for line in lines)
+
+
+def test_which_cases_raise_an_error_is_said_from_what_happened(open_page: Open) -> None:
+    at = open_page("clinic", case="unpacked_batch")
+    assert reading(at, "raise an error in **3** and run silently in **1**")
+    (rows,) = (str(e.value) for e in at.markdown if "ValueError" in str(e.value))
+    assert [("ValueError" in line) for line in rows.splitlines()[2:]] == [True, False, True, True]
+    assert reading(open_page("clinic", case="tiny_epsilon"), "an error in **0** and run silently")

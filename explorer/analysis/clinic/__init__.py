@@ -8,6 +8,7 @@ from explorer.analysis.clinic.card import Demonstration, Figure, Picture, Pitfal
 from explorer.analysis.clinic.fills import FILL_PITFALLS
 from explorer.analysis.clinic.model import MODEL
 from explorer.analysis.clinic.padding import PADDING
+from explorer.analysis.clinic.plain import PLAIN_MODEL, PLAIN_TRAINING
 from explorer.analysis.clinic.senses import SENSES
 from explorer.analysis.clinic.shapes import SHAPES
 from explorer.analysis.clinic.symptom import Symptom, symptom
@@ -21,6 +22,8 @@ PITFALLS: tuple[Pitfall, ...] = (
     *FILL_PITFALLS,
     *PADDING,
     *MODEL,
+    *PLAIN_MODEL,
     *TRAINING,
+    *PLAIN_TRAINING,
 )
 """Every fault, in the order of the page."""

@@ -61,13 +61,24 @@ class Picture:
     hidden: np.ndarray | None = None
 
 
+@dataclass(frozen=True)
+class Tried:
+    """One case in which both ran: the error that each raised, "" for none."""
+
+    of: str
+    wrong: str
+    right: str
+
+
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """What a pitfall does. `own`: measured on the reader's sentence, else on a small fixed case.
+    """What a pitfall does. `own`: measured on the reader's sentence, else on a small fixed case;
+    `fresh`: in small new modules, not in the reader's model.
 
     `wrong` and `right` are what a picture shows side by side, of equal shape where both exist: a
     pattern [head, query, key], or a table [row, column], Bool where it says what is seen. `site` is
-    the attention site of a reader's own pattern; else `columns` may name columns.
+    the attention site of a reader's own pattern; else `columns` may name columns. `tried` is where
+    the lines raise an error and where they do not, if that differs from case to case.
     """
 
     figures: tuple[Figure, ...]
@@ -76,6 +87,8 @@ class Demonstration:
     own: bool = False
     site: str = ""
     columns: tuple[str, ...] = ()
+    tried: tuple[Tried, ...] = ()
+    fresh: bool = False
 
     @property
     def picture(self) -> Picture | None:

@@ -62,6 +62,7 @@ def _drawn(view: View) -> None:
     _lines(view, pitfall)
     _pictures(view, shown, traced)
     _figures(view, shown)
+    _tried(view, pitfall, shown)
     symptom = _symptom(view, pitfall)
     silent, right = st.columns(2, gap="large")
     silent.markdown(f"**{view.t('clinic.why_silent')}** {view.t(pitfall.silent_key)}")
@@ -128,7 +129,8 @@ def _lines(view: View, pitfall: Pitfall) -> None:
 
 def _pictures(view: View, shown: Demonstration, traced: Trace) -> None:
     """Wrong and right side by side; a single row of numbers, or none, as pairs of bars."""
-    st.caption(view.t("clinic.own" if shown.own else "clinic.fixed"))
+    own = "clinic.own_fresh" if shown.fresh else "clinic.own"
+    st.caption(view.t(own if shown.own else "clinic.fixed"))
     picture = shown.picture
     if picture is None:
         _bars(view, [_label(view, each) for each in shown.figures], *_values(shown))
@@ -220,6 +222,24 @@ def _figures(view: View, shown: Demonstration) -> None:
     table(("", view.t("clinic.wrong"), view.t("clinic.right")), rows)
 
 
+def _tried(view: View, pitfall: Pitfall, shown: Demonstration) -> None:
+    """Which cases raise an error, and which run: the fault is silent there."""
+    if not shown.tried:
+        return
+    table(
+        (view.t(f"clinic.tried.{pitfall.id}"), view.t("clinic.wrong"), view.t("clinic.right")),
+        [(each.of, _outcome(view, each.wrong), _outcome(view, each.right)) for each in shown.tried],
+        "lll",
+    )
+    loud = sum(bool(each.wrong) for each in shown.tried)
+    counts = {"loud": loud, "quiet": len(shown.tried) - loud}
+    st.markdown(view.t("clinic.tried_count", n=len(shown.tried), **counts))
+
+
+def _outcome(view: View, error: str) -> str:
+    return f"`{error}`" if error else view.t("clinic.runs")
+
+
 def _number(value: float) -> str:
     if math.isnan(value):
         return "NaN"
@@ -227,6 +247,8 @@ def _number(value: float) -> str:
         return "∞" if value > 0 else "−∞"
     if abs(value) < 1e-6:  # rounding
         return "0"
+    if float(value).is_integer() and 0 < value < 1e6:  # a count
+        return f"{value:,.0f}"
     return digits(value)
 
 

@@ -105,4 +105,20 @@ FORMULAS: dict[str, tuple[str, str]] = {
         r"g_t = \sum_{u=1}^{t} \nabla L_u",
         r"g_t = \nabla L_t",
     ),
+    "unpacked_batch": (
+        r"X \in \mathbb{N}^{2 \times n}:\quad x = X_1,\quad y = X_2",
+        r"x = X,\quad y = Y",
+    ),
+    "one_projection": (
+        r"W_Q = W_K = W_V\ \Rightarrow\ s_{ij} = s_{ji}",
+        r"s_{ij} = \frac{(W_Q x_i) \cdot (W_K x_j)}{\sqrt{d}}",
+    ),
+    "copied_projections": (
+        r"W_Q^{(0)} = W_K^{(0)} = W_V^{(0)}\ \Rightarrow\ s^{(0)}_{ij} = s^{(0)}_{ji}",
+        r"s_{ij} = \frac{(W_Q x_i) \cdot (W_K x_j)}{\sqrt{d}}",
+    ),
+    "tiny_epsilon": (
+        r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-12}}}",
+        r"\frac{x - \mu}{\sqrt{\sigma^2 + 10^{-5}}}",
+    ),
 }

@@ -39,7 +39,7 @@ def close(found: Tensor, expected: list[float], atol: float = 5e-4) -> None:
 
 
 def test_ids_are_unique_and_the_list_is_whole() -> None:
-    assert len(BY_ID) == len(PITFALLS) == 30
+    assert len(BY_ID) == len(PITFALLS) == 34
 
 
 @pytest.mark.parametrize("pitfall", PITFALLS, ids=lambda pitfall: pitfall.id)
