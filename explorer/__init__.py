@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "capture": "explorer.notebook.capture",
+    "certify": "explorer.notebook.certify",
     "film": "explorer.notebook.more",
     "mask": "explorer.notebook.more",
     "positions": "explorer.notebook.more",

@@ -22,6 +22,7 @@ examples:
   headlight generate --model stories "Once upon a time"
   headlight export --model en-zh --text "I love you." --out pictures
   headlight certify --model en-zh
+  headlight certify my_model.py:build
 
 `headlight COMMAND --help` describes the options of one command. The exit status is 0 when a
 command worked, 1 when a certificate fails, and 2 when the input cannot be used.

@@ -30,7 +30,7 @@ def report_lines(
         )
     for finding in certificate.findings:
         yield ""
-        yield from _finding_lines(finding, lang)
+        yield from finding_lines(finding, lang)
     for name, reached in certificate.reach.items():
         yield ""
         yield t(f"certify.reach_{name}", lang=lang)
@@ -58,18 +58,20 @@ def report_record(
         "edits": format_edits(edits),
         "left_out": certificate.left_out,
         "passed": certificate.passed,
-        "findings": [
-            {
-                "name": finding.name,
-                "passed": finding.passed,
-                "deviation": finding.deviation if math.isfinite(finding.deviation) else None,
-                "tolerance": finding.tolerance,
-                "where": None if finding.where is None else asdict(finding.where),
-                "error": finding.error,
-            }
-            for finding in certificate.findings
-        ],
+        "findings": [finding_record(finding) for finding in certificate.findings],
         "reach": {name: cells.astype(int).tolist() for name, cells in certificate.reach.items()},
+    }
+
+
+def finding_record(finding: Finding) -> dict[str, Any]:
+    """One promise for programs, as in `report_record`."""
+    return {
+        "name": finding.name,
+        "passed": finding.passed,
+        "deviation": finding.deviation if math.isfinite(finding.deviation) else None,
+        "tolerance": finding.tolerance,
+        "where": None if finding.where is None else asdict(finding.where),
+        "error": finding.error,
     }
 
 
@@ -91,7 +93,8 @@ def place_words(place: Location, lang: str) -> str:
     return ", ".join(words)
 
 
-def _finding_lines(finding: Finding, lang: str) -> Iterator[str]:
+def finding_lines(finding: Finding, lang: str) -> Iterator[str]:
+    """One promise: whether it is kept, by how much, where, and what a broken one means."""
     mark = t("certify.kept" if finding.passed else "certify.broken", lang=lang)
     yield f"[{mark}] {t(finding.title_key, lang=lang)}"
     if finding.error:

@@ -37,6 +37,7 @@ from explorer.analysis.positions.turning import LAYOUTS
 from explorer.figures.residual import Placement
 from explorer.figures.theme import DARK, LIGHT
 from explorer.library import CHECKPOINTS, list_models
+from explorer.notebook.certify import Why as UntestedWhy
 from explorer.pages import LESSONS, PAGES
 from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.pages.heads.choices import MEASURES
@@ -159,6 +160,8 @@ MADE = {
     "cell.inits": set(INITS),
     "cell.init_notes": set(INITS),
     "cell.parts": set(PARTS),
+    "notebook.notes": {"fused_nan"},
+    "notebook.untested": set(get_args(UntestedWhy)),
     "cell.layout": {"one", "per_head", "fused"},
     "figures.positions": words_in("figures/positions.py"),
     "components.film": words_of("film"),

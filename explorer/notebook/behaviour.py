@@ -1,0 +1,277 @@
+"""Running anybody's Transformer on ids, padded and changed, to see what may not change.
+
+The callable is a black box: ids in, logits out. Rows are Int64 [batch, pos] on one device.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from explorer.analysis.certificate.examiner import Location, Worst
+
+N_PADS = 2
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
+"""Relative to the spread of the logits; 3e-2 in half precision."""
+LOGITS = "logits"
+
+Forward = Callable[..., Any]
+Row = Sequence[int] | Tensor
+
+
+class UntestableError(ValueError):
+    """The callable keeps every promise, since nothing depends on what it reads."""
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A batch: `src` (None for a model of one text) and `tgt`, with the padding left of each."""
+
+    src: Tensor | None
+    tgt: Tensor
+    src_left: int = 0
+    tgt_left: int = 0
+
+    @property
+    def given(self) -> tuple[Tensor, ...]:
+        """What the callable is called with."""
+        return (self.tgt,) if self.src is None else (self.src, self.tgt)
+
+
+class Behaviour:
+    """One callable and one sentence. Raises ValueError for what cannot be tested."""
+
+    def __init__(self, forward: Forward, src: Row | None, tgt: Row, pad_id: int | None) -> None:
+        self.forward, self.pad_id = forward, pad_id
+        self.device = _device(forward, src, tgt)
+        self.src = None if src is None else _ids("src", src, pad_id)
+        self.tgt = _ids("tgt", tgt, pad_id)
+        self.plain = self.run(self.batch([(self.src, self.tgt)]))
+        again = self.run(self.batch([(self.src, self.tgt)]))
+        spread = (self.plain - self.plain.mean(-1, keepdim=True)).abs()
+        self.scale = float(spread[torch.isfinite(spread)].max().clamp(min=1e-30))
+        self.tolerance = TOLERANCES.get(self.plain.dtype, 3e-2)
+        if float(self.moved(again[0], self.plain[0]).max()) > self.tolerance:
+            raise ValueError(
+                "the same ids give other logits at the second run; switch dropout off with "
+                "model.eval(), or fix the randomness"
+            )
+
+    # Making rows.
+
+    def batch(
+        self,
+        sentences: Sequence[tuple[list[int] | None, list[int]]],
+        left: bool = False,
+        pads: int = 0,
+    ) -> Padded:
+        """The sentences padded to one width and `pads` more; source and target differ in width."""
+        tgt, tgt_left = self._rows([tgt for _, tgt in sentences], left, pads)
+        sources = [src for src, _ in sentences if src is not None]
+        if not sources:
+            return Padded(None, tgt, 0, tgt_left)
+        src, src_left = self._rows(sources, left, pads)
+        if pads and src.shape[1] == tgt.shape[1]:  # which attention is which shows by its shape
+            src, src_left = self._rows(sources, left, pads + 1)
+        return Padded(src, tgt, src_left, tgt_left)
+
+    def _rows(self, rows: Sequence[list[int]], left: bool, pads: int) -> tuple[Tensor, int]:
+        width = max(map(len, rows)) + pads
+        if self.pad_id is None:
+            return torch.tensor(rows, device=self.device), 0
+        fill = [[self.pad_id] * (width - len(row)) for row in rows]
+        whole = [gap + row if left else row + gap for row, gap in zip(rows, fill, strict=True)]
+        return torch.tensor(whole, device=self.device), len(fill[0]) if left else 0
+
+    def other(self, token: int) -> int:
+        """Another id of the target, or of the vocabulary where the target has only one."""
+        for each in self.tgt:
+            if each != token:
+                return each
+        n_vocab = self.plain.shape[-1]
+        return next(each for each in range(n_vocab) if each not in (token, self.pad_id))
+
+    # Running.
+
+    def run(self, rows: Padded) -> Tensor:
+        """The logits [batch, tgt, vocab]. Raises ValueError for another shape."""
+        with torch.no_grad(), _Plain():
+            made = self.forward(*rows.given)
+        logits = self._logits(made)
+        if logits.ndim != 3 or logits.shape[:2] != rows.tgt.shape:
+            raise ValueError(
+                f"forward returned shape {list(logits.shape)} for target ids of shape "
+                f"{list(rows.tgt.shape)}; expected [batch, tgt, vocab]"
+            )
+        return logits.detach()
+
+    @staticmethod
+    def _logits(made: Any) -> Tensor:
+        logits = getattr(made, "logits", made)
+        if isinstance(logits, tuple | list) and logits:
+            logits = logits[0]
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            raise ValueError(f"forward returned {type(made).__name__}, expected a tensor of logits")
+        return logits
+
+    def moved(self, after: Tensor, before: Tensor) -> Tensor:
+        """[..., pos, vocab] twice -> [..., pos]: the largest change, next to the spread."""
+        same = after == before  # infinite ones too
+        return (after - before).masked_fill(same, 0.0).abs().amax(-1) / self.scale
+
+    # Promises about logits.
+
+    def future(self) -> Worst:
+        """Change each target token in turn: no logits before it may move."""
+        n, worst = len(self.tgt), Worst()
+        rows = [list(self.tgt) for _ in range(n + 1)]
+        for key in range(n):
+            rows[key + 1][key] = self.other(self.tgt[key])
+        after = self.run(self.batch([(self.src, row) for row in rows]))
+        moved = self.moved(after[1:], after[:1])
+        if float(moved.nan_to_num(nan=1.0).max()) == 0.0:
+            raise UntestableError("the logits do not depend on the target ids")
+        before_it = torch.ones(n, n, device=self.device).tril(-1).bool()  # [changed, pos]
+        worst.see(
+            moved.masked_fill(~before_it, 0.0),
+            lambda key, query: Location(LOGITS, None, None, query, key),
+        )
+        return worst
+
+    def prefix(self) -> Worst:
+        """A prefix of the target alone: the same logits as in one pass over all of it."""
+        worst = Worst()
+        for length in range(1, len(self.tgt)):
+            found = self.run(self.batch([(self.src, self.tgt[:length])]))
+            self._see(worst, found[0], self.plain[0, :length])
+        return worst
+
+    def padding(self, left: bool) -> Worst:
+        """Three times the sentence with padding: each has the logits of the sentence alone."""
+        worst = Worst()
+        rows = self.batch([(self.src, self.tgt)] * 3, left, N_PADS)
+        for found in self.run(rows):
+            real = found[rows.tgt_left : rows.tgt_left + len(self.tgt)]
+            self._see(worst, real, self.plain[0], rows.tgt_left)
+        return worst
+
+    def fused_path_is_nan(self) -> bool:
+        """Whether padding on the left gives NaN only by torch's fused inference path.
+
+        There a row that may see nothing, as a PAD before the text under a causal mask, is NaN, and
+        from the next layer on so is everything.
+        """
+        rows = self.batch([(self.src, self.tgt)] * 3, True, N_PADS)
+        found = []
+        for mode in (_Plain(), nullcontext()):
+            with torch.no_grad(), mode:
+                made = self._logits(self.forward(*rows.given))
+            found.append(bool(made.isnan().any()))
+        return found == [False, True]
+
+    def in_a_batch(self) -> Worst:
+        """Between a shorter and a longer sentence, or two as long where nothing is padded."""
+        worst = Worst()
+        shorter, longer = (0, 0) if self.pad_id is None else (-1, N_PADS)
+        rows = self.batch([self._turned(shorter), (self.src, self.tgt), self._turned(longer)])
+        self._see(worst, self.run(rows)[1, : len(self.tgt)], self.plain[0])
+        return worst
+
+    def _turned(self, longer: int) -> tuple[list[int] | None, list[int]]:
+        def turned(ids: list[int]) -> list[int]:
+            return (ids[::-1] * 4)[: max(1, len(ids) + longer)]
+
+        return None if self.src is None else turned(self.src), turned(self.tgt)
+
+    def pad_content(self) -> Worst | None:
+        """Give the padding other embeddings, right and left: no real logits may move.
+
+        None where no embedding of the ids was seen (`F.embedding`, as `nn.Embedding` calls it).
+        """
+        worst, seen = Worst(), False
+        for left in (False, True):
+            rows = self.batch([(self.src, self.tgt)] * 3, left, N_PADS)
+            before = self.run(rows)
+            with _OtherPads(self.pad_id, rows) as mode:
+                after = self.run(rows)
+            seen = seen or mode.seen
+            real = slice(rows.tgt_left, rows.tgt_left + len(self.tgt))
+            first = 0 if left else len(self.tgt)
+            self._see(worst, after[:, real], before[:, real], rows.tgt_left, first)
+        return worst if seen else None
+
+    def _see(
+        self, worst: Worst, after: Tensor, before: Tensor, left: int = 0, key: int | None = None
+    ) -> None:
+        worst.see(
+            self.moved(after, before),
+            lambda *at: Location(LOGITS, None, None, at[-1] + left, key, left),
+        )
+
+
+class _Plain(TorchFunctionMode):
+    """Changes nothing, but while it is active torch leaves its fused inference path aside."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class _OtherPads(TorchFunctionMode):
+    """Looks padding up as other tokens, wherever ids are embedded; the ids themselves stay."""
+
+    def __init__(self, pad_id: int | None, rows: Padded) -> None:
+        super().__init__()
+        self.seen = False
+        self._pad_id = pad_id
+        self._rows = [ids for ids in (rows.src, rows.tgt) if ids is not None]
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if func is not F.embedding:
+            return result
+        ids = args[0] if args else kwargs["input"]
+        weight = args[1] if len(args) > 1 else kwargs["weight"]
+        for rows in self._rows:
+            for known in (rows, rows.t()):
+                if ids.shape == known.shape and torch.equal(ids, known):
+                    self.seen = True
+                    pads = (ids == self._pad_id)[..., None]
+                    # A row of its own for every position, as large as words are.
+                    others = weight.detach().flip(0)[
+                        ids.new_tensor(range(ids.numel())) % len(weight)
+                    ]
+                    strange = others.view_as(result) + weight.detach().std()
+                    return torch.where(pads, strange.to(result.dtype), result)
+        return result
+
+
+def _ids(name: str, given: Any, pad_id: int | None) -> list[int]:
+    ids = torch.as_tensor(given)
+    if ids.ndim == 2 and len(ids) == 1:
+        ids = ids[0]
+    if ids.ndim != 1 or not len(ids) or ids.is_floating_point():
+        raise ValueError(f"{name} has shape {list(ids.shape)}, expected a row of token ids")
+    if pad_id is not None and bool((ids == pad_id).any()):
+        raise ValueError(f"{name} holds the padding id {pad_id}; give it without padding")
+    return [int(each) for each in ids]
+
+
+def _device(forward: Forward, *rows: Any) -> torch.device:
+    for each in rows:
+        if isinstance(each, Tensor):
+            return each.device
+    owner = forward if isinstance(forward, nn.Module) else getattr(forward, "__self__", None)
+    if isinstance(owner, nn.Module):
+        for parameter in owner.parameters():
+            return parameter.device
+    return torch.device("cpu")

@@ -1,0 +1,281 @@
+"""`certify`: are the masks of anybody's Transformer right? A test of its behaviour alone."""
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.analysis.certificate.certify import Finding
+from explorer.analysis.certificate.examiner import Location, Worst
+from explorer.analysis.clinic import PITFALLS, Pitfall
+from explorer.exports.report import finding_lines, finding_record
+from explorer.notebook.behaviour import TOLERANCES, Behaviour, Forward, Padded, UntestableError
+from explorer.notebook.capture import Captured, capture
+from explorer.text import t
+
+CLINIC = {
+    "future_leak": "no_mask",
+    "future_mass": "no_mask",
+    "prefix": "times_zero",
+    "pad_content": "inverted_padding",
+    "padding_right": "inverted_padding",
+    "padding_left": "left_positions",
+    "padding_batch": "first_item",
+    "pad_mass": "inverted_padding",
+    "cross_mask": "padding_per_head",
+    "row_sums": "after_softmax",
+    "open_cells": "diagonal_closed",
+}
+"""The pitfall that shows what usually breaks a promise."""
+
+PROMISES = tuple(CLINIC)
+SHARE = 1e-4
+"""The weight that hidden keys may get, and by how much a row may miss 1: rounding stays below.
+
+In half precision it is the tolerance of the logits."""
+
+Why = Literal["both_ways", "no_pad", "no_embedding", "no_capture", "not_asked", "no_site"]
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """What `certify` found: `findings` in order, and `left_out`, the promises not tested, and why.
+
+    Each finding has `name`, `passed`, `deviation`, `tolerance`, `where` and `error`. `masks` are
+    those recovered by capture, by module path, Bool [head, query, key] over the sentence with
+    padding on its right. `notes` are further facts, as keys of words. Printed, it is the
+    report; `report("zh")` is the Chinese one.
+    """
+
+    findings: tuple[Finding, ...]
+    left_out: dict[str, Why]
+    masks: dict[str, np.ndarray] = field(repr=False)
+    notes: tuple[Literal["fused_nan"], ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether every promise that was tested is kept."""
+        return not self.broken
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """The findings that did not pass."""
+        return tuple(finding for finding in self.findings if not finding.passed)
+
+    def record(self) -> dict[str, Any]:
+        """The same for programs: strings, numbers and lists; a `deviation` of None is infinite."""
+        findings = [finding_record(finding) for finding in self.findings]
+        facts = {"left_out": self.left_out, "notes": list(self.notes)}
+        return {"passed": self.passed, "findings": findings, **facts}
+
+    def report(self, lang: str = "en") -> str:
+        """Each promise with place and size, what usually breaks it, and the Clinic's lines."""
+        return "\n".join(self._lines(lang))
+
+    def _lines(self, lang: str) -> Iterator[str]:
+        for finding in self.findings:
+            yield from finding_lines(finding, lang)
+            if not finding.passed:
+                pitfall = pitfall_of(finding)
+                usual = t(pitfall.title_key, lang=lang)
+                yield "  " + t("notebook.usual", lang=lang, pitfall=usual, id=pitfall.id)
+                yield from (f"    {line}" for line in pitfall.wrong_source.splitlines())
+        for name, why in self.left_out.items():
+            promise = t(f"certify.{name}.title", lang=lang)
+            reason = t(f"notebook.untested.{why}", lang=lang)
+            yield f"{t('certify.untested', lang=lang, promise=promise)} {reason}"
+        for note in self.notes:
+            yield t(f"notebook.notes.{note}", lang=lang)
+        counts = {"count": len(self.findings), "broken": len(self.broken)}
+        if self.passed:
+            yield t("certify.verdict_kept", lang=lang, count=counts["count"])
+        else:
+            yield t("certify.verdict_broken", lang=lang, **counts)
+
+    def __str__(self) -> str:
+        return self.report()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.report())}</pre>"
+
+
+def pitfall_of(finding: Finding) -> Pitfall:
+    """The Clinic's pitfall that usually breaks this promise."""
+    return next(each for each in PITFALLS if each.id == CLINIC[finding.name])
+
+
+def certify(
+    forward: Forward,
+    src: Sequence[int] | Tensor | None,
+    tgt: Sequence[int] | Tensor,
+    pad_id: int | None = 0,
+    *,
+    causal: bool = True,
+    capture: bool = True,
+    without: Collection[str] = (),
+) -> Certified:
+    """Test the masks of any Transformer by its behaviour.
+
+    `forward(src, tgt)` gives logits [batch, tgt, vocab] for ids [batch, pos], Int64, and makes its
+    masks itself, from the ids; for a model of one text `src` is None and it is called with `tgt`
+    alone. An object with `.logits`, or a tuple that begins with them, serves too. `src` and `tgt`
+    are one sentence each, without padding; `pad_id` None says that the model knows no padding.
+    `causal` False is for a model that reads its text both ways. `without` names promises that are
+    not to be tested.
+
+    Tested: `future_leak`, `prefix`, `pad_content`, `padding_right`, `padding_left` and
+    `padding_batch`; with `capture` also what the attention shows that can be seen: `future_mass`,
+    `pad_mass`, `cross_mask`, `row_sums`, `open_cells`, and the recovered masks. A model that hides
+    more on purpose, such as one with a window, is tested `without` "open_cells".
+
+    torch's fused inference path is left aside: there a row that may see nothing is NaN, whatever
+    the masks. Where that would show, `notes` says so.
+
+    Raises ValueError for ids that hold padding, for logits of another shape, for a model whose
+    numbers change from run to run (dropout) or do not depend on the ids, and for an unknown name in
+    `without`. What `forward` raises on padded or longer rows is a finding; on the sentence itself
+    it is raised.
+    """
+    if unknown := set(without) - set(PROMISES):
+        raise ValueError(f"without: {', '.join(sorted(unknown))}; expected {', '.join(PROMISES)}")
+    behaviour = Behaviour(forward, src, tgt, pad_id)
+    left_out: dict[str, Why] = dict.fromkeys(without, "not_asked")
+    if not causal:
+        left_out |= dict.fromkeys(("future_leak", "prefix", "future_mass"), "both_ways")
+    if pad_id is None:
+        paddings = ("pad_content", "padding_right", "padding_left", "pad_mass", "cross_mask")
+        left_out |= dict.fromkeys(paddings, "no_pad")
+    seen = _Seen(behaviour, causal)
+    if not capture:
+        left_out |= dict.fromkeys(_Seen.CHECKS, "no_capture")
+    checks: dict[str, Callable[[], Worst | None]] = {
+        "future_leak": behaviour.future,
+        "prefix": behaviour.prefix,
+        "pad_content": behaviour.pad_content,
+        "padding_right": lambda: behaviour.padding(left=False),
+        "padding_left": lambda: behaviour.padding(left=True),
+        "padding_batch": behaviour.in_a_batch,
+        **{name: lambda name=name: seen.check(name) for name in _Seen.CHECKS},  # type: ignore[misc]
+    }
+    findings = []
+    for name, check in checks.items():
+        if name in left_out:
+            continue
+        try:
+            worst = check()
+        except UntestableError:
+            raise
+        except (RuntimeError, ValueError, IndexError, TypeError, AssertionError) as error:
+            said = f"{type(error).__name__}: {error}"
+            findings.append(Finding(name, math.inf, 0.0, error=said))
+            continue
+        if worst is None:
+            left_out[name] = "no_embedding" if name == "pad_content" else "no_site"
+            continue
+        shares = name in _Seen.CHECKS and behaviour.plain.dtype in TOLERANCES
+        tolerance = SHARE if shares else behaviour.tolerance
+        findings.append(Finding(name, worst.deviation, tolerance, worst.where))
+    ordered = {name: left_out[name] for name in PROMISES if name in left_out}
+    left = next((finding for finding in findings if finding.name == "padding_left"), None)
+    fused = left is not None and not left.error and behaviour.fused_path_is_nan()
+    return Certified(tuple(findings), ordered, seen.masks, ("fused_nan",) if fused else ())
+
+
+class _Seen:
+    """What capture shows of the padded sentence: the promises about the weights themselves."""
+
+    CHECKS = ("future_mass", "pad_mass", "cross_mask", "row_sums", "open_cells")
+
+    def __init__(self, behaviour: Behaviour, causal: bool) -> None:
+        self.behaviour, self.causal = behaviour, causal
+        self.masks: dict[str, np.ndarray] = {}
+        self._runs: list[tuple[Padded, Captured]] = []
+
+    def check(self, name: str) -> Worst | None:
+        """One promise, at every attention whose shape says what it attends to; None without one."""
+        if not self._runs:
+            self._run()
+        worst, sites = Worst(), 0
+        for rows, seen in self._runs:
+            for call in seen:
+                kind = _kind(call.pattern, rows)
+                if kind is None:
+                    continue
+                off = self._off(name, kind, rows, call.pattern, call.mask)
+                if off is None:
+                    continue
+                sites += 1
+                worst.see(
+                    off,
+                    lambda _, head, query, *key, call=call: Location(
+                        call.name, None, head, query, *key
+                    ),
+                )
+        return worst if sites else None
+
+    def _run(self) -> None:
+        both = [False] if self.behaviour.pad_id is None else [False, True]
+        for left in both:
+            pads = 0 if self.behaviour.pad_id is None else 2
+            sentence = (self.behaviour.src, self.behaviour.tgt)
+            rows = self.behaviour.batch([sentence] * 3, left, pads)
+            with capture() as seen:
+                self.behaviour.run(rows)
+            self._runs.append((rows, seen))
+        rows, seen = self._runs[0]
+        for call in seen:
+            if _kind(call.pattern, rows) is not None:
+                self.masks[call.name] = _visible(call.pattern, call.mask)[-1].cpu().numpy()
+
+    def _off(
+        self, name: str, kind: tuple[str, str], rows: Padded, pattern: Tensor, mask: Tensor | None
+    ) -> Tensor | None:
+        """By how much each [batch, head, query(, key)] breaks a promise; None: it is not made."""
+        query_real, key_real = (self._real(rows, stream) for stream in kind)
+        causal = self.causal and kind == ("tgt", "tgt")
+        future = torch.ones(pattern.shape[-2:], device=pattern.device).triu(1).bool()
+        if name == "row_sums":
+            return ((pattern.sum(-1) - 1).abs()).masked_fill(~query_real[:, None], 0.0)
+        if name == "open_cells":
+            ought = query_real[:, None, :, None] & key_real[:, None, None, :]
+            ought = (ought & ~future if causal else ought).expand(pattern.shape)
+            closed = (ought & ~_visible(pattern, mask)).double()
+            return closed * (closed.sum() / ought.sum())
+        if name == "future_mass":
+            if not causal:
+                return None
+            hidden = future.expand(pattern.shape)
+        else:
+            if (kind[0] == kind[1]) == (name == "cross_mask") or bool(key_real.all()):
+                return None
+            hidden = ~key_real[:, None, None, :].expand(pattern.shape)
+        return (pattern.abs() * hidden).masked_fill(~query_real[:, None, :, None], 0.0)
+
+    def _real(self, rows: Padded, stream: str) -> Tensor:
+        ids = rows.tgt if stream == "tgt" else rows.src
+        assert ids is not None
+        if self.behaviour.pad_id is None:
+            return torch.ones_like(ids, dtype=torch.bool)
+        return ids != self.behaviour.pad_id
+
+
+def _kind(pattern: Tensor, rows: Padded) -> tuple[str, str] | None:
+    """The streams of queries and keys, by their lengths; None for a shape that says neither."""
+    lengths = {rows.tgt.shape[1]: "tgt"}
+    if rows.src is not None:
+        lengths |= {rows.src.shape[1]: "src"}
+    kinds = tuple(lengths.get(length) for length in pattern.shape[-2:])
+    query, key = kinds
+    if query is None or key is None or len(pattern) != len(rows.tgt):
+        return None
+    return query, key
+
+
+def _visible(pattern: Tensor, mask: Tensor | None) -> Tensor:
+    """Bool [batch, head, query, key]: the mask as applied, else where there is weight."""
+    return (pattern != 0) if mask is None else mask.expand(pattern.shape)
