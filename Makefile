@@ -1,4 +1,5 @@
 # make run: the app.  make test: every check.  make bench: timings.  make lint: style alone.
+# make fuzz: random input for every way in, for SECONDS (60 unless said).
 # make parity: the numbers of models of other libraries, beside those of `transformers`.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -9,7 +10,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test pytest bench parity lint chromium
+.PHONY: run test pytest bench fuzz parity lint chromium
 
 run: .venv/runtime
 	@echo "Open to this machine only; for others on the network: make run ADDRESS=0.0.0.0"
@@ -18,12 +19,16 @@ run: .venv/runtime
 # Side by side: mypy alone takes a minute of one core.
 test: chromium
 	$(MAKE) --jobs=2 lint pytest
+	$(MAKE) fuzz
 
 pytest: chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks
+
+fuzz: .venv/development
+	$(BIN)/python -m tests.fuzz $(or $(SECONDS),60)
 
 # `transformers` stays out of the environment that the app runs in.
 parity: .parity/made

@@ -5,11 +5,15 @@ run code.
 """
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from models.config import FORMER_MARKS, ModelConfig
 from models.tokenizer import Tokenizer
@@ -17,6 +21,10 @@ from models.transformer import Model, build_model
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
 SNAPSHOTS = "moments"  # the folder of snapshots: the same model earlier in its training
+
+MOST_COMPUTED = 2**28
+"""Bytes of what a model computes from its config alone and keeps: a table of positions, which no
+weight in the file vouches for."""
 
 
 class CheckpointError(ValueError):
@@ -76,14 +84,58 @@ def load_checkpoint(folder: Path, step: int | None = None) -> Checkpoint:
     if named != ids:
         what = "the tokenizer's ids of pad, start and end are"
         raise broken(f"{what} {ids}, the config's {named}")
+    weights = folder / (WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}")
+    check_sizes(config, weights)
     model = build_model(config)
     model.marks = marks
-    weights = WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}"
-    load_weights(model, folder / weights)
+    load_weights(model, weights)
     model.eval().requires_grad_(False)
     card = folder / CARD
     text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
     return Checkpoint(model, tokenizer, config, text, folder)
+
+
+def check_sizes(config: ModelConfig, path: Path) -> None:
+    """Hold a config against the tensors of a safetensors file before memory is taken for it.
+
+    A few digits of a config can ask for more than any machine has. Raises CheckpointError.
+    """
+    with _opened(path) as file:
+        layers, n_tensors = config.n_layers + (config.n_encoder_layers or 0), len(file.keys())
+        if layers > n_tensors:
+            asked = f"the config asks for {layers} layers"
+            raise CheckpointError(f"{path.name} has {n_tensors} tensors, {asked}")
+        with torch.device("meta"):
+            model = build_model(config)
+        _compare(dict(model.named_parameters()), file, path)
+    if sum(each.nbytes for each in model.buffers()) > MOST_COMPUTED:
+        what = f"its positions need more than {MOST_COMPUTED:,} bytes"
+        raise CheckpointError(f"{CONFIG}: n_ctx is {config.n_ctx}: {what}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A safetensors file. Raises CheckpointError where it is none."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path.name} is not a readable safetensors file: {error}") from error
+
+
+def _compare(parameters: Mapping[str, Tensor], file: Any, path: Path) -> None:
+    stored = set(file.keys())
+    missing = sorted(parameters.keys() - stored)
+    unknown = sorted(stored - parameters.keys())
+    if missing or unknown:
+        what = f"lacks {missing[0]}" if missing else f"has an unknown {unknown[0]}"
+        count = f"{len(missing)} missing, {len(unknown)} unknown"
+        raise CheckpointError(f"{path.name} {what} ({count})")
+    for name, parameter in parameters.items():
+        shape, asked = tuple(file.get_slice(name).get_shape()), tuple(parameter.shape)
+        if shape != asked:
+            what = f"{name} is {shape}, the config asks for {asked}"
+            raise CheckpointError(f"{path.name}: {what}")
 
 
 def load_weights(model: Model, path: Path) -> None:
@@ -92,24 +144,11 @@ def load_weights(model: Model, path: Path) -> None:
     Raises CheckpointError for a missing, superfluous, misshapen or non-finite tensor.
     """
     parameters = dict(model.named_parameters())
-    try:
-        with safe_open(path, framework="pt") as file:
-            stored = set(file.keys())
-            missing = sorted(parameters.keys() - stored)
-            unknown = sorted(stored - parameters.keys())
-            if missing or unknown:
-                what = f"lacks {missing[0]}" if missing else f"has an unknown {unknown[0]}"
-                count = f"{len(missing)} missing, {len(unknown)} unknown"
-                raise CheckpointError(f"{path.name} {what} ({count})")
-            for name, parameter in parameters.items():
-                shape, asked = tuple(file.get_slice(name).get_shape()), tuple(parameter.shape)
-                if shape != asked:
-                    what = f"{name} is {shape}, the config asks for {asked}"
-                    raise CheckpointError(f"{path.name}: {what}")
-                tensor = file.get_tensor(name)
-                if not tensor.isfinite().all():
-                    raise CheckpointError(f"{path.name}: {name} holds NaN or infinity")
-                with torch.no_grad():
-                    parameter.copy_(tensor)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path.name} is not a readable safetensors file: {error}") from error
+    with _opened(path) as file:
+        _compare(parameters, file, path)
+        for name, parameter in parameters.items():
+            tensor = file.get_tensor(name)
+            if not tensor.isfinite().all():
+                raise CheckpointError(f"{path.name}: {name} holds NaN or infinity")
+            with torch.no_grad():
+                parameter.copy_(tensor)

@@ -81,17 +81,22 @@ class Batch:
 def read_pairs(path: Path) -> list[Pair]:
     """Sentence pairs of a TSV file: source TAB target, further columns ignored.
 
-    Raises ValueError, naming the line, for a row with fewer than two columns.
+    Raises ValueError, naming the line, for a row with fewer than two columns, or one that
+    Python's csv cannot read (a field of more than 131,072 characters).
     """
     pairs = []
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        for number, row in enumerate(rows, 1):
-            if not row:
-                continue
-            if len(row) < 2:
-                raise ValueError(f"{path.name}, line {number}: no TAB between source and target")
-            pairs.append((row[0], row[1]))
+        try:
+            for row in rows:
+                if not row:
+                    continue
+                if len(row) < 2:
+                    what = "no TAB between source and target"
+                    raise ValueError(f"{path.name}, line {rows.line_num}: {what}")
+                pairs.append((row[0], row[1]))
+        except csv.Error as error:
+            raise ValueError(f"{path.name}, line {rows.line_num}: {error}") from error
     return pairs
 
 

@@ -111,6 +111,24 @@ def test_a_config_that_is_none_is_refused(folder: Path, text: str) -> None:
         load_checkpoint(folder)
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"n_layers": 10**9}, r"tensors, the config asks for \d+ layers"),
+        ({"d_ff": 10**9}, "the config asks for"),
+        ({"d_model": 2**30}, "the config asks for"),
+        ({"n_ctx": 10**12}, "n_ctx is 1000000000000: its positions need more than"),
+    ],
+)
+def test_a_config_cannot_take_memory_that_no_weight_vouches_for(
+    folder: Path, asked: dict[str, int], said: str
+) -> None:
+    file = folder / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | asked))
+    with pytest.raises(CheckpointError, match=said):
+        load_checkpoint(folder)
+
+
 def test_truncated_weights_are_refused(folder: Path) -> None:
     data = (folder / "model.safetensors").read_bytes()
     for length in (0, 7, 100, len(data) - 1):

@@ -9,7 +9,8 @@ import torch
 
 from explorer.analysis.clinic import PITFALLS, Figure
 from explorer.analysis.clinic.symptom import LEFT, padded_on_the_left, room, symptom
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, open_model
+from explorer.runs.inputs import limit
 from explorer.runs.trace import trace
 from models.rows import Rows
 
@@ -82,3 +83,12 @@ def test_a_sentence_that_fills_the_model_has_no_room(tiny: Tiny) -> None:
     assert [each.n for each in found.by_left] == [n for n in LEFT if n <= spare] * (spare > 0)
     assert not any(math.isnan(each.after) for each in found.by_left)
     np.testing.assert_array_equal(found.logprobs_before.shape, found.logprobs_after.shape)
+
+
+def test_a_row_that_pads_have_made_too_long_has_no_room_left() -> None:
+    loaded = open_model("sort")
+    letters = " ".join("abcd"[at % 4] for at in range(limit(loaded) - 2))
+    traced = trace(loaded, letters, letters, pads=8)
+    assert max(len(traced.src_tokens), len(traced.tgt_tokens)) > limit(loaded)
+    assert room(loaded, traced) == 0
+    assert symptom(loaded, traced, BY_ID["left_positions"]).left == 0

@@ -135,6 +135,13 @@ def test_a_row_without_tab_is_named(tmp_path: Path) -> None:
         read_pairs(path)
 
 
+def test_a_field_that_csv_cannot_read_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a\tb\nc\t" + "d" * 200_000 + "\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"pairs\.tsv, line 2: field larger"):
+        read_pairs(path)
+
+
 def test_texts_end_at_their_mark(tmp_path: Path) -> None:
     path = tmp_path / "stories.txt"
     path.write_text("One.\nTwo.\n<|endoftext|>\nThree.\n<|endoftext|>\n", encoding="utf-8")

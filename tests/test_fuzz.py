@@ -1,0 +1,44 @@
+"""Every way in with the first of the fuzzer's cases; and the fuzzer itself sees what is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import fuzz
+
+CASES = {"sentence": 20, "page": 6, "shell": 15, "checkpoint": 20}
+
+
+@pytest.mark.filterwarnings("ignore")  # as at a visitor's
+@pytest.mark.parametrize("entry", fuzz.ENTRIES)
+def test_random_input_is_used_or_refused(entry: str) -> None:
+    for number in range(CASES.get(entry, 150)):
+        fuzz.case(entry, number)
+
+
+def test_anything_but_a_refusal_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(rng: object, folder: Path) -> None:
+        raise KeyError("not for people")
+
+    monkeypatch.setitem(fuzz.ENTRIES, "link", broken)
+    with pytest.raises(KeyError):
+        fuzz.case("link", 0)
+
+
+def test_a_file_outside_the_cases_folder_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strays(rng: object, folder: Path) -> None:
+        fuzz._watch("open", (str(folder / "inside"), "w", 0))
+        fuzz._watch("open", (str(tmp_path / "read"), "r", 0))
+        fuzz._watch("open", (str(tmp_path / "outside"), "w", 0))
+
+    monkeypatch.setitem(fuzz.ENTRIES, "link", strays)
+    with pytest.raises(AssertionError, match=r"written outside its place: \['open [^,]*outside'\]"):
+        fuzz.case("link", 0)
+
+
+def test_a_case_without_end_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "PATIENCE", -1)
+    with pytest.raises(AssertionError, match="took"):
+        fuzz.case("link", 3)
