@@ -7,7 +7,7 @@ import streamlit as st
 from explorer.components import frame
 from explorer.pages import PAGES, Page, shelf
 from explorer.problems import InputProblem
-from explorer.text import t
+from explorer.text import family, t
 from explorer.ui import cache, session
 from explorer.ui.current import first_view
 from explorer.ui.hints import hints
@@ -52,7 +52,17 @@ def run() -> None:
         page_title=f"{current.title} · Headlight",
         initial_sidebar_state="collapsed" if session.state().beamer else "auto",
     )
-    frame(session.state().theme)
+    state = session.state()
+    picked = frame(
+        state.theme,
+        {name: page.title for name, page in pages.items()},
+        next(name for name, page in pages.items() if page is current),
+        typed=(state.text, state.target),
+        chosen=(current.url_path, state.model, session.runs()),
+        words=family("frame", lang=lang),
+    )
+    if picked is not None:
+        session.visit(picked)
     if session.state().beamer:  # page.css looks for it
         st.container(key="beamer").empty()
     current.run()

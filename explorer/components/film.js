@@ -7,8 +7,10 @@ import { unpack } from "./payload.js";
 /**
  * A decoding as a film. All steps are in the payload, so playing, stepping and scrubbing happen
  * here; Python hears only where the film has come to rest, and which candidate was taken instead.
+ * On a page of its own (`plays`) it starts by itself and begins again after its end, unless the
+ * reader's system asks for no motion.
  */
-export default function ({ parentElement, data, setTriggerValue }) {
+export default function ({ parentElement, data, setTriggerValue, plays = false }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
   const likeness = JSON.stringify({ ...head, scene: null });
@@ -22,14 +24,15 @@ export default function ({ parentElement, data, setTriggerValue }) {
     return root.stop;
   }
   old?.pause();
-  root.film = filmView(root, head, arrays, theme, old?.turn ?? 0);
+  const loops = plays && !window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+  root.film = filmView(root, head, arrays, theme, old?.turn ?? 0, loops);
   Object.assign(root.film, { likeness, arrays, shade, send: setTriggerValue });
   return root.film.start();
 }
 
 const REST = 450; // ms without a move after which the film is at rest
 
-function filmView(root, head, arrays, theme, turn) {
+function filmView(root, head, arrays, theme, turn, loops) {
   const { words, frames, row, source } = head;
   const last = frames.length - 1;
   const reading = readingOf(head);
@@ -81,7 +84,8 @@ function filmView(root, head, arrays, theme, turn) {
   function run() {
     timer = setInterval(() => {
       if (!root.isConnected) { stop(); return; }
-      if (scene.step >= last) film.pause(true);
+      if (scene.step >= last && !loops) film.pause(true);
+      else if (scene.step >= last) show({ step: 0 });
       else show({ step: scene.step + 1 });
     }, 900 / speed);
   }
@@ -119,11 +123,13 @@ function filmView(root, head, arrays, theme, turn) {
     const below = el("div", "below");
     below.append(bars.node, maps.node);
     rebuild(root, player.node, stage.node, why, below);
-    return redraws(root, (width) => {
+    const end = redraws(root, (width) => {
       below.classList.toggle("wide", width >= 820);
       maps.fit(maps.node.clientWidth);
       show({});
     });
+    if (loops) play();
+    return end;
   };
   return film;
 }

@@ -1,11 +1,52 @@
-// What only the browser can do for the frame round a page. Nothing is drawn.
+// What only the browser can do for the frame round a page, and the top bar of a narrow screen.
 
+import { el, rebuild } from "./dom.js";
+import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 
-export default function ({ data }) {
+export default function ({ parentElement, data, setTriggerValue }) {
+  const root = parentElement.querySelector(".hl");
+  const { theme, pages, current, typed, chosen, words } = unpack(data).head;
   oneEntryAPage();
-  const { theme } = unpack(data).head;
   if (theme) wear(theme);
+  followTheme(root);
+  drawBar(root, pages, current, words, (name) => setTriggerValue("page", name));
+  const before = root.told;
+  root.told = { typed, chosen };
+  const differs = (now, then) => now.some((each, at) => each !== then[at]);
+  if (!before) return;
+  if (differs(chosen, before.chosen) || (differs(typed, before.typed) && !isTyping())) closeSidebar();
+}
+
+/** The page's name, which leads to the other pages, and a button for another sentence. */
+function drawBar(root, pages, current, words, go) {
+  const menu = el("select", "page");
+  menu.dataset.at = "page";
+  menu.setAttribute("aria-label", words.page);
+  for (const [name, title] of pages) {
+    const page = el("option", "", title);
+    page.value = name;
+    page.selected = name === current;
+    menu.append(page);
+  }
+  menu.onchange = () => go(menu.value);
+  const sentence = el("button", "sentence", words.sentence);
+  sentence.type = "button";
+  sentence.dataset.at = "sentence";
+  sentence.onclick = () => document.querySelector("[data-testid=stExpandSidebarButton]")?.click();
+  rebuild(root, menu, sentence);
+}
+
+/** Whether the visitor went on from a text to the next field of the sidebar, and is not done yet. */
+function isTyping() {
+  const focused = document.activeElement;
+  return focused.matches("input, textarea, summary") && focused.closest("[data-testid=stSidebar]") !== null;
+}
+
+/** On a narrow screen the sidebar covers the page. */
+function closeSidebar() {
+  if (!window.matchMedia("(max-width: 768px)").matches) return;
+  document.querySelector("[data-testid=stSidebarCollapseButton] button[aria-expanded=true]")?.click();
 }
 
 /**

@@ -1,12 +1,40 @@
-"""Nothing to see: one step back for each page, and the theme that a link asks for."""
+"""A narrow screen's top bar, and what only the browser can do for the frame round a page."""
+
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
-from explorer.components.mount import view
-from explorer.components.payload import pack
+from explorer.components.mount import sent, view
+from explorer.components.payload import Words, check_words, pack
+
+WORDS = ("page", "sentence")
 
 
-def frame(theme: str) -> None:
-    """Mount it once per run, on every page; `theme` is "light", "dark", or "" for the visitor's."""
+def frame(
+    theme: str,
+    pages: Mapping[str, str],
+    current: str,
+    typed: Sequence[object],
+    chosen: Sequence[object],
+    words: Words,
+) -> str | None:
+    """Mount it once per run, on every page; the page that was just picked in its bar, else None.
+
+    `theme` is "light", "dark", or "" for the visitor's. On a narrow screen, where Streamlit puts
+    the menu into the sidebar, a bar names the `current` page, leads to all `pages` (name: title)
+    and opens the sidebar for another sentence. The sidebar covers the page there; it closes when
+    something of `chosen` has changed, or of `typed` unless the visitor is already at the next
+    field. Raises ValueError for other words than `WORDS`.
+    """
+    head = {
+        "theme": theme,
+        "pages": [[name, title] for name, title in pages.items()],
+        "current": current,
+        "typed": [str(each) for each in typed],
+        "chosen": [str(each) for each in chosen],
+        "words": check_words(WORDS, words),
+    }
     with st.container(key="frame"):
-        view("frame")(key="shell.frame", data=pack({"theme": theme}))
+        view("frame")(key="shell.frame", data=pack(head), on_page_change=lambda: None)
+    picked = sent("shell.frame", "page")
+    return picked if picked in pages and picked != current else None

@@ -59,7 +59,7 @@ export function headPanel(view, index) {
   node.append(chart, text);
 
   keep.addEventListener("click", () => keepPicture(
-    map.canvas, draw, `${panel.label}${told ? ` · ${told}` : ""}`, view.theme, panel.label));
+    map.canvas, draw, `${panel.label}${told ? ` · ${told}` : ""}`, view.theme, `${view.head.file}-${panel.label}`));
 
   function draw() {
     map.draw(chart.clientWidth);

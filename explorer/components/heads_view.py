@@ -142,6 +142,7 @@ def pack_heads_view(
     least: float = 0.02,
     turn: int | None = None,
     alone: bool = False,
+    file: str = "headlight",
     words: Words,
 ) -> bytes:
     """The payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
@@ -155,6 +156,7 @@ def pack_heads_view(
     can sort them. `top` is the darkest weight when shared (None: the largest there is). Weights
     under `least` draw no line. `turn` echoes what the browser counted. `alone`: there is no Python
     to ask for more, so every head travels whole, exactly while all fit into `EXACT_BYTES`.
+    `file` begins the names of pictures that are kept.
     Raises ValueError naming the sizes that disagree.
     """
     if patterns.ndim != 4:
@@ -209,6 +211,7 @@ def pack_heads_view(
         "top": darkest,
         "least": least,
         "most": MAX_PINNED,
+        "file": file,
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
         "words": check_words(WORDS, words),
         "chosen": {

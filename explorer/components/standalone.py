@@ -6,7 +6,8 @@ goes nowhere; all that it does by itself, hovering, locking, playing, works.
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
@@ -41,15 +42,17 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A Plotly figure, and in words what it shows."""
+    """A Plotly figure, in words what it shows, and the name of the file it is kept in."""
 
     figure: dict[str, Any]
     alt: str
+    file: str = "headlight"
 
 
 Block = Text | View | Chart
 
 _RECORDED: ContextVar[list[Block] | None] = ContextVar("recorded", default=None)
+_FILE: ContextVar[str] = ContextVar("file", default="headlight")
 
 
 def record(block: Block) -> None:
@@ -59,16 +62,24 @@ def record(block: Block) -> None:
         blocks.append(block)
 
 
-class recorded:  # noqa: N801 (used as a function: `with recorded() as blocks`)
-    """Collect every block drawn inside: `with recorded() as blocks: …`."""
+@contextmanager
+def recorded(file: str = "headlight") -> Iterator[list[Block]]:
+    """Collect every block drawn inside: `with recorded() as blocks: …`.
 
-    def __enter__(self) -> list[Block]:
-        blocks: list[Block] = []
-        self._token = _RECORDED.set(blocks)
-        return blocks
+    `file` begins the name of every picture that is kept from inside (`file_of`).
+    """
+    blocks: list[Block] = []
+    recording, naming = _RECORDED.set(blocks), _FILE.set(file)
+    try:
+        yield blocks
+    finally:
+        _RECORDED.reset(recording)
+        _FILE.reset(naming)
 
-    def __exit__(self, *error: object) -> None:
-        _RECORDED.reset(self._token)
+
+def file_of(picture: str) -> str:
+    """The name, without ending, of the file in which a picture drawn now would be kept."""
+    return f"{_FILE.get()}-{picture}"
 
 
 def page(title: str, blocks: Sequence[Block], lang: str) -> str:
@@ -112,10 +123,12 @@ def _view(block: View, name: str) -> str:
 
 def _chart(block: Chart, name: str) -> str:
     figure = _safe(json.dumps(block.figure, default=np.ndarray.tolist))
+    kept = _safe(json.dumps({"format": "png", "scale": 3, "filename": block.file}))
     return (
         f'<div id="{name}" role="img" aria-label="{escape(block.alt, quote=True)}"></div>'
         f'<script>Plotly.newPlot("{name}", Object.assign({figure}, '
-        '{config: {displaylogo: false, responsive: true, modeBarButtons: [["toImage"]]}}))</script>'
+        f"{{config: {{displaylogo: false, responsive: true, toImageButtonOptions: {kept}, "
+        'modeBarButtons: [["toImage"]]}}))</script>'
     )
 
 
@@ -147,7 +160,7 @@ function headlight(view, place, packed) {
   const data = new Uint8Array(letters.length);
   for (let at = 0; at < letters.length; at += 1) data[at] = letters.charCodeAt(at);
   const parentElement = document.getElementById(place);
-  const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {} });
+  const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {}, plays: true });
   draw();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 }

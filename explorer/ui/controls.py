@@ -1,6 +1,9 @@
 """What several pages show: the sentence, the place looked at, changes in force, small print."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 from explorer.analysis.heads.compare import compare
 from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.components import inside
-from explorer.components.standalone import Chart, Text, record
+from explorer.components.standalone import Chart, Text, file_of, record
 from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
 from explorer.text import telling
@@ -20,6 +23,7 @@ from explorer.ui.escape import escape, plain, shorten
 from explorer.ui.view import View
 
 Figure = dict[str, Any]
+_ABOVE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("above", default=None)
 BEAMER = 1.3
 """How much larger pictures are in front of a class; page.css has the same number."""
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -27,8 +31,8 @@ CHART = {
     "modeBarButtons": [["toImage"]],  # Plotly draws the PNG in the browser, with no network
     "displaylogo": False,
     "scrollZoom": False,
-    "toImageButtonOptions": {"format": "png", "scale": 3, "filename": "headlight"},
 }
+IMAGE = {"format": "png", "scale": 3}
 
 
 def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
@@ -37,15 +41,21 @@ def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
     In a place with fewer pixels than the figure needs, as the `least` of its layout's `meta` says
     (`figures.frame.least_width`), it scrolls sideways.
     """
-    record(Chart(figure, alt))
+    file = file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1]))
+    record(Chart(figure, alt, file))
     if session.state().beamer:
         figure = enlarged(figure)
     least = figure["layout"].get("meta", {}).get("least", 0)
+    config = {**CHART, "toImageButtonOptions": {**IMAGE, "filename": file}}
+    place: AbstractContextManager[object] = nullcontext()
     if least:
-        place = f".st-key-{key.replace('.', '-')}"
-        scrolls = f"{place} {{ overflow: auto hidden }} {place} > * {{ min-width: {least}px }}"
-        st.html(f"<style>{scrolls}</style>")
-    st.plotly_chart(figure, key=key, width="stretch", theme=None, config=CHART, alt=alt, **more)
+        place = st.container(key=f"wide-{key}")
+        name = f".st-key-wide-{key.replace('.', '-')}"
+        st.html(f"<style>{name} > * {{ min-width: {least}px }}</style>")
+    with place:
+        st.plotly_chart(
+            figure, key=key, width="stretch", theme=None, config=config, alt=alt, **more
+        )
 
 
 def enlarged(figure: Figure) -> Figure:
@@ -101,10 +111,23 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
     return [[words[str(name)] for name in row] for row in names]
 
 
+@contextmanager
+def reading_first() -> Iterator[None]:
+    """What `reading` says inside stands above all that is drawn inside.
+
+    For a picture that fills a phone's screen, whose sentence comes out of what the picture needs.
+    """
+    token = _ABOVE.set(st.container())
+    try:
+        yield
+    finally:
+        _ABOVE.reset(token)
+
+
 def reading(page: str, words: str) -> None:
-    """The one sentence under a picture that says its number."""
+    """The one sentence beside a picture that says its number."""
     record(Text(plain(words), is_reading=True))
-    with st.container(key=f"reading-{page}"):
+    with _ABOVE.get() or st.container(), st.container(key=f"reading-{page}"):
         st.markdown(words)
 
 

@@ -16,6 +16,7 @@ from explorer.ui.url import Links, State
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
 _LINKS, _PAGES, _FIRST = "shell.links", "shell.pages", "shell.first"
+_RUNS = "shell.runs"
 
 
 def state() -> State:
@@ -88,6 +89,17 @@ def _choose(chosen: State) -> None:
     st.session_state[_STATE] = chosen
     st.session_state[_CHANGED] = True
     st.session_state[_REFUSED] = ()
+
+
+def count_run() -> None:
+    """The visitor pressed Run: what was typed is run by that press, even where nothing changed."""
+    st.session_state[_RUNS] = runs() + 1
+
+
+def runs() -> int:
+    """How often Run was pressed in this session."""
+    pressed: int = st.session_state.get(_RUNS, 0)
+    return pressed
 
 
 def write_link() -> None:

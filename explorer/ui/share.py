@@ -23,7 +23,7 @@ def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Ite
     It stands above the pictures and is filled after them. Files are made when somebody asks.
     """
     place = st.container(key=f"share-{name}", horizontal=True, horizontal_alignment="right")
-    with recorded() as blocks:
+    with recorded(file_name(view, name)) as blocks:
         yield
     title = f"{view.t(f'{name}.title')} · {model_name(view.loaded.name, lang=view.lang)}"
     head = [Text(view.trace.text)] + ([Text(view.trace.output)] if view.trace.output else [])
@@ -53,11 +53,13 @@ def link(view: View) -> str:
     return f"{st.context.url or ''}?{urlencode(session.links().write(view.state))}"
 
 
-def file_name(view: View, name: str, ending: str) -> str:
+def file_name(view: View, name: str, ending: str = "") -> str:
     """The name of a file to keep: model, page and the sentence's first words.
 
     Letters of every script stay; what a file system might not take becomes a hyphen.
     """
     words = re.sub(r"\W+", "-", view.trace.text).strip("-_")[:MOST_NAME].rstrip("-_")
     model = re.sub(r"\W+", "-", view.loaded.name).strip("-")
-    return "-".join(part for part in ("headlight", model, name, words) if part) + f".{ending}"
+    return "-".join(part for part in ("headlight", model, name, words) if part) + (
+        f".{ending}" if ending else ""
+    )

@@ -31,7 +31,9 @@ def sidebar() -> None:
             _language()
         model = session.state().model or default_model(cache.models())
         _sentence(model)
-        _examples(model)
+        with st.container(horizontal=True):
+            st.button(_t("sidebar.run"), key="sidebar.run", on_click=session.count_run)
+            _examples(model)
         _file()
         _beside()
         _output(model)

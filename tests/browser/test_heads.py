@@ -178,7 +178,10 @@ def test_a_click_on_the_map_switches_the_head_off_and_a_second_one_on_again(head
 def test_a_head_is_saved_as_a_png_made_in_the_browser(heads: Visitor) -> None:
     with heads.page.expect_download() as started:
         at(heads, "keep0").click()
-    assert started.value.suggested_filename == "L1·H1.png"
+    name = started.value.suggested_filename
+    assert name.startswith("headlight-")
+    assert name.endswith("-L1·H1.png")
+    assert "-heads-" in name
     data = started.value.path().read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     width, height = (int.from_bytes(data[at : at + 4], "big") for at in (16, 20))

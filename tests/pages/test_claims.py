@@ -67,6 +67,21 @@ def test_the_first_guess_counts_and_each_claim_once(open_page: Open) -> None:
     assert t("claims.score", lang="en", right=1, count=2) in everything(at)
 
 
+def test_the_score_is_in_the_link(open_page: Open) -> None:
+    at = open_page("claims", claim="original", guess="true")
+    guessed = at.query_params["guessed"]
+    assert len(guessed) <= len(CLAIMS)
+    assert guessed.replace("-", "") == "0"
+    again = open_page("claims", claim="gelu_tanh", guess="true", guessed=guessed)
+    assert t("claims.score", lang="en", right=1, count=2) in everything(again)
+
+
+@pytest.mark.parametrize("nonsense", ["2", "1" * (len(CLAIMS) + 1), "true", "10x"])
+def test_a_score_that_no_game_gives_is_refused(open_page: Open, nonsense: str) -> None:
+    at = open_page("claims", claim="gelu_tanh", guessed=nonsense)
+    assert t("shell.refused", lang="en", name="guessed", value=nonsense) in everything(at)
+
+
 def test_the_next_claim_and_the_list_lead_on(open_page: Open) -> None:
     at = open_page("claims", claim="gelu_tanh", guess="true")
     at.button(key="claims.next").click().run()

@@ -35,8 +35,9 @@ def curves_of(view: View) -> None:
         height=440,
         dark=view.dark,
     )
-    controls.chart(figure, "blocks.activations", alt=view.t("blocks.curves"))
-    controls.reading("activations", _reading(view))
+    with controls.reading_first():
+        controls.chart(figure, "blocks.activations", alt=view.t("blocks.curves"))
+        controls.reading("activations", _reading(view))
     controls.small_print(
         view,
         "blocks",

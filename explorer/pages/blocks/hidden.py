@@ -36,28 +36,29 @@ def hidden_units(view: View) -> None:
     found = hidden(view.loaded, view.trace, stack.role, layer)
     chosen = found.strongest(MOST_UNITS)
     tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
-    pictures = [("pre", found.pre), ("post", found.post)]
-    if found.gate is not None:
-        pictures = [("gate", found.gate), ("up", found.pre), ("product", found.post)]
-    for column, (name, values) in zip(
-        st.columns(len(pictures), gap="medium"), pictures, strict=True
-    ):
-        title = view.t(f"blocks.{name}")
-        with column:
-            st.markdown(f"**{title}**")
-            figure = units(
-                values[:, chosen],
-                chosen,
-                tokens,
-                title=view.t("blocks.activity"),
-                x_title=view.t("blocks.unit"),
-                y_title=view.stream(stream),
-                stream=stream,
-                dark=view.dark,
-            )
-            controls.chart(figure, f"blocks.hidden.{name}", alt=title)
-    st.caption(view.t("blocks.units", shown=len(chosen), count=found.post.shape[1]))
-    controls.reading("hidden", _reading(view, found, tokens))
+    with controls.reading_first():
+        pictures = [("pre", found.pre), ("post", found.post)]
+        if found.gate is not None:
+            pictures = [("gate", found.gate), ("up", found.pre), ("product", found.post)]
+        for column, (name, values) in zip(
+            st.columns(len(pictures), gap="medium"), pictures, strict=True
+        ):
+            title = view.t(f"blocks.{name}")
+            with column:
+                st.markdown(f"**{title}**")
+                figure = units(
+                    values[:, chosen],
+                    chosen,
+                    tokens,
+                    title=view.t("blocks.activity"),
+                    x_title=view.t("blocks.unit"),
+                    y_title=view.stream(stream),
+                    stream=stream,
+                    dark=view.dark,
+                )
+                controls.chart(figure, f"blocks.hidden.{name}", alt=title)
+        st.caption(view.t("blocks.units", shown=len(chosen), count=found.post.shape[1]))
+        controls.reading("hidden", _reading(view, found, tokens))
     controls.small_print(
         view,
         "blocks",

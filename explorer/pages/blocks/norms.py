@@ -95,6 +95,7 @@ def _batch(view: View) -> tuple[Batch, list[str]]:
     return batch_of(view.loaded, sentences), sentences
 
 
+@controls.reading_first()
 def _statistics(view: View, batch: Batch, norm: Norm) -> None:
     found = statistics(batch.x, norm)
     names = [view.t("blocks.sentence", number=at + 1) for at in range(len(batch.x))]

@@ -42,19 +42,20 @@ def placements(view: View) -> None:
     depth, final = _controls(view)
     tokens = view.trace.src_tokens or view.trace.tgt_tokens
     flows = _measure(view, tokens, depth, final)
-    words = view.words("figures.residual")
-    controls.chart(
-        wiring(
-            {place: _labels(view, flow) for place, flow in flows.items()},
-            dark=view.dark,
-            words=words,
-        ),
-        "blocks.wiring",
-        alt=view.t("blocks.wiring"),
-    )
-    sizes = {"width": D_MODEL, "heads": N_HEADS, "depth": depth}
-    st.caption(view.t("blocks.fresh", seeds=len(SEEDS), tokens=len(tokens), **sizes))
-    controls.reading("placement", _reading(view, flows, depth))
+    with controls.reading_first():
+        words = view.words("figures.residual")
+        controls.chart(
+            wiring(
+                {place: _labels(view, flow) for place, flow in flows.items()},
+                dark=view.dark,
+                words=words,
+            ),
+            "blocks.wiring",
+            alt=view.t("blocks.wiring"),
+        )
+        sizes = {"width": D_MODEL, "heads": N_HEADS, "depth": depth}
+        st.caption(view.t("blocks.fresh", seeds=len(SEEDS), tokens=len(tokens), **sizes))
+        controls.reading("placement", _reading(view, flows, depth))
     losses = {place: f"{float(flow.loss.mean()):.2f}" for place, flow in flows.items()}
     sure = f"{np.log(len(set(tokens))):.2f}"
     st.markdown(view.t("blocks.losses", sure=sure, **losses))

@@ -48,6 +48,7 @@ def _biased(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
     return ((view.t("cell.bias"), bias), (view.t("cell.score"), fixed(cell.score)))
 
 
+@controls.reading_first()
 def step(view: View, cell: Cell, goal: Effect | None) -> None:
     """The picture of the step that is looked at, and its reading."""
     drawn: dict[str, Callable[[View, Cell, Effect | None], None]] = {

@@ -157,8 +157,12 @@ def _forget(view: View, claim: Claim) -> None:
 
 
 def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None:
-    guesses: dict[str, bool] = st.session_state.setdefault("claims.guesses", {})
-    guesses.setdefault(claim.id, guess == finding.verdict)  # the first guess counts
+    made = view.choices(ClaimsChoices)
+    guessed = made.after(CLAIMS.index(claim), guess == finding.verdict)
+    if guessed != made.guessed:
+        session.change(guessed=guessed)
+        session.write_link()
+    outcomes = [each for each in guessed if each is not None]
     verdict = view.t(f"claims.verdicts.{finding.verdict}")
     if guess == finding.verdict:
         words = ":material/check_circle: " + view.t("claims.right", verdict=verdict)
@@ -167,7 +171,7 @@ def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None
         words = ":material/cancel: " + view.t("claims.wrong", guess=said, verdict=verdict)
     controls.reading("claims", words)
     st.markdown(finding_words(view, claim.id, finding))
-    score = view.t("claims.score", right=sum(guesses.values()), count=len(guesses))
+    score = view.t("claims.score", right=sum(outcomes), count=len(outcomes))
     st.caption(in_a_row((view.t("claims.own" if claim.own else "claims.fixed"), score)))
 
 

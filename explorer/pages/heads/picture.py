@@ -11,6 +11,7 @@ from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.reading import predictions
 from explorer.runs.rerun import written_tokens
 from explorer.ui import controls, session
+from explorer.ui.share import file_name
 from explorer.ui.view import View
 
 KEY, BESIDE = "heads.view", "heads.beside"
@@ -84,6 +85,7 @@ def _heads(choice: Opened, key: str) -> None:
         aggregates_mask=np.stack([aggregate.mask for aggregate in aggregates]),
         measure=_measure(choice),
         selection=choice.selection,
+        file=file_name(view, "heads"),
         words=view.words("components.heads_view"),
         key=key,
         **controls.place_titles(view),

@@ -41,9 +41,6 @@ def _drawn(view: View) -> None:
     controls.sentence_line(view)
     controls.edits_bar(view, "machine.reset")
     made = towers(view.loaded, view.trace)
-    opened = machine_view(columns(view, made), key="machine.view")
-    if opened is not None and opened.href:
-        session.follow(opened.href)
     whole = count(view.loaded.model)
     most = max(whole.by_kind, key=lambda kind: whole.by_kind[kind])
     controls.reading(
@@ -56,6 +53,9 @@ def _drawn(view: View) -> None:
             tensors=len(shapes(view.loaded, view.trace)),
         ),
     )
+    opened = machine_view(columns(view, made), key="machine.view")
+    if opened is not None and opened.href:
+        session.follow(opened.href)
     calculator(view)
     _ways(view)
     gradients(view)

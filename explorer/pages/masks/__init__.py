@@ -8,7 +8,7 @@ from explorer.analysis.masks.forced import forced
 from explorer.analysis.masks.reasons import rule_numbers
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.conventions import conventions
-from explorer.pages.masks.effects import effects
+from explorer.pages.masks.effects import effects, largest
 from explorer.pages.masks.fills import fill_values
 from explorer.pages.masks.matrices import matrices
 from explorer.pages.masks.purpose import purpose
@@ -49,6 +49,7 @@ def _drawn(view: View) -> None:
 
 def _matrices(view: View) -> None:
     comparison = compare(view.before(), view.trace)
+    largest(view, comparison)
     matrices(view)
     purpose(view)
     effects(view, comparison)

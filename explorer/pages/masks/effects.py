@@ -27,15 +27,14 @@ sharpest of the shipped models (twin-deep-branch, 2e-5)."""
 
 
 def effects(view: View, comparison: Comparison) -> None:
-    """Everything below the matrices."""
-    _largest(view, comparison)
+    """What the changes did, below the matrices."""
     _patterns(view, comparison)
     if view.trace.edits:
         _forced(view, comparison)
     shared_batch(view)
 
 
-def _largest(view: View, comparison: Comparison) -> None:
+def largest(view: View, comparison: Comparison) -> None:
     """The largest change of any weight, as a number."""
     points = 100 * comparison.max_abs
     if comparison.max_abs < ROUNDING:

@@ -44,28 +44,29 @@ def shuffled(view: View) -> None:
         st.info(view.t("positions.one_word"), icon=":material/lightbulb:")
         return
     new = [tokens[place] for place in order]
-    token_strip(
-        new,
-        stream=stream,
-        title=view.t("positions.shuffled"),
-        words=view.words("components.token_strip"),
-        key="positions.strip",
-    )
-    found = moved(view.loaded, trace, stream, order)
-    controls.chart(
-        figures.moved(
+    with controls.reading_first():
+        token_strip(
             new,
-            np.stack([each.distances[-1] for each in found]),
-            [view.t(f"positions.{each.setting}") for each in found],
-            y_title=view.t("positions.moved"),
-            x_title=view.t("positions.shuffled"),
             stream=stream,
-            dark=view.dark,
-        ),
-        "positions.moved",
-        alt=view.t("positions.moved"),
-    )
-    controls.reading("order", _reading(view, found))
+            title=view.t("positions.shuffled"),
+            words=view.words("components.token_strip"),
+            key="positions.strip",
+        )
+        found = moved(view.loaded, trace, stream, order)
+        controls.chart(
+            figures.moved(
+                new,
+                np.stack([each.distances[-1] for each in found]),
+                [view.t(f"positions.{each.setting}") for each in found],
+                y_title=view.t("positions.moved"),
+                x_title=view.t("positions.shuffled"),
+                stream=stream,
+                dark=view.dark,
+            ),
+            "positions.moved",
+            alt=view.t("positions.moved"),
+        )
+        controls.reading("order", _reading(view, found))
     if stream == reading_stream(view.loaded):
         _texts(view, seed)
     controls.small_print(

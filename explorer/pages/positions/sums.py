@@ -62,6 +62,7 @@ def token_and_position(view: View) -> None:
     sizes_at_the_start(view, found, stream)
 
 
+@controls.reading_first()
 def _drawn(view: View, found: Sums, at: int, token: str) -> None:
     """The vectors of one token, number by number and as arrows."""
     lengths, degrees = found.lengths(at), found.angle(at)

@@ -25,18 +25,22 @@ def sines(view: View) -> None:
     base, width, length = _controls(view)
     encoding = numbers.table(length, width, base)
     words = view.words("figures.positions")
-    controls.chart(
-        figures.table(encoding, dark=view.dark, words=words),
-        "positions.table",
-        alt=view.t("positions.table"),
-    )
-    turns = numbers.wavelengths(width, base)
-    controls.reading(
-        "table",
-        view.t(
-            "positions.reading", fast=f"{turns[0]:.1f}", last=width - 2, slow=f"{turns[-1]:,.0f}"
-        ),
-    )
+    with controls.reading_first():
+        controls.chart(
+            figures.table(encoding, dark=view.dark, words=words),
+            "positions.table",
+            alt=view.t("positions.table"),
+        )
+        turns = numbers.wavelengths(width, base)
+        controls.reading(
+            "table",
+            view.t(
+                "positions.reading",
+                fast=f"{turns[0]:.1f}",
+                last=width - 2,
+                slow=f"{turns[-1]:,.0f}",
+            ),
+        )
     left, right = st.columns(2, gap="large")
     with left:
         dims = _dimensions(view, width)

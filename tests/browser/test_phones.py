@@ -1,0 +1,93 @@
+"""On a phone: the bar with the page's name, the sidebar that goes away, edges, what comes first."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from explorer.text import t
+from tests.browser.conftest import Visitor
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def phone(visitor: Visitor) -> Visitor:
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    return visitor
+
+
+def word(key: str) -> str:
+    return t(key, lang="en")
+
+
+def menu(phone: Visitor) -> Locator:
+    return phone.page.get_by_label(word("frame.page"), exact=True)
+
+
+def open_sidebar(phone: Visitor) -> None:
+    phone.page.get_by_role("button", name=word("frame.sentence"), exact=True).click()
+    expect(phone.page.get_by_role("textbox", name=word("sidebar.sentence"))).to_be_in_viewport()
+
+
+def test_the_bar_names_the_page_and_leads_to_the_others(phone: Visitor) -> None:
+    phone.open(lang="en", text="I love you.")
+    expect(menu(phone)).to_be_in_viewport()
+    expect(menu(phone)).to_have_value("heads")
+    menu(phone).select_option("blocks")
+    expect(phone.page).to_have_title(f"{word('blocks.title')} · Headlight")
+    phone.settle()
+    assert parse_qs(urlsplit(phone.page.url).query)["text"] == ["I love you."]
+    phone.page.go_back()
+    expect(phone.page).to_have_title(f"{word('heads.title')} · Headlight")
+    expect(menu(phone)).to_have_value("heads")
+
+
+def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> None:
+    phone.open("masks", lang="en", text="I love you.")
+    box = phone.page.get_by_role("textbox", name=word("sidebar.sentence"))
+    run = phone.page.get_by_role("button", name=word("sidebar.run"), exact=True)
+    for sentence in ("She sings.", "She sings."):  # the second press changes nothing
+        open_sidebar(phone)
+        box.fill(sentence)
+        run.click()
+        expect(box).not_to_be_in_viewport()
+        phone.settle()
+        assert parse_qs(urlsplit(phone.page.url).query)["text"] == [sentence]
+    open_sidebar(phone)
+    phone.page.get_by_role("button", name=word("sidebar.examples")).click()
+    phone.page.locator("[data-testid=stPopoverBody] button").first.click()
+    expect(box).not_to_be_in_viewport()
+
+
+@pytest.mark.parametrize(
+    ("place", "picture"),
+    [
+        ("cell", ".js-plotly-plot"),
+        ("masks", ".hl canvas"),
+        ("positions", ".js-plotly-plot"),
+        ("blocks", ".js-plotly-plot"),
+        ("machine", ".machine"),
+    ],
+)
+def test_what_a_picture_says_stands_above_it(phone: Visitor, place: str, picture: str) -> None:
+    phone.open(place, lang="en", text="I love you.")
+    drawn = phone.page.locator(f"[data-testid=stMain] {picture}").first
+    drawn.wait_for()
+    said = phone.page.locator("[class*=st-key-reading]").first.bounding_box()
+    box = drawn.bounding_box()
+    assert said is not None
+    assert box is not None
+    assert said["y"] + said["height"] <= box["y"]
+    if place == "blocks":  # a chart that needs more than a phone's width fades where it goes on
+        wide = phone.page.locator("[class*=st-key-wide-]").first
+        before = "(node) => getComputedStyle(node).getPropertyValue('--hl-before').trim()"
+        beyond = before.replace("before", "beyond")
+        assert (wide.evaluate(before), wide.evaluate(beyond)) == ("0px", "36px")
+        wide.evaluate("(node) => { node.scrollLeft = node.scrollWidth }")
+        phone.page.wait_for_function(
+            "() => getComputedStyle(document.querySelector('[class*=st-key-wide-]'))"
+            ".getPropertyValue('--hl-beyond').trim() === '0px'"
+        )
+        assert wide.evaluate(before) == "36px"
+    phone.fits(390)
