@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from streamlit.logger import set_log_level
 from streamlit.testing.v1 import AppTest, app_test
 
 from explorer import cli, library
@@ -230,7 +231,8 @@ def page(rng: random.Random, folder: Path) -> None:
     for name, text in asked.items():
         at.query_params[name] = text.encode(errors="replace").decode()
     at.run()
-    assert not at.exception, (chosen, asked, [each.stack_trace for each in at.exception])
+    said = [each.message for each in at.exception]
+    assert not said, f"{chosen} {said} {str(asked)[:500]}"
 
 
 def _draw(name: str) -> None:
@@ -319,6 +321,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     entries = args.entry or list(ENTRIES)
     trace(_model("copy"), "a b")  # once: torch makes its cache's folder
+    set_log_level("error")  # a page without a browser is no news
     sys.addaudithook(_watch)
     if args.case is not None:
         case(entries[0], args.case)

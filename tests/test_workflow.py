@@ -1,0 +1,48 @@
+"""The public CI runs what is there: its commands, files and Pythons are those of the project."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).parents[1]
+WORKFLOW: dict[str, Any] = yaml.safe_load(
+    (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+)
+JOBS = WORKFLOW["jobs"]
+
+
+def commands(job: str) -> list[str]:
+    return [step["run"] for step in JOBS[job]["steps"] if "run" in step]
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_make_target_exists(job: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in commands(job):
+        for target in re.findall(r"\bmake ([^\s=]+)(?:\s|$)", command):
+            assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), target
+
+
+def test_every_python_is_one_that_the_package_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    allowed = SpecifierSet(project["requires-python"])
+    pythons = JOBS["test"]["strategy"]["matrix"]["python"]
+    assert len(pythons) == len(set(pythons)) == 3
+    assert all(f"{python}.0" in allowed for python in pythons)
+
+
+def test_no_job_may_write_to_the_repository_or_run_for_hours() -> None:
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert all(job["timeout-minutes"] <= 60 for job in JOBS.values())
+    assert not any("permissions" in job for job in JOBS.values())
+
+
+def test_the_tests_of_two_jobs_are_all_tests() -> None:
+    plain, browser = commands("test")[-1], commands("browser")[-1]
+    assert plain.endswith('-m "not browser"')
+    assert browser.endswith("-m browser")
