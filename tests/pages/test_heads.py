@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.analysis.heads.contexts import shared_words
+from explorer.analysis.heads.words import by_word, words_of
 from explorer.figures.theme import show
 from explorer.library import open_model
 from explorer.pages.heads import matter
@@ -377,3 +378,26 @@ def test_what_is_given_and_what_the_model_would_write_are_both_named(open_page: 
     said = reading(open_page("heads", text=text, target=target, row=str(row)), "would write")
     for token in (own.predicted_str_tokens[row], own.tgt_str_tokens[row + 1]):
         assert escape(token) in said
+
+
+def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page: Open) -> None:
+    link = {"text": "unbelievable dogs.", "site": "encoder", "layer": "1", "head": "1"}
+    traced = trace(open_model("en-zh", library.CHECKPOINTS), link["text"])
+    words = words_of(traced.src_str_tokens)
+    assert len(words.labels) < len(traced.src_str_tokens)  # some word has several tokens
+    last = len(traced.src_str_tokens) - 1
+    at = open_page("heads", **link, words="1", row=str(last + 1))
+    head, arrays = sent(at)
+    assert head["queries"]["tokens"] == [show(label) for label in words.labels]
+    exact = np.frombuffer(arrays["exact"][0].tobytes(), "<f4").reshape(2 * (len(words.starts),))
+    pattern = by_word(traced.pattern("encoder.blocks.0.attn")[:1], words, words)[0]
+    np.testing.assert_allclose(exact, pattern, atol=1e-6)
+    np.testing.assert_allclose(exact.sum(1), 1, atol=1e-5)
+    assert chosen(at)["query"] == words.of(last)
+    assert not at.exception
+
+
+def test_the_switch_for_words_is_part_of_the_link(open_page: Open) -> None:
+    at = open_page("heads")
+    at.toggle(key="heads.words").set_value(True).run()
+    assert at.query_params["words"] == "1"

@@ -9,7 +9,9 @@ from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.measures import head_measures
 from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
+from explorer.analysis.heads.words import by_word
 from explorer.pages.heads.attribution import four_numbers
+from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
 from explorer.pages.heads.opened import Opened
@@ -108,6 +110,13 @@ def _controls(choice: Opened) -> None:
                 format_func=lambda name: view.t(f"heads.measures.{name or 'none'}"),
                 help=view.t("heads.measure_help"),
             )
+        st.session_state["heads.words"] = view.choices(HeadsChoices).words
+        st.toggle(
+            view.t("heads.words"),
+            key="heads.words",
+            help=view.t("heads.words_help"),
+            on_change=lambda: session.change(words=st.session_state["heads.words"]),
+        )
 
 
 def _formula(choice: Opened) -> tuple[str, ...]:
@@ -141,6 +150,8 @@ def _code(choice: Opened) -> list[object]:
         code.insert(0, {"rollout": rolled, "flow": attention_flow}.get(aggregate.name, mean_head))
     if choice.measure is not None:
         code.append(need_map if choice.measure == "needed" else head_measures)
+    if choice.words is not None:
+        code.append(by_word)
     return code
 
 

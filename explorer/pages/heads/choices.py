@@ -53,7 +53,8 @@ def _instead(text: str) -> str:
 class HeadsChoices:
     """`instead` is what is open in place of the head (NOTHING: nothing), `pins` what is shown
     beside it, `measure` what the heads are measured by, `by_measure` whether that is their order,
-    `scale` and `own_range` how weights become colours.
+    `scale` and `own_range` how weights become colours, `words` whether the tokens of one
+    word are merged.
     """
 
     instead: str = choice("", _instead, of_site=True)
@@ -62,3 +63,4 @@ class HeadsChoices:
     by_measure: bool = choice(False, switch, as_digit)
     scale: Scale = choice("linear", one_of(SCALES))
     own_range: bool = choice(False, switch, as_digit)
+    words: bool = choice(False, switch, as_digit)

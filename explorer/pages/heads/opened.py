@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_maps
+from explorer.analysis.heads.words import Words, words_of
 from explorer.components import HeadsSelection
 from explorer.pages.heads import cached
 from explorer.pages.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
@@ -70,6 +71,14 @@ class Opened:
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Means, rollout, flow."""
         return cached.aggregates_of(self.view.run, self.kind)
+
+    @cached_property
+    def words(self) -> tuple[Words, Words] | None:
+        """The words on the query and the key axis, where the picture shows those; else None."""
+        if not self.view.choices(HeadsChoices).words:
+            return None
+        trace, name = self.view.trace, self.view.site.name
+        return words_of(trace.query_tokens(name)), words_of(trace.key_tokens(name))
 
     @property
     def selection(self) -> HeadsSelection:

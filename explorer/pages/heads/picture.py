@@ -1,11 +1,15 @@
 """The linked view of all heads, and what was clicked in it."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import streamlit as st
 
 from explorer.analysis.heads.ranks import need_map
+from explorer.analysis.heads.words import by_word, flow_by_word, mask_by_word
 from explorer.analysis.masks.reasons import blocked_by
-from explorer.components import Measure, heads_view, sent_cell, sent_selection
+from explorer.components import HeadsSelection, Measure, heads_view, sent_cell, sent_selection
 from explorer.pages.heads.matter import with_progress
 from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.reading import predictions
@@ -24,7 +28,7 @@ def take_clicks(view: View, key: str = KEY) -> bool:
     chosen = sent_selection(key, _shape(choice), len(choice.aggregates))
     if chosen is None:
         return False
-    choice.take(chosen)
+    choice.take(_by_token(choice, chosen))
     return True
 
 
@@ -41,6 +45,8 @@ def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
         sentences = left.text, *view.others[1:]
         session.change(text=view.text, target=None, beside="\n".join(sentences))
     layer, head, row, column = place
+    if (words := Opened(view).words) is not None:
+        row, column = words[0].starts[row], words[1].starts[column]
     session.change(layer=layer, head=head, row=row, key=column, goal=None)
     session.visit("cell")
 
@@ -48,7 +54,34 @@ def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
 def _shape(choice: Opened) -> tuple[int, int, int, int]:
     """[layer, head, query, key] of all heads of the view's kind."""
     n_query, n_key = choice.view.trace.mask(choice.view.site.name).shape[-2:]
+    if choice.words is not None:
+        n_query, n_key = (len(words.starts) for words in choice.words)
     return len(choice.sites), choice.view.site.n_heads, n_query, n_key
+
+
+def _by_token(choice: Opened, chosen: HeadsSelection) -> HeadsSelection:
+    """What was chosen in a picture of words: the row and the key are the words' first tokens."""
+    if choice.words is None:
+        return chosen
+    queries, keys = choice.words
+    return replace(
+        chosen,
+        query=None if chosen.query is None else queries.starts[chosen.query],
+        key=None if chosen.key is None else keys.starts[chosen.key],
+    )
+
+
+def _by_word(choice: Opened) -> HeadsSelection:
+    """The selection as the picture counts: in words where it shows those."""
+    chosen = choice.selection
+    if choice.words is None:
+        return chosen
+    queries, keys = choice.words
+    return replace(
+        chosen,
+        query=None if chosen.query is None else queries.of(chosen.query),
+        key=None if chosen.key is None else keys.of(chosen.key),
+    )
 
 
 def linked_heads(choice: Opened, other: Opened | None) -> None:
@@ -69,22 +102,45 @@ def _heads(choice: Opened, key: str) -> None:
     view, trace = choice.view, choice.view.trace
     aggregates = choice.aggregates
 
+    patterns = np.stack([trace.pattern(site.name) for site in choice.sites])
+    mask = np.stack([trace.mask(site.name) for site in choice.sites])
+    behind = {choice.aggregate_name(each): each.pattern for each in aggregates}
+    behind_mask = np.stack([each.mask for each in aggregates])
+    query_tokens = trace.query_tokens(view.site.name)
+    key_tokens = trace.key_tokens(view.site.name)
+    about_to_write = predictions(view)
+    starts: tuple[Any, ...] = (slice(None), slice(None))
+    if choice.words is not None:
+        queries, keys = choice.words
+        patterns, mask = by_word(patterns, queries, keys), mask_by_word(mask, queries, keys)
+        behind = {
+            choice.aggregate_name(each): (flow_by_word if each.name == "flow" else by_word)(
+                each.pattern, queries, keys
+            )
+            for each in aggregates
+        }
+        behind_mask = mask_by_word(behind_mask, queries, keys)
+        query_tokens, key_tokens = queries.labels, keys.labels
+        starts = np.ix_(queries.starts, keys.starts)
+        if about_to_write is not None:  # what follows a word follows its last token
+            ends = (*queries.starts[1:], len(about_to_write))
+            about_to_write = [about_to_write[end - 1] for end in ends]
+
     def why(layer: int, head: int) -> list[list[str]]:
-        return controls.blocker_words(view, blocked_by(trace, choice.sites[layer].name)[head])
+        names = blocked_by(trace, choice.sites[layer].name)[head]
+        return controls.blocker_words(view, names[starts])
 
     heads_view(
-        np.stack([trace.pattern(site.name) for site in choice.sites]),
-        mask=np.stack([trace.mask(site.name) for site in choice.sites]),
-        query_tokens=trace.query_tokens(view.site.name),
-        key_tokens=trace.key_tokens(view.site.name),
-        about_to_write=predictions(view),
+        patterns,
+        mask=mask,
+        query_tokens=query_tokens,
+        key_tokens=key_tokens,
+        about_to_write=about_to_write,
         blocked_by=why,
-        aggregates={
-            choice.aggregate_name(aggregate): aggregate.pattern for aggregate in aggregates
-        },
-        aggregates_mask=np.stack([aggregate.mask for aggregate in aggregates]),
+        aggregates=behind,
+        aggregates_mask=behind_mask,
         measure=_measure(choice),
-        selection=choice.selection,
+        selection=_by_word(choice),
         file=file_name(view, "heads"),
         words=view.words("components.heads_view"),
         key=key,

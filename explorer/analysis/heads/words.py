@@ -1,0 +1,77 @@
+"""Attention between whole words: the tokens of one word summed as keys and averaged as queries."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from models.tokenizer import CONTINUED
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a row of tokens: their `labels`, and at which token each of them `starts`."""
+
+    labels: tuple[str, ...]
+    starts: tuple[int, ...]
+
+    def of(self, token: int) -> int:
+        """The word that a token belongs to."""
+        return int(np.searchsorted(self.starts, token, side="right")) - 1
+
+
+def words_of(str_tokens: Sequence[str]) -> Words:
+    """Tokens joined to words: a piece inside a word is the one whose label begins with "·".
+
+    A special token is a word of its own, whatever it looks like, and nothing continues it.
+    """
+    labels: list[str] = []
+    starts: list[int] = []
+    open_word = False
+    for index, token in enumerate(str_tokens):
+        special = bool(getattr(token, "special", False))
+        if open_word and not special and token.startswith(CONTINUED) and token != CONTINUED:
+            labels[-1] += token.removeprefix(CONTINUED)
+            continue
+        labels.append(token)
+        starts.append(index)
+        open_word = not special
+    return Words(tuple(labels), tuple(starts))
+
+
+def by_word(
+    patterns: Float[np.ndarray, "*heads query key"], queries: Words, keys: Words
+) -> Float[np.ndarray, "*heads query_word key_word"]:
+    """Weights from words to words. A row sums to what its tokens' rows sum to on average.
+
+    Summed over keys, since attention to a word is attention to any of its tokens; averaged over
+    queries, since each of them has a whole distribution (Clark et al. 2019, section 4.1).
+    """
+    return _averaged(np.add.reduceat(patterns, keys.starts, axis=-1), queries)
+
+
+def flow_by_word(
+    flow: Float[np.ndarray, "query key"], queries: Words, keys: Words
+) -> Float[np.ndarray, "query_word key_word"]:
+    """Attention flow to words: the largest into one of a word's tokens, averaged over queries.
+
+    Flows into several tokens share edges, so their sum would count those twice, and may exceed 1.
+    """
+    return _averaged(np.maximum.reduceat(flow, keys.starts, axis=-1), queries)
+
+
+def _averaged(
+    of_keys: Float[np.ndarray, "*heads query key_word"], queries: Words
+) -> Float[np.ndarray, "*heads query_word key_word"]:
+    total = np.add.reduceat(of_keys, queries.starts, axis=-2)
+    sizes = np.diff((*queries.starts, of_keys.shape[-2]))
+    return (total / sizes[:, None]).astype(of_keys.dtype)
+
+
+def mask_by_word(
+    mask: Bool[np.ndarray, "*heads query key"], queries: Words, keys: Words
+) -> Bool[np.ndarray, "*heads query_word key_word"]:
+    """True where some token of the query's word may attend to some token of the key's."""
+    of_keys = np.logical_or.reduceat(mask, keys.starts, axis=-1)
+    return np.logical_or.reduceat(of_keys, queries.starts, axis=-2)

@@ -1,0 +1,46 @@
+"""Attention between whole words, on numbers worked by hand."""
+
+import numpy as np
+
+from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
+from models.tokenizer import SpecialToken
+
+ROW = words_of(["un", "·able", "."])
+
+
+def test_pieces_inside_a_word_belong_to_it() -> None:
+    row = [SpecialToken("<s>"), "un", "·b", "·el", "re", "-", "read", "·s", SpecialToken("</s>")]
+    words = words_of(row)
+    assert words.labels == ("<s>", "unbel", "re", "-", "reads", "</s>")
+    assert words.starts == (0, 1, 4, 5, 6, 8)
+    assert [words.of(token) for token in range(9)] == [0, 1, 1, 1, 2, 3, 4, 4, 5]
+
+
+def test_special_tokens_join_nothing() -> None:
+    assert words_of([SpecialToken("<s>"), "·b"]).labels == ("<s>", "·b")
+    assert words_of(["a", SpecialToken("·")]).starts == (0, 1)
+    assert words_of(["a", "·"]).labels == ("a", "·")  # a point that was typed
+
+
+def test_keys_are_summed_and_queries_averaged() -> None:
+    pattern = np.array([[[1.0, 0.0, 0.0], [0.25, 0.5, 0.25], [0.125, 0.125, 0.75]]], np.float32)
+    # Keys: [1, 0], [0.75, 0.25], [0.25, 0.75]; the first two queries are one word.
+    expected = [[[0.875, 0.125], [0.25, 0.75]]]
+    np.testing.assert_array_equal(by_word(pattern, ROW, ROW), expected)
+    assert by_word(pattern, ROW, ROW).dtype == np.float32
+
+
+def test_a_word_may_be_attended_to_where_one_of_its_tokens_may() -> None:
+    causal = np.tril(np.ones((3, 3), bool))
+    np.testing.assert_array_equal(mask_by_word(causal, ROW, ROW), [[True, False], [True, True]])
+
+
+def test_tokens_that_are_words_stay_as_they_are() -> None:
+    alone = Words(("a", "b"), (0, 1))
+    pattern = np.array([[0.5, 0.5], [0.25, 0.75]])
+    np.testing.assert_array_equal(by_word(pattern, alone, alone), pattern)
+
+
+def test_flows_into_the_tokens_of_a_word_are_not_added() -> None:
+    flow = np.array([[0.5, 0.75, 0.25], [1.0, 0.25, 0.25], [0.5, 0.25, 1.0]])
+    np.testing.assert_array_equal(flow_by_word(flow, ROW, ROW), [[0.875, 0.25], [0.5, 1.0]])
