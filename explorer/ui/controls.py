@@ -116,7 +116,11 @@ def reading_first() -> Iterator[None]:
     """What `reading` says inside stands above all that is drawn inside.
 
     For a picture that fills a phone's screen, whose sentence comes out of what the picture needs.
+    In front of a class the picture comes first.
     """
+    if session.state().beamer:
+        yield
+        return
     token = _ABOVE.set(st.container())
     try:
         yield

@@ -49,6 +49,28 @@ def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("place", "picture"),
+    [
+        ("cell", ".js-plotly-plot .nsewdrag"),
+        ("masks", ".hl canvas"),
+        ("blocks", ".js-plotly-plot .nsewdrag"),
+        ("decoding", ".hl .player"),
+    ],
+)
+def test_most_of_a_picture_for_a_class_is_in_the_first_screen(
+    visitor: Visitor, place: str, picture: str
+) -> None:
+    visitor.page.set_viewport_size({"width": 1280, "height": 720})
+    visitor.open(place, lang="en", beamer="1", text="I love you.")
+    drawn = visitor.page.locator(f"[data-testid=stMain] {picture}").first
+    drawn.wait_for()
+    visitor.settle()
+    box = drawn.bounding_box()
+    assert box is not None
+    assert 720 - box["y"] >= 0.8 * box["height"]
+
+
 def test_the_play_button_stays_visible_under_the_pointer(visitor: Visitor) -> None:
     visitor.open("decoding", lang="en", text="I love you.")
     button = visitor.page.locator(".player .play")

@@ -39,13 +39,14 @@ def _drawn(view: View) -> None:
     """The page below its introduction."""
     part = pick_part(view, "blocks", BlocksChoices.parts)
     config = view.loaded.config
-    st.caption(
-        view.t(
-            "blocks.model",
-            norm=view.t(f"blocks.{config.norm}"),
-            placement=view.t(f"figures.residual.{config.norm_placement}"),
-            ffn=view.t(f"blocks.ffn_{config.ffn}"),
-            eps=number(config.norm_eps),
+    if not view.state.beamer:
+        st.caption(
+            view.t(
+                "blocks.model",
+                norm=view.t(f"blocks.{config.norm}"),
+                placement=view.t(f"figures.residual.{config.norm_placement}"),
+                ffn=view.t(f"blocks.ffn_{config.ffn}"),
+                eps=number(config.norm_eps),
+            )
         )
-    )
     DRAW[part](view)

@@ -51,7 +51,8 @@ def norms(view: View) -> None:
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return
-    st.markdown(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
+    if not view.state.beamer:
+        st.markdown(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
     norm = pick_one(
         view,
         "norm",

@@ -65,7 +65,8 @@ def pick_strategy(view: View) -> None:
             width=130,
             on_change=lambda: session.change(limit=st.session_state["decoding.limit"]),
         )
-    st.caption(view.t(f"decoding.{name_of(made.strategy)}_note"))
+    if not view.state.beamer:
+        st.caption(view.t(f"decoding.{name_of(made.strategy)}_note"))
 
 
 def beam_settings(view: View, page: str) -> None:

@@ -49,8 +49,9 @@ def _drawn(view: View) -> None:
 
 def _matrices(view: View) -> None:
     comparison = compare(view.before(), view.trace)
-    largest(view, comparison)
-    matrices(view)
+    with controls.reading_first():
+        matrices(view)
+        largest(view, comparison)
     purpose(view)
     effects(view, comparison)
     controls.small_print(

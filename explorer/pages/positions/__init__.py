@@ -45,7 +45,8 @@ def _drawn(view: View) -> None:
     part = pick_part(view, "positions", PositionsChoices.parts)
     config = view.loaded.config
     own = {"width": config.d_model, "limit": config.n_ctx}
-    st.caption(view.t(f"positions.model_{config.positions}", **own))
+    if not view.state.beamer:
+        st.caption(view.t(f"positions.model_{config.positions}", **own))
     if part not in ("table", "learned"):  # these two are of no sentence
         controls.sentence_line(view)
         controls.edits_bar(view, "positions.reset")
