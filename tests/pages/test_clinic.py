@@ -1,10 +1,6 @@
 """The Pitfalls page: every fault is shown, planted and written as a formula."""
 
-import base64
-
-import numpy as np
-import pytest
-from shown import Open, everything, figure, lines, reading
+from shown import Open, everything, lines, reading
 
 from explorer.analysis.clinic import PITFALLS
 from explorer.pages.clinic.formulas import FORMULAS
@@ -31,36 +27,6 @@ def test_a_planted_fault_shows_in_what_the_model_writes(open_page: Open) -> None
     assert after > before
     unchanged = open_page("clinic", case="row_per_head")
     assert t("clinic.not_planted", lang="en") in everything(unchanged)
-
-
-@pytest.mark.parametrize(
-    ("case", "model", "harmed"),
-    [
-        ("left_positions", "en-zh", True),
-        ("left_positions", "writer", True),
-        ("left_positions", "reader", False),  # ALiBi: distances only
-        ("mask_replaced", "en-zh", True),
-        ("mask_replaced", "writer", True),
-        ("mask_replaced", "reader", False),  # it has no causal mask
-    ],
-)
-def test_padding_on_the_left_harms_whom_it_concerns(
-    open_page: Open, case: str, model: str, harmed: bool
-) -> None:
-    at = open_page("clinic", case=case, model=model, text="I like you.")
-    assert not at.exception
-    words = everything(at)
-    assert "PADs on the left** of every row" in words
-    assert (t("clinic.unchanged", lang="en") in words) != harmed
-    if harmed:
-        drawn = figure(at, len(at.get("plotly_chart")) - 1)["data"]
-        healthy, ill = (
-            np.frombuffer(base64.b64decode(each["y"]["bdata"]), each["y"]["dtype"])
-            for each in drawn
-        )
-        assert len(healthy) > 2
-        assert abs(ill[0] - healthy[0]) < 1e-4  # without padding they agree
-        assert np.abs(ill - healthy).max() > 1e-4
 
 
 def test_a_fault_that_is_unknown_is_said_and_left_out(open_page: Open) -> None:
