@@ -10,6 +10,12 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Attention": "explorer.notebook.capture",
+    "Captured": "explorer.notebook.capture",
+    "Certified": "explorer.notebook.certify",
+    "Picture": "explorer.notebook.picture",
+    "ablate": "explorer.analysis.heads.ablation",
+    "attribute": "explorer.analysis.heads.attribution",
     "capture": "explorer.notebook.capture",
     "certify": "explorer.notebook.certify",
     "film": "explorer.notebook.more",

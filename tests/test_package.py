@@ -79,7 +79,11 @@ def test_the_wheel_holds_all_that_is_not_python_and_no_test(wheel: Path) -> None
     packages = ("explorer/", "models/")
     expected = {name if name.startswith(packages) else f"models/_home/{name}" for name in tracked}
     assert expected - names == set()
-    assert not [name for name in names if "test" in name or not name.startswith(packages)]
+    assert not [
+        name
+        for name in names
+        if re.search(r"(^|/)(tests?/|test_|conftest)", name) or not name.startswith(packages)
+    ]
     endings = {name.rpartition(".")[2] for name in names}
     assert endings >= {"css", "js", "json", "md", "py", "safetensors", "svg", "toml", "txt"}
 

@@ -136,6 +136,9 @@ def certify(
     torch's fused inference path is left aside: there a row that may see nothing is NaN, whatever
     the masks. Where that would show, `notes` says so.
 
+    In a test, `explorer.testing.assert_masks` takes the same arguments; in the shell it is
+    `headlight certify my_model.py:build`.
+
     Raises ValueError for ids that hold padding, for logits of another shape, for a model whose
     numbers change from run to run (dropout) or do not depend on the ids, and for an unknown name in
     `without`. What `forward` raises on padded or longer rows is a finding; on the sentence itself

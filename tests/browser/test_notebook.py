@@ -1,0 +1,57 @@
+"""Pictures of a notebook, saved or in a frame: drawn by the browser alone, offline."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, expect
+
+import explorer as hl
+
+pytestmark = pytest.mark.browser
+
+
+def _heads(n_layers: int, n_heads: int, n: int) -> hl.Picture:
+    weights = np.random.default_rng(0).random((n_layers, n_heads, n, n)).astype(np.float32) ** 4
+    weights /= weights.sum(-1, keepdims=True)
+    return hl.show(weights, [f"<u>{at}</u>" for at in range(n)])
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_saved_picture_draws_without_network_and_opens_any_head(
+    browser: Browser, tmp_path: Path, theme: str
+) -> None:
+    file = _heads(2, 3, 70).save(tmp_path / "x.html")
+    context = browser.new_context(offline=True, color_scheme=theme)  # type: ignore[arg-type]
+    page, errors, asked = context.new_page(), [], []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    page.locator(".panel canvas").first.wait_for()
+    page.get_by_role("button", name="L2·H3", exact=True).click()
+    panel = page.locator(".panel")
+    expect(panel.locator(".title")).to_contain_text("L2·H3")
+    expect(panel).to_have_attribute("aria-busy", "false")
+    assert page.locator("u").count() == 0
+    assert errors == []
+    assert asked == [file.as_uri()]
+    context.close()
+
+
+def test_a_frame_takes_its_height_and_the_notebooks_theme(browser: Browser, tmp_path: Path) -> None:
+    picture = _heads(1, 2, 5)
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(
+        f'<body style="background: #111; color: #eee"><div>{picture._repr_html_()}</div></body>',
+        encoding="utf-8",
+    )
+    page = browser.new_page()
+    page.goto(notebook.as_uri())
+    inside = page.frame_locator("iframe")
+    inside.locator(".panel canvas").first.wait_for()
+    expect(inside.locator(".hl").first).to_have_attribute("data-dark", "")
+    height = inside.locator("html").evaluate("node => node.offsetHeight")
+    assert height > 200
+    expect(page.locator("iframe")).to_have_css("height", f"{height}px")
+    page.close()
