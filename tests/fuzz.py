@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import io
 import json
+import logging
 import os
 import random
 import shutil
@@ -22,7 +23,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from streamlit.logger import set_log_level
 from streamlit.testing.v1 import AppTest, app_test
 
 from explorer import cli, library
@@ -321,7 +321,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     entries = args.entry or list(ENTRIES)
     trace(_model("copy"), "a b")  # once: torch makes its cache's folder
-    set_log_level("error")  # a page without a browser is no news
+    logging.disable(logging.WARNING)  # a page without a browser is no news
     sys.addaudithook(_watch)
     if args.case is not None:
         case(entries[0], args.case)
