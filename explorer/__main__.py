@@ -18,15 +18,21 @@ from explorer.exports.picture import site_svg
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.building import certify_built
+from explorer.notebook.site import write_site
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
+from explorer.runs.sentences import sentences_from_file
 from explorer.runs.trace import trace
 from models.hooks import AttentionSite
 from models.training.options import Commands, is_path
 
 
 def export(args: argparse.Namespace) -> int:
-    """Write one traced sentence as arrays and pictures."""
+    """Write one traced sentence as arrays and pictures, or a file of them as static pages."""
+    if args.site is not None:
+        return _export_site(args)
+    if args.text is None or args.out is None:
+        raise ValueError("export: give --text and --out, or --site and --sentences")
     loaded = _opened(args.model)
     traced = trace(loaded, args.text, args.target, parse_edits(args.edits), args.pads)
     out: Path = args.out
@@ -57,6 +63,17 @@ def export(args: argparse.Namespace) -> int:
         print(traced.output)
     for path in ("heads.html", "tokens.json", "patterns.npz", f"{len(svgs)} x .svg"):
         print(out / path)
+    return 0
+
+
+def _export_site(args: argparse.Namespace) -> int:
+    """Write a folder of pages that need no server, one for each sentence of a file."""
+    if args.sentences is None:
+        raise ValueError("export --site: give --sentences FILE, one sentence a line")
+    path: Path = args.sentences
+    sentences = sentences_from_file(path.name, path.read_bytes())
+    write_site(_opened(args.model), sentences, args.site, tell=print)
+    print(args.site / "index.html")
     return 0
 
 
@@ -148,8 +165,10 @@ def add_commands(commands: Commands) -> None:
     what it raises into words.
     """
     command = _command(commands, "export", export)
-    command.add_argument("--text", required=True, help="the sentence")
-    command.add_argument("--out", required=True, type=Path, help="folder to write into")
+    command.add_argument("--text", help="the sentence")
+    command.add_argument("--out", type=Path, help="folder to write into")
+    command.add_argument("--site", type=Path, help="folder for pages that need no server")
+    command.add_argument("--sentences", type=Path, help="with --site: a .txt, one sentence a line")
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
     command = _command(commands, "certify", certify, model_required=False)
@@ -181,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run: Callable[[argparse.Namespace], int] = args.run
     try:
         return run(args)
-    except (InputProblem, OSError) as error:
+    except (ValueError, OSError) as error:
         print(f"python -m explorer: {refusal(error, args.lang)}", file=sys.stderr)
         return 2
 

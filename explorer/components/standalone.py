@@ -14,6 +14,7 @@ from functools import cache
 from html import escape
 from importlib import resources
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -33,6 +34,13 @@ class Text:
 
 
 @dataclass(frozen=True)
+class Title:
+    """The heading of what follows."""
+
+    words: str
+
+
+@dataclass(frozen=True)
 class View:
     """One of this folder's views and the payload that it was sent."""
 
@@ -49,7 +57,7 @@ class Chart:
     file: str = "headlight"
 
 
-Block = Text | View | Chart
+Block = Text | Title | View | Chart
 
 _RECORDED: ContextVar[list[Block] | None] = ContextVar("recorded", default=None)
 _FILE: ContextVar[str] = ContextVar("file", default="headlight")
@@ -82,15 +90,29 @@ def file_of(picture: str) -> str:
     return f"{_FILE.get()}-{picture}"
 
 
-def page(title: str, blocks: Sequence[Block], lang: str) -> str:
-    """All blocks as one HTML page, in the reader's light or dark theme."""
+def page(
+    title: str,
+    blocks: Sequence[Block],
+    lang: str,
+    links: Sequence[tuple[str, str]] = (),
+    plotly: str = "",
+) -> str:
+    """All blocks as one HTML page, in the reader's light or dark theme.
+
+    `links` are (words, address) above it, relative to the page; `plotly` is the address of the
+    charts' script where pages share one (`plotly_script`), which else becomes part of the page.
+    """
     body = [f"<h1>{escape(title)}</h1>"]
+    if links:
+        listed = " · ".join(f'<a href="{quote(to)}">{escape(words)}</a>' for words, to in links)
+        body.insert(0, f"<nav>{listed}</nav>")
     for number, block in enumerate(blocks):
         body.append(_DRAWN[type(block)](block, f"b{number}"))
     used = sorted({block.name for block in blocks if isinstance(block, View)})
     scripts = [f"<script>{_safe(_views(used))}</script>"] if used else []
     if any(isinstance(block, Chart) for block in blocks):
-        scripts.append(f"<script>{_safe(_plotly())}</script>")
+        shared = f'<script src="{quote(plotly)}"></script>'
+        scripts.append(shared if plotly else f"<script>{_safe(plotly_script())}</script>")
     return f"""<!doctype html>
 <html lang="{escape(lang)}">
 <head>
@@ -110,6 +132,10 @@ def page(title: str, blocks: Sequence[Block], lang: str) -> str:
 def _text(block: Text, _: str) -> str:
     kind = ' class="reading"' if block.is_reading else ""
     return f"<p{kind}>{escape(block.words)}</p>"
+
+
+def _title(block: Title, _: str) -> str:
+    return f"<h2>{escape(block.words)}</h2>"
 
 
 def _view(block: View, name: str) -> str:
@@ -132,7 +158,7 @@ def _chart(block: Chart, name: str) -> str:
     )
 
 
-_DRAWN: dict[type, Callable[..., str]] = {Text: _text, View: _view, Chart: _chart}
+_DRAWN: dict[type, Callable[..., str]] = {Text: _text, Title: _title, View: _view, Chart: _chart}
 
 
 def _safe(script: str) -> str:
@@ -141,7 +167,8 @@ def _safe(script: str) -> str:
 
 
 @cache
-def _plotly() -> str:
+def plotly_script() -> str:
+    """The script that draws charts, 4.8 MB."""
     return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
 
 
@@ -187,6 +214,7 @@ def _style(names: Sequence[str]) -> str:
 @media print {{ {ground(":root", LIGHT.ink, LIGHT.paper)} }}
 body {{ margin: 1rem auto; max-width: 90rem; padding: 0 1rem; font: 16px/1.5 {FONT}; }}
 p.reading {{ font-size: 1.15rem; font-weight: 600; }}
-p, h1 {{ overflow-wrap: anywhere; }}
+p, h1 {{ overflow-wrap: anywhere; white-space: pre-wrap; }}
+@media print {{ nav {{ display: none; }} h2 {{ break-before: page; }} }}
 .hl .down {{ display: none; }} /* no page to go on to */
 """

@@ -61,6 +61,10 @@ class Picture:
     def _page(self) -> str:
         return page(self.title, self._blocks(), self.lang)
 
+    def blocks(self) -> Sequence[Block]:
+        """What the picture consists of, for a page of several."""
+        return self._blocks()
+
     def html(self) -> str:
         """The picture as one HTML page, which loads nothing."""
         return self._page

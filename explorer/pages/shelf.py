@@ -21,7 +21,8 @@ def render() -> None:
     listed = shelf.survey(library.CHECKPOINTS)
     opens = [each for each in listed if not each.problem]
     own = [each for each in opens if each.own]
-    shipped = [each for each in opens if not each.own]
+    by_name = {each.name: each for each in opens if not each.own}
+    shipped = [by_name[name] for name in text.in_order(by_name, lang=session.state().lang)]
     st.subheader(_t("shelf.own"), anchor=False)
     if not own:
         st.info(_t("shelf.none", variable=VARIABLE), icon=":material/lightbulb:")

@@ -213,7 +213,7 @@ def test_a_folder_that_cannot_be_written(
     assert "file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wrong", [[], ["import"], ["export", "--model", "en-zh"]])
+@pytest.mark.parametrize("wrong", [[], ["import"], ["export"]])
 def test_an_unfinished_command_has_status_2(
     wrong: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
