@@ -7,11 +7,12 @@ from functools import cache
 import numpy as np
 from jaxtyping import Float
 
-from explorer.analysis.positions.changes import MOST_SHIFT, Change
-from explorer.analysis.positions.reread import reread
+from explorer.analysis.positions.changes import MOST_SHIFT, Change, position_functions
 from explorer.library import LoadedModel, split_step
+from explorer.runs.rerun import rerun, token_logprobs, written_tokens
 from explorer.runs.trace import Trace
 from models.decoding import decode
+from models.hooks import LOGITS, Edits
 from models.rows import Stream, padded
 from models.steps import best
 from models.strategies import Greedy
@@ -28,9 +29,12 @@ def shift_losses(
 
     Words, order and length stay; only the positions are others. NaN where nothing was written.
     """
-    return np.array(
-        [reread(loaded, traced, stream, Change("shift", shift)).loss for shift in shifts]
-    )
+    written, losses = written_tokens(traced), []
+    for shift in shifts:
+        moved = Edits(position_functions(loaded, stream, Change("shift", shift)))
+        logits = rerun(loaded, traced, {LOGITS}, moved)[LOGITS][0].numpy()
+        losses.append(-token_logprobs(logits, written).mean() if len(written) else np.nan)
+    return np.array(losses)
 
 
 def most_shift(loaded: LoadedModel, n: int) -> int:
