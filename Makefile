@@ -19,7 +19,6 @@ run: .venv/runtime
 # Side by side: mypy alone takes a minute of one core.
 test: chromium
 	$(MAKE) --jobs=2 lint pytest
-	$(MAKE) fuzz
 
 pytest: chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal

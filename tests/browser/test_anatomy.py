@@ -64,7 +64,7 @@ def test_a_claim_is_guessed_and_then_measured(visitor: Visitor) -> None:
     visitor.open("claims", text=SENTENCE, claim="original")
     visitor.shows(t("claims.waiting", lang="en"))
     visitor.page.get_by_text(t("claims.verdicts.false", lang="en"), exact=True).click()
-    visitor.shows(t("claims.original.why", lang="en")[:30])
+    visitor.shows(words("en")["claims.original.false"].partition("{")[0])
     verdict = t("claims.verdicts.false", lang="en")
     visitor.shows(t("claims.right", lang="en", verdict=verdict).split(":")[0])
     visitor.page.wait_for_url(lambda url: chosen(url, "guess") == "false")

@@ -21,7 +21,7 @@ def test_words_are_shuffled_and_the_output_is_one_bag_of_words(visitor: Visitor)
     visitor.open("positions", text=SENTENCE, lang="en")
     visitor.shows(t("positions.texts_same", lang="en"))
     visitor.page.locator(".js-plotly-plot .barlayer").first.wait_for(state="attached")
-    visitor.page.locator(".hl").first.wait_for()
+    visitor.page.locator(".hl:visible").first.wait_for()
     rows = visitor.page.locator("table tr")
     without = [cell.inner_text() for cell in rows.nth(2).locator("td").all()]
     assert without[1] == without[2] != ""
@@ -82,7 +82,7 @@ def test_on_a_phone_the_labels_of_tokens_stand_clear_of_each_other(visitor: Visi
     visitor.open(
         "blocks", text="When the old man saw that his little dog had run away, he ran too."
     )
-    place = visitor.page.locator(".st-key-blocks-statistics-scale")
+    place = visitor.page.locator(".st-key-wide-blocks-statistics-scale")
     labels = place.locator(".annotation")
     labels.first.wait_for(state="attached")
     boxes = labels.evaluate_all(

@@ -68,7 +68,7 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
     for end in range(len(given), row.shape[1] + 1):
         with_cache = read(row[:, cache.length : end], cache)[0, -1]
         without = read(row[:, :end], None)[0, -1]
-        n_bytes.append(_held(cache))
+        n_bytes.append(held_bytes(cache))
         gaps.append(float((with_cache - without).abs().max()))
     own, cross = cache.self_attn, cache.cross_attn
     has_source = loaded.config.reads_source
@@ -128,7 +128,7 @@ def decoding_multiply_adds(
     return with_cache, without
 
 
-def _held(cache: KVCache) -> int:
+def held_bytes(cache: KVCache) -> int:
     """Bytes of all keys and values."""
     layers = (layer for layer in (*cache.self_attn, *cache.cross_attn) if layer.length)
     return sum(layer.columns.nbytes for layer in layers)

@@ -83,7 +83,7 @@ def test_a_demonstration_takes_the_sentence_of_the_reader(
 
 def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> None:
     # The claim about fills puts the clinic's own wrong lines to the test; the Masks page compares
-    # notations and fills with the clinic's right ones.
+    # notations and fills with the clinic's right ones; `certify` names the line that shows a fault.
     importers = [
         path.relative_to(ROOT).as_posix()
         for folder in ("models", "explorer")
@@ -95,6 +95,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
         "explorer/analysis/claims/attention.py",
         "explorer/analysis/masks/conventions.py",
         "explorer/analysis/masks/fills.py",
+        "explorer/notebook/certify.py",
         "explorer/pages/masks/fills.py",
         "explorer/pages/clinic/__init__.py",
         "explorer/pages/clinic/cached.py",

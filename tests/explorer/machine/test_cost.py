@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from explorer.analysis.decoding.caching import held_bytes
 from explorer.analysis.machine.cost import best_time, cost, measure_passes, ways
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
@@ -82,11 +83,11 @@ def test_the_cache_holds_what_is_said(translator: LoadedModel, writer: LoadedMod
     held = KVCache(2)
     with torch.inference_mode():
         writer.model.read(Rows(tokens), cache=held)
-    assert cost(writer.config, 9).cache_bytes == held.n_bytes
+    assert cost(writer.config, 9).cache_bytes == held_bytes(held)
     held = KVCache(2)
     with torch.inference_mode():
         translator.model.read(Rows(tokens, src=tokens), cache=held)
-    assert cost(translator.config, 9).cache_bytes == held.n_bytes
+    assert cost(translator.config, 9).cache_bytes == held_bytes(held)
 
 
 def test_ways_between_the_ends_of_a_text() -> None:
