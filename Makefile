@@ -20,8 +20,9 @@ run: .venv/runtime
 test: chromium
 	$(MAKE) --jobs=2 lint pytest
 
+# Three workers for every two cores: a browser test mostly waits.
 pytest: chromium
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks
