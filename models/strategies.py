@@ -210,9 +210,14 @@ class Beam(Strategy):
     ) -> list[tuple[int, int]]:
         # After a forced token of probability 0 every total is -inf: then the rest alone ranks.
         before = [total if total > -math.inf else 0.0 for total in totals]
-        extended = log_probs.double() + log_probs.new_tensor(before, dtype=torch.double)[:, None]
-        best = largest(extended.flatten(), n)
-        return [divmod(place, log_probs.shape[1]) for place, _ in best]
+        # The best n of all are among the best n of each hypothesis.
+        extended = [
+            (before[k] + gain, k, token)
+            for k, row in enumerate(log_probs)
+            for token, gain in largest(row, n)
+        ]
+        extended.sort(key=lambda each: -each[0])  # stable: equal ones stay as they stand
+        return [(k, token) for _, k, token in extended[:n]]
 
     def room(self, n_finished: int) -> int:
         return self.width - n_finished
