@@ -17,14 +17,14 @@ from explorer.exports.page import picture_words, trace_page
 from explorer.exports.picture import site_svg
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
-from explorer.notebook.building import certify_built
+from explorer.notebook.building import certify_built, is_code
 from explorer.notebook.site import write_site
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
 from explorer.runs.sentences import sentences_from_file
 from explorer.runs.trace import trace
 from models.hooks import AttentionSite
-from models.training.options import Commands, is_path
+from models.training.options import Commands, add_model, is_path
 
 
 def export(args: argparse.Namespace) -> int:
@@ -79,10 +79,8 @@ def _export_site(args: argparse.Namespace) -> int:
 
 def certify(args: argparse.Namespace) -> int:
     """Test the masks of a model, or of code of your own; exit status 1 when they fail."""
-    if args.build is not None:
+    if is_code(args.model):
         return _certify_code(args)
-    if args.model is None:
-        raise ValueError("certify: give --model NAME, or FILE.py:FUNCTION for code of your own")
     loaded = _opened(args.model)
     sentence = args.text
     if sentence is None:
@@ -105,7 +103,7 @@ def certify(args: argparse.Namespace) -> int:
 
 def _certify_code(args: argparse.Namespace) -> int:
     """Certify what a function in a Python file builds."""
-    result = certify_built(args.build)
+    result = certify_built(args.model)
     print(
         json.dumps(result.record(), ensure_ascii=False) if args.json else result.report(args.lang)
     )
@@ -143,14 +141,11 @@ def _command(
     commands: Commands,
     name: str,
     run: Callable[[argparse.Namespace], int],
-    model_required: bool = True,
 ) -> argparse.ArgumentParser:
     """A command with what all of them take."""
     command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
     command.set_defaults(run=run)
-    command.add_argument(
-        "--model", required=model_required, help="name of a shipped model, or a folder"
-    )
+    add_model(command, positional=True)
     command.add_argument("--target", help="a translation to read instead of the model's own")
     command.add_argument(
         "--lang", choices=text.LANGUAGES, default="en", help="language of the output"
@@ -171,13 +166,11 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--sentences", type=Path, help="with --site: a .txt, one sentence a line")
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--pads", type=int, default=0, help="padding tokens to append")
-    command = _command(commands, "certify", certify, model_required=False)
-    command.add_argument(
-        "build",
-        nargs="?",
-        metavar="FILE.py:FUNCTION",
-        help="code of your own: a function that returns the arguments of explorer.certify, "
-        "as (forward, src, tgt) or as a dict; src is None for a model of one text",
+    command = _command(commands, "certify", certify)
+    command.epilog = (
+        "In place of a model FILE.py:FUNCTION tests code of your own: the function returns the "
+        "arguments of explorer.certify, as (forward, src, tgt) or as a dict; src is None for a "
+        "model of one text."
     )
     command.add_argument("--text", help="the sentence; an example by default")
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")

@@ -20,8 +20,9 @@ examples:
   headlight app
   headlight translate "I love you."
   headlight generate --model stories "Once upon a time"
-  headlight export --model en-zh --text "I love you." --out pictures
-  headlight certify --model en-zh
+  headlight info ~/models/SmolLM2-135M
+  headlight export en-zh --text "I love you." --out pictures
+  headlight certify en-zh
   headlight certify my_model.py:build
 
 `headlight COMMAND --help` describes the options of one command. The exit status is 0 when a

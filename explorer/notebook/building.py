@@ -9,6 +9,11 @@ from typing import Any
 from explorer.notebook.certify import Certified, certify
 
 
+def is_code(spec: str) -> bool:
+    """Whether what is to be certified is Python code, as against a model."""
+    return spec.endswith(".py") or ".py:" in spec
+
+
 def certify_built(spec: str) -> Certified:
     """Run a function of a Python file without arguments, and certify what it returns.
 

@@ -29,6 +29,7 @@ from models.training.objectives.preference import DirectPreference
 from models.training.options import (
     Commands,
     add_command,
+    add_model,
     add_strategy,
     open_checkpoint,
     strategy_of,
@@ -194,7 +195,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--threads", type=int, default=1, help="threads of each process")
 
     command = add_command(commands, "evaluate", evaluate_model)
-    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
+    add_model(command, "en-zh")
     command.add_argument("--pairs", type=Path, help="source TAB target, or text")
     command.add_argument("--trigram", type=Path, help="text for a trigram baseline")
     command.add_argument("--recipe", help="read the pairs as this recipe does, or make its task's")

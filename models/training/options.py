@@ -44,6 +44,20 @@ def open_checkpoint(name: str) -> Checkpoint:
     raise ValueError(f"no model {name!r}: it must be a folder, or one of {known}")
 
 
+def add_model(
+    command: argparse.ArgumentParser, usual: str | None = None, positional: bool = False
+) -> None:
+    """The option `--model`, required unless there is a `usual` one; with `positional`, the model
+    may also stand behind the command's name: `info DIR`."""
+    words = "a folder or a GGUF file, or the name of a shipped model"
+    required = usual is None
+    ways = command.add_mutually_exclusive_group(required=required) if positional else command
+    if positional:
+        ways.add_argument("model", nargs="?", default=argparse.SUPPRESS, help=words)
+        required = False
+    ways.add_argument("--model", default=usual, required=required, help=words)
+
+
 def is_path(name: str) -> bool:
     """Whether a name can only be meant as a folder's."""
     return name.startswith((".", "~")) or "/" in name or os.sep in name

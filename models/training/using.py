@@ -8,10 +8,12 @@ import torch
 from models.checkpoint import Checkpoint
 from models.decoding import decode
 from models.steps import best
+from models.tokenizer import MASK
 from models.training.evaluate import translate
 from models.training.options import (
     Commands,
     add_command,
+    add_model,
     add_strategy,
     open_checkpoint,
     strategy_of,
@@ -22,7 +24,10 @@ def translate_text(args: argparse.Namespace) -> None:
     """Translate the given sentences, or standard input, one sentence per line."""
     checkpoint = open_checkpoint(args.model)
     if "src" not in checkpoint.model.reads:
-        raise ValueError(f"{args.model} is a {checkpoint.config.family} model: use generate")
+        says = {"next": "continues a text", "same": "fills in the [MASK]s of a text"}
+        does = says.get(checkpoint.model.predicts or "", "reads a text and writes none")
+        then = "" if checkpoint.model.predicts is None else "; use `generate`"
+        raise ValueError(f"{args.model} does not translate: it {does}{then}")
     sentences = args.text + args.more or [line.strip() for line in sys.stdin if line.strip()]
     strategy = strategy_of(args)
     _say_unread(checkpoint, sentences)
@@ -53,6 +58,13 @@ def generate(args: argparse.Namespace) -> None:
     checkpoint = open_checkpoint(args.model)
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     strategy = strategy_of(args)
+    if model.predicts is None:
+        raise ValueError(
+            f"{args.model} writes nothing: it has no head that says tokens. `info`, `export` and "
+            "`certify` work on it"
+        )
+    if model.predicts == "same" and MASK not in args.text:
+        raise ValueError(f"{args.model} fills in what is masked: write {MASK} where a word belongs")
     _say_unread(checkpoint, [args.text])
     given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
     steps = decode(model, torch.tensor([given]), strategy, args.max_new_tokens)
@@ -83,14 +95,13 @@ def add_commands(commands: Commands) -> None:
     command.add_argument(
         "--text", dest="more", action="append", default=[], help="another way to give a sentence"
     )
-    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
+    add_model(command, "en-zh")
     add_strategy(command)
 
     command = add_command(commands, "generate", generate)
     command.add_argument("text")
-    command.add_argument("--model", required=True, help="a shipped model, or a folder")
+    add_model(command)
     command.add_argument("--max-new-tokens", type=int, default=64)
     add_strategy(command)
 
-    command = add_command(commands, "info", info)
-    command.add_argument("--model", default="en-zh", help="a shipped model, or a folder")
+    add_model(add_command(commands, "info", info), "en-zh", positional=True)

@@ -44,23 +44,47 @@ def test_what_cannot_be_opened_is_refused_by_name(shelf: Path) -> None:
 def test_commands_work_on_a_folder_and_on_a_name(
     shelf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for model in ("mine@3", str(tmp_path / "own" / "mine@3")):
-        assert cli.main(["info", "--model", model]) == 0
+    for option, model in (([], "mine@3"), (["--model"], str(tmp_path / "own" / "mine@3"))):
+        assert cli.main(["info", *option, model]) == 0
         assert "blocks.1.attn: 4 heads" in capsys.readouterr().out
-        assert cli.main(["certify", "--model", model]) == 0
+        assert cli.main(["certify", *option, model]) == 0
         assert "All" in capsys.readouterr().out
         more = ["--max-new-tokens", "3", "--beam", "1"]
         assert cli.main(["generate", "--model", model, "I love", *more]) == 0
         assert capsys.readouterr().out.startswith("I love")
         out = tmp_path / "out"
         text = ["--text", "我 the park", "--out", str(out)]
-        assert cli.main(["export", "--model", model, *text]) == 0
+        assert cli.main(["export", *option, model, *text]) == 0
         tokens = json.loads((out / "tokens.json").read_text(encoding="utf-8"))["tgt"]["tokens"]
         assert tokens[:4] == ["我₁", "我₂", "我₃", "the"]
     assert cli.main(["translate", "--model", "mine@3", "I love"]) == 2
-    assert "use generate" in capsys.readouterr().err
-    assert cli.main(["info", "--model", "broken"]) == 2
+    assert "it continues a text; use `generate`" in capsys.readouterr().err
+    assert cli.main(["info", "broken"]) == 2
     assert "model.safetensors is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "said"),
+    [
+        ("bert", ["translate", "I"], "it fills in the [MASK]s of a text; use `generate`"),
+        ("bert", ["generate", "I"], "write [MASK] where a word belongs"),
+        ("bert-headless", ["translate", "I"], "it reads a text and writes none"),
+        ("bert-headless", ["generate", "I"], "no head that says tokens. `info`, `export` and"),
+    ],
+)
+def test_a_command_that_makes_no_sense_for_a_model_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, command: list[str], said: str
+) -> None:
+    folder = Golden.load(name).write(tmp_path / name, "own")
+    assert cli.main([command[0], "--model", str(folder), *command[1:]]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_model_is_named_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["info", "copy", "--model", "sort"])
+    assert "not allowed with argument" in capsys.readouterr().err
+    assert cli.main(["info"]) == 0, "the first model where none is named"
 
 
 def test_the_app_is_told_where_models_are(

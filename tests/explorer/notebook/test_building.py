@@ -69,5 +69,7 @@ def test_refusals(code: str, spec: str, message: str, capsys: pytest.CaptureFixt
 
 
 def test_without_a_model_or_code(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["certify"]) == 2
-    assert "give --model NAME, or FILE.py:FUNCTION" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        main(["certify"])
+    assert ended.value.code == 2
+    assert "model --model is required" in capsys.readouterr().err
