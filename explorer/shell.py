@@ -11,7 +11,7 @@ from explorer.text import family, t
 from explorer.ui import cache, session
 from explorer.ui.current import first_view
 from explorer.ui.hints import hints
-from explorer.ui.parts import PartChoices
+from explorer.ui.parts import PartChoices, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import sidebar
 from explorer.ui.url import Links, State
@@ -19,7 +19,7 @@ from explorer.ui.view import default_model
 from models.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")
-LINKS = Links(PartChoices, *(page.choices for page in PAGES))
+LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
 """How the links of this app are written: a name that two pages use stops it here."""
 
 
@@ -50,11 +50,11 @@ def run() -> None:
     current = st.navigation(list(pages.values()), position="top")
     st.set_page_config(
         page_title=f"{current.title} · Headlight",
-        initial_sidebar_state="collapsed" if session.state().beamer else "auto",
+        initial_sidebar_state="collapsed" if session.state().of(ScreenChoices).beamer else "auto",
     )
     state = session.state()
     picked = frame(
-        state.theme,
+        state.of(ScreenChoices).theme,
         {name: page.title for name, page in pages.items()},
         next(name for name, page in pages.items() if page is current),
         typed=(state.text, state.target),
@@ -63,7 +63,7 @@ def run() -> None:
     )
     if picked is not None:
         session.visit(picked)
-    if session.state().beamer:  # page.css looks for it
+    if session.state().of(ScreenChoices).beamer:  # page.css looks for it
         st.container(key="beamer").empty()
     current.run()
 
@@ -91,7 +91,7 @@ def show(page: Page) -> None:
     st.html(_STYLE)
     sidebar()
     lang = session.state().lang
-    if not session.state().beamer:  # the menu says it too
+    if not session.state().of(ScreenChoices).beamer:  # the menu says it too
         st.title(t(f"{page.name}.title", lang=lang), anchor=False)
     try:
         view = first_view(page.usual_pads)

@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.pages import LESSONS
 from explorer.ui import controls
-from explorer.ui.source import Lines, lines_of
+from explorer.ui.code.source import Lines, lines_of
 from explorer.ui.view import View
 
 Open = Callable[..., AppTest]

@@ -12,7 +12,7 @@ from explorer.components.film import pack_film
 from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
 from explorer.components.standalone import Block, Chart, Text, View
 from explorer.exports.film import How, frames_of, stacked, whole_row
-from explorer.figures import positions as figures
+from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
 from explorer.notebook.given import Patterns, as_array, tokens_for
 from explorer.notebook.opening import opened, worded

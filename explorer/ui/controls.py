@@ -18,8 +18,9 @@ from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
 from explorer.text import telling
 from explorer.ui import session
-from explorer.ui.code_panel import code_panel
+from explorer.ui.code.panel import code_panel
 from explorer.ui.escape import escape, plain, shorten
+from explorer.ui.parts import ScreenChoices
 from explorer.ui.view import View
 
 Figure = dict[str, Any]
@@ -43,7 +44,7 @@ def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
     """
     file = file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1]))
     record(Chart(figure, alt, file))
-    if session.state().beamer:
+    if session.state().of(ScreenChoices).beamer:
         figure = enlarged(figure)
     least = figure["layout"].get("meta", {}).get("least", 0)
     config = {**CHART, "toImageButtonOptions": {**IMAGE, "filename": file}}
@@ -73,7 +74,7 @@ def enlarged(figure: Figure) -> Figure:
 
 def opening(view: View, page: str, **values: object) -> None:
     """What a page is about and what to try there; a class sees the picture instead."""
-    if not view.state.beamer:
+    if not view.choices(ScreenChoices).beamer:
         st.markdown(view.t(f"{page}.lead", **values))
         st.markdown(view.t(f"{page}.try"))
 
@@ -118,7 +119,7 @@ def reading_first() -> Iterator[None]:
     For a picture that fills a phone's screen, whose sentence comes out of what the picture needs.
     In front of a class the picture comes first.
     """
-    if session.state().beamer:
+    if session.state().of(ScreenChoices).beamer:
         yield
         return
     token = _ABOVE.set(st.container())
@@ -358,7 +359,7 @@ def small_print(
     `formula` is LaTeX, with its words as `text.formula` takes them, explained by the words at
     `explained` (else `<name>.formula`). `code` is what computed this very picture, in the order of
     its calls: functions, classes, methods of the objects at hand, modules of the model
-    (`ui.source.lines_of`). `numbers` makes the table.
+    (`ui.code.source.lines_of`). `numbers` makes the table.
     """
     key = f"{name}.more"
     shown = st.segmented_control(

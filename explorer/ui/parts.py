@@ -1,4 +1,4 @@
-"""Choices kept in the link: the part of a page, what it shows, which token stream."""
+"""Choices kept in the link that are no single page's: how the app is drawn, which part is open."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,11 +7,20 @@ from typing import Any, TypeVar
 import streamlit as st
 
 from explorer.ui import session
-from explorer.ui.choices import Offered, choice, one_of
+from explorer.ui.choices import Offered, as_digit, choice, one_of, switch, whole
 from explorer.ui.view import View
 from models.rows import Stream
 
 Choice = TypeVar("Choice", bound=str)
+THEMES = ("light", "dark")
+
+
+@dataclass(frozen=True)
+class ScreenChoices:
+    """`beamer`: drawn large, for a class; `theme` "" is the visitor's own."""
+
+    beamer: bool = choice(False, switch, as_digit)
+    theme: str = choice("", one_of(THEMES))
 
 
 @dataclass(frozen=True)
@@ -19,12 +28,14 @@ class PartChoices:
     """What several pages offer, each in words of its own.
 
     `part` is one of the `parts` of a page's choices, `picture` (what its picture shows) one of
-    their `pictures`, `stream` a token stream.
+    their `pictures`, `stream` a token stream, `kv_heads` how many heads of keys and values a layout
+    of the cache is shown for (None: the model's own).
     """
 
     part: str = choice("", Offered("parts"))
     picture: str = choice("", Offered("pictures"))
     stream: str = choice("", one_of(("src", "tgt")))
+    kv_heads: int | None = choice(None, whole(1, 999))
 
 
 def pick_one(

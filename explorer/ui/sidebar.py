@@ -14,8 +14,8 @@ from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import cache, session
 from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
+from explorer.ui.parts import THEMES, ScreenChoices
 from explorer.ui.problem import show_problem
-from explorer.ui.url import THEMES
 from explorer.ui.view import MOST_OTHERS, default_model, first_sentence
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
@@ -44,7 +44,7 @@ def sidebar() -> None:
 def _display() -> None:
     """Large for a class, light or dark."""
     with st.popover(_t("sidebar.display"), width="stretch"):
-        st.session_state["sidebar.beamer"] = session.state().beamer
+        st.session_state["sidebar.beamer"] = session.state().of(ScreenChoices).beamer
         st.toggle(
             _t("sidebar.beamer"),
             key="sidebar.beamer",
@@ -52,7 +52,7 @@ def _display() -> None:
             on_change=chosen,
             args=("sidebar.beamer", "beamer"),
         )
-        st.session_state["sidebar.theme"] = session.state().theme or None
+        st.session_state["sidebar.theme"] = session.state().of(ScreenChoices).theme or None
         st.segmented_control(
             _t("sidebar.theme"),
             THEMES,

@@ -16,19 +16,16 @@ from explorer.ui.choices import (
     Form,
     Offered,
     RefusedError,
-    as_digit,
     choice,
     form_of,
     from_one,
     one_of,
     plus_one,
-    switch,
     whole,
 )
 from models.hooks import ROLES, Role
 
 MOST_PADS = 8
-THEMES = ("light", "dark")
 FREE = -1
 """The row of a visitor who wants none lit."""
 
@@ -50,18 +47,14 @@ def _edits(text: str) -> tuple[Edit, ...]:
 class State:
     """What the visitor chose. None means: not chosen, so the page picks something telling.
 
-    `beamer`: drawn large, for a class; `theme` "" is the visitor's own.
     `target` None: the model translates by itself. `beside` holds further sentences, one a line,
     that are compared and share a batch with `text`. `site` is a kind of attention; `layer`,
     `head`, `row`, `key` and `step` count from 0. `row` is the query whose row is read (FREE: none),
-    `key` the key whose cell is opened, `step` the decoding step. `kv_heads` is how many heads of
-    keys and values a layout of the cache is shown for. `owned` are the choices of single pages, as
-    far as they are not the usual ones; ask `of`.
+    `key` the key whose cell is opened, `step` the decoding step. `owned` are the choices of all
+    other classes, as far as they are not the usual ones; ask `of`.
     """
 
     lang: str = choice("en", one_of(LANGUAGES))
-    beamer: bool = choice(False, switch, as_digit)
-    theme: str = choice("", one_of(THEMES))
     model: str = choice("", str)
     text: str | None = choice(None, str)
     target: str | None = choice(None, str)
@@ -76,7 +69,6 @@ class State:
     step: int | None = choice(None, from_one(999), plus_one)
     edits: tuple[Edit, ...] = choice((), _edits, format_edits)
     pads: int | None = choice(None, whole(0, MOST_PADS))
-    kv_heads: int | None = choice(None, whole(1, 999))
     owned: tuple[Any, ...] = ()
 
     def of(self, kind: type[Choices]) -> Choices:

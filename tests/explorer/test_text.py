@@ -34,7 +34,7 @@ from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.positions.turning import LAYOUTS
-from explorer.figures.residual import Placement
+from explorer.figures.blocks.residual import Placement
 from explorer.figures.theme import DARK, LIGHT
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Why as UntestedWhy
@@ -164,13 +164,13 @@ MADE = {
     "notebook.notes": {"fused_nan"},
     "notebook.untested": set(get_args(UntestedWhy)),
     "cell.layout": {"one", "per_head", "fused"},
-    "figures.positions": words_in("figures/positions.py"),
+    "figures.positions": words_in("figures/positions/encoding.py"),
     "components.film": words_of("film"),
     "components.cache_view": words_of("cache_view"),
     "components.batch_rows": words_of("batch_rows"),
     "components.tree_view": words_of("tree_view"),
-    "figures.turning": {"query", "key"} | words_in("figures/turning.py"),
-    "figures.residual": {*get_args(Placement)} | words_in("figures/residual.py"),
+    "figures.turning": {"query", "key"} | words_in("figures/positions/turning.py"),
+    "figures.residual": {*get_args(Placement)} | words_in("figures/blocks/residual.py"),
     **{
         f"{page.name}.parts": set(page.choices.parts)
         for page in PAGES

@@ -23,7 +23,7 @@ from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, Mask
 from explorer.shell import LINKS
 from explorer.ui.choices import choice, form_of
 from explorer.ui.escape import escape
-from explorer.ui.parts import PartChoices
+from explorer.ui.parts import THEMES, PartChoices, ScreenChoices
 from explorer.ui.url import FREE, MOST_PADS, Links, State
 from models.hooks import ROLES
 from models.strategies import Beam, Greedy, Sample
@@ -64,6 +64,9 @@ read, write = LINKS.read, LINKS.write
 states = st.builds(
     partial(LINKS.change, State()),
     lang=st.sampled_from(["en", "zh"]),
+    beamer=st.booleans(),
+    theme=st.sampled_from(["", *THEMES]),
+    kv_heads=st.none() | st.integers(1, 999),
     model=st.sampled_from(["", "en-zh"]),
     text=st.none() | st.text(max_size=30),
     target=st.none() | st.text(max_size=30),
@@ -136,6 +139,16 @@ def test_the_usual_state_is_a_short_link() -> None:
     assert write(State()) == {"lang": "en"}
 
 
+def test_what_no_single_page_owns_keeps_its_name() -> None:
+    """As links have said it since these were fields of State."""
+    old = {"lang": "en", "beamer": "1", "theme": "dark", "kv_heads": "2", "stream": "tgt"}
+    state, refused = read(old)
+    assert not refused
+    assert state.of(ScreenChoices) == ScreenChoices(beamer=True, theme="dark")
+    assert state.of(PartChoices) == PartChoices(stream="tgt", kv_heads=2)
+    assert write(state) == old
+
+
 def test_no_two_pages_may_use_one_name_in_links() -> None:
     @dataclass(frozen=True)
     class OneChoices:
@@ -158,7 +171,7 @@ def test_no_two_pages_may_use_one_name_in_links() -> None:
 
 def test_every_field_of_every_page_can_stand_in_a_link() -> None:
     """A control that a page keeps but no link carries would be lost on reload."""
-    for kind in (State, PartChoices, *(page.choices for page in PAGES)):
+    for kind in (State, ScreenChoices, PartChoices, *(page.choices for page in PAGES)):
         missing = {each.name for each in fields(kind) if form_of(each) is None}
         assert missing <= {"owned"}, kind
 

@@ -10,7 +10,7 @@ from explorer.pages.blocks.norms import norms
 from explorer.pages.blocks.residual import placements
 from explorer.ui import controls
 from explorer.ui.current import latest
-from explorer.ui.parts import pick_part
+from explorer.ui.parts import ScreenChoices, pick_part
 from explorer.ui.share import shared
 from explorer.ui.view import View
 
@@ -39,7 +39,7 @@ def _drawn(view: View) -> None:
     """The page below its introduction."""
     part = pick_part(view, "blocks", BlocksChoices.parts)
     config = view.loaded.config
-    if not view.state.beamer:
+    if not view.choices(ScreenChoices).beamer:
         st.caption(
             view.t(
                 "blocks.model",

@@ -7,7 +7,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.analysis.blocks.norms import Backward, backward
-from explorer.figures.norms import gradients
+from explorer.figures.blocks.norms import gradients
 from explorer.figures.paired import paired
 from explorer.numbers import number, signed
 from explorer.pages.blocks.choices import GAMMAS, BlocksChoices

@@ -4,7 +4,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.blocks.activations import Hidden, hidden
-from explorer.figures.hidden import units
+from explorer.figures.blocks.hidden import units
 from explorer.numbers import fixed, share
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_stream

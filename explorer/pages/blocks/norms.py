@@ -20,14 +20,14 @@ from explorer.analysis.blocks.norms_by_hand import (
     rms_norm_backward,
 )
 from explorer.analysis.positions.order import reading_stream
-from explorer.figures import norms as figures
+from explorer.figures.blocks import norms as figures
 from explorer.figures.order import moved
 from explorer.numbers import number, share
 from explorer.pages.blocks.backward import backward_by_hand, norm_of
 from explorer.problems import InputProblem
 from explorer.text import examples
 from explorer.ui import controls
-from explorer.ui.parts import pick_one
+from explorer.ui.parts import ScreenChoices, pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 from models.norms import RMSNorm
@@ -51,7 +51,7 @@ def norms(view: View) -> None:
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return
-    if not view.state.beamer:
+    if not view.choices(ScreenChoices).beamer:
         st.markdown(view.t("blocks.batch" if view.others else "blocks.batch_examples"))
     norm = pick_one(
         view,

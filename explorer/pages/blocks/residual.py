@@ -16,8 +16,8 @@ from explorer.analysis.blocks.residual import (
     fresh_flow,
     trained_flow,
 )
+from explorer.figures.blocks.residual import Numbers, by_block, wiring
 from explorer.figures.curves import lines
-from explorer.figures.residual import Numbers, by_block, wiring
 from explorer.numbers import number, percent
 from explorer.pages.blocks import cached
 from explorer.pages.blocks.choices import BlocksChoices

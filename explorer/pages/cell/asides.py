@@ -18,7 +18,7 @@ from explorer.pages.cell import backward, engines, single
 from explorer.pages.cell.choices import ASIDES, CellChoices
 from explorer.pages.cell.initial import initial
 from explorer.ui import controls, session
-from explorer.ui.parts import pick_one
+from explorer.ui.parts import PartChoices, pick_one
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
@@ -223,7 +223,8 @@ def _groups(view: View, cell: Cell) -> None:
     st.markdown(view.t("cell.groups_lead"))
     choices = cell_layouts.possible_groups(cell.site)
     own = view.loaded.config.kv_heads
-    chosen = view.state.kv_heads if view.state.kv_heads in choices else own
+    asked = view.choices(PartChoices).kv_heads
+    chosen = asked if asked in choices else own
     if len(choices) > 1:
         st.session_state["cell.kv_heads"] = chosen
         st.select_slider(

@@ -12,7 +12,7 @@ from explorer.figures.heatmap import attention
 from explorer.numbers import fixed, number, percent
 from explorer.pages.cell.choices import CellChoices
 from explorer.ui import controls, session
-from explorer.ui.parts import pick_one
+from explorer.ui.parts import PartChoices, pick_one
 from explorer.ui.tables import table
 from explorer.ui.view import View
 from models.attention import attend
@@ -93,7 +93,7 @@ def _shared(view: View, cell: Cell) -> int:
     """The number of key/value heads tried with `enable_gqa`: two, or what was chosen elsewhere."""
     offered = possible_groups(cell.site)
     own = view.loaded.config.kv_heads
-    chosen = view.state.kv_heads
+    chosen = view.choices(PartChoices).kv_heads
     if chosen in offered and chosen <= own:
         return chosen
     return min(own, 2) if 2 in offered else own

@@ -15,7 +15,7 @@ from explorer.components import mask_matrix
 from explorer.figures.clinic import suspect
 from explorer.figures.curves import lines
 from explorer.figures.paired import paired
-from explorer.figures.positions import table as position_table
+from explorer.figures.positions.encoding import table as position_table
 from explorer.numbers import digits
 from explorer.pages.clinic import cached
 from explorer.pages.clinic.choices import ClinicChoices

@@ -18,6 +18,7 @@ from explorer.numbers import millions, number
 from explorer.pages.decoding import cached
 from explorer.runs.generation import Generation
 from explorer.ui import controls, running, session
+from explorer.ui.parts import PartChoices
 from explorer.ui.view import View
 from models.cache import KVCache, LayerCache
 
@@ -77,7 +78,8 @@ def _heads(view: View) -> int:
     if len(choices) == 1:
         st.caption(view.t("caching.one_head", heads=view.loaded.config.n_heads))
         return own
-    now = view.state.kv_heads if view.state.kv_heads in choices else own
+    asked = view.choices(PartChoices).kv_heads
+    now = asked if asked in choices else own
     st.session_state["caching.heads"] = now
     st.select_slider(
         view.t("caching.heads", heads=view.loaded.config.n_heads),

@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.pages.decoding.choices import MOST_NEW, DecodingChoices, Strategy
 from explorer.ui import session
+from explorer.ui.parts import ScreenChoices
 from explorer.ui.view import View
 from models.strategies import Beam, Greedy, Sample
 
@@ -65,7 +66,7 @@ def pick_strategy(view: View) -> None:
             width=130,
             on_change=lambda: session.change(limit=st.session_state["decoding.limit"]),
         )
-    if not view.state.beamer:
+    if not view.choices(ScreenChoices).beamer:
         st.caption(view.t(f"decoding.{name_of(made.strategy)}_note"))
 
 

@@ -12,7 +12,7 @@ from explorer.pages.positions.sums import token_and_position
 from explorer.pages.positions.table import sines
 from explorer.ui import controls
 from explorer.ui.current import latest
-from explorer.ui.parts import pick_part
+from explorer.ui.parts import ScreenChoices, pick_part
 from explorer.ui.share import shared
 from explorer.ui.view import View
 
@@ -45,7 +45,7 @@ def _drawn(view: View) -> None:
     part = pick_part(view, "positions", PositionsChoices.parts)
     config = view.loaded.config
     own = {"width": config.d_model, "limit": config.n_ctx}
-    if not view.state.beamer:
+    if not view.choices(ScreenChoices).beamer:
         st.caption(view.t(f"positions.model_{config.positions}", **own))
     if part not in ("table", "learned"):  # these two are of no sentence
         controls.sentence_line(view)

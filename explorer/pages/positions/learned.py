@@ -10,8 +10,8 @@ from explorer.analysis.positions.learned import (
     by_chance,
 )
 from explorer.analysis.positions.learned import learned as find_learned
-from explorer.figures import positions as figures
 from explorer.figures.curves import lines
+from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, share
 from explorer.pages.positions import cached

@@ -17,7 +17,7 @@ from explorer.analysis.positions.turning import (
     turned,
 )
 from explorer.figures.curves import lines
-from explorer.figures.turning import arrows
+from explorer.figures.positions.turning import arrows
 from explorer.numbers import number, signed
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one

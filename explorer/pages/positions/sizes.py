@@ -7,7 +7,7 @@ import streamlit as st
 
 from explorer.analysis.positions.sizes import SEEDS, Sizes, sizes
 from explorer.analysis.positions.sums import Sums
-from explorer.figures import sums as figures
+from explorer.figures.positions import sums as figures
 from explorer.numbers import digits, fixed
 from explorer.ui import controls
 from explorer.ui.tables import table

@@ -4,8 +4,8 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.positions.sums import Sums, by_two_halves, room, sums, widths
-from explorer.figures import sums as figures
 from explorer.figures.curves import lines
+from explorer.figures.positions import sums as figures
 from explorer.numbers import fixed, number, percent
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.sizes import sizes_at_the_start

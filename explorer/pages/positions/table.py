@@ -7,8 +7,8 @@ import streamlit as st
 
 from explorer.analysis.positions import encoding as numbers
 from explorer.analysis.positions.order import reading_stream
-from explorer.figures import positions as figures
 from explorer.figures.paired import paired
+from explorer.figures.positions import encoding as figures
 from explorer.numbers import percent
 from explorer.pages.positions.choices import MOST_DIMS, PositionsChoices
 from explorer.ui import controls, session

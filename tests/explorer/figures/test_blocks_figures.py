@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from explorer.figures.hidden import units
-from explorer.figures.norms import by_feature, by_token, eps_curves, gradients
-from explorer.figures.residual import Numbers, by_block, wiring
+from explorer.figures.blocks.hidden import units
+from explorer.figures.blocks.norms import by_feature, by_token, eps_curves, gradients
+from explorer.figures.blocks.residual import Numbers, by_block, wiring
 from explorer.text import family
 
 

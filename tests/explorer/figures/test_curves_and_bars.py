@@ -6,7 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from explorer.figures import bars, curves, positions
+from explorer.figures import bars, curves
+from explorer.figures.positions import encoding
 from explorer.figures.theme import LIGHT
 from explorer.text import family
 
@@ -16,33 +17,33 @@ TABLE = np.array([[0.0, 1.0, 0.0], [0.5, -0.5, 2.0]], np.float32)
 
 
 def test_table_is_drawn_row_by_position_around_zero() -> None:
-    trace = positions.table(TABLE, words=POSITIONS)["data"][0]
+    trace = encoding.table(TABLE, words=POSITIONS)["data"][0]
     np.testing.assert_array_equal(trace["z"], TABLE)
     assert (trace["zmin"], trace["zmax"]) == (-2, 2)
 
 
 def test_gram_must_be_square() -> None:
     with pytest.raises(ValueError, match=r"values has shape \(2, 3\), expected \(2, 2\)"):
-        positions.gram(TABLE, words=POSITIONS)
+        encoding.gram(TABLE, words=POSITIONS)
 
 
 def test_wavelengths_stand_on_a_log_axis_with_the_longest_text() -> None:
-    figure = positions.wavelengths(
+    figure = encoding.wavelengths(
         np.array([6.28, 6.28, 628.3]), n_ctx=128, marked=(2,), words=POSITIONS
     )
     assert figure["layout"]["yaxis"]["type"] == "log"
     assert figure["layout"]["shapes"][0]["y0"] == 128
     np.testing.assert_array_equal(figure["data"][0]["marker"]["size"], [5, 5, 11])
     with pytest.raises(ValueError, match="but there are 3 dimensions"):
-        positions.wavelengths(np.ones(3), marked=(3,), words=POSITIONS)
+        encoding.wavelengths(np.ones(3), marked=(3,), words=POSITIONS)
 
 
 def test_waves_are_columns_of_the_table() -> None:
-    figure = positions.waves(TABLE, (2, 0), words={**POSITIONS, "dimension": "维度"})
+    figure = encoding.waves(TABLE, (2, 0), words={**POSITIONS, "dimension": "维度"})
     assert [trace["name"] for trace in figure["data"]] == ["维度 2", "维度 0"]
     np.testing.assert_array_equal(figure["data"][0]["y"], [0, 2])
     with pytest.raises(ValueError, match="but the table has 3 dimensions"):
-        positions.waves(TABLE, (3,), words=POSITIONS)
+        encoding.waves(TABLE, (3,), words=POSITIONS)
 
 
 def test_curves_differ_without_colour_and_escape_their_names() -> None:
@@ -80,11 +81,11 @@ def test_row_refuses_weights_that_are_not_one_per_token(shape: tuple[int, ...]) 
 def test_plotly_accepts_every_figure() -> None:
     for dark in (False, True):
         for figure in (
-            positions.table(TABLE, dark=dark, words=POSITIONS),
-            positions.gram(TABLE @ TABLE.T, dark=dark, words=POSITIONS),
-            positions.wavelengths(np.ones(3), n_ctx=9, dark=dark, words=POSITIONS),
-            positions.waves(TABLE, (0, 1), dark=dark, words=POSITIONS),
-            positions.dot_by_distance(np.arange(3), TABLE, ("a", "b"), dark=dark, words=POSITIONS),
+            encoding.table(TABLE, dark=dark, words=POSITIONS),
+            encoding.gram(TABLE @ TABLE.T, dark=dark, words=POSITIONS),
+            encoding.wavelengths(np.ones(3), n_ctx=9, dark=dark, words=POSITIONS),
+            encoding.waves(TABLE, (0, 1), dark=dark, words=POSITIONS),
+            encoding.dot_by_distance(np.arange(3), TABLE, ("a", "b"), dark=dark, words=POSITIONS),
             bars.row(("a", "b"), np.ones(2) / 2, title="key", dark=dark, words=BARS),
         ):
             go.Figure(figure)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from explorer.figures.order import moved
+from explorer.figures.positions.turning import arrows
 from explorer.figures.scores import scores
-from explorer.figures.turning import arrows
 from explorer.text import family
 
 WORDS = family("figures.turning", lang="en")

@@ -15,7 +15,7 @@ from explorer.analysis.positions.sums import (
     sums,
     widths,
 )
-from explorer.figures.sums import plane, strips
+from explorer.figures.positions.sums import plane, strips
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from explorer.text import family

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from explorer.analysis.blocks.activations import curves
-from explorer.ui.source import Lines, lines_of
+from explorer.ui.code.source import Lines, lines_of
 from models.attention import Attention, attend
 from models.blocks import EncoderBlock
 from models.config import ModelConfig

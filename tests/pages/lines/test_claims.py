@@ -4,7 +4,7 @@ import pytest
 from seen_lines import Open, Seen, check, check_visit, visit
 
 from explorer.analysis.claims import CLAIMS, Claim
-from explorer.ui.source import lines_of
+from explorer.ui.code.source import lines_of
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)

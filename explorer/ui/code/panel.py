@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from explorer.ui.code.source import Lines, lines_of
 from explorer.ui.escape import escape
-from explorer.ui.source import Lines, lines_of
 from explorer.ui.view import View
 
 

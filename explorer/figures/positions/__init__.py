@@ -1,0 +1,1 @@
+"""Figures of positions: what encodes them, the sum with the token, rotation."""

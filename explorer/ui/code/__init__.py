@@ -1,0 +1,1 @@
+"""The Code panel, and the functions that it shows."""
