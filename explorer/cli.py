@@ -9,8 +9,8 @@ from pathlib import Path
 import explorer.__main__
 from explorer import __version__
 from models.foreign.finding import VARIABLE
-from models.home import home
 from models.training.commands import add_commands
+from models.training.home import home
 
 ADDRESS, ADDRESS_VARIABLE = "--server.address", "STREAMLIT_SERVER_ADDRESS"
 EVERYWHERE = "0.0.0.0"

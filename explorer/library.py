@@ -12,10 +12,10 @@ from models.checkpoint import snapshots as kept_snapshots
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import found, open_folder
-from models.home import asset
 from models.hooks import AttentionSite
 from models.marks import Marks
 from models.tokenizer import Tokenizer
+from models.training.home import asset
 from models.transformer import Model
 
 CHECKPOINTS = asset("checkpoints")

@@ -16,7 +16,7 @@ from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import sidebar
 from explorer.ui.url import Links, State
 from explorer.ui.view import default_model
-from models.home import asset, data
+from models.training.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")
 LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from models.home import asset
+from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
 _IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")

@@ -37,8 +37,8 @@ from explorer.runs.inputs import MAX_TOKENS
 from explorer.runs.sentences import MAX_CHARS, clean_text, sentences_from_file
 from explorer.runs.trace import trace
 from explorer.shell import LINKS
-from models.home import asset
 from models.training.corpus import DataConfig, read_rows
+from models.training.home import asset
 from models.training.recipe import read_recipe
 
 PATIENCE = 20.0

@@ -92,12 +92,12 @@ def test_from_elsewhere_the_commands_work(
     environment: dict[str, str], installed: Path, tmp_path: Path
 ) -> None:
     program = """
-import models.home
+import models.training.home
 from explorer.cli import main
 print(main(["translate", "I love you."]))
 print(main(["certify", "--model", "copy", "--text", "b a", "--lang", "zh"]))
 print(main(["info", "--model", "copy"]))
-print(models.home.__file__)
+print(models.training.home.__file__)
 """
     done = subprocess.run(  # one process, since most of its time goes into importing torch
         [sys.executable, "-c", program],
@@ -112,7 +112,7 @@ print(models.home.__file__)
     assert translated == "我爱你。\n"
     assert "copy" in certified
     assert "cross_attn" in described
-    assert file.strip() == str(installed / "models" / "home.py")
+    assert file.strip() == str(installed / "models" / "training" / "home.py")
 
 
 @pytest.fixture

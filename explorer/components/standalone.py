@@ -20,7 +20,7 @@ import numpy as np
 
 from explorer.components.modules import link
 from explorer.figures.theme import DARK, FONT, LIGHT, css
-from models.home import data as data_folder
+from models.training.home import data as data_folder
 
 FOLDER = data_folder("explorer.components")
 

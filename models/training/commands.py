@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
@@ -42,6 +43,23 @@ from models.training.recipes.numbering import numbered_rows, numbers_kept
 from models.training.saving import save_checkpoint
 from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
+
+DESCRIPTION = (
+    "`python -m models`: train, translate, generate, evaluate and describe models from the shell."
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; 0 when it worked, 1 with a message on standard error when it did not."""
+    parser = argparse.ArgumentParser(prog="python -m models", description=DESCRIPTION)
+    add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
+    args = parser.parse_args(arguments)
+    try:
+        args.run(args)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def train(args: argparse.Namespace) -> None:

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from models.checkpoint import Checkpoint
 from models.fast import speed_up
 from models.foreign import found, open_folder
-from models.home import asset
 from models.strategies import Beam, Sample, Strategy
+from models.training.home import asset
 
 SHIPPED = asset("checkpoints")
 

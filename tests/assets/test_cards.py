@@ -8,7 +8,7 @@ import pytest
 
 from explorer.analysis.card.words import MOST_CHARS
 from models.checkpoint import CARD, CONFIG
-from models.home import asset
+from models.training.home import asset
 
 FOLDERS = sorted(path.parent for path in Path(asset("checkpoints")).glob(f"*/{CONFIG}"))
 HEADINGS = {

@@ -12,8 +12,8 @@ from explorer.pages.positions.choices import PositionsChoices
 from explorer.runs.generation import generate
 from explorer.runs.trace import trace
 from explorer.text import telling
-from models.home import asset
 from models.strategies import Greedy
+from models.training.home import asset
 from models.training.recipe import read_recipe
 
 TELLING = tomllib.loads(asset("lessons", "telling.toml").read_text(encoding="utf-8"))

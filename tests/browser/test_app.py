@@ -11,7 +11,7 @@ from explorer.library import open_model
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
 from explorer.text import t
-from models.home import asset
+from models.training.home import asset
 from tests.browser.conftest import PATIENCE, Visitor
 
 pytestmark = pytest.mark.browser

@@ -48,10 +48,10 @@ from explorer.problems import PROBLEMS, InputProblem
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, formula, t, word_key, words
 from models.feedforward import ACTIVATIONS, FeedForwardKind
-from models.home import asset
 from models.hooks import ROLES
 from models.marks import Marks
 from models.positions import POSITIONS
+from models.training.home import asset
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE = "\n".join(

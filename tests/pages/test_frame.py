@@ -13,7 +13,7 @@ from explorer.shell import LINKS, first_state
 from explorer.text import LANGUAGES, t
 from explorer.ui.escape import escape
 from explorer.ui.url import State
-from models.home import asset
+from models.training.home import asset
 
 Open = Callable[..., AppTest]
 CAUSAL = "causal-off"

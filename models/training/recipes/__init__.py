@@ -30,10 +30,10 @@ finds them.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from models.home import data
 from models.tokenizer import Tokenizer
 from models.training.corpus import Row
 from models.training.data import Preference
+from models.training.home import data
 from models.training.recipes.joining import joined_pairs
 from models.training.recipes.judging import preferences_of, read_judged
 from models.training.recipes.numbering import numbered_rows

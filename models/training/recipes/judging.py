@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.home import data
 from models.tokenizer import Tokenizer
 from models.training.data import Preference
+from models.training.home import data
 
 JUDGED = data("models.training.recipes", "judged")
 ENDING = ".jsonl.gz"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from explorer.ui.markdown import harmless, has_more
-from models.home import asset
+from models.training.home import asset
 
 CARDS = sorted(Path(asset("checkpoints")).glob("*/CARD*.md"))
 IMAGE = "![A](https://a.example/x.png)"

@@ -1,7 +1,7 @@
 """Where everything lies that is not Python: shipped models, words, sentences, the app's files.
 
-In a checkout these stand beside the packages; a wheel carries them inside this one (the table
-`force-include` in pyproject.toml). Nothing else needs to know which of the two it is.
+In a checkout these stand beside the packages; a wheel carries them inside `models` (the
+table `force-include` in pyproject.toml). Nothing else needs to know which of the two it is.
 """
 
 from importlib.resources import files
