@@ -1,10 +1,12 @@
 """Every word that the user reads, from `assets/text/<language>.toml`, and the example sentences.
 
 A key is a path of tables: `t("heads.title", lang="en")`. Words may hold placeholders, filled by
-keyword: `t("heads.large", lang="zh", layer=2, head=5)`.
+keyword: `t("heads.large", lang="zh", layer=2, head=5)`. A placeholder with two words chooses one of
+them by a number: `{count} {count:step|steps}` becomes "1 step" or "2 steps".
 """
 
 import re
+import string
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -15,6 +17,19 @@ from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
 _IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")
+
+
+class _Numbers(string.Formatter):
+    """Placeholders, those with two words among them: the first where the value is 1, as shown."""
+
+    def format_field(self, value: Any, spec: str) -> str:
+        one, bar, many = spec.partition("|")
+        if not bar:
+            return str(super().format_field(value, spec))
+        return one if str(value) == "1" else many
+
+
+_FILLED = _Numbers()
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -45,7 +60,7 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
     found = words(lang)
     if key not in found:
         raise KeyError(f"assets/text/{lang}.toml has no {key!r}")
-    return found[key].format(**values)
+    return _FILLED.vformat(found[key], (), values)
 
 
 def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:

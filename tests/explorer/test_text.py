@@ -289,6 +289,7 @@ PIECES = {
     *(f"certify.reach_{name}" for name in ("decoder", "encoder", "cross")),
     *(f"certify.at_{axis}" for axis in ("head", "query", "key")),
 }
+IN_SPECS = {"count"}  # a placeholder that stands within the words of another one
 NAMES_OF_SETTINGS = {"layer", "head"}  # the view's own; the rest come with the backend's problems
 
 
@@ -311,6 +312,23 @@ def test_both_languages_have_the_same_keys() -> None:
 def test_both_languages_have_the_same_placeholders() -> None:
     for key, english in words("en").items():
         assert placeholders(english) == placeholders(words("zh")[key]), key
+
+
+def test_a_number_of_one_is_followed_by_a_word_in_the_singular() -> None:
+    """Of what there can be one of, on some text or in some model."""
+    many = r"(tokens|steps|passes|sentences|PADs|cells|runs|labels|keys|layers)"
+    never_one = re.compile(
+        r"^(problems\.(too_l|too_many|target)|positions\.(natural|model)|certificate|reach|history"
+        r"|certify\.verdict|claims|clinic\.(read_left|figures)|sidebar\.sentence_help|caching\.ask"
+        r"|machine\.(logits|lengths)|card\.(tokens|heads)|masks\.conventions_alike"
+        r"|cell\.(raw|backward_kept)|blocks\.read_batchnorm)"
+    )
+    for key, text in words("en").items():
+        if not never_one.match(key):
+            said = t(key, lang="en", **dict.fromkeys(placeholders(text) | IN_SPECS, 1))
+            assert not re.search(rf"\b1\**( [a-z/]+)? {many}\b", said), key
+    assert t("decoding.result", lang="en", count=1, logprob=0).startswith("1 step ·")
+    assert t("decoding.result", lang="en", count="2", logprob=0).startswith("2 steps ·")
 
 
 def test_no_words_are_empty_or_left_in_the_other_language() -> None:
