@@ -18,8 +18,9 @@ ContextVar set inside a generator would stay set for its caller between two step
 reason no inference or no_grad mode is held across a yield.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -28,9 +29,60 @@ from torch import Tensor
 
 from models.cache import KVCache
 from models.rows import Rows
-from models.steps import DecodeStep, Hypothesis
 from models.strategies import Strategy, require_whole
 from models.transformer import Model
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output so far: its tokens, without bos and prompt, with forced tokens and eos.
+
+    `logprob` is the sum of the model's own log-probabilities of all of them, whatever a strategy
+    cut; `score` compares outputs of different lengths (`Beam`'s rule; otherwise the logprob).
+    `rows[i]` is the row that step i extended by `tokens[i]`, so that the
+    `steps[i].log_probs[rows[i], tokens[i]]` add up to `logprob`.
+    """
+
+    tokens: tuple[int, ...]
+    logprob: float
+    score: float
+    rows: tuple[int, ...]
+    finished: bool  # the last token is eos
+
+
+@dataclass(frozen=True, eq=False)
+class DecodeStep:
+    """All that one step read, computed and chose.
+
+    Tensors have one row per live hypothesis that the step extended, sentence by sentence and best
+    first, in the order of the step before's `live`: one row a sentence with `Greedy` and `Sample`.
+    Finished sentences have no rows any more; `sentences` says whose row each is.
+    """
+
+    index: int  # 0 for the first output token
+    forced: bool  # the token was given by `prefix`
+    sentences: tuple[int, ...]  # of each row
+    input_tokens: Int[Tensor, "row pos"]  # what the decoder has read: bos or the prompt, outputs
+    positions: tuple[int, ...]  # of each row: the query that was read out, on this pass's axis
+    log_probs: Float[Tensor, "row vocab"]  # the model's own
+    probs: Float[Tensor, "row vocab"]  # after the strategy's cuts: sums to 1, exactly 0 where cut
+    live: tuple[tuple[Hypothesis, ...], ...]  # per sentence, best first; empty once finished
+    ended: tuple[tuple[Hypothesis, ...], ...]  # per sentence, all finished so far, by score
+    fallen: tuple[tuple[Hypothesis, ...], ...]  # per sentence, the best that did not survive
+
+    @property
+    def best(self) -> tuple[Hypothesis, ...]:
+        """Per sentence the answer if decoding ended here: the best finished, else live output."""
+        return tuple((ended or live)[0] for ended, live in zip(self.ended, self.live, strict=True))
+
+
+def best(steps: Iterable[DecodeStep]) -> tuple[Hypothesis, ...]:
+    """Run through all steps; per sentence the final tokens, logprob and whether it is finished.
+
+    A function of the last step alone (`DecodeStep.best`). Empty when there was no step.
+    """
+    last = deque(steps, maxlen=1)
+    return last[0].best if last else ()
 
 
 def decode(
@@ -225,7 +277,7 @@ def _steps(
     reader = begin()  # here, so that the encoder runs under the visitor of the first step
     n_sentences = len(reader.rows)
     draws = strategy.draws(n_sentences)
-    live = [[Hypothesis((), 0.0, 0.0, parent=0, finished=False)] for _ in range(n_sentences)]
+    live = [[Hypothesis((), 0.0, 0.0, rows=(), finished=False)] for _ in range(n_sentences)]
     ended: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     for index in range(max_new_tokens):
         log_probs = reader.log_probs()
@@ -250,9 +302,10 @@ def _steps(
             made = []
             for (k, token), gain in zip(chosen, picked.tolist(), strict=True):
                 output, logprob = (*parents[k].tokens, token), parents[k].logprob + gain
+                rows_so_far = (*parents[k].rows, first + k)
                 score = strategy.score(logprob, len(output))
                 ends = reader.ends(first + k, output)
-                made.append(Hypothesis(output, logprob, score, first + k, ends))
+                made.append(Hypothesis(output, logprob, score, rows_so_far, ends))
             first += len(parents)
             live[s] = [h for h in made[:room] if not h.finished]
             ended[s] += [h for h in made[:room] if h.finished]
@@ -274,4 +327,4 @@ def _steps(
             return
         if index + 1 < max_new_tokens:
             following = [hypothesis for of_sentence in live for hypothesis in of_sentence]
-            reader.go_on([h.parent for h in following], [h.tokens[-1] for h in following])
+            reader.go_on([h.rows[-1] for h in following], [h.tokens[-1] for h in following])

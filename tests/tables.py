@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from models.config import ModelConfig
-from models.decoding import decode
-from models.steps import DecodeStep, Hypothesis, best
+from models.decoding import DecodeStep, Hypothesis, best, decode
 from models.strategies import Strategy
 from models.transformer import DecoderOnly, Model, build_model
 

@@ -19,11 +19,10 @@ from explorer.runs.inputs import (
 )
 from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.sentences import clean_text
-from models.decoding import decode
+from models.decoding import DecodeStep, best, decode
 from models.hooks import Edits, Record, visiting
 from models.rows import padded
-from models.steps import DecodeStep, best, lineage
-from models.strategies import Greedy, Strategy
+from models.strategies import Greedy, Strategy, largest
 
 N_CANDIDATES = 12
 StepsDone = Callable[[int, int], bool]
@@ -179,7 +178,6 @@ def generate(
     last = taken[-1][0]
     output = last.best[0]
     path = taken[: len(output.tokens)]
-    lines = lineage([step for step, _ in path], output)
     n_src, n_tgt = len(given), last.input_tokens.shape[1]
     fitting = tuple(edit for edit in edits if fits(edit, loaded.sites, n_src, n_tgt))
     return Generation(
@@ -189,8 +187,8 @@ def generate(
             tuple(loaded.tokenizer.str_tokens(given)) if "src" in loaded.model.reads else ()
         ),
         steps=tuple(
-            _step(loaded, step, line, rows, output.tokens[step.index])
-            for (step, rows), line in zip(path, lines, strict=True)
+            _step(loaded, step, row, rows, token)
+            for (step, rows), row, token in zip(path, output.rows, output.tokens, strict=True)
         ),
         tokens=output.tokens,
         text=loaded.tokenizer.decode(output.tokens),
@@ -269,7 +267,7 @@ def _step(
     def shown_as(token: int) -> str:
         return loaded.tokenizer.str_tokens([before, token])[-1]
 
-    shown = step.candidates(row, N_CANDIDATES)
+    shown = [token for token, _ in largest(log_probs, N_CANDIDATES)]
     candidates = tuple(
         Candidate(
             token=token,

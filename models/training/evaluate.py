@@ -8,9 +8,8 @@ from typing import Any
 
 import sacrebleu
 
-from models.decoding import decode
+from models.decoding import best, decode
 from models.rows import padded
-from models.steps import best
 from models.strategies import Beam, Greedy, Strategy
 from models.tokenizer import Tokenizer
 from models.training.data import encode_pairs, encode_texts, labelled

@@ -6,9 +6,8 @@ arXiv 1908.04319, §6.1; `objectives/unlikelihood.py` trains against it.
 
 from collections.abc import Sequence
 
-from models.decoding import decode
+from models.decoding import best, decode
 from models.rows import padded
-from models.steps import best
 from models.strategies import Greedy
 from models.transformer import Model
 

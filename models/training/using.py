@@ -6,8 +6,7 @@ import sys
 import torch
 
 from models.checkpoint import Checkpoint
-from models.decoding import decode
-from models.steps import best
+from models.decoding import best, decode
 from models.tokenizer import MASK
 from models.training.evaluate import translate
 from models.training.options import (

@@ -8,7 +8,7 @@ import torch
 
 from models import load_checkpoint
 from models.decoding import decode
-from models.strategies import Beam, Greedy
+from models.strategies import Beam, Greedy, largest
 from models.training.evaluate import translate
 from models.training.recipes.numbering import numbers
 from models.training.repetition import CONTINUATION, continued, repetition
@@ -147,7 +147,7 @@ def test_masked_words_are_filled_in_from_both_sides() -> None:
     for sentence, word in FILLED.items():
         text_ids = torch.tensor([model.with_marks("tgt", tokenizer.encode(sentence))])
         step = next(decode(model, text_ids, Greedy(), 1))
-        guesses = [tokenizer.str_tokens([token])[0] for token in step.candidates(0, 5)]
+        guesses = [tokenizer.str_tokens([token])[0] for token, _ in largest(step.log_probs[0], 5)]
         if word not in guesses:
             missed.append((sentence, guesses))
     assert not missed

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tables import chosen, finished
 
 from models.decoding import decode
-from models.steps import lineage
 from models.strategies import Beam
 
 EOS, A, B, C = 2, 3, 4, 5
@@ -20,7 +19,7 @@ START = torch.tensor([[1]])
 def lost_rows(step):
     """Rows none of whose extensions survived this step."""
     made = [h for of_sentence in (*step.live, *step.ended) for h in of_sentence]
-    parents = {h.parent for h in made if len(h.tokens) == step.index + 1}
+    parents = {h.rows[-1] for h in made if len(h.tokens) == step.index + 1}
     return tuple(row for row in range(len(step.sentences)) if row not in parents)
 
 
@@ -31,10 +30,10 @@ def test_a_beam_by_hand(chain):
     steps = list(decode(model, START, Beam(width=2, length_penalty=0), 5, n_candidates=4))
     first, second, third = steps
     assert [chosen(step) for step in steps] == [[A], [C], [EOS]]  # of the best extension
-    assert [(h.tokens, h.parent) for h in first.live[0]] == [((A,), 0), ((B,), 0)]
+    assert [(h.tokens, h.rows[-1]) for h in first.live[0]] == [((A,), 0), ((B,), 0)]
     assert [h.tokens for h in first.fallen[0]] == [(EOS,)]  # 0.1, third of two places
     # B C 0.36 before A C 0.2; A eos 0.175 and A B 0.125 fall. The order turns round.
-    assert [(h.tokens, h.parent) for h in second.live[0]] == [((B, C), 1), ((A, C), 0)]
+    assert [(h.tokens, h.rows[-1]) for h in second.live[0]] == [((B, C), 1), ((A, C), 0)]
     assert [h.tokens for h in second.fallen[0]] == [(A, EOS), (A, B)]
     assert second.log_probs.shape == (2, 6)
     assert second.input_tokens.tolist() == [[1, A], [1, B]]
@@ -45,8 +44,8 @@ def test_a_beam_by_hand(chain):
     assert [h.tokens for h in third.ended[0]] == [(B, C, EOS), (A, C, EOS)]
     answer = third.best[0]
     assert answer.logprob == answer.score == pytest.approx(math.log(0.36), abs=1e-6)
-    assert lineage(steps, answer) == (0, 1, 0)
-    assert lineage(steps, third.ended[0][1]) == (0, 0, 1)
+    assert answer.rows == (0, 1, 0)
+    assert third.ended[0][1].rows == (0, 0, 1)
 
 
 def test_a_finished_hypothesis_keeps_its_place_and_narrows_the_beam(chain):
@@ -72,7 +71,7 @@ def test_an_output_finished_earlier_does_not_hide_a_lost_row(chain):
         _1={EOS: 0.5, A: 0.3, B: 0.2}, _3=dict.fromkeys(range(6), 1 / 6), _4={B: 1 / 2, C: 1 / 2}
     )
     first, second = decode(model, START, Beam(width=3), 2)
-    assert (first.ended[0][0].tokens, first.ended[0][0].parent) == ((EOS,), 0)
+    assert (first.ended[0][0].tokens, first.ended[0][0].rows[-1]) == ((EOS,), 0)
     assert [h.tokens for h in second.live[0]] == [(B, B), (B, C)]
     assert lost_rows(second) == (0,)
 

@@ -13,7 +13,6 @@ from models.config import ModelConfig
 from models.decoding import decode
 from models.positions import POSITIONS
 from models.rows import Rows
-from models.steps import lineage
 from models.strategies import Beam, Greedy, Sample
 from models.transformer import EncoderDecoder, Model, build_model
 
@@ -60,16 +59,15 @@ def test_log_probs_and_sums_are_the_models_own(wide_model, family, strategy):
     for answer in (*steps[-1].ended[0], *steps[-1].live[0]):
         with torch.no_grad():
             own = row_logits(model, src, list(answer.tokens)).log_softmax(-1)
-        rows = lineage(steps, answer)
-        assert len(rows) == len(answer.tokens)
-        for i, (row, token) in enumerate(zip(rows, answer.tokens, strict=True)):
+        assert len(answer.rows) == len(answer.tokens)
+        for i, (row, token) in enumerate(zip(answer.rows, answer.tokens, strict=True)):
             torch.testing.assert_close(steps[i].log_probs[row], own[i], atol=1e-10, rtol=0)
             read = steps[i].input_tokens[row].tolist()
             assert read[len(read) - i :] == list(answer.tokens[:i])
             assert steps[i].probs[row, token] > 0
         total = sum(own[i, token].item() for i, token in enumerate(answer.tokens))
         assert answer.logprob == pytest.approx(total, abs=1e-9)
-        assert answer.score == pytest.approx(strategy.score(total, len(rows)), abs=1e-9)
+        assert answer.score == pytest.approx(strategy.score(total, len(answer.rows)), abs=1e-9)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])

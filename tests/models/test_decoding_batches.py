@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import chosen
 
-from models.decoding import decode
+from models.decoding import best, decode
 from models.positions import POSITIONS
-from models.steps import best
 from models.strategies import Beam, Greedy, Sample
 
 STRATEGIES = [Greedy(), Sample(temperature=1.5, top_p=0.9, seed=2), Beam(3, 0.7)]

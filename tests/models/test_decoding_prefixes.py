@@ -7,10 +7,9 @@ import torch
 from families import WRITERS
 from tables import chosen, finished
 
-from models.decoding import decode
+from models.decoding import best, decode
 from models.hooks import Edits, visiting
 from models.positions import POSITIONS
-from models.steps import best
 from models.strategies import Beam, Greedy, Sample
 
 STRATEGIES = [Greedy(), Sample(temperature=1.5, top_p=0.9, seed=2), Beam(3, 0.7)]

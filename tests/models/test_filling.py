@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from models.cache import KVCache
-from models.decoding import decode
+from models.decoding import best, decode
 from models.hooks import Record, visiting
 from models.marks import Marks
 from models.rows import Rows
-from models.steps import best, lineage
 from models.strategies import Beam, Greedy, Sample
 
 MASK = 4
@@ -64,10 +63,9 @@ def test_a_step_says_where_it_read(filler):
     log_probs = filler.read(Rows(second.input_tokens))[range(2), [4, 4]].log_softmax(-1)
     torch.testing.assert_close(second.log_probs, log_probs)
     (answer,) = second.best
-    rows = lineage([first, second], answer)
     gained = [
         float(step.log_probs[row, token])
-        for step, row, token in zip((first, second), rows, answer.tokens, strict=True)
+        for step, row, token in zip((first, second), answer.rows, answer.tokens, strict=True)
     ]
     assert sum(gained) == pytest.approx(answer.logprob)
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 from tables import chosen, finished
 
-from models.decoding import decode
-from models.steps import best
+from models.decoding import best, decode
 from models.strategies import Beam, Greedy, Sample, largest
 
 EOS, A, B, C = 2, 3, 4, 5
@@ -66,7 +65,7 @@ def test_equal_logits_go_to_the_smallest_id(only, table_model):
     assert only(model, Sample(top_k=1), 3).tokens == (0, 0, 0)
     step = next(decode(model, START, Beam(2), 3))
     assert [h.tokens for h in step.live[0]] == [(0,), (1,)]
-    assert step.candidates(0, 4) == [0, 1, 2, 3]
+    assert [token for token, _ in largest(step.log_probs[0], 4)] == [0, 1, 2, 3]
 
 
 def test_finished_sentences_leave_the_batch_and_keep_their_answers(chain):

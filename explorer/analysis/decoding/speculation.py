@@ -16,8 +16,7 @@ from explorer.analysis.decoding.caching import multiply_adds
 from explorer.library import LoadedModel, same_vocabulary
 from explorer.runs.speculative import Round, speculate
 from models.config import ModelConfig
-from models.decoding import decode
-from models.steps import best
+from models.decoding import best, decode
 from models.strategies import Greedy
 from models.transformer import Model
 

@@ -14,8 +14,8 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
 from explorer.runs.inputs import checked_number
+from models.decoding import DecodeStep
 from models.hooks import visiting
-from models.steps import DecodeStep
 from models.strategies import Beam
 
 Fate = Literal["live", "finished", "fallen"]

@@ -11,10 +11,9 @@ from explorer.analysis.positions.changes import MOST_SHIFT, Change, position_fun
 from explorer.library import LoadedModel, split_step
 from explorer.runs.rerun import rerun, token_logprobs, written_tokens
 from explorer.runs.trace import Trace
-from models.decoding import decode
+from models.decoding import best, decode
 from models.hooks import LOGITS, Edits
 from models.rows import Stream, padded
-from models.steps import best
 from models.strategies import Greedy
 from models.training.recipe import read_recipe, recipe_names
 from models.training.tasks import Task, task_pairs

@@ -22,10 +22,9 @@ from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
-from models.decoding import decode
+from models.decoding import best, decode
 from models.hooks import Edits, visiting
 from models.rows import Stream
-from models.steps import best
 from models.strategies import Greedy
 
 Setting = Literal["as_is", "without", "unmasked"]

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from explorer.runs.speculative import Round, first_layers, speculate
-from models.decoding import decode
+from models.decoding import best, decode
 from models.positions import POSITIONS
-from models.steps import best
 from models.strategies import Greedy
 from models.transformer import Model
 

@@ -13,10 +13,9 @@ from toy_runs import (
     task_examples,
 )
 
-from models.decoding import decode
+from models.decoding import best, decode
 from models.marks import END, PAD
 from models.rows import padded
-from models.steps import best
 from models.strategies import Greedy
 from models.training.data import Material, collate
 from models.training.loop import Trainer
