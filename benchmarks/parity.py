@@ -87,6 +87,7 @@ GEMMA: Small = {
     "head_dim": 10,
     "query_pre_attn_scalar": 7,
 }
+WINDOW: Small = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
 CAPS: Small = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
 KINDS: Small = {"layer_types": ["sliding_attention", "full_attention"]}
 T5: Small = {
@@ -129,11 +130,12 @@ MODELS: dict[str, tuple[str, Small]] = {
     ),
     "llama3": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LLAMA3}),
     "llama-linear": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LINEAR}),
-    "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 40}),
+    "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
+    "qwen2-window": ("Qwen2ForCausalLM", {**LLAMA, **WINDOW}),
     "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 10}),
-    "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 20}),
-    "gemma3_text": ("Gemma3ForCausalLM", {**LLAMA, **GEMMA, "sliding_window": 20, **KINDS}),
+    "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 6}),
+    "gemma3_text": ("Gemma3ForCausalLM", {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS}),
     "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
     "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),
     "marian": ("MarianMTModel", MARIAN),

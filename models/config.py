@@ -21,6 +21,9 @@ CHOICES: dict[str, Collection[str]] = {
     "ffn": FEEDFORWARDS,
 }
 
+Layers = tuple[int, ...]
+"""Some of the blocks, by their index."""
+
 FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
 """Fields of older checkpoints: marks belong to the tokenizer, and are read from there."""
 
@@ -38,10 +41,17 @@ def _is_scaling(value: Any) -> bool:
     return numbers and value[0] > 0 and 0 < value[1] < value[2]
 
 
+def _is_layers(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(layer, int) and layer >= 0 for layer in value
+    )
+
+
 KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda value: isinstance(value, bool), "be true or false"),
     int: (_is_size, "be a whole number of at least 1"),
     float: (_is_finite, "be a finite number"),
+    Layers: (_is_layers, "be whole numbers of at least 0"),
     Scaling: (_is_scaling, "be a factor and two rising wavelengths, all above 0"),
 }
 """What a field of each type must be."""
@@ -73,8 +83,9 @@ class ModelConfig:
     norm_eps: float = 1e-5
     positions: PositionKind = "sinusoidal"
     rope_base: float = 10000.0  # base of the angles, of the sinusoidal table too
-    near_rope_base: float | None = None  # the same of all layers but each full_every-th (Gemma 3)
-    full_every: int = 1
+    near_layers: Layers | None = None  # layers that look near: with what the next two say
+    near_rope_base: float | None = None  # the base of their angles (Gemma 3); None: the others'
+    window: int | None = None  # how many tokens back they see, themselves included; None: all
     rope_scaling: Scaling | None = None  # see `positions.stretched`
     rotary_dim: int | None = None  # features per head that are turned, the first ones; None: all
     ffn: FeedForwardKind = "relu"
@@ -134,8 +145,16 @@ class ModelConfig:
 
     def base_at(self, layer: int) -> float:
         """The base of the angles in a layer."""
-        near = self.near_rope_base if (layer + 1) % self.full_every else None
+        near = self.near_rope_base if self.looks_near(layer) else None
         return self.rope_base if near is None else near
+
+    def window_at(self, layer: int) -> int | None:
+        """How many tokens back self-attention sees in a layer; None: all."""
+        return self.window if self.looks_near(layer) else None
+
+    def looks_near(self, layer: int) -> bool:
+        """Whether a layer is one of `near_layers`."""
+        return layer in (self.near_layers or ())
 
     @property
     def kv_heads(self) -> int:

@@ -178,7 +178,9 @@ class StackSite:
         is inside it, as `block_hook(0, "pattern", "attn")`."""
         return self.path("blocks", layer, *inside, f"hook_{what}")
 
-    def attention(self, key_stream: Stream, n_heads: int) -> tuple["AttentionSite", ...]:
+    def attention(
+        self, key_stream: Stream, n_heads: int, window_at: Callable[[int], int | None]
+    ) -> tuple["AttentionSite", ...]:
         """The sublayers, one a block, that look at a stream: the stack's own, or another one."""
         own = key_stream == self.stream
         return tuple(
@@ -191,6 +193,7 @@ class StackSite:
                 query_stream=self.stream,
                 key_stream=key_stream,
                 n_heads=n_heads,
+                window=window_at(layer) if own else None,
             )
             for layer in range(self.n_layers)
         )
@@ -212,6 +215,7 @@ class AttentionSite:
     query_stream: Stream
     key_stream: Stream
     n_heads: int
+    window: int | None = None  # how many tokens back its masks let it see; None: all
 
     @property
     def role(self) -> Role:

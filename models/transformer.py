@@ -24,7 +24,7 @@ from models.config import Family, ModelConfig
 from models.feedforward import ACTIVATIONS
 from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
 from models.marks import OUR_MARKS, Marks
-from models.masks import causal_mask, padding_mask
+from models.masks import causal_mask, padding_mask, window_mask
 from models.norms import NORMS
 from models.positions import POSITIONS, Placement, positions_of
 from models.rows import Rows, Stream, Tokens, Valid
@@ -55,7 +55,7 @@ class Stack(nn.Module):
         self.positions = positions(base=config.rope_base, scaling=config.rope_scaling)
         near = config.near_rope_base
         self.near = None if near is None else positions(base=near)
-        self.full_every = config.full_every
+        self.near_layers, self.window = config.near_layers or (), config.window
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
         norm = partial(NORMS[config.norm], config.d_model, config.norm_eps)
@@ -93,12 +93,17 @@ class Stack(nn.Module):
         if self.causal and n_new > 1:  # a single token is the last one: it sees all before it
             causal = causal_mask(n_new, past + n_new, offset=past, device=tokens.device)
             mask = causal if mask is None else causal & mask
+        near_mask = mask
+        if self.window is not None and self.window < past + n_new:
+            near_mask = window_mask(n_new, past + n_new, past, self.window, tokens.device)
+            near_mask = near_mask if mask is None else near_mask & mask
         cross_mask = None if memory is None else _padding(memory_valid, memory.shape[1])
         x, placement = self.embed_tokens(tokens, valid, past)
         for layer, block in enumerate(self.blocks):
-            near = placement.near if (layer + 1) % self.full_every else None
+            near = layer in self.near_layers
+            here = placement.near if near and placement.near else placement
             held = (cache.self_attn[layer], cache.cross_attn[layer]) if cache else (None, None)
-            x = block(x, memory, mask, cross_mask, near or placement, *held)
+            x = block(x, memory, near_mask if near else mask, cross_mask, here, *held)
         return self.final_norm(self.hook_resid_final(x[:, -1:] if last_only else x))
 
     def embed_tokens(
@@ -241,7 +246,7 @@ class Model(nn.Module, ABC):
             site
             for stack in self.stacks()
             for keys in (stack.stream, *stack.reads_too)
-            for site in stack.attention(keys, self.config.n_heads)
+            for site in stack.attention(keys, self.config.n_heads, self.config.window_at)
         )
 
     def with_marks(self, stream: Stream, tokens: Sequence[int]) -> tuple[int, ...]:

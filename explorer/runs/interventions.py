@@ -20,9 +20,9 @@ from explorer.runs.edits import (
     MaskSwitch,
     SizePart,
 )
-from explorer.runs.masks import block_mask, prefix_mask, window_mask
+from explorer.runs.masks import block_mask, prefix_mask
 from models.hooks import AttentionSite, Edits
-from models.masks import causal_mask, padding_mask
+from models.masks import causal_mask, padding_mask, window_mask
 
 Sizes = Mapping[SizePart, int]
 NO_SIZES: Sizes = {}
@@ -51,6 +51,13 @@ def sizes_in_force(edits: Sequence[Edit]) -> Sizes:
     return {edit.part: edit.size for edit in edits if isinstance(edit, MaskSize)}
 
 
+def sizes_at(site: AttentionSite, edits: Sequence[Edit]) -> Sizes:
+    """`sizes_in_force` at one site, with the window of the model's own: the narrower one counts."""
+    sizes = sizes_in_force(edits)
+    windows = [size for size in (site.window, sizes.get("window")) if size is not None]
+    return {**sizes, "window": min(windows)} if windows else sizes
+
+
 def covers(cell: CellEdit, site: AttentionSite) -> bool:
     """Whether a painted cell belongs to this site: by its name, or by its kind."""
     return cell.site in (site.name, "cross" if site.kind == "cross" else site.stack)
@@ -66,7 +73,8 @@ def mask_of(
     """The mask of a site under `rules`: Bool, broadcastable to [batch, head, query, key].
 
     `query_valid` [batch, query] and `key_valid` [batch, key] are True at real tokens. With the
-    usual rules, and no `sizes`, this is the mask that the model makes itself.
+    usual rules, and the `sizes_at` the site without edits, this is the mask that the model makes
+    itself.
     """
     keys = key_valid
     if not rules["cross_pad" if site.kind == "cross" else "pad_keys"]:
@@ -125,7 +133,7 @@ def edit_functions(
                 _edited_mask,
                 site=site,
                 rules=rules_in_force(edits) if switched else None,
-                sizes=sizes_in_force(edits),
+                sizes=sizes_at(site, edits),
                 cells=cells,
                 query_valid=valid[site.query_stream],
                 key_valid=valid[site.key_stream],

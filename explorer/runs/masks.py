@@ -4,28 +4,10 @@ They follow the rule of `models.masks` (Bool; True = this query may attend to th
 joined with those there by `&`.
 """
 
-import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from models.masks import causal_mask
-
-
-def window_mask(
-    n_query: int, n_key: int | None = None, offset: int = 0, window: int = 1
-) -> Bool[Tensor, "query key"]:
-    """A query sees only keys fewer than `window` positions away, before it or after it.
-
-    `offset` is the position of the first query, and `n_key` defaults to `offset + n_query`.
-    Join it with `causal_mask` for the sliding window of a decoder. Raises ValueError for a
-    window under 1, which would leave a query nothing at all to see.
-    Beltagy et al. 2020 (Longformer), §3.1.
-    """
-    if window < 1:
-        raise ValueError(f"window must be at least 1, not {window}")
-    queries = offset + torch.arange(n_query)
-    keys = torch.arange(offset + n_query if n_key is None else n_key)
-    return (keys - queries[:, None]).abs() < window
 
 
 def prefix_mask(n_query: int, n_prefix: int, n_key: int | None = None) -> Bool[Tensor, "query key"]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, in_turn, neighbours, plus_one, times
+from models.foreign.llama import near_layers, window
 from models.foreign.plan import Keys, Plan, blocks, weight
 
 NORMS = {
@@ -44,7 +45,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
     keys.only("use_bidirectional_attention", False, None)
     keys.only("tie_word_embeddings", True)
     n_layers, d_head = keys.layers("num_hidden_layers"), keys.size("head_dim", 256)
-    full_every = _full_every(keys, n_layers, full_every)
+    usual = [layer for layer in range(n_layers) if (layer + 1) % full_every]
     base, near = _bases(keys, "qk_norm" in more)
     n_heads = keys.size("num_attention_heads")
     config = ModelConfig(
@@ -56,8 +57,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         n_kv_heads=keys.size("num_key_value_heads", n_heads),
         head_dim=d_head,
         d_ff=keys.size("intermediate_size"),
-        # No text is longer than the window, within which it hides nothing.
-        n_ctx=min(keys.size("max_position_embeddings", 8192), keys.size("sliding_window", 4096)),
+        n_ctx=keys.size("max_position_embeddings", 8192),
         norm="rmsnorm",
         norm_eps=keys.number("rms_norm_eps", 1e-6),
         norm_placement="pre",
@@ -65,8 +65,9 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         final_norm=True,
         positions="rotary",
         rope_base=base,
+        near_layers=near_layers(keys, usual),
         near_rope_base=near,
-        full_every=full_every,
+        window=window(keys, 4096),
         ffn="geglu_tanh",
         bias=False,
         dropout=0.0,
@@ -92,18 +93,6 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
             rows.append(weight(f"{ours}.ffn.{mine}", f"{theirs}.mlp.{its}"))
     return Plan(config, tuple(rows), (r".*rotary_emb\.inv_freq", r"lm_head\.weight"))
-
-
-def _full_every(keys: Keys, n_layers: int, usual: int) -> int:
-    """Every how many layers one sees the whole text: as `layer_types` says, or as is usual."""
-    said = keys.values.get("layer_types")
-    if said is None:
-        return usual
-    full = [kind == "full_attention" for kind in said]
-    every = full.index(True) + 1 if any(full) else n_layers + 1
-    if full != [(layer + 1) % every == 0 for layer in range(n_layers)]:
-        raise ValueError(f"layer_types is {said!r}: full attention does not return evenly")
-    return every
 
 
 def _bases(keys: Keys, has_two: bool) -> tuple[float, float | None]:

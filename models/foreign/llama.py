@@ -3,7 +3,8 @@
 Touvron et al. 2023 (Llama); Jiang et al. 2023 (Mistral); Qwen team 2024 and 2025.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, neighbours, zeros
@@ -19,22 +20,47 @@ def llama(keys: Keys) -> Plan:
 
 
 def mistral(keys: Keys) -> Plan:
-    """As Llama; no text is longer than the window, within which it hides nothing."""
-    return _plan(keys, window=keys.values.get("sliding_window"))
+    """As Llama, with a window in every layer."""
+    return _plan(keys, window=window(keys))
 
 
 def qwen2(keys: Keys) -> Plan:
     """As Llama, with biases on queries, keys and values, which no key of the config mentions."""
-    slides = keys.flag("use_sliding_window", False)
-    return _plan(keys, biased=tuple("qkv"), window=keys.size("sliding_window") if slides else None)
+    return _plan(keys, tuple("qkv"), **_upper_window(keys))
 
 
 def qwen3(keys: Keys) -> Plan:
     """As Llama, with a norm on every query and key and a width of heads of its own."""
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
+    return _plan(keys, biased, qk_norm=True, **_upper_window(keys))
+
+
+def _upper_window(keys: Keys) -> dict[str, Any]:
+    """The window of Qwen: that of the layers from `max_window_layers` on, where it is used."""
     slides = keys.flag("use_sliding_window", False)
-    window = keys.size("sliding_window") if slides else None
-    return _plan(keys, biased, window, qk_norm=True)
+    first = keys.values.get("max_window_layers", 28)
+    usual = range(first, keys.layers("num_hidden_layers")) if slides else ()
+    return {"window": window(keys) if slides else None, "near": near_layers(keys, usual)}
+
+
+def window(keys: Keys, usual: int | None = None) -> int | None:
+    """How many tokens back the layers with a window see; null where none has one."""
+    said = keys.values.get("sliding_window", usual)
+    return None if said is None else keys.size("sliding_window", usual)
+
+
+def near_layers(keys: Keys, usual: Iterable[int]) -> tuple[int, ...]:
+    """The layers with a window, as `layer_types` says, or as is usual for the family."""
+    said = keys.values.get("layer_types")
+    if said is None:
+        return tuple(usual)
+    wrong = [kind for kind in said if kind not in ("sliding_attention", "full_attention")]
+    if wrong or len(said) != keys.layers("num_hidden_layers"):
+        raise ValueError(
+            f"layer_types is {said!r}: it must say sliding_attention or "
+            "full_attention for each layer"
+        )
+    return tuple(layer for layer, kind in enumerate(said) if kind == "sliding_attention")
 
 
 def rope_base(keys: Keys) -> float:
@@ -73,24 +99,31 @@ def rope_parameters(keys: Keys, old: str, share: float = 1.0) -> tuple[float, fl
 
 
 def _plan(
-    keys: Keys, biased: tuple[str, ...] = (), window: int | None = None, qk_norm: bool = False
+    keys: Keys,
+    biased: tuple[str, ...] = (),
+    window: int | None = None,
+    near: tuple[int, ...] | None = None,
+    qk_norm: bool = False,
 ) -> Plan:
+    """`near` are the layers that have the `window`; None: all."""
     keys.activation("hidden_act", "silu")
     keys.only("hidden_act", "silu", "swish")
     d_model, n_heads = keys.size("hidden_size"), keys.size("num_attention_heads")
     own = keys.values.get("head_dim")
-    n_ctx = keys.size("max_position_embeddings")
+    n_layers = keys.layers("num_hidden_layers")
     config = ModelConfig(
         family="decoder-only",
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
-        n_layers=keys.layers("num_hidden_layers"),
+        n_layers=n_layers,
         n_heads=n_heads,
         n_kv_heads=keys.size("num_key_value_heads", n_heads),
         head_dim=None if own is None or own * n_heads == d_model else keys.size("head_dim"),
         qk_norm=qk_norm,
         d_ff=keys.size("intermediate_size"),
-        n_ctx=n_ctx if window is None else min(n_ctx, window),
+        n_ctx=keys.size("max_position_embeddings"),
+        window=window,
+        near_layers=None if window is None else tuple(range(n_layers)) if near is None else near,
         norm="rmsnorm",
         norm_eps=keys.number("rms_norm_eps", 1e-6),
         norm_placement="pre",

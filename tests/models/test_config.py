@@ -116,7 +116,8 @@ EVERYTHING_CHANGED = {
     "out_norms": True,
     "parallel": True,
     "near_rope_base": 20000.0,
-    "full_every": 3,
+    "near_layers": [0, 2],
+    "window": 7,
     "rope_scaling": [8.0, 20.0, 90.0],
     "rotary_dim": 4,
     "score_cap": 50.0,
@@ -125,7 +126,7 @@ EVERYTHING_CHANGED = {
 
 
 def test_every_field_survives_its_json():
-    changes = EVERYTHING_CHANGED | {"rope_scaling": (8.0, 20.0, 90.0)}  # JSON has lists alone
+    changes = {k: tuple(v) if isinstance(v, list) else v for k, v in EVERYTHING_CHANGED.items()}
     config = ModelConfig(**changes)
     default = ModelConfig(vocab_size=30)
     for field in fields(ModelConfig):

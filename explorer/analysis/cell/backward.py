@@ -14,7 +14,7 @@ from explorer.analysis.cell.steps import bias_of
 from explorer.library import LoadedModel
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.trace import Trace
-from models.attention import attend
+from models.attention import attend, capped
 from models.hooks import AttentionSite, Edits, visiting
 
 Gradient = Literal["v", "pattern", "scores", "q", "k"]
@@ -32,19 +32,22 @@ def attention_backward(
     v: Float[Tensor, "key d_head"],
     pattern: Float[Tensor, "query key"],
     grad_z: Float[Tensor, "query d_head"],
+    slope: Tensor | float = 1.0,
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, pattern, scores, q and k, given that of z = pattern v.
 
     The pattern is softmax(q k^T / sqrt(d_head)) under some mask: at a blocked cell it is 0, and so
-    is the gradient of the score.
+    is the gradient of the score. `slope` is that of the scores in q k^T / sqrt(d_head), which a cap
+    makes smaller than 1 (`cap_slope`).
     """
     grad_v = pattern.T @ grad_z
     grad_pattern = grad_z @ v.T
     # Softmax: every weight of a row gives way to the others, so the row's mean is taken off.
     mean = (pattern * grad_pattern).sum(-1, keepdim=True)
     grad_scores = pattern * (grad_pattern - mean)
-    grad_q = grad_scores @ k / math.sqrt(q.shape[-1])
-    grad_k = grad_scores.T @ q / math.sqrt(q.shape[-1])
+    grad_scaled = grad_scores * slope
+    grad_q = grad_scaled @ k / math.sqrt(q.shape[-1])
+    grad_k = grad_scaled.T @ q / math.sqrt(q.shape[-1])
     return {
         "v": grad_v,
         "pattern": grad_pattern,
@@ -54,12 +57,20 @@ def attention_backward(
     }
 
 
+def cap_slope(
+    scores: Float[Tensor, "query key"], cap: float | None
+) -> Float[Tensor, "query key"] | float:
+    """The slope of cap tanh(x / cap) where it has the value `scores`; 1 without a cap."""
+    return 1.0 if cap is None else 1 - (scores / cap) ** 2
+
+
 def fused_forward(
     q: Float[Tensor, "query d_head"],
     k: Float[Tensor, "key d_head"],
     v: Float[Tensor, "key d_head"],
     mask: Bool[Tensor, "query key"],
     bias: Float[Tensor, "query key"],
+    cap: float | None = None,
 ) -> tuple[Float[Tensor, "query d_head"], Float[Tensor, " query"]]:
     """z and the logsumexp of every row, from `TILE` keys at a time: no pattern is ever whole.
 
@@ -71,7 +82,7 @@ def fused_forward(
     total, z = torch.zeros_like(largest), torch.zeros(len(q), v.shape[-1], dtype=q.dtype)
     for first in range(0, len(k), TILE):
         tile = slice(first, first + TILE)
-        scores = q @ k[tile].T / math.sqrt(q.shape[-1]) + bias[:, tile]
+        scores = capped(q @ k[tile].T / math.sqrt(q.shape[-1]), cap) + bias[:, tile]
         scores = scores.masked_fill(~mask[:, tile], -math.inf)
         above = torch.maximum(largest, scores.amax(-1))
         level = above.masked_fill(above == -math.inf, 0.0)  # nothing allowed so far
@@ -93,6 +104,7 @@ def fused_backward(
     z: Float[Tensor, "query d_head"],
     logsumexp: Float[Tensor, " query"],
     grad_z: Float[Tensor, "query d_head"],
+    cap: float | None = None,
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, q and k from what `fused_forward` leaves: z and one number a row.
 
@@ -104,12 +116,15 @@ def fused_backward(
     grad_q, grad_k, grad_v = (torch.zeros_like(each) for each in (q, k, v))
     for first in range(0, len(k), TILE):
         tile = slice(first, first + TILE)
-        scores = q @ k[tile].T / math.sqrt(q.shape[-1]) + bias[:, tile]
+        scores = capped(q @ k[tile].T / math.sqrt(q.shape[-1]), cap)
+        slope = cap_slope(scores, cap)
+        scores = scores + bias[:, tile]
         pattern = torch.exp(scores - logsumexp[:, None]).masked_fill(~mask[:, tile], 0.0)
         grad_scores = pattern * (grad_z @ v[tile].T - mean)
         grad_v[tile] = pattern.T @ grad_z
-        grad_k[tile] = grad_scores.T @ q / math.sqrt(q.shape[-1])
-        grad_q += grad_scores @ k[tile] / math.sqrt(q.shape[-1])
+        grad_scaled = grad_scores * slope
+        grad_k[tile] = grad_scaled.T @ q / math.sqrt(q.shape[-1])
+        grad_q += grad_scaled @ k[tile] / math.sqrt(q.shape[-1])
     return {"v": grad_v, "q": grad_q, "k": grad_k}
 
 
@@ -164,16 +179,18 @@ def head_backward(
     found = bias_of(traced, site)
     bias = torch.zeros(mask.shape).double() if found is None else torch.tensor(found[head]).double()
     grad_z = _upstream(loaded, traced, site, head, goal)
-    scores = q @ k.T / math.sqrt(q.shape[-1]) + bias
+    cap = traced.config.score_cap
+    products = capped(q @ k.T / math.sqrt(q.shape[-1]), cap)
+    scores = products + bias
     lowest = torch.finfo(scores.dtype).min
     pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
     z = pattern @ v
     if grad_z is None:
         grad_z = z
-    by_hand = attention_backward(q, k, v, pattern, grad_z)
-    tiled = fused_forward(q, k, v, mask, bias)
-    again = fused_backward(q, k, v, mask, bias, *tiled, grad_z)
-    by_torch = _autograd(q, k, v, bias, mask, grad_z)
+    by_hand = attention_backward(q, k, v, pattern, grad_z, cap_slope(products, cap))
+    tiled = fused_forward(q, k, v, mask, bias, cap)
+    again = fused_backward(q, k, v, mask, bias, *tiled, grad_z, cap)
+    by_torch = _autograd(q, k, v, bias, mask, grad_z, cap)
     return HeadBackward(
         upstream=grad_z.numpy(),
         gradients={name: by_hand[name].numpy() for name in GRADIENTS},
@@ -210,12 +227,12 @@ def _upstream(
 
 
 def _autograd(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor, grad_z: Tensor
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor, grad_z: Tensor, cap: float | None
 ) -> dict[Gradient, Tensor]:
     """The same five gradients as torch finds them."""
     with torch.inference_mode(False), torch.enable_grad():
         q, k, v = (each.clone().requires_grad_() for each in (q, k, v))
-        scores = q @ k.T / math.sqrt(q.shape[-1]) + bias.clone()
+        scores = capped(q @ k.T / math.sqrt(q.shape[-1]), cap) + bias.clone()
         lowest = torch.finfo(scores.dtype).min
         pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
         z = pattern @ v

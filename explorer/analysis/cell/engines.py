@@ -141,7 +141,8 @@ def engines(
         return F.linear(z.transpose(1, 2).flatten(2), layer.w_o.weight, layer.w_o.bias)[0]
 
     def explicit_run(dropout: float) -> tuple[Tensor, Tensor]:
-        z, pattern = attend(q, k, v, mask, bias=bias, dropout=dropout if training else 0.0)
+        lost, cap = dropout if training else 0.0, traced.config.score_cap
+        z, pattern = attend(q, k, v, mask, bias=bias, cap=cap, dropout=lost)
         return finish(z), pattern[0]
 
     def fused_run(dropout: float) -> tuple[Tensor, None]:

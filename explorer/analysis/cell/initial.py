@@ -10,7 +10,7 @@ Bengio 2010; torch's own default (He et al. 2015 with a = sqrt 5) depends on fan
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -169,7 +169,8 @@ def fresh_scores(
     runs: dict[Storage, list[_Run]] = {storage: [] for storage in STORAGES}
     for turn, seed in enumerate(seeds):
         progress(turn / len(seeds))
-        model = fresh_model(traced.config, init, seed)
+        # Without a cap on its scores, of whose size before it the theory speaks.
+        model = fresh_model(replace(traced.config, score_cap=None), init, seed)
         for storage in STORAGES:  # everything else is kept, so only the layouts differ
             draw_projections(model, init, storage, seed)
             runs[storage].append(_run(model, traced, site, init, storage))

@@ -128,13 +128,14 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
     mask = torch.tensor(traced.mask(site.name))[None]
     found = bias_of(traced, site)
     bias = None if found is None else torch.tensor(found)[None]
+    cap = traced.config.score_cap
     moved = tiled = None
     if k.shape[1] > n_kv_heads:
         shared, values = averaged(k, n_kv_heads), averaged(v, n_kv_heads)
         own = torch.tensor(traced.pattern(site.name))
-        _, pattern = attend(q, shared, values, mask, bias=bias)
+        _, pattern = attend(q, shared, values, mask, bias=bias, cap=cap)
         tile = (1, group, 1, 1)
-        _, wrong = attend(q, shared.repeat(tile), values.repeat(tile), mask, bias=bias)
+        _, wrong = attend(q, shared.repeat(tile), values.repeat(tile), mask, bias=bias, cap=cap)
         moved = float((pattern[0] - own).abs().max())
         tiled = float((wrong[0] - own).abs().max())
     return Grouped(
@@ -181,6 +182,7 @@ def dropped(
     bias = None if found is None else torch.tensor(found)[None]
     marks = torch.eye(k.shape[2]).expand(1, k.shape[1], -1, -1)
     with seeded(seed):
-        z, _ = attend(q, k, marks, mask, bias=bias, dropout=p)
+        cap = traced.config.score_cap
+        z, _ = attend(q, k, marks, mask, bias=bias, cap=cap, dropout=p)
     used = z[0, head].numpy()
     return Dropped(traced.pattern(site.name)[head, query], used[query], used.sum(-1))

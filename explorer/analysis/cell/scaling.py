@@ -16,7 +16,7 @@ from jaxtyping import Float
 from explorer.analysis.cell.steps import bias_of
 from explorer.analysis.heads.reading import entropy
 from explorer.runs.trace import Trace
-from models.attention import attend
+from models.attention import attend, capped, share_heads
 from models.hooks import AttentionSite
 
 Scaling = Literal["none", "head", "model"]
@@ -56,13 +56,16 @@ def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> S
     factor = math.sqrt(config.d_head) / divisor
     found = bias_of(traced, site)
     bias = None if found is None else torch.tensor(found)[None]
-    _, pattern = attend(q * factor, k, v, torch.tensor(mask)[None], bias=bias)
+    _, pattern = attend(q * factor, k, v, torch.tensor(mask)[None], bias=bias, cap=config.score_cap)
     weights = pattern[0, head].numpy()
     valid = traced.src_valid if site.query_stream == "src" else traced.tgt_valid
     allowed = mask[head] & valid[:, None]
     rows = weights[allowed.sum(1) > 1]
     added = 0.0 if found is None else found[head]  # what positions add is not divided
-    scores = (traced.activations[site.hook("scores")][head] - added) * factor + added
+    own = torch.tensor(traced.activations[site.hook("scores")][head] - added)
+    if config.score_cap is not None:  # the model's own are capped already
+        own = (q @ share_heads(q, k).transpose(-2, -1))[0, head] / math.sqrt(config.d_head)
+    scores = capped(own * factor, config.score_cap).numpy() + added
     return Scaled(
         scaling=scaling,
         divisor=divisor,

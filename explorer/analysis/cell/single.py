@@ -25,8 +25,9 @@ class SingleHead(nn.Module):
     W_O reads d_out, not d_in.
     """
 
-    def __init__(self, d_in: int, d_out: int, bias: bool = True) -> None:
+    def __init__(self, d_in: int, d_out: int, bias: bool = True, cap: float | None = None) -> None:
         super().__init__()
+        self.cap = cap
         self.w_q = nn.Linear(d_in, d_out, bias=bias)
         self.w_k = nn.Linear(d_in, d_out, bias=bias)
         self.w_v = nn.Linear(d_in, d_out, bias=bias)
@@ -41,7 +42,8 @@ class SingleHead(nn.Module):
         """Every tensor on the way, by name; `memory` is `x` in self-attention."""
         q, k, v = self.w_q(x), self.w_k(memory), self.w_v(memory)
         z, pattern = (
-            each[0, 0] for each in attend(q[None, None], k[None, None], v[None, None], mask)
+            each[0, 0]
+            for each in attend(q[None, None], k[None, None], v[None, None], mask, cap=self.cap)
         )
         return {"q": q, "k": k, "v": v, "pattern": pattern, "z": z, "out": self.w_o(z)}
 
@@ -98,6 +100,7 @@ def single(
             found["k"][None, None],
             found["v"][None, None],
             mask,
+            cap=alone.cap,
         )[1][0, 0]
     pattern = found["pattern"].numpy()
     choice = mask.sum(-1).numpy() > 1
@@ -121,7 +124,7 @@ def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) ->
     has_bias = module.w_q.bias is not None
     d_model = module.w_q.in_features
     with torch.device("meta"):  # its initial weights are never drawn
-        alone = SingleHead(d_model, d_out, bias=has_bias)
+        alone = SingleHead(d_model, d_out, has_bias, module.score_cap)
     alone = alone.to_empty(device="cpu").eval().requires_grad_(False)
     kv_head = head * module.n_kv_heads // module.n_heads
     for name, first in (("w_q", head), ("w_k", kv_head), ("w_v", kv_head)):

@@ -50,6 +50,7 @@ class Cell:
     scores: Float[np.ndarray, " key"] = field(repr=False)
     biases: Float[np.ndarray, " key"] | None = field(repr=False)
     allowed: Bool[np.ndarray, " key"] = field(repr=False)
+    cap: float | None  # scaled products x become cap tanh(x / cap) (Gemma 2)
     weights: Float[np.ndarray, " key"] = field(repr=False)
     written: Float[np.ndarray, " d_model"] = field(repr=False)
     head_written: Float[np.ndarray, " d_model"] = field(repr=False)
@@ -73,8 +74,8 @@ class Cell:
 
     @property
     def scaled(self) -> float:
-        """q . k / sqrt(d_head): the score, but for what positions add to it."""
-        return self.score - (self.bias or 0.0)
+        """q . k / sqrt(d_head): the score, but for a cap on it and what positions add to it."""
+        return self.dot / self.divisor
 
     @property
     def bias(self) -> float | None:
@@ -164,6 +165,7 @@ def cell_of(
         scores=scores[head, query],
         biases=None if biases is None else biases[head, query],
         allowed=traced.mask(site.name)[head, query],
+        cap=traced.config.score_cap,
         weights=pattern[head, query],
         written=slices[:, head] @ (weight * v[kv_head, key]),
         head_written=slices[:, head] @ z[head, query],

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from explorer.analysis.certificate.probe import Probe, stacked
 from models.hooks import LOGITS, AttentionSite
+from models.masks import window_mask
 from models.rows import Rows, Stream
 
 N_PADS = 2
@@ -258,6 +259,8 @@ class Examiner:
             allowed = (queries & keys).expand(weights.shape)
             if site.kind == "self" and site.stack == "decoder":
                 allowed = allowed & ~_future(weights)
+            if site.window is not None:
+                allowed = allowed & window_mask(weights.shape[-2], window=site.window)
             closed = (allowed & (weights == 0)).double()
             share = closed / allowed.sum()
             worst.see(

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool
 
 from explorer.runs.edits import USUAL_MASKS, CellEdit, MaskPart, SizePart
-from explorer.runs.interventions import concerns, covers, mask_of, rules_in_force, sizes_in_force
+from explorer.runs.interventions import concerns, covers, mask_of, rules_in_force, sizes_at
 from explorer.runs.trace import Trace
 
 Cells = Bool[np.ndarray, "head query key"]
@@ -58,7 +58,7 @@ def reasons(trace: Trace, site: str) -> Reasons:
         torch.tensor(valid[stream])[None] for stream in (of_site.query_stream, of_site.key_stream)
     )
     in_force = rules_in_force(trace.edits)
-    numbers = sizes_in_force(trace.edits)
+    numbers = sizes_at(of_site, trace.edits)
     none: dict[MaskPart, bool] = dict.fromkeys(USUAL_MASKS, False)
 
     def by_rule(*parts: MaskPart, sizes: Sequence[SizePart] = ()) -> Cells:

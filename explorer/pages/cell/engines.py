@@ -129,10 +129,12 @@ def _reading(view: View, found: Engines) -> str:
     worst = max(run.difference for run in found.runs if not math.isnan(run.difference))
     if worst < SAME:
         words = view.t("cell.engines_agree", worst=number(worst))
-    elif found.turned:
+    elif found.turned and view.loaded.config.score_cap is None:
         words = view.t("cell.engines_turned", worst=fixed(module.difference))
     else:
         words = view.t("cell.engines_differ", worst=fixed(worst))
+    if worst >= SAME and view.loaded.config.score_cap is not None:
+        words += " " + view.t("cell.engines_capped")
     if choices.drop and not choices.training:
         acts = "on" if by_torch.twice > SAME else "off"
         words += " " + view.t(f"cell.engines_{acts}", twice=fixed(by_torch.twice))

@@ -22,7 +22,7 @@ def chain(view: View, cell: Cell, goal: Effect | None) -> None:
     shown = [
         (view.t("cell.dot"), fixed(cell.dot)),
         (view.t("cell.scaled", d_head=len(cell.q)), fixed(cell.scaled)),
-        *_biased(view, cell),
+        *_joined(view, cell),
         (
             view.t("cell.exponential"),
             f"{cell.exponentials[cell.key]:.3f}" if cell.is_allowed else view.t("cell.blocked"),
@@ -40,8 +40,10 @@ def chain(view: View, cell: Cell, goal: Effect | None) -> None:
             st.metric(label, value, width="content")
 
 
-def _biased(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
-    """What positions add to the score, and the score then; nothing where they add nothing."""
+def _joined(view: View, cell: Cell) -> tuple[tuple[str, str], ...]:
+    """What positions add to the score, and the score then; or what a cap leaves of it."""
+    if cell.cap is not None:
+        return ((view.t("cell.capped", cap=fixed(cell.cap)), fixed(cell.score)),)
     if cell.bias is None:
         return ()
     bias = signed(cell.bias)
@@ -115,12 +117,17 @@ def _scale(view: View, cell: Cell, goal: Effect | None) -> None:
         controls.reading("cell", view.t("cell.reading_blocked", **_tokens(view, cell)))
         return
     seen = cell.scores[cell.allowed]
-    biased = {} if cell.bias is None else {"bias": signed(cell.bias)}
+    key, more = "cell.reading_scale", {}
+    if cell.cap is not None:
+        key = "cell.reading_scale_capped"
+        more = {"scaled": fixed(cell.scaled), "cap": fixed(cell.cap)}
+    elif cell.bias is not None:
+        key, more = "cell.reading_scale_biased", {"bias": signed(cell.bias)}
     controls.reading(
         "cell",
         view.t(
-            "cell.reading_scale_biased" if biased else "cell.reading_scale",
-            **biased,
+            key,
+            **more,
             dot=fixed(cell.dot),
             d_head=len(cell.q),
             score=fixed(cell.score),

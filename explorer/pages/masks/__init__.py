@@ -15,13 +15,13 @@ from explorer.pages.masks.purpose import purpose
 from explorer.pages.masks.rules import rules
 from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch
 from explorer.runs.interventions import edit_functions, mask_of, rules_in_force, sizes_in_force
-from explorer.runs.masks import block_mask, prefix_mask, window_mask
+from explorer.runs.masks import block_mask, prefix_mask
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.share import shared
 from explorer.ui.view import View
-from models.masks import causal_mask, padding_mask
+from models.masks import causal_mask, padding_mask, window_mask
 
 BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
 

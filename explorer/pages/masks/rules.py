@@ -62,6 +62,11 @@ def _concerns(view: View, part: MaskPart | SizePart) -> bool:
 def _sizes(view: View, in_force: dict[MaskPart, bool]) -> None:
     """Sliding window, prefix and blocks: each a number, 0 for off."""
     sizes = sizes_in_force(view.edits)
+    windows = [site.window for site in view.loaded.sites if site.kind == "self"]
+    own = [window for window in windows if window is not None]
+    if own:
+        sizes_of_it = {"layers": len(own), "all": len(windows), "before": f"{own[0] - 1:,}"}
+        st.caption(view.t("masks.own_window", **sizes_of_it))
     longest = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens), *sizes.values(), 2)
     for part in SIZE_PARTS:
         if not _concerns(view, part):

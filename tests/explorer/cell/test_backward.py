@@ -20,7 +20,13 @@ from explorer.runs.edits import HeadOff, MaskSwitch
 from explorer.runs.trace import trace
 
 TEXT = "The cat sat on the mat."
-MODELS = [{}, {"n_kv_heads": 2}, {"positions": "alibi"}, {"positions": "rotary", "bias": False}]
+MODELS = [
+    {},
+    {"n_kv_heads": 2},
+    {"positions": "alibi"},
+    {"positions": "rotary", "bias": False},
+    {"positions": "alibi", "score_cap": 0.2},
+]
 
 
 def test_one_query_and_two_keys_by_hand() -> None:

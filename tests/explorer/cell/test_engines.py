@@ -48,6 +48,14 @@ def test_the_written_out_engine_gives_what_the_model_had(translator: LoadedModel
     np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
 
 
+def test_neither_engine_of_torch_caps_scores(tiny) -> None:
+    loaded = tiny("capped", score_cap=0.1)
+    traced = trace(loaded, TEXT)
+    explicit, *others = engines(loaded, traced, traced.sites[0], 1).runs
+    assert explicit.difference < 1e-6
+    assert all(run.difference > 1e-4 for run in others)
+
+
 def test_the_module_cannot_rotate(tiny) -> None:
     loaded = tiny("turned", positions="rotary")
     traced = trace(loaded, TEXT)

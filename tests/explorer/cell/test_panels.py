@@ -29,6 +29,21 @@ def test_the_usual_scaling_is_the_model_itself(translator: LoadedModel) -> None:
         np.testing.assert_allclose(ratio, math.sqrt(6), rtol=1e-4)
 
 
+def test_scores_are_capped_after_the_scaling(tiny) -> None:
+    """As the model does; no score is beyond the cap, whatever it is divided by."""
+    loaded = tiny("capped", score_cap=0.2)
+    traced = trace(loaded, TEXT)
+    site = traced.sites[0]
+    usual = scaled(traced, site, 1, "head")
+    np.testing.assert_allclose(usual.pattern, traced.pattern(site.name)[1], atol=1e-6)
+    own = traced.activations[site.hook("scores")][1]
+    np.testing.assert_allclose(usual.scores, own[traced.mask(site.name)[1]], atol=1e-6)
+    unscaled = scaled(traced, site, 1, "none").scores
+    assert np.abs(usual.scores).mean() < np.abs(unscaled).mean() < 0.2
+    used = layouts.dropped(traced, site, 1, 2, 0.0).after
+    np.testing.assert_allclose(used, traced.pattern(site.name)[1, 2], atol=1e-6)
+
+
 def test_means_are_over_rows_with_a_choice(translator: LoadedModel) -> None:
     traced = trace(translator, TEXT, pads=2)
     site = next(site for site in traced.sites if site.role == "decoder")

@@ -12,7 +12,12 @@ from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 
 TEXT = "The cat sat on the mat."
-MODELS = [{}, {"n_kv_heads": 2}, {"bias": False, "norm_placement": "pre", "final_norm": True}]
+MODELS = [
+    {},
+    {"n_kv_heads": 2},
+    {"bias": False, "norm_placement": "pre", "final_norm": True},
+    {"score_cap": 0.2},
+]
 
 
 def test_a_head_worked_out_by_hand() -> None:

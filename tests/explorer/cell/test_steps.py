@@ -1,5 +1,6 @@
 """One cell: every step recomputed from the one before it, and held against the model's own run."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,7 @@ def cells(loaded: LoadedModel, traced: Trace, head: int, query: int, key: int) -
     return [cell_of(loaded, traced, site, head, query, key) for site in traced.sites]
 
 
-@pytest.fixture(params=["post", "pre", "sublayer", "shared", "writer", "alibi", "t5"])
+@pytest.fixture(params=["post", "pre", "sublayer", "shared", "writer", "alibi", "t5", "capped"])
 def loaded(request: pytest.FixtureRequest, tiny) -> LoadedModel:
     changes = {
         "post": {},
@@ -35,6 +36,7 @@ def loaded(request: pytest.FixtureRequest, tiny) -> LoadedModel:
         "shared": {"n_kv_heads": 2, "bias": False, "positions": "rotary"},
         "writer": {"family": "decoder-only", "positions": "rotary", "norm": "rmsnorm"},
         "alibi": {"n_kv_heads": 2, "positions": "alibi"},
+        "capped": {"score_cap": 0.2},
         "t5": {"positions": "t5", "norm_placement": "pre", "final_norm": True},
     }
     return tiny(request.param, **changes[request.param])
@@ -45,7 +47,9 @@ def test_each_step_follows_from_the_one_before(loaded: LoadedModel) -> None:
     for cell in cells(loaded, traced, head=3, query=4, key=2):
         assert cell.dot == pytest.approx(float(np.dot(cell.q, cell.k)), rel=1e-5, abs=1e-6)
         assert cell.dot / cell.divisor == pytest.approx(cell.scaled, rel=1e-4, abs=1e-5)
-        assert cell.scaled + (cell.bias or 0) == pytest.approx(cell.score, rel=1e-4, abs=1e-5)
+        capped = cell.cap * math.tanh(cell.scaled / cell.cap) if cell.cap else cell.scaled
+        assert (cell.cap is not None) == (loaded.config.score_cap is not None)
+        assert capped + (cell.bias or 0) == pytest.approx(cell.score, rel=1e-4, abs=1e-5)
         biased = loaded.config.position_type.acts == "biases" and cell.site.kind == "self"
         assert (cell.bias is not None) == biased
         np.testing.assert_allclose(cell.exponentials / cell.row_sum, cell.weights, atol=1e-6)

@@ -43,6 +43,17 @@ def test_a_right_model_keeps_every_promise(
     assert names == [name for name in FINDINGS if name not in left_out]
 
 
+def test_a_window_of_the_models_own_is_no_fault(tiny_model: Callable[..., Any]) -> None:
+    near: dict[str, Any] = {"near_layers": (1,), "window": 2, "n_ctx": 40}
+    model = tiny_model(family="decoder-only", positions="rotary", **near)
+    certificate = certify(model, model.config, SRC, TGT)
+    assert certificate.passed, certificate.broken
+    whole, short = (certificate.masks[site.name][0] for site in model.attention_sites())
+    assert whole[5, 2]
+    assert not short[5, 2]
+    assert short[5, 4]
+
+
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rounding_is_no_fault(

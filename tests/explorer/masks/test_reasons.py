@@ -138,6 +138,20 @@ def test_a_window_a_prefix_and_a_block_by_hand(translator: LoadedModel) -> None:
     assert names(MaskSize("window", 1), MaskSize("block", 1), site=CROSS) == [[""] * 4] * 4
 
 
+def test_a_window_of_the_models_own_by_hand(tiny) -> None:
+    loaded = tiny("near", family="decoder-only", near_layers=(1,), window=2)
+    w, c = "window", "causal"
+    for edits, n in (((), 2), ((MaskSize("window", 3),), 2), ((MaskSize("window", 1),), 1)):
+        traced = trace(loaded, "I love you.", edits=edits)
+        whole, short = (blocked_by(traced, site.name)[0] for site in traced.sites)
+        assert (whole[3, 0] == w) == bool(edits), "layer 1 has no window but the user's"
+        assert short[3, :5].tolist() == [w] * (4 - n) + [""] * n + [c]
+        for site in traced.sites:
+            np.testing.assert_array_equal(
+                blocked_by(traced, site.name) != "", ~traced.mask(site.name)
+            )
+
+
 def test_a_kind_paints_all_its_layers_and_a_name_one(translator: LoadedModel) -> None:
     everywhere = trace(translator, TEXT, TARGET, (CellEdit("decoder", None, 1, 0, False),))
     one = trace(translator, TEXT, TARGET, (CellEdit(SELF, 1, 1, 0, False),))

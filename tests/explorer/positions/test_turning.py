@@ -53,7 +53,7 @@ def test_pairs_add_up_to_the_model_s_own_score(kv_heads: int, tiny: Tiny) -> Non
 
 def test_each_layer_has_its_own_angles(tiny: Tiny) -> None:
     """Those of Gemma 3: the first layer's base is short, the second one's is the model's."""
-    bases = {"rope_base": 900.0, "near_rope_base": 20.0, "full_every": 2}
+    bases = {"rope_base": 900.0, "near_rope_base": 20.0, "near_layers": (0,)}
     loaded = tiny("writer", family="decoder-only", positions="rotary", **bases)
     traced = trace(loaded, "The cat sat on the mat")
     for site, base in zip(traced.sites, (20.0, 900.0), strict=True):

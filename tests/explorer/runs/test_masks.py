@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from explorer.runs.masks import block_mask, prefix_mask, window_mask
-from models.masks import causal_mask
+from explorer.runs.masks import block_mask, prefix_mask
+from models.masks import causal_mask, window_mask
 
 
 def drawn(*rows):

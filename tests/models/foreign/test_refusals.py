@@ -179,11 +179,23 @@ def test_the_angles_are_read_under_the_old_key_too(tmp_path: Path) -> None:
     assert open_folder(folder).config.rope_base == 5000.0
 
 
-def test_no_text_is_longer_than_the_window(tmp_path: Path) -> None:
+def test_windows_are_those_of_the_config(tmp_path: Path) -> None:
+    def windows(folder: Path) -> list[int | None]:
+        return [site.window for site in open_folder(folder).model.attention_sites()]
+
     folder = Golden.load("mistral").write(tmp_path / "tiny")
-    assert open_folder(folder).config.n_ctx == 40
-    change_config(folder, sliding_window=None)
+    assert windows(folder) == [5, 5]
     assert open_folder(folder).config.n_ctx == 64
+    change_config(folder, sliding_window=None)
+    assert windows(folder) == [None, None]
+    for name, found in (("gemma3_text", [6, None]), ("gemma2", [6, None]), ("qwen2", [None] * 2)):
+        assert windows(Golden.load(name).write(tmp_path / name)) == found
+    folder = Golden.load("qwen2-window").write(tmp_path / "tiny")
+    assert windows(folder) == [None, 4]
+    change_config(folder, layer_types="absent")
+    assert windows(folder) == [None, 4], "from max_window_layers on"
+    change_config(folder, layer_types=["sliding_attention", "chunked_attention"])
+    refused(folder, "layer_types is", "full_attention for each layer")
 
 
 def test_a_tokenizer_of_another_model(folder: Path) -> None:
