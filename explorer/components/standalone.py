@@ -50,11 +50,15 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A Plotly figure, in words what it shows, and the name of the file it is kept in."""
+    """A Plotly figure, in words what it shows, and the name of the file it is kept in.
+
+    `dark` is the figure for a dark page; without it, the figure keeps the ground of its own theme.
+    """
 
     figure: dict[str, Any]
     alt: str
     file: str = "headlight"
+    dark: dict[str, Any] | None = None
 
 
 Block = Text | Title | View | Chart
@@ -96,16 +100,20 @@ def page(
     lang: str,
     links: Sequence[tuple[str, str]] = (),
     plotly: str = "",
+    no_script: str = "",
 ) -> str:
     """All blocks as one HTML page, in the reader's light or dark theme.
 
     `links` are (words, address) above it, relative to the page; `plotly` is the address of the
     charts' script where pages share one (`plotly_script`), which else becomes part of the page.
+    `no_script` is shown where scripts may not run.
     """
     body = [f"<h1>{escape(title)}</h1>"]
     if links:
         listed = " · ".join(f'<a href="{quote(to)}">{escape(words)}</a>' for words, to in links)
         body.insert(0, f"<nav>{listed}</nav>")
+    if no_script:
+        body.append(f"<noscript><p>{escape(no_script)}</p></noscript>")
     for number, block in enumerate(blocks):
         body.append(_DRAWN[type(block)](block, f"b{number}"))
     used = sorted({block.name for block in blocks if isinstance(block, View)})
@@ -113,6 +121,7 @@ def page(
     if any(isinstance(block, Chart) for block in blocks):
         shared = f'<script src="{quote(plotly)}"></script>'
         scripts.append(shared if plotly else f"<script>{_safe(plotly_script())}</script>")
+        scripts.append(f"<script>{_CHARTS}</script>")
     return f"""<!doctype html>
 <html lang="{escape(lang)}">
 <head>
@@ -148,15 +157,31 @@ def _view(block: View, name: str) -> str:
 
 
 def _chart(block: Chart, name: str) -> str:
-    figure = _safe(json.dumps(block.figure, default=np.ndarray.tolist))
+    figures = _safe(json.dumps([block.figure, block.dark], default=np.ndarray.tolist))
     kept = _safe(json.dumps({"format": "png", "scale": 3, "filename": block.file}))
+    colours = DARK if block.figure["layout"].get("font", {}).get("color") == DARK.ink else LIGHT
+    ground = "" if block.dark else f' style="background: {colours.paper}"'
     return (
-        f'<div id="{name}" role="img" aria-label="{escape(block.alt, quote=True)}"></div>'
-        f'<script>Plotly.newPlot("{name}", Object.assign({figure}, '
-        f"{{config: {{displaylogo: false, responsive: true, toImageButtonOptions: {kept}, "
-        'modeBarButtons: [["toImage"]]}}))</script>'
+        f'<div id="{name}" role="img" aria-label="{escape(block.alt, quote=True)}"{ground}></div>'
+        f'<script>headlightChart("{name}", {figures}, {kept})</script>'
     )
 
+
+_CHARTS = """
+function headlightChart(place, [light, dark], toImageButtonOptions) {
+  const modeBarButtons = [["toImage"]];
+  const config = { displaylogo: false, responsive: true, toImageButtonOptions, modeBarButtons };
+  const draw = () => {
+    const style = getComputedStyle(document.documentElement);
+    const paper = style.getPropertyValue("--st-background-color").trim();
+    const isDark = parseInt(paper.slice(1), 16) < 0x808080;
+    Plotly.react(place, Object.assign({}, dark && isDark ? dark : light, { config }));
+  };
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  window.addEventListener("headlight-theme", draw);
+}
+"""
 
 _DRAWN: dict[type, Callable[..., str]] = {Text: _text, Title: _title, View: _view, Chart: _chart}
 
@@ -190,6 +215,7 @@ function headlight(view, place, packed) {
   const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {}, plays: true });
   draw();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  window.addEventListener("headlight-theme", draw);
 }
 """
     )

@@ -102,7 +102,11 @@ def mask(
         return columns | {"why": said[np.concatenate([number.ravel() for number in numbers])]}
 
     arrays = {part.title: part.mask[0, 0] for part in parts if part.mask is not None}
-    return Picture(name, blocks, lang, arrays, table, lambda: parts_svg(name, parts, lang))
+
+    def svg() -> str:
+        return parts_svg(name, parts, lang)
+
+    return Picture(name, blocks, lang, arrays, table, svg, still=svg)
 
 
 def _part(title: str, allowed: np.ndarray, queries: Any, keys: Any, **streams: Any) -> Patterns:
@@ -222,7 +226,7 @@ def film(
         return parts_svg(head, [Patterns(kind, mean, written, tuple(keys))], lang)
 
     head = title or t("notebook.film", lang=lang, model=model_name(loaded.name, lang=lang))
-    return Picture(head, blocks, lang, arrays, lambda: _candidates(made), svg)
+    return Picture(head, blocks, lang, arrays, lambda: _candidates(made), svg, still=svg)
 
 
 def _strategy(given: str | Strategy) -> tuple[How, Strategy]:
@@ -286,7 +290,8 @@ def positions(
             }[what]
             stream_name = t(f"streams.{stream}" if "src" in tables else "streams.text", lang=lang)
             said = f"{stream_name}: {words['position']} × {axis}"
-            made += [Text(said, is_reading=True), Chart(draw(array, words=words), said)]
+            light, dark = (draw(array, dark=dark, words=words) for dark in (False, True))
+            made += [Text(said, is_reading=True), Chart(light, said, dark=dark)]
         return made
 
     def table() -> Table:
@@ -320,4 +325,4 @@ def positions(
             raise ValueError(t("notebook.nothing_added", lang=lang, model=named))
         return parts_svg(head, parts, lang)
 
-    return Picture(head, blocks, lang, arrays, table, svg)
+    return Picture(head, blocks, lang, arrays, table, svg, still=svg if arrays else None)

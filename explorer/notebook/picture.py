@@ -1,5 +1,6 @@
 """What `show`, `mask`, `film` and `positions` return: a picture that shows and saves itself."""
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from html import escape
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from explorer.components.standalone import Block, page
+from explorer.figures.theme import DARK, LIGHT
+from explorer.text import t
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,24 +19,43 @@ if TYPE_CHECKING:
 Table = Mapping[str, Sequence[Any] | np.ndarray]
 
 # In a notebook the page is the content of a frame. It takes over the notebook's light or dark
-# theme, which need not be the system's, and tells the frame how high it is.
+# theme, which need not be the system's, follows when that is switched, and tells the frame how high
+# it is. In a frame of another origin (a notebook that isolates its outputs) it scrolls instead.
 _IN_A_FRAME = """<script>
 (() => {
   let frame = null;
   try { frame = window.frameElement; } catch { return; } // a frame of another origin, or none
   if (!frame) return;
   const style = document.documentElement.style;
-  const colour = getComputedStyle(frame.parentElement).color;
-  const [r, g, b] = (colour.match(/[\\d.]+/g) ?? []).map(Number);
-  const dark = 0.3 * r + 0.59 * g + 0.11 * b > 128;
-  const [ink, paper] = dark ? ["#e8e9ef", "#0e1117"] : ["#1f2430", "#ffffff"];
-  for (const [name, value] of [["--st-text-color", ink], ["--st-background-color", paper],
-    ["color", ink], ["background", paper]]) style.setProperty(name, value);
+  const outside = frame.ownerDocument;
+  const named = "html[theme=dark], [data-theme=dark], .vscode-dark, [data-jp-theme-light=false]";
+  const wear = () => {
+    const colour = getComputedStyle(frame.parentElement).color;
+    const [r, g, b] = (colour.match(/[\\d.]+/g) ?? []).map(Number);
+    const dark = outside.querySelector(named) || 0.3 * r + 0.59 * g + 0.11 * b > 128;
+    const [ink, paper] = dark ? ["INK_DARK", "PAPER_DARK"] : ["INK_LIGHT", "PAPER_LIGHT"];
+    if (style.color && style.getPropertyValue("--st-text-color") === ink) return;
+    for (const [name, value] of [["--st-text-color", ink], ["--st-background-color", paper],
+      ["color", ink], ["background", paper]]) style.setProperty(name, value);
+    window.dispatchEvent(new Event("headlight-theme"));
+  };
+  wear();
+  const watched = new MutationObserver(() => setTimeout(wear, 200)); // its style sheets load first
+  for (const node of [outside.documentElement, outside.body]) {
+    watched.observe(node, { attributes: true });
+  }
   style.overflowY = "hidden";
   const fit = () => { frame.style.height = document.documentElement.offsetHeight + "px"; };
   new ResizeObserver(fit).observe(document.documentElement);
 })();
 </script>"""
+for _name, _colours in (("LIGHT", LIGHT), ("DARK", DARK)):
+    _IN_A_FRAME = _IN_A_FRAME.replace(f"INK_{_name}", _colours.ink)
+    _IN_A_FRAME = _IN_A_FRAME.replace(f"PAPER_{_name}", _colours.paper)
+
+# What a reader sees where frames are taken out: in a notebook that is not trusted, or on a site
+# that shows notebooks without running anything. Beside a frame a style sheet hides it.
+_HIDDEN = "<style>iframe + .headlight-still { display: none }</style>"
 
 
 class Picture:
@@ -52,14 +74,16 @@ class Picture:
         arrays: Mapping[str, np.ndarray],
         table: Callable[[], Table],
         svg: Callable[[], str],
+        still: Callable[[], str] | None = None,
     ) -> None:
-        self.title, self.lang = title, lang
+        self.title, self.lang, self._still = title, lang, still
         self._blocks, self._arrays, self._table, self._svg = blocks, arrays, table, svg
         self._page  # noqa: B018 (what does not fit is refused here, not when it is drawn)
 
     @cached_property
     def _page(self) -> str:
-        return page(self.title, self._blocks(), self.lang)
+        asked = t("notebook.no_script", lang=self.lang)
+        return page(self.title, self._blocks(), self.lang, no_script=asked)
 
     def blocks(self) -> Sequence[Block]:
         """What the picture consists of, for a page of several."""
@@ -97,9 +121,14 @@ class Picture:
 
     def _repr_html_(self) -> str:
         framed = self._page.replace("<body>", f"<body>\n{_IN_A_FRAME}", 1)
+        title, untrusted = escape(self.title), t("notebook.untrusted", lang=self.lang)
+        drawn = "" if self._still is None else base64.b64encode(self._still().encode()).decode()
+        image = f'<img alt="{title}" src="data:image/svg+xml;base64,{drawn}">' if drawn else ""
+        said = f"<p><b>{title}</b><br>{escape(untrusted)}</p>"
         return (
-            f'<iframe title="{escape(self.title)}" srcdoc="{escape(framed)}"'
+            f'{_HIDDEN}<iframe title="{title}" srcdoc="{escape(framed)}"'
             ' style="width: 100%; height: 640px; border: 0" loading="lazy"></iframe>'
+            f'<div class="headlight-still">{said}{image}</div>'
         )
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,14 @@ def _picture(title: str, parts: Sequence[Patterns], said: Sequence[str], lang: s
         {part.title: part.weights for part in parts},
         lambda: cells_table(parts),
         lambda: parts_svg(title, parts, lang),
+        still=lambda: parts_svg("", [_first_head(part) for part in parts], lang),
     )
+
+
+def _first_head(part: Patterns) -> Patterns:
+    """The head that is open at the start."""
+    mask = None if part.mask is None else part.mask[:1, :1]
+    return replace(part, weights=part.weights[:1, :1], mask=mask)
 
 
 def _packed(part: Patterns, lang: str) -> bytes:
@@ -262,7 +270,7 @@ def cells_table(parts: Sequence[Patterns]) -> Table:
 
 
 def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
-    """All heads of all parts, one part below the other."""
+    """All heads of all parts, one part below the other; each is named if there are several."""
     words = family("export", lang=lang)
     drawn = []
     for part in parts:
@@ -275,7 +283,7 @@ def parts_svg(title: str, parts: Sequence[Patterns], lang: str) -> str:
                 mask.reshape(-1, n_query, n_key),
                 part.query_tokens,
                 part.key_tokens,
-                title=f"{title} · {part.title}" if len(parts) > 1 else title,
+                title=" · ".join(filter(None, (title, part.title))) if len(parts) > 1 else title,
                 query_stream=part.query_stream or "tgt",
                 key_stream=part.key_stream or "tgt",
                 names=[f"L{layer + 1}·H{head + 1}" for layer, head in places],

@@ -1,5 +1,6 @@
 """Pictures of a notebook, saved or in a frame: drawn by the browser alone, offline."""
 
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -54,4 +55,71 @@ def test_a_frame_takes_its_height_and_the_notebooks_theme(browser: Browser, tmp_
     height = inside.locator("html").evaluate("node => node.offsetHeight")
     assert height > 200
     expect(page.locator("iframe")).to_have_css("height", f"{height}px")
+    page.close()
+
+
+# How others show an output. VS Code's webview and Colab's outputs are documents in a frame of their
+# own, which scripts of the notebook share; what isolates outputs gives them an origin of their own.
+_SCRIPTS = "allow-scripts allow-same-origin allow-forms allow-pointer-lock allow-downloads"
+_HOSTS = {
+    "vscode": (
+        _SCRIPTS,
+        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; script-src "
+        "'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; img-src https: http: data:; "
+        'font-src https:; connect-src https:; child-src https: data:">'
+        "<body class='vscode-dark' style='overflow: hidden'>",
+    ),
+    "colab": (_SCRIPTS, "<html theme='dark'><body>"),
+    "isolated": ("allow-scripts", "<body>"),
+}
+
+
+@pytest.mark.parametrize("host", _HOSTS)
+def test_a_frame_keeps_to_the_rules_of_other_notebooks(
+    browser: Browser, tmp_path: Path, host: str
+) -> None:
+    sandbox, head = _HOSTS[host]
+    output = f"{head}<div>{_heads(1, 2, 5)._repr_html_()}</div></body>"
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(
+        f'<iframe sandbox="{sandbox}" srcdoc="{escape(output)}" '
+        'style="width: 1000px; height: 1500px"></iframe>',
+        encoding="utf-8",
+    )
+    page, errors = browser.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    page.goto(notebook.as_uri())
+    outside = page.frame_locator("iframe")
+    inside = outside.frame_locator("iframe")
+    inside.locator(".panel canvas").first.wait_for()
+    expect(outside.locator(".headlight-still")).to_be_hidden()
+    frame = outside.locator("iframe")
+    if host == "isolated":  # its size cannot be told: it scrolls
+        expect(frame).to_have_css("height", "640px")
+        assert (
+            inside.locator("html").evaluate("node => getComputedStyle(node).overflowY") != "hidden"
+        )
+    else:
+        expect(inside.locator(".hl").first).to_have_attribute("data-dark", "")
+        height = inside.locator("html").evaluate("node => node.offsetHeight")
+        expect(frame).to_have_css("height", f"{height}px")
+    assert errors == []
+    page.close()
+
+
+def test_a_frame_follows_when_the_notebooks_theme_is_switched(
+    browser: Browser, tmp_path: Path
+) -> None:
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(
+        f"<body data-jp-theme-light='true'>{_heads(1, 1, 3)._repr_html_()}</body>", encoding="utf-8"
+    )
+    page = browser.new_page()
+    page.goto(notebook.as_uri())
+    view = page.frame_locator("iframe").locator(".hl").first
+    view.locator(".panel canvas").first.wait_for()
+    expect(view).not_to_have_attribute("data-dark", "")
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    expect(view).to_have_attribute("data-dark", "")
     page.close()

@@ -10,6 +10,8 @@ import pytest
 from explorer.components.mount import FOLDER
 from explorer.components.payload import pack
 from explorer.components.standalone import Chart, Text, View, page, record, recorded
+from explorer.figures.frame import layout
+from explorer.figures.theme import DARK, LIGHT, Palette
 
 NASTY = '</script><script>alert(1)</script><!-- "><img src=x onerror=alert(2)>'
 
@@ -22,9 +24,18 @@ def test_words_and_figures_stay_data() -> None:
     assert NASTY not in made
     assert "</script><script>alert" not in made
     assert "<!--" not in body
-    sent = re.search(r"Object\.assign\((\{.*?\}), \{config", made)
+    sent = re.search(r'headlightChart\("b1", (\[.*?\]), \{"format"', made)
     assert sent is not None
-    assert json.loads(sent[1]) == figure
+    assert json.loads(sent[1]) == [figure, None]
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK])
+def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours: Palette) -> None:
+    figure = {"data": [], "layout": layout(colours, 100)}
+    assert f'<div id="b0" role="img" aria-label="a" style="background: {colours.paper}">' in page(
+        "", [Chart(figure, "a")], "en"
+    )
+    assert 'aria-label="a"></div>' in page("", [Chart(figure, "a", dark=figure)], "en")
 
 
 def test_a_views_payload_arrives_as_it_was() -> None:
@@ -39,7 +50,7 @@ def test_a_views_payload_arrives_as_it_was() -> None:
 def test_only_what_is_shown_is_carried() -> None:
     assert len(page("", [Text("a")], "en")) < 20_000
     assert len(page("", [View("film", pack({}))], "en")) < 120_000
-    assert "newPlot" not in page("", [View("film", pack({}))], "en").split("<body>")[1][:500]
+    assert "headlightChart" not in page("", [View("film", pack({}))], "en").split("<body>")[1][:500]
 
 
 @pytest.mark.parametrize("script", sorted(path.stem for path in FOLDER.glob("*_view.js")))

@@ -11,6 +11,7 @@ import torch
 from payloads import unpack
 
 import explorer as hl
+from explorer.text import t
 
 NASTY = '</script><script>alert(1)</script>"><img src=x onerror=alert(1)>'
 
@@ -164,17 +165,30 @@ def test_what_users_give_is_escaped_everywhere() -> None:
     for picture in (shown, masked):
         assert NASTY not in picture.html()
         assert NASTY not in picture.svg()
-        assert "<img" not in picture._repr_html_()
+        assert "<img src=x" not in picture._repr_html_()
         assert "<script" not in picture._repr_html_()
         ElementTree.fromstring(picture.svg())
 
 
 def test_a_frame_of_a_notebook_needs_no_network() -> None:
     framed = hl.show(_weights(1, 1, 4, 4))._repr_html_()
-    assert framed.startswith("<iframe title=")
+    assert '<iframe title="Attention" srcdoc="' in framed
     assert "srcdoc=" in framed
     assert not re.findall(r"(?:src|href)=&quot;", framed)
     assert "frameElement" in framed
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_where_frames_are_taken_out_a_still_picture_and_what_to_do_remain(lang: str) -> None:
+    """As JupyterLab does in a notebook that is not trusted: no frame, no style sheet, no script."""
+    for shown in (hl.show(_weights(12, 12, 128, 128), lang=lang), hl.mask(np.tri(3, dtype=bool))):
+        left = re.sub(r"<(iframe|style).*?</\1>", "", shown._repr_html_(), flags=re.DOTALL)
+        drawn = re.search(r'<img alt="[^"]*" src="data:image/svg\+xml;base64,([^"]*)">', left)
+        assert drawn is not None
+        assert len(drawn[1]) < 200_000
+        ElementTree.fromstring(base64.b64decode(drawn[1]).decode())
+        assert t("notebook.untrusted", lang=shown.lang) in left
+        assert t("notebook.no_script", lang=shown.lang) in shown.html()
 
 
 def test_saving(tmp_path: Path) -> None:
@@ -254,7 +268,7 @@ def test_positions() -> None:
     arrays = shown.numpy()
     assert arrays["src table"].shape == (8, 256)
     assert np.allclose(arrays["src dot"], arrays["src table"] @ arrays["src table"].T, atol=1e-3)
-    assert shown.html().count("Plotly.newPlot(") >= 4
+    assert shown.html().count('<script>headlightChart("b') == 4
     ElementTree.fromstring(shown.svg())
     with pytest.raises(ValueError, match="n_positions is 0"):
         hl.positions("en-zh", 0)
