@@ -18,7 +18,7 @@ from models.config import ModelConfig
 from models.hooks import HookPoint
 from models.masks import require_mask
 from models.norms import RMSNorm
-from models.positions import NOWHERE, Placement, apply_rotation
+from models.positions import NOWHERE, Placement, rotate
 
 
 def capped(x: Tensor, cap: float | None) -> Tensor:
@@ -131,7 +131,7 @@ class Attention(nn.Module):
             q, k, v = self.project(x, x if memory is None else memory)
             q, k = self.q_norm(q), self.k_norm(k)
             if placement.rotation is not None:  # keys are held as they were turned when new
-                q, k = (apply_rotation(each, placement.rotation) for each in (q, k))
+                q, k = (rotate(each, placement.rotation) for each in (q, k))
             if cache is not None:
                 cache.append(k, v)
         if cache is not None:

@@ -89,37 +89,29 @@ def rotation_at(
     base: float = 10000.0,
     scaling: Scaling | None = None,
 ) -> Rotation:
-    """The rotation of every pair at these positions, ready to be applied by `apply_rotation`."""
+    """The rotation of every pair at these positions, ready to be applied by `rotate`."""
     each = stretched(frequencies(d_head, base), scaling).to(positions.device)
     angles = positions.double()[..., None] * each
     angles = angles.reshape(-1, 1, positions.shape[-1], d_head // 2)  # [batch | 1, 1, pos, pair]
     return Rotation(angles.cos(), angles.sin())
 
 
-def apply_rotation(
+def rotate(
     x: Float[Tensor, "batch head pos d_head"], rotation: Rotation
 ) -> Float[Tensor, "batch head pos d_head"]:
-    """Turn each pair (x[2i], x[2i + 1]) of every head by its position's angle."""
-    cos, sin = rotation.cos.to(x.dtype), rotation.sin.to(x.dtype)
-    n = 2 * cos.shape[-1]
-    if n < x.shape[-1]:  # the features behind the turned ones stay
-        return torch.cat((apply_rotation(x[..., :n], rotation), x[..., n:]), dim=-1)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
-
-
-def rotate(
-    x: Float[Tensor, "batch head pos d_head"],
-    positions: Int[Tensor, "*batch pos"],
-    base: float = 10000.0,
-) -> Float[Tensor, "batch head pos d_head"]:
-    """Rotary position embedding of queries or keys: interleaved pairs, heads before positions.
+    """Rotary position embedding of queries or keys: each pair (x[2i], x[2i + 1]) is turned by its
+    position's angle. Su et al. 2021 (RoFormer), §3.2.
 
     After it, a query's score with a key depends on their distance only, and lengths are kept.
     Other code pairs feature i with i + d_head / 2; the two differ by a fixed permutation of the
-    features, so weights trained for one are wrong for the other. Su et al. 2021 (RoFormer), §3.2.
+    features, so weights trained for one are wrong for the other.
     """
-    return apply_rotation(x, rotation_at(positions, x.shape[-1], base))
+    cos, sin = rotation.cos.to(x.dtype), rotation.sin.to(x.dtype)
+    n = 2 * cos.shape[-1]
+    if n < x.shape[-1]:  # the features behind the turned ones stay
+        return torch.cat((rotate(x[..., :n], rotation), x[..., n:]), dim=-1)
+    even, odd = x[..., 0::2], x[..., 1::2]
+    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
 
 
 def alibi_slopes(n_heads: int) -> Float[Tensor, " head"]:
@@ -159,7 +151,8 @@ def t5_buckets(
 class Positions(nn.Module):
     """What all kinds share: nothing is added, and nothing follows for attention.
 
-    `causal`: the stack's self-attention never looks ahead. `base` is that of the angles.
+    `causal`: the stack's self-attention never looks ahead. `base` is that of the angles,
+    `near_base` that of the layers that have angles of their own.
     """
 
     acts: ClassVar[Literal["adds", "turns", "biases", "nothing"]]
@@ -180,11 +173,11 @@ class Positions(nn.Module):
         base: float,
         causal: bool,
         scaling: Scaling | None = None,
+        near_base: float | None = None,
     ) -> None:
         super().__init__()
-        self.scaling = scaling
-        self.d_model, self.d_head, self.n_heads = d_model, d_head, n_heads
-        self.n_ctx, self.base, self.causal = n_ctx, base, causal
+        self.d_model, self.d_head, self.n_heads, self.n_ctx = d_model, d_head, n_heads, n_ctx
+        self.base, self.near_base, self.scaling, self.causal = base, near_base, scaling, causal
 
     def initialise(self, std: float) -> None:
         """Draw fresh parameters, where there are any; `std` is that of the scaled embeddings."""
@@ -261,7 +254,10 @@ class Rotary(Positions):
     pairs = "d_head"
 
     def place(self, queries: At, keys: At) -> Placement:
-        return Placement(rotation_at(queries, self.d_head, self.base, self.scaling))
+        near = None
+        if self.near_base is not None:
+            near = Placement(rotation_at(queries, self.d_head, self.near_base))
+        return Placement(rotation_at(queries, self.d_head, self.base, self.scaling), near=near)
 
 
 class ALiBi(Positions):

@@ -9,7 +9,6 @@ one has to ask which family it is of.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal, get_args
 
@@ -26,7 +25,7 @@ from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
 from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask, window_mask
 from models.norms import NORMS
-from models.positions import POSITIONS, Placement, positions_of
+from models.positions import Placement, positions_of
 from models.rows import Rows, Stream, Tokens, Valid
 
 
@@ -44,17 +43,16 @@ class Stack(nn.Module):
         super().__init__()
         self.causal, self.embed = causal, embed
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        positions = partial(
-            POSITIONS[config.positions],
+        self.positions = config.position_type(
             d_model=config.d_model,
             d_head=config.rotary_dim or config.d_head,
             n_heads=config.n_heads,
             n_ctx=config.n_ctx,
             causal=causal,
+            base=config.rope_base,
+            near_base=config.near_rope_base,
+            scaling=config.rope_scaling,
         )
-        self.positions = positions(base=config.rope_base, scaling=config.rope_scaling)
-        near = config.near_rope_base
-        self.near = None if near is None else positions(base=near)
         self.near_layers, self.window = config.near_layers or (), config.window
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))
@@ -119,10 +117,7 @@ class Stack(nn.Module):
         added = self.positions.added(new)
         if added is not None:
             x = x + self.hook_pos_embed(added)
-        placement = self.positions.place(new, positions)
-        if self.near is not None:
-            placement = replace(placement, near=self.near.place(new, positions))
-        return self.dropout(self.embed_norm(x)), placement
+        return self.dropout(self.embed_norm(x)), self.positions.place(new, positions)
 
 
 def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:

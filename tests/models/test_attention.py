@@ -80,13 +80,14 @@ def test_each_step_follows_from_the_one_before(layer):
 def test_a_rotation_turns_queries_and_keys_and_no_values(layer):
     x = torch.randn(B, T, D_MODEL).double()
     positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 1, 2, 3], [5, 6, 7, 8, 9]])
+    rotation = rotation_at(positions, D)
     record = Record(everything)
     with visiting(record):
-        layer(x, placement=Placement(rotation_at(positions, D)))
-    for what, turn in [("q", rotate), ("k", rotate), ("v", lambda split, positions: split)]:
+        layer(x, placement=Placement(rotation))
+    for what, turn in [("q", rotate), ("k", rotate), ("v", lambda split, rotation: split)]:
         projected = getattr(layer, f"w_{what}")(x)
         split = projected.unflatten(2, (-1, D)).transpose(1, 2)  # [batch, head, pos, d_head]
-        torch.testing.assert_close(record.activations[f"hook_{what}"], turn(split, positions))
+        torch.testing.assert_close(record.activations[f"hook_{what}"], turn(split, rotation))
 
 
 def test_rotated_patterns_depend_on_distances_only(layer):

@@ -15,7 +15,6 @@ from models.positions import (
     Learned,
     Sinusoidal,
     alibi_slopes,
-    apply_rotation,
     frequencies,
     positions_of,
     rotate,
@@ -24,6 +23,10 @@ from models.positions import (
     stretched,
     t5_buckets,
 )
+
+
+def turned_at(x, positions, base=10000.0):
+    return rotate(x, rotation_at(positions, x.shape[-1], base))
 
 
 @pytest.mark.parametrize("base", [10000.0, 50.0])
@@ -72,7 +75,7 @@ def test_odd_widths_are_refused(function):
 
 def test_rotate_refuses_an_odd_head():
     with pytest.raises(ValueError, match="5 is odd"):
-        rotate(torch.randn(1, 2, 3, 5), torch.arange(3))
+        turned_at(torch.randn(1, 2, 3, 5), torch.arange(3))
 
 
 BATCH, HEADS, POS, D_HEAD = 2, 3, 5, 8
@@ -87,29 +90,29 @@ def test_rotate_is_complex_multiplication(dtype, atol, base):
     theta = torch.from_numpy(base ** (-2 * np.arange(D_HEAD // 2) / D_HEAD))
     turned = pairs * torch.exp(1j * positions[:, None] * theta)
     expected = torch.view_as_real(turned).reshape(x.shape).to(dtype)
-    torch.testing.assert_close(rotate(x, positions, base), expected, atol=atol, rtol=0)
+    torch.testing.assert_close(turned_at(x, positions, base), expected, atol=atol, rtol=0)
 
 
 def test_rotate_turns_by_position_not_by_head_or_batch():
     # As many heads as positions as sentences: mixing up these axes raises nothing here.
     x = torch.randn(4, 4, 4, 6).double()
-    turned = rotate(x, torch.arange(4))
+    turned = turned_at(x, torch.arange(4))
     torch.testing.assert_close(turned[:, :, 0], x[:, :, 0])
-    alone = rotate(x[2:3, 1:2], torch.arange(4))
+    alone = turned_at(x[2:3, 1:2], torch.arange(4))
     torch.testing.assert_close(turned[2:3, 1:2], alone)
 
 
 def test_positions_may_differ_per_sentence():
     x = torch.randn(BATCH, HEADS, POS, D_HEAD).double()
     positions = torch.tensor([[0, 1, 2, 3, 4], [0, 0, 0, 1, 2]])
-    turned = rotate(x, positions)
+    turned = turned_at(x, positions)
     for b in range(BATCH):
-        torch.testing.assert_close(turned[b : b + 1], rotate(x[b : b + 1], positions[b]))
+        torch.testing.assert_close(turned[b : b + 1], turned_at(x[b : b + 1], positions[b]))
 
 
 def test_rotation_keeps_lengths():
     x = torch.randn(BATCH, HEADS, POS, D_HEAD).double()
-    turned = rotate(x, torch.arange(POS) * 17)
+    turned = turned_at(x, torch.arange(POS) * 17)
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1), atol=1e-13, rtol=0)
 
 
@@ -125,8 +128,8 @@ def test_rotary_scores_depend_on_the_distance_only(query, key, shift, seed):
     k = torch.randn(1, 1, 1, D_HEAD, generator=generator, dtype=torch.float64)
 
     def score(query_pos, key_pos):
-        turned_q = rotate(q, torch.tensor([query_pos]))
-        return (turned_q * rotate(k, torch.tensor([key_pos]))).sum().item()
+        turned_q = turned_at(q, torch.tensor([query_pos]))
+        return (turned_q * turned_at(k, torch.tensor([key_pos]))).sum().item()
 
     assert score(query + shift, key + shift) == pytest.approx(score(query, key), abs=1e-11)
 
@@ -134,7 +137,8 @@ def test_rotary_scores_depend_on_the_distance_only(query, key, shift, seed):
 def test_rotary_scores_do_depend_on_the_distance():
     q, k = torch.randn(2, 1, 1, 1, D_HEAD).double().unbind()
     scores = [
-        (rotate(q, torch.tensor([p])) * rotate(k, torch.tensor([0]))).sum().item() for p in range(6)
+        (turned_at(q, torch.tensor([p])) * turned_at(k, torch.tensor([0]))).sum().item()
+        for p in range(6)
     ]
     assert len({round(score, 6) for score in scores}) == 6
 
@@ -147,16 +151,16 @@ def test_the_two_layouts_differ_by_a_permutation_of_features():
     first, second = x[..., :half], x[..., half:]
     half_split = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
     to_interleaved = torch.arange(D_HEAD).reshape(2, half).T.flatten()  # 0 4 1 5 2 6 3 7
-    turned = rotate(x[..., to_interleaved], torch.arange(POS))
+    turned = turned_at(x[..., to_interleaved], torch.arange(POS))
     torch.testing.assert_close(turned, half_split[..., to_interleaved])
-    assert (rotate(x, torch.arange(POS)) - half_split).abs().max() > 0.5
+    assert (turned_at(x, torch.arange(POS)) - half_split).abs().max() > 0.5
 
 
 def test_a_rotation_is_cast_to_what_it_turns():
     rotation = rotation_at(torch.arange(POS), D_HEAD)
     assert rotation.cos.dtype == torch.float64
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        assert apply_rotation(torch.ones(1, 1, POS, D_HEAD, dtype=dtype), rotation).dtype == dtype
+        assert rotate(torch.ones(1, 1, POS, D_HEAD, dtype=dtype), rotation).dtype == dtype
 
 
 def made(kind, **changes):
@@ -171,7 +175,7 @@ def test_what_each_kind_does(kind):
     added, placement = positions.added(at), positions.place(at, at)
     x = torch.randn(2, 3, 3, 4)
     rotation = placement.rotation
-    turned = rotation is not None and not torch.equal(apply_rotation(x, rotation), x)
+    turned = rotation is not None and not torch.equal(rotate(x, rotation), x)
     assert (added is not None, turned, placement.bias is not None) == {
         "sinusoidal": (True, False, False),
         "learned": (True, False, False),

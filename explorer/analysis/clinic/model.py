@@ -26,7 +26,7 @@ from explorer.analysis.heads.reading import entropy
 from explorer.runs.trace import Trace
 from models.attention import share_heads
 from models.hooks import Edits
-from models.positions import rotate, sinusoidal_table
+from models.positions import rotate, rotation_at, sinusoidal_table
 from models.rows import Rows
 
 
@@ -53,12 +53,13 @@ def positions_by_the_length(x: Tensor, table: Tensor) -> Tensor:
 def rotated_by_head(x: Tensor) -> Tensor:
     """x is [batch, head, pos, d_head] by now, but axis 1 is still taken for the positions."""
     by_axis_1 = x.transpose(1, 2)
-    return rotate(by_axis_1, torch.arange(by_axis_1.shape[2])[None]).transpose(1, 2)
+    rotation = rotation_at(torch.arange(by_axis_1.shape[2]), x.shape[-1])
+    return rotate(by_axis_1, rotation).transpose(1, 2)
 
 
 def rotated_by_position(x: Tensor) -> Tensor:
     """Axis 2 holds the positions."""
-    return rotate(x, torch.arange(x.shape[2])[None])
+    return rotate(x, rotation_at(torch.arange(x.shape[2]), x.shape[-1]))
 
 
 def norm_with_unbiased_variance(x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
-from models.positions import frequencies, rotate
+from models.positions import frequencies, rotate, rotation_at
 
 Layout = Literal["interleaved", "half"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
@@ -60,7 +60,7 @@ def rotate_as(
     order = torch.from_numpy(pairs_of(x.shape[-1] // 2 * 2, layout).reshape(-1))
     if x.shape[-1] % 2:
         raise ValueError(f"positions turn pairs of features: {x.shape[-1]} is odd")
-    return rotate(x[..., order], positions, base)[..., order.argsort()]
+    return rotate(x[..., order], rotation_at(positions, x.shape[-1], base))[..., order.argsort()]
 
 
 def bare(
@@ -75,8 +75,8 @@ def bare(
     vectors = torch.from_numpy(found[head // group if what == "k" else head].copy()).double()
     if not turns(loaded, site):
         return vectors.numpy()
-    back = -torch.arange(len(vectors))
-    return rotate(vectors[None, None], back, base_of(loaded, site))[0, 0].numpy()
+    back = rotation_at(-torch.arange(len(vectors)), vectors.shape[-1], base_of(loaded, site))
+    return rotate(vectors[None, None], back)[0, 0].numpy()
 
 
 def base_of(loaded: LoadedModel, site: str) -> float:

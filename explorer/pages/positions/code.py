@@ -2,7 +2,7 @@
 
 from explorer.analysis.positions.changes import stack_of
 from explorer.ui.view import View
-from models.positions import apply_rotation
+from models.positions import rotate
 from models.rows import Stream
 
 
@@ -12,4 +12,4 @@ def positions_at(view: View, stream: Stream) -> tuple[object, ...]:
     acts = view.loaded.config.position_type.acts
     if stack is None or acts == "nothing":
         return ()
-    return (stack.positions, apply_rotation) if acts == "turns" else (stack.positions,)
+    return (stack.positions, rotate) if acts == "turns" else (stack.positions,)
