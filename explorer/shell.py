@@ -1,5 +1,7 @@
 """The frame round every page: sidebar, menu, the view, and what to say when there is none."""
 
+import gc
+from functools import cache as once
 from functools import partial
 
 import streamlit as st
@@ -14,6 +16,7 @@ from explorer.ui.hints import hints
 from explorer.ui.parts import PartChoices, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import sidebar
+from explorer.ui.turns import in_turn
 from explorer.ui.url import Links, State
 from explorer.ui.view import default_model
 from models.training.home import asset, data
@@ -23,8 +26,10 @@ LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
 """How the links of this app are written: a name that two pages use stops it here."""
 
 
+@in_turn
 def run() -> None:
     """The app: called once per run by app.py."""
+    _settle()
     # Before the menu, which would take its first page's icon for the tab, from a host of icons.
     st.set_page_config(page_icon=str(asset("icon.svg")), layout="wide")
     session.start(LINKS, first_state)
@@ -66,6 +71,17 @@ def run() -> None:
     if session.state().of(ScreenChoices).beamer:  # page.css looks for it
         st.container(key="beamer").empty()
     current.run()
+
+
+@once
+def _settle() -> None:
+    """Take what is imported by now out of every later garbage collection.
+
+    A full one takes 150 ms with torch loaded, of every thread's time, which is why Streamlit's own
+    after each run is switched off (runner.postScriptGC in .streamlit/config.toml).
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def first_state(lang: str) -> State:

@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial, update_wrapper
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -24,6 +25,7 @@ import torch
 from cachetools import LRUCache
 
 from explorer import library
+from explorer.ui.turns import TURNS
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -60,8 +62,9 @@ class _Making:
     made: _Entry | None = None
 
     def tell(self, progress: Callable[..., Any], *told: Any) -> Any:
-        """Pass on how far it is, and keep it for those who wait."""
+        """Pass on how far it is, and keep it for those who wait; a step at which others may go."""
         self.told = told
+        TURNS.rest()
         return progress(*told)
 
     def wait(self, progress: Callable[..., Any] | None) -> bool:
@@ -128,17 +131,22 @@ class Store:
                     mine = self._making[key] = _Making()
                     break
             if kept is None and making is not None:
-                if not making.wait(progress):
+                with TURNS.away():
+                    wanted = making.wait(progress)
+                if not wanted:
                     return make(progress=progress)
                 kept = making.made
             if kept is not None:
                 found: Result = kept.value
                 return found
         try:
-            made = make() if progress is None else make(progress=partial(mine.tell, progress))
+            # Opening a model is mostly reading a file, in which it holds nobody up.
+            with TURNS.away() if is_model else nullcontext():
+                made = make() if progress is None else make(progress=partial(mine.tell, progress))
             if worth(made):
                 mine.made = _Entry(made, seal(made) + size_of(key))
                 self._keep(key, mine.made, is_model)
+            TURNS.rest()
             return made
         finally:
             with self._turn:

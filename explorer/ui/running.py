@@ -4,26 +4,48 @@ A page that computed by itself could not hear of a click until it was done: Stre
 fragment's run end before the next begins.
 """
 
+import time
 from collections.abc import Callable, Hashable
 from threading import Event, Thread
 from typing import Generic, TypeVar
 
 import streamlit as st
+from streamlit.runtime import Runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.runs.generation import StepsDone
+from explorer.text import t
+from explorer.ui import session
+from explorer.ui.turns import TURNS, Ticket, in_turn
 
 Result = TypeVar("Result")
 PATIENCE = 1.0
 """Seconds that a page waits by itself before it shows a button to stop."""
+ABSENCE = 15.0
+"""Seconds that work goes on for a visitor who is gone: a line may have broken off."""
+
+
+class Stopped(Exception):
+    """Work that has no result, since the visitor stopped it or is gone."""
 
 
 class Job(Generic[Result]):
-    """One piece of work in a thread of its own; `work` is given the function to tell of steps."""
+    """One piece of work in a thread of its own; `work` is given the function to tell of steps.
 
-    def __init__(self, key: Hashable, work: Callable[[StepsDone], Result]) -> None:
+    `is_here` says whether the visitor who asked for it is still there.
+    """
+
+    def __init__(
+        self,
+        key: Hashable,
+        work: Callable[[StepsDone], Result],
+        is_here: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.key = key
         self.done, self.total = 0, 1
         self._wanted = True
+        self._is_here, self._seen = is_here, time.monotonic()
+        self._ticket: Ticket | None = None
         self._over = Event()
         self._result: Result | None = None
         self._problem: Exception | None = None
@@ -31,7 +53,8 @@ class Job(Generic[Result]):
 
     def _run(self, work: Callable[[StepsDone], Result]) -> None:
         try:
-            self._result = work(self._tell)
+            with TURNS.turn() as self._ticket:
+                self._result = work(self._tell)
         except Exception as problem:  # raised again by `result`, in the thread of who asked
             self._problem = problem
         finally:
@@ -39,19 +62,29 @@ class Job(Generic[Result]):
 
     def _tell(self, done: int, total: int) -> bool:
         self.done, self.total = done, total
-        return self._wanted
+        TURNS.rest()
+        if self._is_here():
+            self._seen = time.monotonic()
+        return self._wanted and time.monotonic() - self._seen < ABSENCE
+
+    @property
+    def ahead(self) -> int:
+        """How many computations go before this one now."""
+        return TURNS.ahead(self._ticket) if self._ticket else 0
 
     def stop(self) -> None:
         """Ask the work to end with what it has."""
         self._wanted = False
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long at most; whether it is over."""
-        return self._over.wait(seconds)
+        """Wait so long at most, while others compute; whether it is over."""
+        with TURNS.away():
+            return self._over.wait(seconds)
 
     def result(self) -> Result:
         """What came out. Raises what the work raised."""
-        self._over.wait()
+        with TURNS.away():
+            self._over.wait()
         if self._problem is not None:
             raise self._problem
         return self._result  # type: ignore[return-value]
@@ -63,7 +96,7 @@ def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Re
     if running is None or running.key != key:
         if running is not None:
             running.stop()
-        running = Job(key, work)
+        running = Job(key, work, _presence())
         st.session_state[name] = running
     return running
 
@@ -84,10 +117,58 @@ def finished(running: Job[Result], name: str, working: str, stop: str) -> bool:
     return False
 
 
+def whole(tell: StepsDone) -> Callable[[int, int], None]:
+    """The same, for work that is worth nothing unless it comes to its end.
+
+    Where nobody wants it any more it raises Stopped.
+    """
+
+    def step(done: int, total: int) -> None:
+        if not tell(done, total):
+            raise Stopped
+
+    return step
+
+
+def awaited(
+    name: str, key: Hashable, work: Callable[[StepsDone], Result], working: str, lang: str
+) -> Result | None:
+    """What `work` gives, by a job of this name; None while it runs, and after it was stopped.
+
+    What is the case is shown, with a button to stop it or to begin again. Raises what it raised.
+    """
+    running = job(name, key, work)
+    if not finished(running, name, working, t("running.stop", lang=lang)):
+        return None
+    try:
+        return running.result()
+    except Stopped:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(t("running.stopped", lang=lang))
+            st.button(
+                t("running.again", lang=lang),
+                key=f"{name}.again",
+                on_click=lambda: st.session_state.pop(name),
+            )
+        return None
+
+
+def _presence() -> Callable[[], bool]:
+    """Whether the visitor of this run is still connected; always, where no server runs."""
+    context = get_script_run_ctx()
+    if context is None or not Runtime.exists():
+        return lambda: True
+    server, visitor = Runtime.instance(), context.session_id
+    return lambda: server.is_active_session(visitor)
+
+
 @st.fragment(run_every=0.4)
+@in_turn
 def _watch(running: Job[Result], name: str, working: str, stop: str) -> None:
     if running.wait(0):
         st.rerun()
-    count = f"{working} {running.done} / {running.total}"
-    st.progress(running.done / max(1, running.total), count)
+    said = f"{working} {running.done} / {running.total}"
+    if ahead := running.ahead:
+        said += " " + t("running.ahead", lang=session.state().lang, count=ahead)
+    st.progress(min(1.0, running.done / max(1, running.total)), said)
     st.button(stop, key=f"{name}.stop", icon=":material/stop:", on_click=running.stop)

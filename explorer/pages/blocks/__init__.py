@@ -12,6 +12,7 @@ from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import ScreenChoices, pick_part
 from explorer.ui.share import shared
+from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 
 DRAW = {
@@ -29,6 +30,7 @@ def render(view: View) -> None:
 
 
 @st.fragment
+@in_turn
 def _part(view: View) -> None:
     view = latest(view)
     with shared(view, "blocks"):

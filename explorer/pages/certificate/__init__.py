@@ -20,6 +20,7 @@ from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
 from explorer.ui.share import shared
+from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 
 PADDINGS = ("padding_right", "padding_left", "padding_batch")
@@ -33,6 +34,7 @@ def render(view: View) -> None:
 
 
 @st.fragment
+@in_turn
 def _examination(view: View) -> None:
     view = latest(view)
     with shared(view, "certificate"):
@@ -50,7 +52,9 @@ def _drawn(view: View) -> None:
         _offer(view, names)
         _left_out(view, run)
         return
-    certificate = _run(view, run, len(names))
+    certificate = _run(view, run, names)
+    if certificate is None:
+        return
     _verdict(view, certificate)
     _findings(view, certificate)
     _left_out(view, run)
@@ -117,15 +121,16 @@ def _left_out(view: View, run: Run) -> None:
         st.caption(f"{words} {view.t(f'certify.untested_{why}')}")
 
 
-def _run(view: View, run: Run, count: int) -> Certificate:
-    place = st.empty()
+def _run(view: View, run: Run, names: Sequence[str]) -> Certificate | None:
+    """The certificate; None while it is made, and after it was stopped."""
 
-    def show(done: int, name: str) -> None:
-        place.progress(done / count, text=view.t(f"certify.{name}.title"))
+    def work(tell: StepsDone) -> Certificate:
+        step = running.whole(tell)
+        return cached.certificate(run, progress=lambda done, name: step(done, len(names)))
 
-    found = cached.certificate(run, progress=show)
-    place.empty()
-    return found
+    return running.awaited(
+        "certificate.job", run, work, view.t("certificate.working"), view.lang
+    )
 
 
 def _verdict(view: View, certificate: Certificate) -> None:

@@ -20,6 +20,7 @@ from explorer.ui.findings import finding_label, finding_table, finding_words, in
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.share import shared
+from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
@@ -32,6 +33,7 @@ def render(view: View) -> None:
 
 
 @st.fragment
+@in_turn
 def _claims(view: View) -> None:
     view = latest(view)
     with shared(view, "claims"):

@@ -28,6 +28,7 @@ from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_refused
 from explorer.ui.share import shared
 from explorer.ui.tables import table
+from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -46,6 +47,7 @@ def _unedited(view: View) -> Run:
 
 
 @st.fragment
+@in_turn
 def _clinic(view: View) -> None:
     view = latest(view)
     with shared(view, "clinic"):

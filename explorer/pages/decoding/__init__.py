@@ -20,6 +20,7 @@ from explorer.ui.escape import escape
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.share import shared
+from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models import decoding
 from models.strategies import Beam, Greedy, Sample
@@ -38,6 +39,7 @@ def render(view: View) -> None:
 
 
 @st.fragment
+@in_turn
 def _picture(view: View) -> None:
     take_branch(view)
     view = latest(view)

@@ -21,6 +21,7 @@ from explorer.pages.heads.takeaway import take_away
 from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
 from explorer.ui.share import shared
+from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models.attention import attend
 
@@ -40,6 +41,7 @@ def render(view: View) -> None:
 
 
 @st.fragment
+@in_turn
 def _linked(view: View) -> None:
     view, other = _taken(latest(view))
     choice = Opened(view)

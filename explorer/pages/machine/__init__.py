@@ -16,6 +16,7 @@ from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
 from explorer.ui.share import shared
 from explorer.ui.tables import table
+from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models.attention import attend
 
@@ -30,6 +31,7 @@ def render(view: View) -> None:
 
 
 @st.fragment
+@in_turn
 def _machine(view: View) -> None:
     view = latest(view)
     with shared(view, "machine"):

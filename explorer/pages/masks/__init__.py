@@ -20,6 +20,7 @@ from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.share import shared
+from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models.masks import causal_mask, padding_mask, window_mask
 
@@ -33,6 +34,7 @@ def render(view: View) -> None:
 
 
 @st.fragment
+@in_turn
 def _picture(view: View) -> None:
     view = latest(view)
     with shared(view, "masks"):

@@ -1,0 +1,149 @@
+"""One thread of this process computes at a time; short work goes before long work.
+
+Threads that compute at once fight for Python's interpreter: each small torch call gives it away and
+waits to get it back. A script's run therefore takes a turn, and rests at every step of what it
+computes, where those go first that have computed less (least attained service: Rai, Urvoy-Keller
+and Biersack 2003). So a click waits for the step that somebody's long computation has begun, and
+not for the computation.
+"""
+
+import functools
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+
+SHORT = 0.3
+"""Seconds of computing up to which nobody is overtaken by those who came later."""
+
+
+class Ticket:
+    """The place of one thread in the queue; `used` are the seconds it has computed so far."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.used, self.since = number, 0.0, 0.0
+        self.called = threading.Event()
+
+    def wait(self) -> None:
+        """Until it is called, from when on its time counts."""
+        self.called.wait()
+        self.since = time.perf_counter()
+
+    def stop(self) -> None:
+        """Count the time since it was called."""
+        self.used += time.perf_counter() - self.since
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """The smallest goes first: short work as it came, then what has computed least."""
+        return max(0.0, self.used - SHORT), self.number
+
+
+class Turns:
+    """A queue of threads, of which one at a time computes."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._numbers = itertools.count()
+        self._waiting: list[Ticket] = []
+        self._holder: Ticket | None = None
+        self._here = threading.local()
+
+    @contextmanager
+    def turn(self) -> Iterator[Ticket]:
+        """Compute inside; a thread that is in its turn already goes on with it."""
+        ticket = self._mine()
+        if ticket is not None:
+            yield ticket
+            return
+        self._here.ticket = ticket = Ticket(next(self._numbers))
+        self._take(ticket)
+        try:
+            yield ticket
+        finally:
+            self._leave(ticket)
+            self._here.ticket = None
+
+    def rest(self) -> None:
+        """Let those go first who have computed less. Does nothing outside a turn."""
+        ticket = self._mine()
+        if ticket is None or not self._waiting:  # read without the guard: one step late is no harm
+            return
+        with self._guard:
+            ticket.stop()
+            ticket.called.clear()
+            self._waiting.append(ticket)
+            self._call()
+        ticket.wait()
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Wait inside for something else, or read a file, while others compute."""
+        ticket = self._mine()
+        if ticket is None or ticket is not self._holder:
+            yield
+            return
+        self._leave(ticket)
+        try:
+            yield
+        finally:
+            self._take(ticket)
+
+    def ahead(self, ticket: Ticket) -> int:
+        """How many threads compute before this one does; 0 while it computes itself."""
+        with self._guard:
+            if ticket not in self._waiting:
+                return 0
+            return 1 + sum(each.rank < ticket.rank for each in self._waiting)
+
+    @property
+    def n_waiting(self) -> int:
+        """How many threads wait for their turn."""
+        return len(self._waiting)
+
+    def _mine(self) -> Ticket | None:
+        ticket: Ticket | None = getattr(self._here, "ticket", None)
+        return ticket
+
+    def _take(self, ticket: Ticket) -> None:
+        with self._guard:
+            ticket.called.clear()
+            self._waiting.append(ticket)
+            if self._holder is None:
+                self._call()
+        ticket.wait()
+
+    def _leave(self, ticket: Ticket) -> None:
+        with self._guard:
+            ticket.stop()
+            self._holder = None
+            if self._waiting:
+                self._call()
+
+    def _call(self) -> None:
+        """Hand the turn over. The guard is held."""
+        following = min(self._waiting, key=lambda each: each.rank)
+        self._waiting.remove(following)
+        self._holder = following
+        following.called.set()
+
+
+TURNS = Turns()
+"""The turns of this process."""
+
+
+def in_turn(function: Callable[P, Result]) -> Callable[P, Result]:
+    """The same function, computing in its thread's turn: for a page, and for each fragment."""
+
+    @functools.wraps(function)
+    def taking_turns(*args: P.args, **kwargs: P.kwargs) -> Result:
+        with TURNS.turn():
+            return function(*args, **kwargs)
+
+    return taking_turns

@@ -1,0 +1,179 @@
+"""One thread computes at a time, short work before long work, and nobody waits for who waits."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from explorer.ui.caching import Store
+from explorer.ui.running import Job
+from explorer.ui.turns import SHORT, TURNS, Turns, in_turn
+
+PATIENCE = 10.0
+
+
+class Clock:
+    """A time.perf_counter that stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("explorer.ui.turns.time.perf_counter", clock)
+    return clock
+
+
+def started(work: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    event = threading.Event()
+    for _ in range(int(PATIENCE / 0.005)):
+        if what():
+            return
+        event.wait(0.005)
+    raise AssertionError("nothing happened")
+
+
+def queue(turns: Turns, names: str, order: list[str]) -> list[threading.Thread]:
+    """One thread a letter, which wait in this order and write their letter once they have gone."""
+    threads = []
+    for at, name in enumerate(names, turns.n_waiting + 1):
+
+        def go(name: str = name) -> None:
+            with turns.turn():
+                order.append(name)
+
+        threads.append(started(go))
+        until(lambda at=at: turns.n_waiting == at)
+    return threads
+
+
+def test_one_at_a_time_in_the_order_in_which_they_came() -> None:
+    turns, order = Turns(), []
+    with turns.turn():
+        threads = queue(turns, "abc", order)
+        assert order == []
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert order == ["a", "b", "c"] and turns.n_waiting == 0
+
+
+def test_long_work_lets_those_go_first_who_have_computed_less(clock: Clock) -> None:
+    turns, order = Turns(), []
+    with turns.turn():
+        threads = queue(turns, "ab", order)
+        turns.rest()  # as short as theirs so far, and first
+        assert order == []
+        clock.now += 2 * SHORT
+        turns.rest()
+        assert order == ["a", "b"]
+        turns.rest()  # nobody waits
+    for thread in threads:
+        thread.join(PATIENCE)
+
+
+def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock: Clock) -> None:
+    turns, order, begun = Turns(), [], threading.Event()
+
+    def long() -> None:
+        with turns.turn():
+            clock.now += 2 * SHORT
+            begun.set()
+            turns.rest()
+            order.append("two")
+
+    with turns.turn():
+        clock.now += 3 * SHORT
+        thread = started(long)
+        until(lambda: turns.n_waiting == 1)
+        turns.rest()  # lets it begin; it rests in turn, having used 2 against 3
+        order.append("three")
+    thread.join(PATIENCE)
+    assert begun.is_set() and order == ["two", "three"]
+
+
+def test_others_compute_while_one_is_away() -> None:
+    turns, order = Turns(), []
+    with turns.turn():
+        threads = queue(turns, "a", order)
+        with turns.away():
+            for thread in threads:
+                thread.join(PATIENCE)
+            assert order == ["a"]
+        queue(turns, "b", order)
+        assert order == ["a"]  # back in its turn
+
+
+def test_a_turn_in_a_turn_is_the_same_and_ends_after_an_error() -> None:
+    turns = Turns()
+    with pytest.raises(KeyError), turns.turn(), turns.turn():
+        raise KeyError
+    done = []
+    started(in_turn(lambda: done.append(1))).join(PATIENCE)
+    with turns.turn(), turns.turn():
+        pass
+    assert done == [1]
+
+
+def test_outside_a_turn_nothing_waits() -> None:
+    turns = Turns()
+    turns.rest()
+    with turns.away():
+        assert turns.n_waiting == 0
+
+
+def test_a_job_goes_on_while_the_page_waits_for_it() -> None:
+    """The page holds the turn that the job needs, and would wait for ever if it kept it."""
+    with TURNS.turn():
+        job: Job[int] = Job("key", lambda tell: 7 if tell(1, 1) else 0)
+        assert job.wait(PATIENCE)
+        assert job.result() == 7
+
+
+def test_who_waits_for_the_same_result_lets_its_maker_compute() -> None:
+    store, asked, results = Store(1_000_000), threading.Event(), []
+
+    def make() -> str:
+        with TURNS.away():  # somebody else asks in the meantime
+            asked.wait(PATIENCE)
+        return "made"
+
+    def ask() -> None:
+        with TURNS.turn():
+            results.append(store.get("key", make))
+
+    first = started(ask)
+    until(lambda: "key" in store._making)
+    with TURNS.turn():
+        asked.set()
+        assert store.get("key", make) == "made"
+    first.join(PATIENCE)
+    assert results == ["made"]
+
+
+def test_a_step_that_is_told_is_a_rest(clock: Clock) -> None:
+    order: list[str] = []
+    with TURNS.turn():
+        threads = queue(TURNS, "a", order)
+
+        def make(progress: Callable[[int], None]) -> str:
+            progress(0)
+            assert order == []
+            clock.now += 2 * SHORT
+            progress(1)
+            assert order == ["a"]
+            return "made"
+
+        assert Store(1_000_000).get("key", make, lambda done: None) == "made"
+    threads[0].join(PATIENCE)
