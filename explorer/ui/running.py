@@ -25,7 +25,7 @@ ABSENCE = 15.0
 """Seconds that work goes on for a visitor who is gone: a line may have broken off."""
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """Work that has no result, since the visitor stopped it or is gone."""
 
 
@@ -120,12 +120,12 @@ def finished(running: Job[Result], name: str, working: str, stop: str) -> bool:
 def whole(tell: StepsDone) -> Callable[[int, int], None]:
     """The same, for work that is worth nothing unless it comes to its end.
 
-    Where nobody wants it any more it raises Stopped.
+    Where nobody wants it any more it raises StoppedError.
     """
 
     def step(done: int, total: int) -> None:
         if not tell(done, total):
-            raise Stopped
+            raise StoppedError
 
     return step
 
@@ -142,7 +142,7 @@ def awaited(
         return None
     try:
         return running.result()
-    except Stopped:
+    except StoppedError:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown(t("running.stopped", lang=lang))
             st.button(

@@ -15,7 +15,8 @@ from explorer.numbers import number
 from explorer.pages.certificate import cached
 from explorer.pages.certificate.choices import CertificateChoices
 from explorer.runs.edits import Edit, about_masks
-from explorer.ui import controls, session
+from explorer.runs.generation import StepsDone
+from explorer.ui import controls, running, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
@@ -128,9 +129,7 @@ def _run(view: View, run: Run, names: Sequence[str]) -> Certificate | None:
         step = running.whole(tell)
         return cached.certificate(run, progress=lambda done, name: step(done, len(names)))
 
-    return running.awaited(
-        "certificate.job", run, work, view.t("certificate.working"), view.lang
-    )
+    return running.awaited("certificate.job", run, work, view.t("certificate.working"), view.lang)
 
 
 def _verdict(view: View, certificate: Certificate) -> None:

@@ -13,7 +13,8 @@ from explorer.figures.measured import measured
 from explorer.pages.claims.choices import ClaimsChoices
 from explorer.pages.claims.formulas import FORMULAS
 from explorer.problems import InputProblem
-from explorer.ui import cache, controls, session
+from explorer.runs.generation import StepsDone
+from explorer.ui import cache, controls, running, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.findings import finding_label, finding_table, finding_words, in_a_row
@@ -136,26 +137,28 @@ def _unedited(view: View) -> Run:
 
 
 def _run(view: View, claim: Claim) -> Finding | None:
-    """The experiment, with its progress; None where the reader's model cannot take part."""
-    place = st.empty()
-
-    def show(done: float) -> None:
-        place.progress(min(done, 1.0), view.t("claims.working"))
-
+    """The experiment; None while it runs, where it was stopped or the model cannot take part."""
+    run, words = _unedited(view), view.t("claims.working")
     try:
         if not claim.slow:
-            with st.spinner(view.t("claims.working")):
-                return cache.finding(_unedited(view), claim.id)
-        return cache.finding(_unedited(view), claim.id, progress=show)
+            with st.spinner(words):
+                return cache.finding(run, claim.id)
+
+        def work(tell: StepsDone) -> Finding:
+            step = running.whole(tell)
+            return cache.finding(
+                run, claim.id, progress=lambda done: step(round(100 * min(done, 1.0)), 100)
+            )
+
+        return running.awaited("claims.job", (run, claim.id), work, words, view.lang)
     except InputProblem as problem:
         show_problem(problem, view.lang)
         return None
-    finally:
-        place.empty()
 
 
 def _forget(view: View, claim: Claim) -> None:
     cache.finding.forget(_unedited(view), claim.id)
+    st.session_state.pop("claims.job", None)
 
 
 def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None:

@@ -10,11 +10,13 @@ from explorer.figures.head_map import head_map
 from explorer.pages.heads import cached
 from explorer.pages.heads.opened import Opened
 from explorer.runs.edits import HeadOff
+from explorer.runs.generation import StepsDone
 from explorer.runs.rerun import written_tokens
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.view import View
 from models.hooks import ROLES
 
+JOB = "heads.ablation"
 AT_ONCE = 40
 """Tokens, source and target together, up to which the wait is too short to ask first."""
 
@@ -26,23 +28,33 @@ def ablation_of(view: View) -> Ablation | None:
         return None
     n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)
     if n_tokens > AT_ONCE and not cached.ablation.is_kept(view.run):
-        st.markdown(view.t("matter.ask", count=n_tokens))
-        if not st.button(view.t("matter.run"), key="heads.ablate"):
-            return None
-    return with_progress(view)
+        job = st.session_state.get(JOB)
+        if job is None or job.key != view.run:
+            st.markdown(view.t("matter.ask", count=n_tokens))
+            if not st.button(view.t("matter.run"), key="heads.ablate"):
+                return None
+    return computed(view)
 
 
-def with_progress(view: View) -> Ablation:
-    """The ablation of the view's run, with a bar while it is computed."""
-    place = st.empty()
+def computed(view: View) -> Ablation | None:
+    """The ablation of the view's run; None while it is computed, and after it was stopped."""
+    work = partial(_ablate, view)
+    return running.awaited(JOB, view.run, work, view.t("matter.working"), view.lang)
 
-    def show(done: int, total: int) -> None:
-        place.progress(done / total, view.t("matter.working", done=done, total=total))
 
+def begun(view: View) -> Ablation | None:
+    """The same without a word, for a picture above: the map below says how far it is."""
+    job = running.job(JOB, view.run, partial(_ablate, view))
+    if not job.wait(running.PATIENCE):
+        return None
     try:
-        return cached.ablation(view.run, progress=show)
-    finally:
-        place.empty()
+        return job.result()
+    except running.StoppedError:
+        return None
+
+
+def _ablate(view: View, tell: StepsDone) -> Ablation:
+    return cached.ablation(view.run, progress=running.whole(tell))
 
 
 def heads_that_matter(choice: Opened, ablation: Ablation) -> None:

@@ -10,7 +10,7 @@ from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.words import by_word, flow_by_word, mask_by_word
 from explorer.analysis.masks.reasons import blocked_by
 from explorer.components import HeadsSelection, Measure, heads_view, sent_cell, sent_selection
-from explorer.pages.heads.matter import with_progress
+from explorer.pages.heads.matter import begun
 from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.reading import predictions
 from explorer.runs.rerun import written_tokens
@@ -156,5 +156,6 @@ def _measure(choice: Opened) -> Measure | None:
     if name == "needed":
         if not written_tokens(view.trace):
             return None
-        return Measure(title, need_map(with_progress(view), choice.kind))
+        ablation = begun(view)
+        return None if ablation is None else Measure(title, need_map(ablation, choice.kind))
     return Measure(title, choice.measures[name], percent=name in SHARES)

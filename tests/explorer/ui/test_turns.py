@@ -66,7 +66,8 @@ def test_one_at_a_time_in_the_order_in_which_they_came() -> None:
         assert order == []
     for thread in threads:
         thread.join(PATIENCE)
-    assert order == ["a", "b", "c"] and turns.n_waiting == 0
+    assert order == ["a", "b", "c"]
+    assert turns.n_waiting == 0
 
 
 def test_long_work_lets_those_go_first_who_have_computed_less(clock: Clock) -> None:
@@ -100,7 +101,8 @@ def test_of_two_long_works_the_one_that_has_computed_less_goes_on(clock: Clock) 
         turns.rest()  # lets it begin; it rests in turn, having used 2 against 3
         order.append("three")
     thread.join(PATIENCE)
-    assert begun.is_set() and order == ["two", "three"]
+    assert begun.is_set()
+    assert order == ["two", "three"]
 
 
 def test_others_compute_while_one_is_away() -> None:
