@@ -4,6 +4,7 @@ import streamlit as st
 
 from explorer import library, shelf, text
 from explorer.library import split_step
+from explorer.pages.heads.pair import compare_with
 from explorer.shelf import Listed
 from explorer.ui import cache, session
 from explorer.ui.escape import escape
@@ -51,6 +52,15 @@ def _line(each: Listed) -> None:
             st.markdown(f"**{escape(_title(each.name))}**")
             st.caption(_numbers(each))
         is_open = each.name == current
+        if not is_open and st.button(
+            _t("shelf.compare"),
+            key=f"shelf.compare.{each.name}",
+            type="tertiary",
+            icon=":material/compare:",
+            help=_t("shelf.compare_help", model=escape(_title(current))),
+        ):
+            compare_with(each.name)
+            session.visit("heads")
         if st.button(
             _t("shelf.opened" if is_open else "shelf.open"),
             key=f"shelf.open.{each.name}",

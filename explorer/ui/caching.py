@@ -36,7 +36,9 @@ their Traces (0.1 to 7 MB), or for a dozen of a model of GPT-2's size on long te
 Python, torch and Streamlit take 300 MB more, so a machine of 1 GB is enough for what is shipped."""
 VARIABLE = "HEADLIGHT_CACHE_MB"
 """The environment variable that sets another number of megabytes; 0 keeps none
-but the model in use."""
+but the models in use."""
+IN_USE = 2
+"""Models that are in use at once: two are compared, and one may draft for another."""
 
 
 def budget() -> int:
@@ -80,21 +82,22 @@ class _Making:
 class Store:
     """At most `budget` bytes of results and idle models, the least recently used out first.
 
-    The model used last is in use, not idle: it does not count and does not go, or one larger than
-    the budget would be opened again at every click. A result larger than the budget is not kept.
+    The models used last, up to IN_USE, are in use, not idle: they do not count and do not go, or
+    those larger than the budget would be opened again at every click. A result larger than the
+    budget is not kept.
     """
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._kept: LRUCache[Hashable, _Entry] = LRUCache(math.inf, lambda entry: entry.n_bytes)
-        self._in_use: tuple[Hashable, int] = (None, 0)  # the key of a model, and its bytes
+        self._in_use: dict[Hashable, int] = {}  # keys of models and their bytes, newest last
         self._making: dict[Hashable, _Making] = {}
         self._turn = threading.RLock()
 
     @property
     def n_bytes(self) -> int:
         """What counts against the budget, in bytes."""
-        return int(self._kept.currsize) - self._in_use[1]
+        return int(self._kept.currsize) - sum(self._in_use.values())
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._kept
@@ -103,8 +106,7 @@ class Store:
         """Drop it, so that the next request recomputes it."""
         with self._turn:
             self._kept.pop(key, None)
-            if key == self._in_use[0]:
-                self._in_use = (None, 0)
+            self._in_use.pop(key, None)
 
     def get(
         self,
@@ -163,13 +165,16 @@ class Store:
                 self._make_room()
 
     def _use(self, key: Hashable, model: _Entry) -> None:
-        """Another model is in use; the one before is idle from now on, and counts again."""
-        if key != self._in_use[0]:
-            self._in_use = (key, model.n_bytes)
+        """This model is in use; of more than IN_USE the one used before is idle, and counts."""
+        self._in_use.pop(key, None)
+        self._in_use[key] = model.n_bytes
+        if len(self._in_use) > IN_USE:
+            del self._in_use[next(iter(self._in_use))]
             self._make_room()
 
     def _make_room(self) -> None:
-        self._kept.get(self._in_use[0])  # the newest of all, so that it does not go
+        for key in self._in_use:
+            self._kept.get(key)  # the newest of all, so that they do not go
         while self.n_bytes > self._budget:
             self._kept.popitem()
 

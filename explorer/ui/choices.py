@@ -45,6 +45,11 @@ def choice(
     return field(default=default, metadata={"form": Form(read, write, of_site)})
 
 
+def link_name(name: str) -> str:
+    """How links call this choice: `with_` is "with", which Python keeps for itself."""
+    return name.removesuffix("_")
+
+
 def form_of(each: Field[Any]) -> Form | None:
     """How a link says this field; None for a field that is in no link."""
     form: Form | None = each.metadata.get("form")

@@ -22,7 +22,7 @@ _DROPPED = "hints.dropped"
 def hints(view: View) -> None:
     """Everything of this kind that there is to say about the view."""
     _dropped(view)
-    _trained(view)
+    trained(view)
     reads = reading_language(view.loaded.name)
     written = text.script(view.text)
     if reads is None or written is None:
@@ -106,7 +106,7 @@ def _dropped(view: View) -> None:
         st.info(view.t("hints.dropped", model=model, text=words), icon=":material/info:")
 
 
-def _trained(view: View) -> None:
+def trained(view: View) -> None:
     """A twin that was trained under wrong masks, and under which masks it runs here."""
     model, _ = split_step(view.loaded.name)
     if not text.has(f"trained.{model}", lang=view.lang):

@@ -19,6 +19,7 @@ from explorer.ui.choices import (
     choice,
     form_of,
     from_one,
+    link_name,
     one_of,
     plus_one,
     whole,
@@ -139,11 +140,12 @@ class Links:
         chosen: dict[str, Any] = {}
         refused: list[tuple[str, str]] = []
         for name, read in self._read.items():
-            if name in params:
+            word = link_name(name)
+            if word in params:
                 try:
-                    chosen[name] = read(params[name])
+                    chosen[name] = read(params[word])
                 except ValueError:
-                    refused.append((name, params[name]))
+                    refused.append((word, params[word]))
         return self.change(State(), **chosen), tuple(refused)
 
     def write(self, state: State) -> dict[str, str]:
@@ -152,5 +154,5 @@ class Links:
         for name, owner in self._owner.items():
             value = self.chosen(state, name)
             if value is not None and (name == "lang" or value != getattr(owner(), name)):
-                params[name] = self._forms[name].write(value)
+                params[link_name(name)] = self._forms[name].write(value)
         return params

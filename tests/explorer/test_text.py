@@ -23,6 +23,7 @@ from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.clinic.card import Group
 from explorer.analysis.heads.attribution import MEASURES as CAUSES
+from explorer.analysis.heads.versus import Incomparable
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.machine.parts import What
 from explorer.analysis.machine.reach import KINDS as NETS
@@ -66,7 +67,7 @@ IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGE
 NAMES_IN_FORMULAS = {
     *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
     *("ReLU", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
-    *("BatchNorm", "Concat", "erf", "rank", "pad", "ctx", "diag"),
+    *("BatchNorm", "Concat", "JS", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
 
@@ -186,6 +187,7 @@ MADE = {
 PIECES = {
     *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),
     *(f"{page.name}.formula" for page in LESSONS if page.name != "clinic"),
+    *(f"versus.{why}" for why in (*get_args(Incomparable), "nothing_read", "formula")),
     *(f"edits.{part}" for part in USUAL_MASKS),
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
     *(f"causes.{name}{part}" for name in CAUSES for part in ("", "_help")),

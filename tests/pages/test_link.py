@@ -112,6 +112,8 @@ states = st.builds(
     beam=beam,
     sample=sample,
     lines=st.none() | st.text(max_size=20),
+    with_=st.text(max_size=20),
+    with_head=st.none() | st.tuples(st.integers(0, 998), st.integers(0, 998)),
 )
 
 
@@ -122,7 +124,7 @@ def test_every_state_comes_back_from_its_link(state: State) -> None:
 
 @given(st.dictionaries(st.sampled_from(list(write(State()) | {"layer": "", "edits": "",
        "strategy": "", "pads": "", "site": "", "base": "", "head": "", "step": "", "row": "",
-       "instead": "", "pins": "", "scale": "",
+       "instead": "", "pins": "", "scale": "", "with": "", "with_head": "",
        "tested": "", "case": "", "change": "", "part": "", "depth": "", "picture": "",
        "norm": "", "layout": "", "length": "", "dims": "",
        "fork": "", "limit": "", "beam": "", "sample": "", "gamma": ""})),
@@ -179,11 +181,12 @@ def test_every_field_of_every_page_can_stand_in_a_link() -> None:
 @given(states)
 def test_another_kind_of_attention_forgets_what_pointed_into_this_one(state: State) -> None:
     left = LINKS.elsewhere(state)
-    for name in ("layer", "head", "row", "instead", "pins"):
+    for name in ("layer", "head", "row", "instead", "pins", "with_head"):
         assert LINKS.chosen(left, name) == LINKS.chosen(State(), name)
     kept = {name: words for name, words in write(state).items() if name in write(left)}
     assert write(left) == kept
-    assert write(state).keys() - kept.keys() <= {"layer", "head", "row", "instead", "pins"}
+    pointing = {"layer", "head", "row", "instead", "pins", "with_head"}
+    assert write(state).keys() - kept.keys() <= pointing
 
 
 def test_a_choice_that_nobody_owns_is_an_error() -> None:

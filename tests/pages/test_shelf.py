@@ -56,6 +56,16 @@ def test_a_button_opens_one(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert at.query_params["model"] == "mine"
 
 
+def test_a_button_puts_one_beside_the_open_one(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    visited: list[str] = []
+    monkeypatch.setattr(session, "visit", visited.append)
+    at = opened(model="writer")
+    assert "shelf.compare.writer" not in {each.key for each in at.button}
+    at.button(key="shelf.compare.mine").click().run()
+    assert visited == ["heads"]
+    assert [at.query_params[name] for name in ("model", "with")] == ["writer", "mine"]
+
+
 def test_it_stands_where_the_model_of_the_link_is_missing(own: Path) -> None:
     at = opened(model="gone")
     assert not at.exception

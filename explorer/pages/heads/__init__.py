@@ -9,15 +9,20 @@ from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.measures import head_measures
 from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
+from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
 from explorer.pages.heads.attribution import four_numbers
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.heads.contexts import contexts
 from explorer.pages.heads.matter import ablation_of, heads_that_matter
 from explorer.pages.heads.opened import Opened
+from explorer.pages.heads.pair import Pair, linked_pair, pair_of, pick_other
+from explorer.pages.heads.pair import go_down as go_down_beside
+from explorer.pages.heads.pair import take_clicks as take_clicks_beside
 from explorer.pages.heads.picture import BESIDE, go_down, linked_heads, take_clicks
 from explorer.pages.heads.reading import difference, read_row, switch_off
 from explorer.pages.heads.takeaway import take_away
+from explorer.pages.heads.versus import compared, verdict
 from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
 from explorer.ui.share import shared
@@ -43,24 +48,32 @@ def render(view: View) -> None:
 @st.fragment
 @in_turn
 def _linked(view: View) -> None:
-    view, other = _taken(latest(view))
-    choice = Opened(view)
+    view, other, pair = _taken(latest(view))
+    choice = Opened(view, None if pair is None else pair.differs)
     with shared(view, "heads", more=lambda: take_away(choice)):
-        _drawn(choice, other)
+        _drawn(choice, other, pair)
 
 
-def _drawn(choice: Opened, other: View | None) -> None:
-    """The page below its introduction; `other` is the view of a sentence beside this one."""
+def _drawn(choice: Opened, other: View | None, pair: Pair | None) -> None:
+    """The page below its introduction; `other` is the view of a sentence beside this one, `pair`
+    this view with that of another model."""
     view = choice.view
-    if other is None:
+    if other is None and pair is None:
         controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
     _controls(choice)
+    if pair is not None:
+        verdict(pair)
     controls.reading("heads", read_row(choice))
-    linked_heads(choice, None if other is None else Opened(other))
+    if pair is None:
+        linked_heads(choice, None if other is None else Opened(other))
+    else:
+        linked_pair(pair)
     _aggregates(choice)
     switch_off(choice)
     difference(choice)
+    if pair is not None:
+        compared(choice, pair)
     if other is not None:
         contexts(view, other)
     ablation = ablation_of(view)
@@ -86,8 +99,16 @@ def _aggregates(choice: Opened) -> None:
     st.caption(" ".join(map(choice.view.t, ["heads.mean_note", *keys])))
 
 
-def _taken(view: View) -> tuple[View, View | None]:
-    """The view and the one beside it, with what was just chosen in either picture."""
+def _taken(view: View) -> tuple[View, View | None, Pair | None]:
+    """The view, the sentence beside it or the model, with what was just chosen in any picture."""
+    pair = pair_of(view)
+    if pair is not None:
+        go_down(view)
+        go_down_beside(pair)
+        if take_clicks(view) or take_clicks_beside(pair):
+            view = latest(view)
+            pair = pair_of(view)
+        return view, None, pair
     other = beside(view)
     go_down(view)
     if other is not None:
@@ -95,7 +116,7 @@ def _taken(view: View) -> tuple[View, View | None]:
     if take_clicks(view) or (other is not None and take_clicks(other, BESIDE)):
         view = latest(view)
         other = beside(view)
-    return view, other
+    return view, other, None
 
 
 def _controls(choice: Opened) -> None:
@@ -119,6 +140,7 @@ def _controls(choice: Opened) -> None:
             help=view.t("heads.words_help"),
             on_change=lambda: session.change(words=st.session_state["heads.words"]),
         )
+        pick_other(view)
 
 
 def _formula(choice: Opened) -> tuple[str, ...]:
@@ -151,7 +173,8 @@ def _code(choice: Opened) -> list[object]:
         rolled = cross_rollout if view.kind == "cross" else rollout
         code.insert(0, {"rollout": rolled, "flow": attention_flow}.get(aggregate.name, mean_head))
     if choice.measure is not None:
-        code.append(need_map if choice.measure == "needed" else head_measures)
+        known = {"needed": need_map, "differs": mean_divergence}
+        code.append(known.get(choice.measure, head_measures))
     if choice.words is not None:
         code.append(by_word)
     return code

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+from explorer import library
 from explorer.analysis.heads import ablation as ablating
 from explorer.analysis.heads import aggregates, attribution
+from explorer.analysis.heads import versus as comparing
 from explorer.ui import cache
 from explorer.ui.cache import Run
 from explorer.ui.caching import cached
@@ -30,3 +32,27 @@ def attribute(run: Run, position: int) -> attribution.Attribution:
     """Four measures of the token after a position, by the run's ablation. Raises InputProblem."""
     loaded = cache.open_model(run.model)
     return attribution.attribute(loaded, cache.trace(run), position, ablation=ablation(run))
+
+
+@cached
+def alike(model: str, shelf: tuple[str, ...]) -> tuple[str, ...]:
+    """The models on the shelf that read the same tokens as this one, and snapshots of them."""
+    found = library.same_vocabulary(model, library.CHECKPOINTS)
+    return tuple(each for each in found if library.split_step(each)[0] in shelf)
+
+
+@cached
+def versus(run: Run, other: Run, kind: Role) -> comparing.Versus | None:
+    """One kind of attention of a run against that of another model. Raises InputProblem."""
+    return comparing.versus(cache.trace(run), cache.trace(other), kind)
+
+
+@cached
+def closest(
+    run: Run, other: Run, kind: Role, layer: int, head: int
+) -> tuple[tuple[int, int], float] | None:
+    """The head of the other run that attends most like this one. Raises InputProblem."""
+    compared = versus(run, other, kind)
+    if compared is None:
+        return None
+    return comparing.closest(cache.trace(run), cache.trace(other), compared, layer, head)

@@ -8,8 +8,9 @@ from explorer.analysis.heads.measures import HeadMeasure
 from explorer.components import MAX_PINNED, SCALES, Scale
 from explorer.ui.choices import RefusedError, as_digit, choice, one_of, switch
 
-MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed")
-"""What the heads can be measured by; the last is what is lost without a head."""
+MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed", "differs")
+"""What the heads can be measured by; the last two are what is lost without a head, and how far it
+differs from the head of the same number in the model beside this one."""
 NOTHING = "none"
 HeadOrAggregate = tuple[int, int] | str
 """A head (layer, head), counted from 0, or the name of an aggregate."""
@@ -49,6 +50,17 @@ def _instead(text: str) -> str:
     return text
 
 
+def _one_head(text: str) -> tuple[int, int]:
+    place = parse_head(text)
+    if isinstance(place, str):
+        raise RefusedError(text)
+    return place
+
+
+def _format_one(place: tuple[int, int]) -> str:
+    return format_heads((place,))
+
+
 @dataclass(frozen=True)
 class HeadsChoices:
     """`instead` is what is open in place of the head (NOTHING: nothing), `pins` what is shown
@@ -64,3 +76,5 @@ class HeadsChoices:
     scale: Scale = choice("linear", one_of(SCALES))
     own_range: bool = choice(False, switch, as_digit)
     words: bool = choice(False, switch, as_digit)
+    with_: str = choice("", str)
+    with_head: tuple[int, int] | None = choice(None, _one_head, _format_one, of_site=True)

@@ -37,9 +37,14 @@ class Shown:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """The heads of the view's kind, the aggregates behind them, and which of all are shown."""
+    """The heads of the view's kind, the aggregates behind them, and which of all are shown.
+
+    `differs` [layer, head] says how far each differs from that of the model beside this one, in
+    bits; None where there is none, or its heads have numbers of their own.
+    """
 
     view: View
+    differs: NDArray[np.float64] | None = None
 
     @cached_property
     def sites(self) -> tuple[AttentionSite, ...]:
@@ -54,7 +59,8 @@ class Opened:
     @cached_property
     def measures(self) -> dict[str, NDArray[np.float64]]:
         """Maps of layers x heads by the measure's name."""
-        return {str(name): of for name, of in measure_maps(self.view.trace, self.kind).items()}
+        found = {str(name): of for name, of in measure_maps(self.view.trace, self.kind).items()}
+        return found if self.differs is None else {**found, "differs": self.differs}
 
     @property
     def measure_names(self) -> tuple[str, ...]:

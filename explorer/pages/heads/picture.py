@@ -25,10 +25,10 @@ SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 def take_clicks(view: View, key: str = KEY) -> bool:
     """Put what was just chosen in a picture into the state; whether anything was."""
     choice = Opened(view)
-    chosen = sent_selection(key, _shape(choice), len(choice.aggregates))
+    chosen = sent_selection(key, shape_of(choice), len(choice.aggregates))
     if chosen is None:
         return False
-    choice.take(_by_token(choice, chosen))
+    choice.take(by_token(choice, chosen))
     return True
 
 
@@ -38,20 +38,26 @@ def go_down(view: View, key: str = KEY, left: View | None = None) -> None:
     `left` is the view to the left of this one: the two sentences then swap places, since the other
     pages are about the first.
     """
-    place = sent_cell(key, _shape(Opened(view)))
+    place = sent_cell(key, shape_of(Opened(view)))
     if place is None:
         return
     if left is not None:
         sentences = left.text, *view.others[1:]
         session.change(text=view.text, target=None, beside="\n".join(sentences))
     layer, head, row, column = place
-    if (words := Opened(view).words) is not None:
-        row, column = words[0].starts[row], words[1].starts[column]
+    row, column = tokens_at(Opened(view), row, column)
     session.change(layer=layer, head=head, row=row, key=column, goal=None)
     session.visit("cell")
 
 
-def _shape(choice: Opened) -> tuple[int, int, int, int]:
+def tokens_at(choice: Opened, row: int, column: int) -> tuple[int, int]:
+    """The tokens of a cell: in a picture of words, the first of each."""
+    if choice.words is None:
+        return row, column
+    return choice.words[0].starts[row], choice.words[1].starts[column]
+
+
+def shape_of(choice: Opened) -> tuple[int, int, int, int]:
     """[layer, head, query, key] of all heads of the view's kind."""
     n_query, n_key = choice.view.trace.mask(choice.view.site.name).shape[-2:]
     if choice.words is not None:
@@ -59,7 +65,7 @@ def _shape(choice: Opened) -> tuple[int, int, int, int]:
     return len(choice.sites), choice.view.site.n_heads, n_query, n_key
 
 
-def _by_token(choice: Opened, chosen: HeadsSelection) -> HeadsSelection:
+def by_token(choice: Opened, chosen: HeadsSelection) -> HeadsSelection:
     """What was chosen in a picture of words: the row and the key are the words' first tokens."""
     if choice.words is None:
         return chosen
@@ -87,17 +93,17 @@ def _by_word(choice: Opened) -> HeadsSelection:
 def linked_heads(choice: Opened, other: Opened | None) -> None:
     """The heads on this sentence and, where there is one, on the sentence beside it."""
     if other is None:
-        _heads(choice, KEY)
+        draw_heads(choice, KEY)
         return
     for column, each, key in zip(
         st.columns(2, gap="large"), (choice, other), (KEY, BESIDE), strict=True
     ):
         with column:
             controls.sentence_line(each.view, f"sentence-{key}")
-            _heads(each, key)
+            draw_heads(each, key)
 
 
-def _heads(choice: Opened, key: str) -> None:
+def draw_heads(choice: Opened, key: str) -> None:
     """All heads, the shown ones large, as heatmap and as text."""
     view, trace = choice.view, choice.view.trace
     aggregates = choice.aggregates

@@ -177,16 +177,17 @@ def result(number: int, size: int = 10_000) -> np.ndarray:
     return np.full(size, number % 256, np.uint8)
 
 
-def test_the_model_in_use_stays_whatever_its_size_and_idle_ones_go_as_results_do(
+def test_two_models_in_use_stay_whatever_their_size_and_idle_ones_go_as_results_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = Store(2_000_000)
     monkeypatch.setattr(caching, "STORE", store)
     opened("a", 800_000)
     opened("b", 800_000)
+    opened("c", 800_000)
     for number in range(60):
         result(number)
-    assert opened.is_kept("a", 800_000)
+    assert opened.is_kept("a", 800_000)  # idle, and there is room
     opened("a", 800_000)  # now b is idle
     for number in range(60, 120):
         result(number)
@@ -195,17 +196,22 @@ def test_the_model_in_use_stays_whatever_its_size_and_idle_ones_go_as_results_do
     for number in range(120, 370):
         result(number)
     assert opened.is_kept("a", 800_000)  # in use, though every result is newer
+    assert opened.is_kept("c", 800_000)
     assert not opened.is_kept("b", 800_000)
     assert result.is_kept(369)
     assert 1_900_000 < store.n_bytes <= 2_000_000
     opened("huge", 4_000_000)
-    assert opened.is_kept("huge", 4_000_000)
+    opened("larger", 5_000_000)
+    assert opened.is_kept("huge", 4_000_000)  # both are compared
+    assert opened.is_kept("larger", 5_000_000)
     assert opened.is_kept("a", 800_000)
     assert store.n_bytes <= 2_000_000
     result(1)
-    assert result.is_kept(1)  # there is room for results beside it
+    assert result.is_kept(1)  # there is room for results beside them
+    opened("huge", 4_000_000)
     opened("a", 800_000)
-    assert not opened.is_kept("huge", 4_000_000)  # too large to be kept idle
+    assert not opened.is_kept("larger", 5_000_000)  # too large to be kept idle
+    assert opened.is_kept("huge", 4_000_000)
     assert opened.is_kept("a", 800_000)
     assert store.n_bytes <= 2_000_000
 
@@ -213,6 +219,7 @@ def test_the_model_in_use_stays_whatever_its_size_and_idle_ones_go_as_results_do
 def test_a_model_in_use_can_be_forgotten_too(store: Store) -> None:
     opened("idle", 4000)
     opened("a", 4000)
+    opened("b", 4000)
     opened.forget("idle", 4000)
     assert not opened.is_kept("idle", 4000)
     assert store.n_bytes == 0

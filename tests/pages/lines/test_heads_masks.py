@@ -8,6 +8,7 @@ VISITS = [
     *(("heads", {"measure": name}) for name in ("entropy", "needed")),
     *(("heads", {"instead": name}) for name in ("mean-1", "rollout", "flow")),
     ("heads", {"beside": BESIDE}),
+    ("heads", {"with": "writer", "site": "encoder"}),
     *(
         ("masks", {"edits": edits, "pads": pads})
         for edits, pads in (("", "0"), ("causal-off", "3"), ("window-2", "0"), ("prefix-2", "3"))

@@ -1,0 +1,238 @@
+"""The model beside this one: which it is, what it reads, and what is open in its picture."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from explorer import text
+from explorer.analysis.heads.versus import Versus, input_role
+from explorer.components import HeadsSelection, sent_cell, sent_selection
+from explorer.library import split_step
+from explorer.pages.heads import cached
+from explorer.pages.heads.choices import HeadsChoices
+from explorer.pages.heads.opened import Opened
+from explorer.pages.heads.picture import (
+    BESIDE,
+    KEY,
+    by_token,
+    draw_heads,
+    shape_of,
+    tokens_at,
+)
+from explorer.problems import InputProblem
+from explorer.ui import cache, controls, session
+from explorer.ui.cache import Run
+from explorer.ui.escape import escape
+from explorer.ui.hints import trained
+from explorer.ui.problem import show_problem
+from explorer.ui.url import FREE, State
+from explorer.ui.view import View, build
+from models.hooks import Role
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """This model's view and that of the one beside it, on the same sentence.
+
+    `compared` is what can be compared of the kind of attention looked at; None where the other
+    model has none like it, and its picture then shows another kind.
+    """
+
+    view: View
+    other: View
+    compared: Versus | None
+
+    @property
+    def differs(self) -> NDArray[np.float64] | None:
+        """How far heads with the same number differ, [layer, head] in bits."""
+        return None if self.compared is None else self.compared.difference
+
+    def closest(self, layer: int, head: int) -> tuple[tuple[int, int], float] | None:
+        """The head of the other model most like this one here, and how far it differs in bits."""
+        return cached.closest(self.view.run, self.other.run, self.view.kind, layer, head)
+
+
+def others(name: str) -> tuple[str, ...]:
+    """The models that one can be compared with: those that read the same tokens first."""
+    shelf = cache.models()
+    offered = dict.fromkeys([*cached.alike(name, shelf), *shelf])
+    return tuple(each for each in offered if each != name)
+
+
+def title(view: View, name: str) -> str:
+    """A model in words, and the step of its training where it is a snapshot."""
+    base, step = split_step(name)
+    words = text.model_name(base, lang=view.lang)
+    if step is None:
+        return words
+    return view.t("versus.snapshot", model=words, moment=view.t("sidebar.moment_step", step=step))
+
+
+def pick_other(view: View) -> None:
+    """The control that puts a model beside this one. Its heads are then ordered by difference."""
+    offered = others(view.loaded.name)
+    chosen = view.choices(HeadsChoices).with_
+    if chosen and chosen not in offered and chosen != view.loaded.name:
+        offered = (*offered, chosen)  # of a link; what is wrong with it is said below
+
+    with st.container(width=250):
+        controls.pick(
+            view.t("versus.with"),
+            ("", *offered),
+            chosen if chosen in offered else "",
+            "heads.with",
+            compare_with,
+            format_func=lambda name: title(view, name) if name else view.t("versus.none"),
+            help=view.t("versus.with_help"),
+        )
+
+
+def compare_with(name: str) -> None:
+    """Put a model beside the open one, its heads ordered by their difference; "" takes it away."""
+    if name:
+        session.change(with_=name, with_head=None, measure="differs", by_measure=True)
+    else:
+        measured = session.state().of(HeadsChoices).measure
+        session.change(with_="", with_head=None, measure="" if measured == "differs" else measured)
+
+
+def pair_of(view: View) -> Pair | None:
+    """The view and the other model's; None where none was chosen, or it cannot be shown.
+
+    What is wrong with it is said in its place.
+    """
+    name = view.choices(HeadsChoices).with_
+    if name in ("", view.loaded.name):
+        return None
+    try:
+        run = Run(name, view.text, _shared_target(view, name), view.edits, view.pads)
+        compared = cached.versus(view.run, run, view.kind)
+        role = input_role(cache.trace(run)) if compared is None else compared.other_role
+        return Pair(view, build(_state(view, run, compared, role), view.dark, view.pads), compared)
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+        return None
+
+
+def _shared_target(view: View, name: str) -> str | None:
+    """What the other model is given to read besides the sentence: what this one has written.
+
+    So both are asked the same at every position. Only what reads a source can read a translation.
+    """
+    theirs = cache.open_model(name)
+    if ("src" in theirs.model.reads) != bool(view.trace.src_tokens):
+        return None
+    return view.target or view.trace.output or None
+
+
+def _state(view: View, run: Run, compared: Versus | None, role: Role) -> State:
+    """The choices for the other picture: the same place, as far as the other model has it."""
+    chosen = view.choices(HeadsChoices)
+    row = view.row if view.state.row != FREE else FREE
+    place: dict[str, object] = {"layer": None, "head": None, "pins": (), "row": None, "key": None}
+    if compared is not None:
+        at = _open_there(view, run, compared, chosen.with_head)
+        if at is not None:
+            place |= {"layer": at[0], "head": at[1]}
+        if compared.by_number:
+            place["pins"] = chosen.pins
+        place["row"] = FREE if row == FREE else compared.queries.across(row)
+        if place["row"] not in (None, FREE) and view.state.key is not None:
+            place["key"] = compared.keys.across(view.state.key)
+    place |= {"model": run.model, "text": run.text, "target": run.target, "site": role}
+    return session.links().change(view.state, **place)
+
+
+def _open_there(
+    view: View, run: Run, compared: Versus, wanted: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """The head that is open in the other picture: the same number, the chosen, the most similar."""
+    if compared.by_number:
+        return view.layer, view.head
+    layers, heads = compared.shapes[1]
+    if wanted is not None and wanted[0] < layers and wanted[1] < heads:
+        return wanted
+    found = cached.closest(view.run, run, view.kind, view.layer, view.head)
+    return None if found is None else found[0]
+
+
+def take_clicks(pair: Pair) -> bool:
+    """Put what was just chosen in the other model's picture into the state; whether it was."""
+    choice = Opened(pair.other, pair.differs)
+    chosen = sent_selection(BESIDE, shape_of(choice), len(choice.aggregates))
+    if chosen is None:
+        return False
+    chosen = _here(pair, by_token(choice, chosen))
+    if pair.compared is not None and pair.compared.by_number:
+        Opened(pair.view, pair.differs).take(chosen)
+        return True
+    own = Opened(pair.view)
+    own.take(replace(own.selection, query=chosen.query, key=chosen.key, scale=chosen.scale))
+    if chosen.opened is not None and chosen.opened[0] < len(choice.sites):
+        session.change(with_head=chosen.opened)
+    return True
+
+
+def _here(pair: Pair, chosen: HeadsSelection) -> HeadsSelection:
+    """What was chosen there as this model counts its tokens."""
+    compared = pair.compared
+    if chosen.query is None or compared is None:
+        return replace(chosen, query=None, key=None)
+    query = compared.queries.across(chosen.query, back=True)
+    key = None if chosen.key is None else compared.keys.across(chosen.key, back=True)
+    return replace(chosen, query=query, key=None if query is None else key)
+
+
+def go_down(pair: Pair) -> None:
+    """To the Cell page of the other model, where the way down was just taken in its picture.
+
+    The two models swap places then, since the other pages are about the first.
+    """
+    choice = Opened(pair.other)
+    place = sent_cell(BESIDE, shape_of(choice))
+    if place is None:
+        return
+    layer, head, row, column = place
+    row, column = tokens_at(choice, row, column)
+    swap(pair)
+    session.change(layer=layer, head=head, row=row, key=column, goal=None)
+    session.visit("cell")
+
+
+def swap(pair: Pair) -> None:
+    """Let the two models change places: what is open beside is then the first."""
+    view, other = pair.view, pair.other
+    session.change_site(model=other.loaded.name, with_=view.loaded.name, site=other.kind)
+    session.change(layer=other.layer, head=other.head, target=view.target)
+
+
+def linked_pair(pair: Pair) -> None:
+    """Both models on the sentence, side by side."""
+    sides = (pair.view, KEY), (pair.other, BESIDE)
+    for column, (each, key) in zip(st.columns(2, gap="large"), sides, strict=True):
+        with column:
+            config = each.loaded.config
+            st.markdown(
+                f"**{escape(title(each, each.loaded.name))}**  \n"
+                + each.t(
+                    "versus.shape",
+                    kind=each.t(f"kinds.{each.kind}"),
+                    layers=len(each.sites_of(each.kind)),
+                    heads=each.site.n_heads,
+                    d_model=config.d_model,
+                )
+            )
+            controls.sentence_line(_writing(pair, each), f"sentence-{key}")
+            if each is pair.other:
+                trained(each)
+            draw_heads(Opened(each, pair.differs), key)
+
+
+def _writing(pair: Pair, each: View) -> View:
+    """The view whose line says what a model writes: the other one reads what this one wrote."""
+    if each is pair.view or each.target in (None, pair.view.target):
+        return each
+    written = cache.trace(replace(each.run, target=None))
+    return replace(each, state=replace(each.state, target=None), trace=written)

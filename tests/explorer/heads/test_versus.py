@@ -1,0 +1,132 @@
+"""Two models on one sentence: differences worked by hand, and what is not comparable."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from explorer.analysis.heads.versus import (
+    closest,
+    counterpart,
+    divergence,
+    expectations,
+    incomparable,
+    mean_divergence,
+    versus,
+)
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace, trace
+
+SITE = "decoder.blocks.1.attn"
+
+
+@pytest.fixture
+def traced(translator: LoadedModel) -> Trace:
+    return trace(translator, "The cat ran", "我爱你猫")
+
+
+def with_pattern(traced: Trace, head: int, rows: list[list[float]]) -> Trace:
+    """The same run, but one head of SITE attends like this."""
+    name = f"{SITE}.hook_pattern"
+    pattern = traced.activations[name].copy()
+    pattern[head] = rows
+    return replace(traced, activations=traced.activations | {name: pattern})
+
+
+def test_divergence_by_hand() -> None:
+    rows = np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
+    others = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    # The third: H(3/4, 1/4) - 1/2 bits, of which H(3/4, 1/4) = 2 - 3/4 log2(3).
+    third = 1.5 - 0.75 * np.log2(3)
+    np.testing.assert_allclose(divergence(rows, others), [0, 1, third, np.nan], atol=1e-12)
+    np.testing.assert_allclose(mean_divergence(rows, others), (1 + third) / 3)
+    assert np.isnan(mean_divergence(rows[3:], others[3:]))
+
+
+def test_a_model_differs_from_itself_nowhere(traced: Trace) -> None:
+    found = versus(traced, traced, "decoder")
+    assert found is not None
+    assert found.difference is not None
+    assert found.by_number
+    assert found.comparable
+    assert found.queries.whole
+    np.testing.assert_allclose(found.difference, np.zeros((2, 4)), atol=1e-6)
+
+
+def test_the_head_that_was_changed_comes_first_and_no_other_differs(traced: Trace) -> None:
+    changed = with_pattern(traced, 2, [[1, 0, 0], [1, 0, 0], [0, 0, 1]])
+    other = with_pattern(traced, 2, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    found = versus(changed, other, "decoder")
+    assert found is not None
+    assert found.difference is not None
+    assert found.ranked()[0] == (1, 2)
+    assert found.difference[1, 2] == pytest.approx(1 / 3)  # one of three rows, by one bit
+    assert np.delete(found.difference.ravel(), 6).max() < 1e-6
+
+
+def test_the_most_similar_head_is_found_wherever_it_stands(traced: Trace) -> None:
+    rows = traced.pattern(SITE)[3].tolist()
+    moved = with_pattern(with_pattern(traced, 3, [[1, 0, 0]] * 3), 0, rows)
+    found = versus(traced, moved, "decoder")
+    assert found is not None
+    assert closest(traced, moved, found, 1, 3) == ((1, 0), pytest.approx(0, abs=1e-6))
+
+
+def test_padding_counts_nowhere(traced: Trace, translator: LoadedModel) -> None:
+    padded = trace(translator, "The cat ran", "我爱你猫", pads=2)
+    found = versus(traced, padded, "decoder")
+    assert found is not None
+    assert found.difference is not None
+    assert found.difference.max() < 1e-6
+
+
+def test_kinds_are_paired_by_what_they_read(traced: Trace, writer: LoadedModel) -> None:
+    written = trace(writer, "The cat ran")
+    assert counterpart(traced, written, "encoder") == "decoder"
+    assert counterpart(written, traced, "decoder") == "encoder"
+    assert counterpart(traced, written, "cross") is None
+    assert counterpart(traced, written, "decoder") is None  # it reads a translation
+    assert versus(traced, written, "cross") is None
+    with pytest.raises(ValueError, match="no attention of the kind 'cross'"):
+        versus(written, traced, "cross")
+
+
+def test_other_shapes_are_not_compared_by_number(traced: Trace, writer: LoadedModel) -> None:
+    written = trace(writer, "The cat ran")
+    found = versus(traced, written, "encoder")
+    assert found is not None
+    assert found.shapes[0] != found.shapes[1]
+    assert found.difference is None
+    assert found.ranked() == ()
+    assert found.comparable
+    nearest = closest(traced, written, found, 0, 0)
+    assert nearest is not None
+    assert 0 < nearest[1] < 1
+
+
+def test_predictions_piece_by_piece(traced: Trace, translator: LoadedModel) -> None:
+    shown = translator.tokenizer.str_tokens
+    logits = traced.logits.copy()
+    logits[1] = -logits[1]  # what was least expected after the second token is most expected now
+    other = replace(traced, logits=logits)
+    found = expectations(traced, other, shown, shown)
+    assert [each.piece for each in found] == list(traced.tgt_str_tokens)
+    assert [each.same for each in found] == [True, False, True]
+    chances = np.exp(traced.logits[0] - np.logaddexp.reduce(traced.logits[0]))
+    assert [chance for _, chance in found[0].one] == pytest.approx(sorted(chances)[:-4:-1])
+    assert found[0].one[0][0].removeprefix("·") == traced.predicted_str_tokens[0].removeprefix("·")
+
+
+def test_predictions_that_answer_different_questions_are_not_compared(
+    traced: Trace, translator: LoadedModel, writer: LoadedModel
+) -> None:
+    written = trace(writer, "The cat ran")
+    shown = translator.tokenizer.str_tokens
+    for other, why in (
+        (written, "other_task"),
+        (replace(traced, predicts="same"), "other_predictions"),
+        (replace(traced, predicts=None), "no_predictions"),
+    ):
+        assert incomparable(traced, other) == why
+        assert expectations(traced, other, shown, shown) == ()
+    assert incomparable(traced, traced) is None

@@ -1,0 +1,209 @@
+"""Two models on the Heads page: what is compared, what is said where nothing is, the link."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from payloads import unpack
+from safetensors.numpy import load_file, save_file
+from shown import everything, figure, link
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.analysis.heads.versus import versus
+from explorer.components import HeadsSelection
+from explorer.pages.heads import pair
+from explorer.runs.trace import trace
+from explorer.text import t
+
+Open = Callable[..., AppTest]
+TEXT = "She reads a book."
+
+
+@pytest.fixture(scope="module")
+def two(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small shelf, and `tuned`: its translator with one matrix of queries changed."""
+    folder = tmp_path_factory.mktemp("two") / "shelf"
+    shutil.copytree(shelf, folder)
+    shutil.copytree(shelf / "en-zh", folder / "tuned")
+    weights = load_file(folder / "tuned" / "model.safetensors")
+    name = "decoder.blocks.1.cross_attn.w_q.weight"
+    weights[name] = -weights[name]
+    save_file(weights, folder / "tuned" / "model.safetensors")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _use_two(two: Path, _use_shelf: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", two)
+
+
+def sent(at: AppTest, index: int) -> dict[str, Any]:
+    """What the picture of the first or the second model was sent."""
+    return unpack(at.get("bidi_component")[index].proto.bytes)[0]
+
+
+def compared(open_page: Open, other: str = "tuned", **params: str) -> AppTest:
+    at = open_page("heads", **{"text": TEXT, "with": other, **params})
+    assert not at.exception
+    return at
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_model_and_its_tuned_version_side_by_side(open_page: Open, lang: str) -> None:
+    at = compared(open_page, lang=lang, measure="differs", by_measure="1", layer="2", head="1")
+    assert not at.warning
+    one, other = (
+        trace(library.open_model(name, library.CHECKPOINTS), TEXT, target)
+        for name, target in (("en-zh", None), ("tuned", at_output(TEXT)))
+    )
+    found = versus(one, other, "cross")
+    assert found is not None
+    assert found.difference is not None
+    layer, head = found.ranked()[0]
+    assert layer == 1  # where the queries were changed
+    np.testing.assert_allclose(found.difference[0], 0, atol=1e-6)
+    for picture in (sent(at, 0), sent(at, 1)):
+        assert picture["measure"]["order"][0] == 4 * layer + head
+        assert picture["chosen"]["opened"] == 4
+        assert picture["chosen"]["by_measure"]
+    most = [each.label for each in at.button if str(each.key).startswith("versus.open.")]
+    assert most[0] == f"L{layer + 1}·H{head + 1} · {found.difference[layer, head]:.2f}"
+    said = everything(at)
+    assert t("versus.measure", lang=lang) in said
+    assert "tuned" in said
+    assert figure(at)["data"][0]["zmin"] < 0 < figure(at)["data"][0]["zmax"]  # it diverges
+
+
+def at_output(text: str) -> str:
+    """What the first model writes: both read it."""
+    return trace(library.open_model("en-zh", library.CHECKPOINTS), text).output
+
+
+def test_the_most_different_head_is_one_click_away_and_opens_in_both(open_page: Open) -> None:
+    at = compared(open_page, layer="1", head="1")
+    button = next(each for each in at.button if str(each.key).startswith("versus.open."))
+    _, _, layer, head = str(button.key).split(".")
+    button.click().run()
+    assert link(at)["layer"] == str(int(layer) + 1)
+    opened = 4 * int(layer) + int(head)
+    assert [sent(at, index)["chosen"]["opened"] for index in (0, 1)] == [opened, opened]
+
+
+def test_the_control_chooses_orders_by_difference_and_takes_away(open_page: Open) -> None:
+    at = open_page("heads", text=TEXT)
+    menu = at.selectbox(key="heads.with")
+    assert menu.value == ""
+    assert menu.options[1] == "tuned"  # it reads the same tokens
+    menu.select("tuned").run()
+    assert link(at)["with"] == "tuned"
+    assert link(at)["measure"] == "differs"
+    assert link(at)["by_measure"] == "1"
+    at.selectbox(key="heads.with").select("").run()
+    assert {"with", "measure"}.isdisjoint(link(at))
+
+
+def test_the_two_change_places(open_page: Open) -> None:
+    at = compared(open_page, layer="2", head="3")
+    at.button(key="versus.swap").click().run()
+    assert (link(at)["model"], link(at)["with"]) == ("tuned", "en-zh")
+    assert (link(at)["layer"], link(at)["head"]) == ("2", "3")
+    assert not at.exception
+
+
+def test_a_model_equal_to_this_one_differs_nowhere(open_page: Open, two: Path) -> None:
+    if not (two / "same").exists():
+        shutil.copytree(two / "en-zh", two / "same")
+    said = everything(compared(open_page, "same"))
+    assert t("versus.same_heads", lang="en", count=8) in said
+    n = len(trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT).tgt_tokens)
+    assert t("versus.same_predictions", lang="en", total=n) in said
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "site", "key"),
+    [
+        ("en-zh", "writer", "cross", "no_counterpart"),
+        ("en-zh", "writer", "encoder", "other_task"),
+        ("writer", "reader", "decoder", "other_predictions"),
+        ("reader", "headless", "encoder", "no_predictions"),
+        ("writer", "en-zh", "decoder", "shapes_differ"),
+    ],
+)
+def test_what_cannot_be_compared_is_said(
+    open_page: Open, model: str, other: str, site: str, key: str
+) -> None:
+    at = compared(open_page, other, model=model, site=site, text="We went to the park.")
+    said = everything(at)
+    template = t(f"versus.{key}", lang="en", **dict.fromkeys(VALUES, "\0")).split("\0")
+    assert all(part in said for part in template), key
+    assert len(at.get("bidi_component")) >= 2  # both pictures are there all the same
+
+
+VALUES = ("one", "other", "kind", "layers", "heads", "their_layers", "their_heads")
+
+
+def test_heads_without_numbers_in_common_open_beside_their_most_similar(open_page: Open) -> None:
+    at = compared(open_page, "en-zh", model="writer", site="decoder", text="We went to the park.")
+    nearest = sent(at, 1)["chosen"]["opened"]
+    assert "attends most like" in everything(at)
+    at = compared(open_page, "en-zh", model="writer", site="decoder", text=TEXT, with_head="3.4")
+    assert sent(at, 1)["chosen"]["opened"] == 11
+    assert nearest is not None
+
+
+def test_a_model_that_this_server_lacks_is_named_and_the_rest_is_shown(open_page: Open) -> None:
+    at = compared(open_page, "gone")
+    assert "gone" in "\n".join(str(each.value) for each in at.warning)
+    assert at.get("bidi_component")
+    assert at.selectbox(key="heads.with").value == "gone"
+    at.selectbox(key="heads.with").select("").run()
+    assert not at.warning
+
+
+def test_with_itself_nothing_is_compared(open_page: Open) -> None:
+    at = compared(open_page, "en-zh", model="en-zh")
+    assert not at.warning
+    assert not [each for each in at.button if each.key == "versus.swap"]
+
+
+def test_formula_code_and_numbers(open_page: Open) -> None:
+    at = compared(open_page)
+    for shown in ("formula", "code", "numbers"):
+        at.segmented_control(key="versus.more").set_value(shown).run()
+        assert not at.exception
+        if shown == "formula":
+            assert any("JS" in each.value for each in at.latex)
+        if shown == "code":
+            assert any("def divergence(" in each.value for each in at.code)
+    table = at.dataframe[-1].value
+    assert len(table) == 8
+    assert list(table.iloc[:, 2]) == sorted(table.iloc[:, 2], reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "opened", "said"),
+    [
+        ("en-zh", "tuned", (0, 3), {"layer": "1", "head": "4", "row": "2"}),
+        ("writer", "en-zh", (2, 1), {"with_head": "3.2"}),
+    ],
+)
+def test_a_click_in_the_other_picture_is_taken(
+    open_page: Open,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    other: str,
+    opened: tuple[int, int],
+    said: dict[str, str],
+) -> None:
+    """By number it opens the head in both models, otherwise in the other one alone."""
+    clicks = [HeadsSelection(opened, query=2)]
+    monkeypatch.setattr(pair, "sent_selection", lambda *_: clicks.pop() if clicks else None)
+    at = compared(open_page, other, model=model, layer="2", head="1")
+    assert said.items() <= link(at).items()
+    place = 4 * opened[0] + opened[1]
+    first = place if "layer" in said else 4
+    assert [sent(at, index)["chosen"]["opened"] for index in (0, 1)] == [first, place]
