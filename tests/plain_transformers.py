@@ -75,14 +75,16 @@ def masked_softmax(scores: Tensor, keep: Tensor) -> Tensor:
 class PlainAttention(nn.Module):
     """Multi-head attention from a tutorial; `attend` makes the pattern."""
 
-    def __init__(self, attend: Attend) -> None:
+    def __init__(self, attend: Attend, n_heads: int = 4) -> None:
         super().__init__()
-        self.qkv = nn.ModuleList(nn.Linear(16, 16) for _ in range(4))
+        self.n_heads, width = n_heads, 4 * n_heads
+        self.qkv = nn.ModuleList(nn.Linear(16, width) for _ in range(3))
+        self.qkv.append(nn.Linear(width, 16))
         self.attend = attend
 
     def forward(self, x: Tensor, memory: Tensor, keep: Tensor) -> Tensor:
         q, k, v = (
-            layer(given).unflatten(-1, (4, 4)).transpose(1, 2)
+            layer(given).unflatten(-1, (self.n_heads, 4)).transpose(1, 2)
             for layer, given in zip(self.qkv, (x, memory, memory), strict=False)
         )
         scores = q @ k.transpose(-2, -1) / 2
@@ -98,19 +100,24 @@ class PlainTranslator(nn.Module):
         own: Attend = masked_softmax,
         across: Attend = masked_softmax,
         reading: Attend = masked_softmax,
+        n_heads: int = 4,
     ) -> None:
         super().__init__()
         torch.manual_seed(0)
         self.embed = nn.Embedding(20, 16)
-        self.reading = nn.ModuleList(PlainAttention(reading) for _ in range(2))
-        self.own = nn.ModuleList(PlainAttention(own) for _ in range(2))
-        self.across = nn.ModuleList(PlainAttention(across) for _ in range(2))
+        self.reading = nn.ModuleList(PlainAttention(reading, n_heads) for _ in range(2))
+        self.own = nn.ModuleList(PlainAttention(own, n_heads) for _ in range(2))
+        self.across = nn.ModuleList(PlainAttention(across, n_heads) for _ in range(2))
         self.out = nn.Linear(16, 20)
 
-    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+    def masks(self, src: Tensor, tgt: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the source [batch, 1, 1, key], and causal [batch, 1, query, key]."""
         read, wrote = (src != PAD)[:, None, None], (tgt != PAD)[:, None, None]
         n = tgt.shape[1]
-        causal = torch.ones(n, n, dtype=torch.bool).tril() & wrote
+        return read, torch.ones(n, n, dtype=torch.bool).tril() & wrote
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        read, causal = self.masks(src, tgt)
         memory = self.embed(src)
         for layer in self.reading:
             memory = memory + layer(memory, memory, read)
@@ -119,3 +126,39 @@ class PlainTranslator(nn.Module):
             x = x + own(x, x, causal)
             x = x + across(x, memory, read)
         return self.out(x)
+
+
+Causal = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(q, k, v), [batch, head, pos, d_head] with queries for the last keys -> z."""
+
+
+def causal_with_offset(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Right for a step with a cache too: the last query sees every key."""
+    n_query, n_key = q.shape[-2], k.shape[-2]
+    keep = torch.ones(n_query, n_key, dtype=torch.bool).tril(n_key - n_query)
+    return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=keep)
+
+
+class CachedText(nn.Module):
+    """One text without padding, with a cache named as Hugging Face's, made of (keys, values)."""
+
+    def __init__(self, attend: Causal = causal_with_offset) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.positions = nn.Embedding(20, 16), nn.Embedding(32, 16)
+        self.qkv = nn.ModuleList(nn.Linear(16, 48) for _ in range(2))
+        self.out = nn.Linear(16, 20)
+        self.attend = attend
+
+    def forward(self, ids: Tensor, past_key_values: Any = None, use_cache: bool = False) -> Any:
+        past = past_key_values or [None] * len(self.qkv)
+        begin = 0 if past[0] is None else past[0][0].shape[2]
+        x = self.embed(ids) + self.positions(torch.arange(begin, begin + ids.shape[1]))
+        cache = []
+        for layer, old in zip(self.qkv, past, strict=True):
+            q, k, v = layer(x).unflatten(-1, (3, 4, 4)).permute(2, 0, 3, 1, 4)
+            if old is not None:
+                k, v = torch.cat([old[0], k], 2), torch.cat([old[1], v], 2)
+            cache.append((k, v))
+            x = x + self.attend(q, k, v).transpose(1, 2).flatten(-2)
+        return (self.out(x), cache) if use_cache else self.out(x)

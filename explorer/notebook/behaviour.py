@@ -6,6 +6,7 @@ The callable is a black box: ids in, logits out. Rows are Int64 [batch, pos] on 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
 LOGITS = "logits"
 
 Forward = Callable[..., Any]
+Step = Callable[..., Any]
 Row = Sequence[int] | Tensor
 
 
@@ -182,6 +184,37 @@ class Behaviour:
         self._see(worst, self.run(rows)[1, : len(self.tgt)], self.plain[0])
         return worst
 
+    def with_cache(self, step: Step | None) -> Worst:
+        """In steps with a cache: the same logits as in one pass.
+
+        One token a step; and half of the text at once, as generating begins, then one token a step.
+        Of a longer step, the logits of its last position alone will do.
+        """
+        assert step is not None
+        worst, n = Worst(), len(self.tgt)
+        rows = self.batch([(self.src, self.tgt), self._turned(0)])
+        whole = self.run(rows)
+        for first in dict.fromkeys((1, n // 2 or 1)):
+            cache, begin = None, 0
+            for end in range(first, n + 1):
+                with torch.no_grad(), _Plain():
+                    src = () if rows.src is None else (rows.src,)
+                    made = step(*src, rows.tgt[:, begin:end], cache)
+                logits, cache = self._logits(made), _cache(made)
+                logits = logits[:, None] if logits.ndim == 2 else logits
+                if logits.shape[::2] != whole.shape[::2] or logits.shape[1] not in (1, end - begin):
+                    raise ValueError(
+                        f"the step gave logits of shape {list(logits.shape)} for "
+                        f"{end - begin} tokens of {len(whole)} rows"
+                    )
+                place = end - logits.shape[1]
+                worst.see(
+                    self.moved(logits, whole[:, place:end]),
+                    lambda *at, place=place: Location(LOGITS, None, None, at[-1] + place),
+                )
+                begin = end
+        return worst
+
     def _turned(self, longer: int) -> tuple[list[int] | None, list[int]]:
         def turned(ids: list[int]) -> list[int]:
             return (ids[::-1] * 4)[: max(1, len(ids) + longer)]
@@ -212,6 +245,25 @@ class Behaviour:
             self.moved(after, before),
             lambda *at: Location(LOGITS, None, None, at[-1] + left, key, left),
         )
+
+
+def own_step(forward: Forward, src: Row | None) -> Step | None:
+    """The cached step of a module whose forward names its cache as Hugging Face's do; else None."""
+    if src is not None or not isinstance(forward, nn.Module):
+        return None
+    if not {"past_key_values", "use_cache"} <= set(signature(forward.forward).parameters):
+        return None
+    return lambda tgt, cache: forward(tgt, past_key_values=cache, use_cache=True)
+
+
+def _cache(made: Any) -> Any:
+    """What a step returned beside its logits."""
+    cache = getattr(made, "past_key_values", None)
+    if cache is None and isinstance(made, tuple | list) and len(made) > 1:
+        cache = made[1]
+    if cache is None:
+        raise ValueError(f"the step returned {type(made).__name__}, expected (logits, cache)")
+    return cache
 
 
 class _Plain(TorchFunctionMode):

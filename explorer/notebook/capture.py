@@ -28,10 +28,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
-from explorer.notebook.multi_head import heads_of
-
-BLOCKING = -1e4
-"""What is added to a score and is no larger counts as a mask: -1e9, -inf, the smallest float."""
+from explorer.notebook.multi_head import allowed, heads_of
 
 _SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
 _PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum)
@@ -46,9 +43,11 @@ class Attention:
 
     `name` is the path of the module in which it happened (its class name for the outermost one).
     `pattern` is float32 [batch, head, query, key], before dropout. `mask` is Bool and broadcastable
-    to it, True = may attend; None where none was applied, and for plain code, whose masks do not
-    show. `query` and `key` are [batch, head, pos, d_head]; None for plain code. All are detached
-    and lie on the module's device.
+    to it, True = may attend; None where none was applied. In plain code a mask shows by the scores
+    of -5,000 or less that go into the softmax. `fill` is the largest number that stands for
+    "hidden" in scores, or in a mask that is added to them; None where there is none. `query` and
+    `key` are [batch, head, pos, d_head]; None for plain code. All are detached and lie on the
+    module's device.
     """
 
     name: str
@@ -56,6 +55,7 @@ class Attention:
     mask: Tensor | None = field(default=None, repr=False)
     query: Tensor | None = field(default=None, repr=False)
     key: Tensor | None = field(default=None, repr=False)
+    fill: float | None = field(default=None, repr=False)
 
 
 class Captured:
@@ -145,8 +145,8 @@ class _Watch(TorchFunctionMode):
         self._thread = threading.get_ident()
         self._running: list[_Call] = []
         # What came out of a softmax, by the id of the tensor, which is kept so that no other
-        # tensor gets that id; and the pattern that it stands for.
-        self._weights: dict[int, tuple[Tensor, Tensor]] = {}
+        # tensor gets that id; the pattern that it stands for; and the scores that went in.
+        self._weights: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
 
     def start(self) -> None:
         self._handles = [
@@ -193,13 +193,19 @@ class _Watch(TorchFunctionMode):
         if name not in self.seen.unseen:
             self.seen.unseen.append(name)
 
-    def _record(self, pattern: Tensor, name: str | None = None, **more: Tensor | None) -> None:
+    def _record(
+        self,
+        pattern: Tensor,
+        name: str | None = None,
+        fill: float | None = None,
+        **more: Tensor | None,
+    ) -> None:
         kept = {
             what: None if tensor is None else tensor.detach().clone()
             for what, tensor in more.items()
         }
         name = self._name if name is None else name
-        self.seen.calls.append(Attention(name, pattern.detach().float().clone(), **kept))
+        self.seen.calls.append(Attention(name, pattern.detach().float().clone(), fill=fill, **kept))
 
     # What is called.
 
@@ -250,8 +256,9 @@ class _Watch(TorchFunctionMode):
             keep = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
         elif mask is not None:
             keep = allowed(mask)
+        fill = None
         if mask is not None and mask.dtype != torch.bool:
-            scores = scores + mask.float()
+            scores, fill = scores + mask.float(), _fill(mask, allowed(mask))
         elif keep is not None:
             scores = scores.masked_fill(~keep, -math.inf)
         # A row that may see nothing is 0, as `F.scaled_dot_product_attention` leaves it.
@@ -259,7 +266,7 @@ class _Watch(TorchFunctionMode):
         shaped = four_axes(pattern)
         if keep is not None:
             keep = keep.expand(pattern.shape).reshape(shaped.shape)
-        self._record(shaped, mask=keep, query=four_axes(query), key=four_axes(key))
+        self._record(shaped, fill=fill, mask=keep, query=four_axes(query), key=four_axes(key))
 
     def _multi_head(self, args: Any, kwargs: Any) -> None:
         bound = signature(F.multi_head_attention_forward).bind(*args, **kwargs)
@@ -283,7 +290,17 @@ class _Watch(TorchFunctionMode):
         tensors = args[1:] if isinstance(args[0], str) else args[:1]
         for tensor in tensors:
             if id(tensor) in self._weights:
-                self._record(four_axes(self._weights[id(tensor)][1]))
+                _, pattern, scores = self._weights[id(tensor)]
+                self._quietly(self._plain, (four_axes(pattern), scores), {})
+
+    def _plain(self, args: Any, _: Any) -> None:
+        pattern, scores = args
+        keep = allowed(scores)
+        same = keep.ndim == 3 or keep.shape == pattern.shape
+        if bool(keep.all()) or not same or keep.numel() != pattern.numel():
+            self._record(pattern)
+        else:
+            self._record(pattern, mask=keep.reshape(pattern.shape), fill=_fill(scores, keep))
 
     def _follow(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
         if any(name in getattr(func, "__name__", "") for name in _FUSED):
@@ -293,7 +310,8 @@ class _Watch(TorchFunctionMode):
         if func in _SOFTMAX:
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
             if result.ndim in (3, 4) and axis in (-1, result.ndim - 1):
-                self._weights[id(result)] = result, result
+                scores = args[0] if args else kwargs["input"]
+                self._weights[id(result)] = result, result, scores.detach()
             return
         for source in args[:2]:
             known = self._weights.get(id(source))
@@ -301,13 +319,13 @@ class _Watch(TorchFunctionMode):
                 continue
             # Dropout: the pattern before it. Another view: that with an axis of heads.
             other = func not in _DROPOUT and (result.ndim == 4 or source.ndim == 3)
-            self._weights[id(result)] = result, result if other else known[1]
+            self._weights[id(result)] = result, result if other else known[1], known[2]
             return
 
 
-def allowed(mask: Tensor) -> Tensor:
-    """A mask of torch as Bool, True = may attend; of an added one, what is above `BLOCKING`."""
-    return mask.detach() if mask.dtype == torch.bool else mask.detach() > BLOCKING
+def _fill(scores: Tensor, keep: Tensor) -> float | None:
+    """The largest number among what is hidden."""
+    return None if bool(keep.all()) else float(scores[~keep].max())
 
 
 def four_axes(tensor: Tensor) -> Tensor:

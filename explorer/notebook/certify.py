@@ -14,7 +14,15 @@ from explorer.analysis.certificate.certify import Finding
 from explorer.analysis.certificate.examiner import Location, Worst
 from explorer.analysis.clinic import PITFALLS, Pitfall
 from explorer.exports.report import finding_lines, finding_record
-from explorer.notebook.behaviour import TOLERANCES, Behaviour, Forward, Padded, UntestableError
+from explorer.notebook.behaviour import (
+    TOLERANCES,
+    Behaviour,
+    Forward,
+    Padded,
+    Step,
+    UntestableError,
+    own_step,
+)
 from explorer.notebook.capture import Captured, capture
 from explorer.text import t
 
@@ -26,6 +34,7 @@ CLINIC = {
     "padding_right": "inverted_padding",
     "padding_left": "left_positions",
     "padding_batch": "first_item",
+    "cache": "is_causal_cache",
     "pad_mass": "inverted_padding",
     "cross_mask": "padding_per_head",
     "row_sums": "after_softmax",
@@ -39,7 +48,10 @@ SHARE = 1e-4
 
 In half precision it is the tolerance of the logits."""
 
-Why = Literal["both_ways", "no_pad", "no_embedding", "no_capture", "not_asked", "no_site"]
+Why = Literal[
+    "both_ways", "no_pad", "no_embedding", "no_capture", "no_cache", "not_asked", "no_site"
+]
+Note = Literal["fused_nan", "finite_fill"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +67,7 @@ class Certified:
     findings: tuple[Finding, ...]
     left_out: dict[str, Why]
     masks: dict[str, np.ndarray] = field(repr=False)
-    notes: tuple[Literal["fused_nan"], ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -117,6 +129,7 @@ def certify(
     *,
     causal: bool = True,
     capture: bool = True,
+    cached: Step | None = None,
     without: Collection[str] = (),
 ) -> Certified:
     """Test the masks of any Transformer by its behaviour.
@@ -128,13 +141,19 @@ def certify(
     `causal` False is for a model that reads its text both ways. `without` names promises that are
     not to be tested.
 
-    Tested: `future_leak`, `prefix`, `pad_content`, `padding_right`, `padding_left` and
-    `padding_batch`; with `capture` also what the attention shows that can be seen: `future_mass`,
-    `pad_mass`, `cross_mask`, `row_sums`, `open_cells`, and the recovered masks. A model that hides
-    more on purpose, such as one with a window, is tested `without` "open_cells".
+    `cached` is one step with a key/value cache: `cached(tgt, cache)`, or `cached(src, tgt, cache)`,
+    gives (logits, cache) for the next tokens [batch, pos]; the cache is whatever it returned
+    before, and None at the start. An object with `.logits` and `.past_key_values` serves too, and a
+    module of one text whose forward takes `past_key_values` and `use_cache` needs no `cached`.
+
+    Tested: `future_leak`, `prefix`, `pad_content`, `padding_right`, `padding_left`,
+    `padding_batch` and `cache`; with `capture` also what the attention shows that can be seen:
+    `future_mass`, `pad_mass`, `cross_mask`, `row_sums`, `open_cells`, and the recovered masks. A
+    model that hides more on purpose, such as one with a window, is tested `without` "open_cells".
 
     torch's fused inference path is left aside: there a row that may see nothing is NaN, whatever
-    the masks. Where that would show, `notes` says so.
+    the masks. Where that would show, `notes` says so; and where a mask hides by a number such as
+    -1e4 or -1e9, which is right only as long as every row may see something and no score is as low.
 
     In a test, `explorer.testing.assert_masks` takes the same arguments; in the shell it is
     `headlight certify my_model.py:build`.
@@ -149,10 +168,13 @@ def certify(
     behaviour = Behaviour(forward, src, tgt, pad_id)
     left_out: dict[str, Why] = dict.fromkeys(without, "not_asked")
     if not causal:
-        left_out |= dict.fromkeys(("future_leak", "prefix", "future_mass"), "both_ways")
+        left_out |= dict.fromkeys(("future_leak", "prefix", "cache", "future_mass"), "both_ways")
     if pad_id is None:
         paddings = ("pad_content", "padding_right", "padding_left", "pad_mass", "cross_mask")
         left_out |= dict.fromkeys(paddings, "no_pad")
+    step = cached or own_step(forward, src)
+    if step is None:
+        left_out.setdefault("cache", "no_cache")
     seen = _Seen(behaviour, causal)
     if not capture:
         left_out |= dict.fromkeys(_Seen.CHECKS, "no_capture")
@@ -163,6 +185,7 @@ def certify(
         "padding_right": lambda: behaviour.padding(left=False),
         "padding_left": lambda: behaviour.padding(left=True),
         "padding_batch": behaviour.in_a_batch,
+        "cache": lambda: behaviour.with_cache(step),
         **{name: lambda name=name: seen.check(name) for name in _Seen.CHECKS},  # type: ignore[misc]
     }
     findings = []
@@ -186,7 +209,9 @@ def certify(
     ordered = {name: left_out[name] for name in PROMISES if name in left_out}
     left = next((finding for finding in findings if finding.name == "padding_left"), None)
     fused = left is not None and not left.error and behaviour.fused_path_is_nan()
-    return Certified(tuple(findings), ordered, seen.masks, ("fused_nan",) if fused else ())
+    notes: list[Note] = ["fused_nan"] if fused else []
+    notes += ["finite_fill"] if seen.has_finite_fill else []
+    return Certified(tuple(findings), ordered, seen.masks, tuple(notes))
 
 
 class _Seen:
@@ -198,6 +223,12 @@ class _Seen:
         self.behaviour, self.causal = behaviour, causal
         self.masks: dict[str, np.ndarray] = {}
         self._runs: list[tuple[Padded, Captured]] = []
+
+    @property
+    def has_finite_fill(self) -> bool:
+        """Whether some mask hides by a number, rather than by minus infinity."""
+        fills = [call.fill for _, seen in self._runs for call in seen if call.fill is not None]
+        return any(math.isfinite(fill) for fill in fills)
 
     def check(self, name: str) -> Worst | None:
         """One promise, at every attention whose shape says what it attends to; None without one."""

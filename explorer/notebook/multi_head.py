@@ -1,4 +1,4 @@
-"""Queries, keys and mask of one call of `F.multi_head_attention_forward`, from its arguments."""
+"""Queries, keys and masks of calls of torch's own functions, from their arguments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,6 +7,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+BLOCKING = -5e3
+"""What is added to a score and is no larger counts as a mask: -1e4, -inf, the smallest float."""
+
+
+def allowed(mask: Tensor) -> Tensor:
+    """A mask of torch as Bool, True = may attend; of an added one, what is above `BLOCKING`."""
+    return mask.detach() if mask.dtype == torch.bool else mask.detach() > BLOCKING
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +65,7 @@ def _keep(given: Mapping[str, Any], batch: int, n_heads: int, n_q: int, n_k: int
         mask = given[name]
         if mask is None:
             continue
-        open_ = ~mask if mask.dtype == torch.bool else mask > -1e4
+        open_ = ~mask if mask.dtype == torch.bool else allowed(mask)
         if name == "key_padding_mask":
             open_ = open_.reshape(batch, 1, 1, -1)
         elif open_.ndim == 3 and open_.shape[0] != 1:

@@ -38,6 +38,7 @@ from explorer.analysis.positions.turning import LAYOUTS
 from explorer.figures.blocks.residual import Placement
 from explorer.figures.theme import DARK, LIGHT
 from explorer.library import CHECKPOINTS, list_models
+from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
 from explorer.pages import LESSONS, PAGES
 from explorer.pages.cell.choices import ASIDES, STAGES
@@ -162,7 +163,7 @@ MADE = {
     "cell.inits": set(INITS),
     "cell.init_notes": set(INITS),
     "cell.parts": set(PARTS),
-    "notebook.notes": {"fused_nan"},
+    "notebook.notes": set(get_args(Note)),
     "notebook.untested": set(get_args(UntestedWhy)),
     "cell.layout": {"one", "per_head", "fused"},
     "figures.positions": words_in("figures/positions/encoding.py"),

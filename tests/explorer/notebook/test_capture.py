@@ -244,3 +244,20 @@ def test_gradients_flow_and_are_the_same() -> None:
     assert plain is not None
     assert torch.equal(x.grad, plain)
     assert not seen.patterns[0].requires_grad
+
+
+@pytest.mark.parametrize("fill", [-torch.inf, -1e9, -1e4])
+@pytest.mark.parametrize("added", [True, False])
+def test_a_mask_of_plain_code_shows_by_the_scores_that_it_hides(fill: float, added: bool) -> None:
+    keep = torch.ones(4, 4, dtype=torch.bool).tril()
+    scores, values = _rand(2, 3, 4, 4), _rand(2, 3, 4, 8)
+    hidden = torch.zeros(4, 4).masked_fill(~keep, fill)
+    with hl.capture() as seen:
+        scores = scores + hidden if added else scores.masked_fill(~keep, fill)
+        scores.softmax(-1) @ values
+        _rand(2, 3, 4, 4).softmax(-1) @ values
+    mask = seen.masks[0]
+    assert mask is not None
+    assert torch.equal(mask, keep.expand(2, 3, 4, 4))
+    assert seen.calls[0].fill == pytest.approx(fill, rel=1e-3)
+    assert (seen.masks[1], seen.calls[1].fill) == (None, None)

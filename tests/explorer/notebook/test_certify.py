@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 import torch
 from certifying import BY_ID
-from plain_transformers import PlainTranslator, TorchText, TorchTranslator, masked_softmax
+from plain_transformers import (
+    PAD,
+    CachedText,
+    PlainTranslator,
+    TorchText,
+    TorchTranslator,
+    masked_softmax,
+)
 from torch import Tensor, nn
 
 import explorer as hl
@@ -34,7 +41,8 @@ def test_no_false_alarm_on_nn_transformer(
     result = hl.certify(model, SRC, TGT, capture=True)
     assert result.passed, result.report()
     assert len(result.findings) == 11
-    assert result.left_out == {}
+    assert result.left_out == {"cache": "no_cache"}
+    assert "finite_fill" not in result.notes
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -59,6 +67,13 @@ def test_no_false_alarm_on_a_plain_model_or_without_padding() -> None:
     assert result.passed
     assert result.left_out["padding_left"] == "no_pad"
     assert result.findings[0].tolerance == 1e-8
+
+
+def test_scores_so_far_apart_that_weights_round_to_zero_are_no_closed_cells() -> None:
+    model = PlainTranslator(lambda s, keep: masked_softmax(s * 1e3, keep)).eval()
+    result = hl.certify(model, SRC, TGT)
+    assert "open_cells" in {finding.name for finding in result.findings}
+    assert result.passed, result.report()
 
 
 FAULTS = {
@@ -93,13 +108,133 @@ def test_every_mask_fault_of_the_clinic_is_found(fault: str, seen: bool) -> None
 
 
 def test_the_list_of_faults_is_the_clinics() -> None:
-    planted = {
-        pitfall.id
-        for pitfall in BY_ID.values()
-        if pitfall.plant is not None and pitfall.group in ("masks", "shapes")
-    }
-    # extra_axis swaps heads and positions, and has a test of its own.
-    assert planted - {"extra_axis"} == set(FAULTS)
+    """What concerns masks; scale, norms and training are no promise of a mask."""
+    concerned = {p.id for p in BY_ID.values() if p.group in ("masks", "shapes", "fills", "padding")}
+    by_tests_below = {"extra_axis", "left_positions", *PER_HEAD, *FILLS, *ONES_OWN_MASK}
+    assert concerned == set(FAULTS) | by_tests_below | {"is_causal_cache", "half_fill"}
+
+
+FILLS = ("small_fill", "added_fill", "empty_row_nan", "empty_row_uniform")
+
+
+@pytest.mark.parametrize("fault", FILLS)
+def test_a_fill_is_found_where_it_shows_and_named_where_it_does_not(fault: str) -> None:
+    """In single precision, -1e4 hides as well as -inf, except for low scores and empty rows."""
+    wrong = BY_ID[fault].wrong
+    result = hl.certify(PlainTranslator(own=wrong).eval(), SRC, TGT)
+    if fault == "empty_row_nan":
+        assert "padding_left" in names(result)
+        return
+    assert result.passed, result.report()
+    assert result.notes == ("finite_fill",)
+    assert "−10,000" in result.report()
+    if fault != "empty_row_uniform":
+        low = PlainTranslator(own=lambda scores, keep: wrong(scores * 1e6, keep)).eval()
+        assert {"future_leak", "padding_right"} & names(hl.certify(low, SRC, TGT))
+
+
+def test_a_fill_that_half_precision_cannot_hold_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="Half"):
+        hl.certify(PlainTranslator(own=BY_ID["half_fill"].wrong).eval(), SRC, TGT)
+
+
+PER_HEAD = ("padding_per_head", "row_per_head")
+
+
+@pytest.mark.parametrize("n_heads", [3, 4])  # three rows fit three heads, without an error
+def test_padding_read_along_the_heads_is_found(n_heads: int) -> None:
+    def across(scores: Tensor, keep: Tensor) -> Tensor:
+        return BY_ID["padding_per_head"].wrong(scores, keep[:, 0, 0])
+
+    model = PlainTranslator(across=across, n_heads=n_heads).eval()
+    assert "padding_batch" in names(hl.certify(model, SRC, TGT))
+
+
+def test_one_row_of_the_causal_mask_for_each_head_is_found() -> None:
+    def own(scores: Tensor, keep: Tensor) -> Tensor:
+        return BY_ID["row_per_head"].wrong(scores, keep[0, 0])
+
+    assert "future_leak" in names(hl.certify(PlainTranslator(own=own, n_heads=5).eval(), SRC, TGT))
+    with pytest.raises(RuntimeError, match="must match the size"):  # other numbers do not fit
+        hl.certify(PlainTranslator(own=own, n_heads=4).eval(), SRC, TGT)
+
+
+ONES_OWN_MASK = ("pad_confused", "mask_replaced")
+
+
+@pytest.mark.parametrize("fault", ONES_OWN_MASK)
+def test_a_mask_made_wrongly_from_the_ids_is_found(fault: str) -> None:
+    wrong = BY_ID[fault].wrong
+
+    class Wrong(PlainTranslator):
+        def masks(self, src: Tensor, tgt: Tensor) -> tuple[Tensor, Tensor]:
+            read, causal = super().masks(src, tgt)
+            if fault == "mask_replaced":
+                return read, wrong(tgt, PAD)
+            return wrong(src, PAD, SRC[-1])[:, None, None], causal
+
+    found = names(hl.certify(Wrong().eval(), SRC, TGT))
+    assert found >= ({"padding_left"} if fault == "mask_replaced" else {"padding_right"})
+
+
+def test_a_cache_is_tested_by_itself_where_the_module_has_one() -> None:
+    right = hl.certify(CachedText().eval(), None, TGT, pad_id=None)
+    assert right.passed, right.report()
+    assert "cache" in {finding.name for finding in right.findings}
+    wrong = CachedText(BY_ID["is_causal_cache"].wrong).eval()
+    result = hl.certify(wrong, None, TGT, pad_id=None)
+    assert names(result) == {"cache"}
+    (finding,) = result.broken
+    assert finding.where is not None
+    assert "is_causal_cache" in result.report()
+    assert hl.certify(wrong, None, TGT, pad_id=None, without=["cache"]).passed
+    assert (
+        hl.certify(lambda ids: wrong(ids), None, TGT, pad_id=None).left_out["cache"] == "no_cache"
+    )
+
+
+def _stale(model: CachedText) -> Callable[..., Any]:
+    """Keeps what it read from one text to the next."""
+    kept: list[Any] = [None]
+
+    def step(ids: Tensor, cache: Any) -> Any:
+        made, kept[0] = model(ids, past_key_values=kept[0] if cache is None else cache, use_cache=1)
+        return made, kept[0]
+
+    return step
+
+
+CACHE_FAULTS: dict[str, Callable[[CachedText], Callable[..., Any]]] = {
+    "stale": _stale,
+    "forgotten": lambda model: lambda ids, cache: model(ids, use_cache=True),
+    "first row for all": lambda model: (
+        lambda ids, cache: model(ids[:1].expand(ids.shape), past_key_values=cache, use_cache=True)
+    ),
+    "one logit too few": lambda model: lambda ids, cache: (model(ids)[:, 1:], 0),
+    "no cache returned": lambda model: lambda ids, cache: model(ids),
+}
+
+
+@pytest.mark.parametrize("fault", CACHE_FAULTS)
+def test_faults_of_a_cache_are_found(fault: str) -> None:
+    model = CachedText().eval()
+    result = hl.certify(
+        lambda ids: model(ids), None, TGT, pad_id=None, cached=CACHE_FAULTS[fault](model)
+    )
+    assert names(result) == {"cache"}, result.report()
+
+
+def test_a_cached_step_of_a_translator_may_give_the_last_logits_alone() -> None:
+    model = PlainTranslator().eval()
+
+    def step(src: Tensor, tgt: Tensor, read: Tensor | None) -> tuple[Tensor, Tensor]:
+        read = tgt if read is None else torch.cat([read, tgt], 1)
+        return model(src, read)[:, -1], read
+
+    result = hl.certify(model, SRC, TGT, cached=step)
+    assert result.passed, result.report()
+    assert result.left_out == {}
+    assert "cache" in hl.certify(model, SRC, TGT, causal=False).left_out
 
 
 @pytest.mark.parametrize("fault", ["inverted_padding", "after_softmax", "times_zero", "first_item"])
