@@ -1,11 +1,13 @@
 """The trained models on disk: listing them, and opening one."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from explorer.labels import str_tokens
 from explorer.problems import InputProblem
 from models.checkpoint import CheckpointError
 from models.checkpoint import snapshots as kept_snapshots
@@ -42,6 +44,10 @@ class LoadedModel:
     def sites(self) -> tuple[AttentionSite, ...]:
         """Every attention sublayer of the model, in its own order."""
         return self.model.attention_sites()
+
+    def str_tokens(self, ids: Sequence[int]) -> list[str]:
+        """What is shown for each token: see `explorer.labels`."""
+        return str_tokens(self.tokenizer, ids)
 
     def site(self, name: str) -> AttentionSite:
         """The site with this name. Raises KeyError for a name that the model does not have."""

@@ -24,20 +24,8 @@ MARK_NAMES: dict[str, tuple[str, ...]] = {
     "unknown": ("<unk>", "[UNK]"),
 }
 BLANK = "▁"
-CONTINUED = "·"  # shown before a piece that goes on with a word of a script that has blanks
 
 _LIBRARY_ERRORS = (Exception,)  # the library raises bare Exception for a file it cannot read
-
-
-class SpecialToken(str):
-    """The label of a special token: of one that no text contains, whatever it is called.
-
-    It reads like any label. Who draws labels can tell it by `special`, also from the same
-    characters typed by a user, which are text.
-    """
-
-    __slots__ = ()
-    special = True
 
 
 class Tokenizer:
@@ -86,15 +74,9 @@ class Tokenizer:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
             return ids
         ids = []
-        for part in (part.strip() for part in text.split(MASK)):
-            ids += [self.marks.mask, *(self.encode(part) if part else [])]
+        for part in text.split(MASK):  # a blank before a word is part of it, one before a mask not
+            ids += [self.marks.mask, *(self.encode(part.rstrip()) if part.strip() else [])]
         return ids[1:]  # each mask stands before a part, except the first one
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` for many texts of a corpus at once (in parallel, in the library)."""
-        if self.marks.mask is not None:
-            return [self.encode(text) for text in texts]
-        return [e.ids for e in self._tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
     def encode_output(self, text: str) -> list[int]:
         """`encode` for a text that a translator is to write, whose pieces may be others."""
@@ -105,21 +87,13 @@ class Tokenizer:
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text.strip()
 
-    def str_tokens(self, ids: Sequence[int]) -> list[str]:
-        """What is shown for each token: no blank marks, "·" before a piece inside a word.
+    def piece(self, token: int) -> str:
+        """What the tokenizer calls a token."""
+        return self._tokenizer.id_to_token(token) or f"<{token}>"  # ids that no token has
 
-        The label of a special token is a `SpecialToken`.
-        """
-        shown = []
-        previous = ""
-        for token in ids:
-            piece = self._tokenizer.id_to_token(token) or "<unk>"
-            special = self.is_special(token)
-            text = SpecialToken(piece) if special else piece.removeprefix(BLANK)
-            inside_word = piece[:1].isascii() and piece[:1].isalpha() and previous[-1:].isalpha()
-            shown.append(f"{CONTINUED}{text}" if inside_word else text or "␣")
-            previous = "" if special else piece
-        return shown
+    def bytes_of(self, token: int) -> bytes:
+        """The text of a token in bytes (UTF-8), its blank included."""
+        return self.piece(token).replace(BLANK, " ").encode("utf-8", "replace")
 
     def unknown(self, text: str) -> list[str]:
         """The different characters of a text that the vocabulary lacks, in order."""

@@ -154,7 +154,7 @@ def _drawn(character: str, alone: bool) -> str:
 def is_special(token: str) -> bool:
     """Whether a label stands for a token that no text contains; such are drawn dimmed.
 
-    The tokenizer says so (`models.tokenizer.SpecialToken`), not the characters: a user may type
+    The tokenizer says so (`explorer.labels.SpecialToken`), not the characters: a user may type
     "<pad>" as well, and every tokenizer has names of its own.
     """
     return bool(getattr(token, "special", False))

@@ -183,9 +183,7 @@ def generate(
     return Generation(
         model=loaded.name,
         given=given,
-        src_str_tokens=(
-            tuple(loaded.tokenizer.str_tokens(given)) if "src" in loaded.model.reads else ()
-        ),
+        src_str_tokens=(tuple(loaded.str_tokens(given)) if "src" in loaded.model.reads else ()),
         steps=tuple(
             _step(loaded, step, row, rows, token)
             for (step, rows), row, token in zip(path, output.rows, output.tokens, strict=True)
@@ -265,7 +263,7 @@ def _step(
     log_probs, probs = step.log_probs[row], step.probs[row]
 
     def shown_as(token: int) -> str:
-        return loaded.tokenizer.str_tokens([before, token])[-1]
+        return loaded.str_tokens([before, token])[-1]
 
     shown = [token for token, _ in largest(log_probs, N_CANDIDATES)]
     candidates = tuple(
@@ -280,7 +278,7 @@ def _step(
     )
     return GenerationStep(
         index=step.index,
-        input_tokens=tuple(loaded.tokenizer.str_tokens(inputs)),
+        input_tokens=tuple(loaded.str_tokens(inputs)),
         candidates=candidates,
         chosen=chosen,
         chosen_str=shown_as(chosen),

@@ -77,7 +77,7 @@ def str_tokens(loaded: LoadedModel, rows: Rows, stream: Stream, row: int = 0) ->
     """What is shown for each token of a stream of one row; () for a stream that is not there."""
     if stream not in loaded.model.reads:
         return ()
-    return tuple(loaded.tokenizer.str_tokens(rows.tokens(stream)[row].tolist()))
+    return tuple(loaded.str_tokens(rows.tokens(stream)[row].tolist()))
 
 
 def checked_number(name: str, value: int | float, low: int | float, high: int | float) -> None:

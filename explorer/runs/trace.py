@@ -164,7 +164,7 @@ def trace(
         finished=finished,
         predicts=loaded.model.predicts,
         predicted_tokens=predicted,
-        predicted_str_tokens=tuple(loaded.tokenizer.str_tokens(predicted)),
+        predicted_str_tokens=tuple(loaded.str_tokens(predicted)),
         marks=loaded.marks,
     )
 

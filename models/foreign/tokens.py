@@ -1,22 +1,15 @@
-"""Tokenizers of other libraries: how their tokens are shown, and what their special ones are for.
-
-A token is a piece of a text in bytes. What is shown for it are the characters that its bytes belong
-to, so a Chinese character that a byte-level tokenizer cut into several tokens stands in each of
-them, with a small number that counts them: 你₁ 你₂.
-"""
+"""Tokenizers of other libraries: the text of their tokens, and what their special ones are for."""
 
 import json
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from models.marks import Marks
-from models.tokenizer import BLANK, CONTINUED, MASK, SpecialToken, Tokenizer, marks_by_name
+from models.tokenizer import BLANK, Tokenizer, marks_by_name
 
-SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 CONTINUES_WORD = "##"  # WordPiece
 
 
@@ -62,51 +55,8 @@ class ForeignTokenizer(Tokenizer):
                 return tuple(whole[:first]), tuple(whole[first + len(plain) :])
         return (), ()
 
-    def encode(self, text: str) -> list[int]:
-        if self.marks.mask is None or MASK not in text:
-            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-            return ids
-        # The blank behind a mask belongs to the word after it, as it does behind any word.
-        first, *others = text.split(MASK)
-        ids = self.encode(first.rstrip()) if first.strip() else []
-        for part in others:
-            ids = [*ids, self.marks.mask, *(self.encode(part.rstrip()) if part.strip() else [])]
-        return ids
-
-    def str_tokens(self, ids: Sequence[int]) -> list[str]:
-        """What is shown for each token: the characters that its bytes belong to.
-
-        "·" stands before a piece inside a word, and small numbers count the tokens that share one
-        character. Bytes that make no character are shown as numbers: <E4>.
-        """
-        pieces = [b"" if self.is_special(token) else self._bytes(token) for token in ids]
-        starts = [0]
-        for piece in pieces:
-            starts.append(starts[-1] + len(piece))
-        characters, of_byte = _characters(b"".join(pieces))
-        shared = _shared(starts, of_byte)
-        shown: list[str] = []
-        for index, token in enumerate(ids):
-            if self.is_special(token):
-                shown.append(SpecialToken(self._piece(token)))
-                continue
-            numbers = dict.fromkeys(of_byte[starts[index] : starts[index + 1]])
-            text = "".join(
-                characters[n] + str(shared.get((n, index), "")).translate(SUBSCRIPTS)
-                for n in numbers
-            )
-            before = characters[of_byte[starts[index] - 1]] if starts[index] else " "
-            follows = index > 0 and not self.is_special(ids[index - 1])
-            inside = follows and text[:1].isascii() and text[:1].isalpha() and before.isalpha()
-            shown.append(f"{CONTINUED}{text}" if inside else text.strip() or ("␣" if text else "∅"))
-        return shown
-
-    def _piece(self, token: int) -> str:
-        return self._tokenizer.id_to_token(token) or f"<{token}>"  # ids that no token has
-
-    def _bytes(self, token: int) -> bytes:
-        """The text of a token in bytes, its blank included."""
-        piece = self._piece(token)
+    def bytes_of(self, token: int) -> bytes:
+        piece = self.piece(token)
         if self._byte_level and all(char in ALPHABET for char in piece):
             return bytes(ALPHABET[char] for char in piece)
         if self._byte_fallback and len(piece) == 6 and piece.startswith("<0x"):
@@ -115,43 +65,6 @@ class ForeignTokenizer(Tokenizer):
             inside = piece.startswith(CONTINUES_WORD) and piece != CONTINUES_WORD
             piece = piece[len(CONTINUES_WORD) :] if inside else f" {piece}"
         return piece.replace(BLANK, " ").encode("utf-8", "replace")
-
-
-def _characters(text: bytes) -> tuple[list[str], list[int]]:
-    """The characters of some bytes, and for each byte the number of its character.
-
-    A byte that belongs to no character is one of its own, shown as its number.
-    """
-    characters: list[str] = []
-    of_byte: list[int] = []
-    start = 0
-    while start < len(text):
-        for size in (1, 2, 3, 4):
-            try:
-                character = text[start : start + size].decode()
-                break
-            except UnicodeDecodeError:
-                continue
-        else:
-            size, character = 1, f"<{text[start]:02X}>"
-        of_byte += [len(characters)] * len(text[start : start + size])
-        characters.append(character)
-        start += size
-    return characters, of_byte
-
-
-def _shared(starts: Sequence[int], of_byte: Sequence[int]) -> dict[tuple[int, int], int]:
-    """(character, token) -> its place among the character's tokens; whole ones are absent."""
-    tokens: dict[int, list[int]] = {}
-    for index, (first, last) in enumerate(pairwise(starts)):
-        for number in dict.fromkeys(of_byte[first:last]):
-            tokens.setdefault(number, []).append(index)
-    return {
-        (number, index): place
-        for number, several in tokens.items()
-        if len(several) > 1
-        for place, index in enumerate(several, 1)
-    }
 
 
 def named_tokens(folder: Path) -> dict[str, str]:

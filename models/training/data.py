@@ -110,9 +110,8 @@ def encode_pairs(
     pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, n_ctx: int
 ) -> list[Example]:
     """Token ids of pairs; pairs longer than `n_ctx` (with the end mark) are left out."""
-    sources = tokenizer.encode_batch([source for source, _ in pairs])
-    targets = tokenizer.encode_batch([target for _, target in pairs])
-    examples = [Example(tuple(s), tuple(t)) for s, t in zip(sources, targets, strict=True)]
+    encode = tokenizer.encode
+    examples = [Example(tuple(encode(src)), tuple(encode(tgt))) for src, tgt in pairs]
     return [e for e in examples if e.src and e.tgt and max(map(len, e)) < n_ctx]
 
 
@@ -123,7 +122,7 @@ def encode_texts(
     step = n_ctx - n_marks
     return [
         Example((), tuple(ids[start : start + step]))
-        for ids in tokenizer.encode_batch(list(texts))
+        for ids in map(tokenizer.encode, texts)
         for start in range(0, len(ids), step)
     ]
 

@@ -56,7 +56,7 @@ def translate(
     ValueError for a sentence without a token.
     """
     device = next(model.parameters()).device
-    sources = [model.with_marks("src", ids) for ids in tokenizer.encode_batch(sentences)]
+    sources = [model.with_marks("src", ids) for ids in map(tokenizer.encode, sentences)]
     nothing = model.with_marks("src", ())
     for sentence, source in zip(sentences, sources, strict=True):
         if source == nothing:
@@ -158,7 +158,7 @@ def evaluate_language_model(
         "perplexity": round(math.exp(loss), 3),
         "tokens": sum(map(len, labels)),
     }
-    found = repetition_of(model, tokenizer.encode_batch(list(texts)))
+    found = repetition_of(model, [tokenizer.encode(text) for text in texts])
     if found is not None:
         figures["repetition"], figures["repetition_of_texts"] = (
             round(100 * share, 1) for share in found

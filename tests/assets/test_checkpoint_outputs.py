@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from explorer.labels import str_tokens
 from models import load_checkpoint
 from models.decoding import decode
 from models.strategies import Beam, Greedy, largest
@@ -147,7 +148,7 @@ def test_masked_words_are_filled_in_from_both_sides() -> None:
     for sentence, word in FILLED.items():
         text_ids = torch.tensor([model.with_marks("tgt", tokenizer.encode(sentence))])
         step = next(decode(model, text_ids, Greedy(), 1))
-        guesses = [tokenizer.str_tokens([token])[0] for token, _ in largest(step.log_probs[0], 5)]
+        guesses = [str_tokens(tokenizer, [token])[0] for token, _ in largest(step.log_probs[0], 5)]
         if word not in guesses:
             missed.append((sentence, guesses))
     assert not missed

@@ -69,7 +69,7 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
         x = stack.embed(ids) * stack.embed_scale
         added = stack.positions.added(positions_of(valid, ids))
         x = x if added is None else x + added
-    shown = tuple(tuple(loaded.tokenizer.str_tokens(row)) for row in ids.tolist())
+    shown = tuple(tuple(loaded.str_tokens(row)) for row in ids.tolist())
     return Batch(x.double().numpy(), valid.numpy(), shown)
 
 

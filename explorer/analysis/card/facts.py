@@ -45,9 +45,7 @@ def facts(loaded: LoadedModel) -> ModelFacts:
         dtypes=tuple(sorted({dtype for path in weights for dtype in _dtypes(str(path))})),
         written_in=_written_in(loaded),
         marks={
-            name: loaded.tokenizer.str_tokens([token])[0]
-            for name, token in ids.items()
-            if token is not None
+            name: loaded.str_tokens([token])[0] for name, token in ids.items() if token is not None
         },
     )
 

@@ -232,7 +232,7 @@ def effect(
     return Effect(
         position=position,
         tokens=tokens,
-        str_tokens=tuple(loaded.tokenizer.str_tokens(tokens)),
+        str_tokens=tuple(loaded.str_tokens(tokens)),
         chosen=tokens.index(chosen),
         before=traced.logits[position, list(tokens)],
         after=after[list(tokens)],

@@ -13,11 +13,11 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from explorer.analysis.certificate.probe import Subject
+from explorer.labels import SpecialToken
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite, Edits
 from models.masks import causal_mask, padding_mask
 from models.rows import Rows
-from models.tokenizer import SpecialToken
 
 START, END, PAD = (SpecialToken(name) for name in ("<s>", "</s>", "<pad>"))
 """Labels in made-up rows."""

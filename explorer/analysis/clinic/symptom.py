@@ -99,9 +99,9 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
         logits, patterns = _forced(loaded, rows, plant, left)
         logprobs.append(token_logprobs(logits, written))
         outputs.append(_output(loaded, traced, plant, pitfall, left))
-    shown = [loaded.tokenizer.str_tokens(output) for output in outputs]
+    shown = [loaded.str_tokens(output) for output in outputs]
     return Symptom(
-        tokens=tuple(loaded.tokenizer.str_tokens(written)),
+        tokens=tuple(loaded.str_tokens(written)),
         logprobs_before=logprobs[0],
         logprobs_after=logprobs[1],
         output_before=loaded.tokenizer.decode(outputs[0]),

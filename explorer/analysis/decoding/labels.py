@@ -54,7 +54,7 @@ def labelled_batch(loaded: LoadedModel, lines: Sequence[str]) -> LabelledBatch:
         log_probs = logits.double().log_softmax(-1)
         losses = -log_probs.gather(-1, batch.labels[..., None])[..., 0]
         total = sequence_loss(logits, batch.labels, batch.loss_mask)
-    rows, shown = batch.rows, loaded.tokenizer.str_tokens
+    rows, shown = batch.rows, loaded.str_tokens
     return LabelledBatch(
         sources=() if rows.src is None else tuple(tuple(shown(row)) for row in rows.src.tolist()),
         inputs=tuple(tuple(shown(row)) for row in rows.tgt.tolist()),

@@ -108,7 +108,7 @@ def speculation(
 def _shown(
     loaded: LoadedModel, before: tuple[int, ...], tokens: tuple[int, ...]
 ) -> tuple[str, ...]:
-    return tuple(loaded.tokenizer.str_tokens([*before, *tokens])[len(before) :])
+    return tuple(loaded.str_tokens([*before, *tokens])[len(before) :])
 
 
 def _one_by_one(n: int) -> tuple[Round, ...]:

@@ -170,7 +170,7 @@ def _built(
     nodes = tuple(
         replace(
             known[tokens],
-            shown=loaded.tokenizer.str_tokens(tokens[-2:])[-1],
+            shown=loaded.str_tokens(tokens[-2:])[-1],
             text=loaded.tokenizer.decode(tokens),
             parent=order.get(tokens[:-1]),
             lines=frozenset(line for line, own in through.items() if tokens in own),

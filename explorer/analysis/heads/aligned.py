@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float
 
-from models.tokenizer import CONTINUED
+from explorer.labels import CONTINUED
 
 SUBSCRIPTS = "₀₁₂₃₄₅₆₇₈₉"
 """What counts the tokens that share one character (`models.foreign.tokens`): 你₁ 你₂."""

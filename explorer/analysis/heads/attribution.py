@@ -145,7 +145,7 @@ def attribute(
         sites=traced.sites,
         position=position,
         token=token,
-        str_token=loaded.tokenizer.str_tokens((before, token))[-1],
+        str_token=loaded.str_tokens((before, token))[-1],
         logprob=float(token_logprobs(traced.logits[position : position + 1], (token,))[0]),
         weight={site.name: traced.pattern(site.name) for site in traced.sites},
         contribution=contribution,

@@ -9,9 +9,9 @@ from jaxtyping import Float
 
 from explorer.analysis.heads.aligned import Pieces, align, gathered
 from explorer.analysis.heads.reading import entropy
+from explorer.labels import CONTINUED
 from explorer.runs.trace import Trace
 from models.hooks import Role
-from models.tokenizer import CONTINUED
 
 N_TOP = 3
 """Tokens that are named of each prediction."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from models.tokenizer import CONTINUED
+from explorer.labels import CONTINUED
 
 
 @dataclass(frozen=True)

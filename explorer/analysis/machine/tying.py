@@ -77,7 +77,7 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
         tied=model.unembed.weight is model.last_stack.embed.weight,
         best=tuple(
             Logit(
-                loaded.tokenizer.str_tokens([int(w)])[0],
+                loaded.str_tokens([int(w)])[0],
                 float(traced.logits[at, w]),
                 float(lengths[w]),
                 float(last[at] @ rows[w] / (h * lengths[w])),
@@ -86,7 +86,7 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
         ),
         h=h,
         error=float(np.abs(last @ rows.T - traced.logits).max()),
-        near=tuple(loaded.tokenizer.str_tokens([int(w)])[0] for w in near),
+        near=tuple(loaded.str_tokens([int(w)])[0] for w in near),
         near_rank=float(np.mean([_rank(traced.logits[t], centred) for t in range(len(last))])),
         same=float(cosines(centred[random], centred_rows[random]).mean()),
         other=float(cosines(centred[random], centred_rows[np.roll(random, 1)]).mean()),

@@ -64,7 +64,7 @@ def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
     changed = _logits(loaded, traced, edits)
     n = len(written)
     return Forced(
-        tokens=tuple(loaded.tokenizer.str_tokens(written)),
+        tokens=tuple(loaded.str_tokens(written)),
         losses_before=-token_logprobs(traced.logits, written),
         losses_after=-token_logprobs(changed, written),
         after=tuple(
@@ -85,7 +85,7 @@ def _next(loaded: LoadedModel, old: np.ndarray, new: np.ndarray) -> tuple[Next, 
     ids = [int(token) for token in best]
     return tuple(
         Next(shown, float(before[token]), float(after[token]))
-        for token, shown in zip(ids, loaded.tokenizer.str_tokens(ids), strict=True)
+        for token, shown in zip(ids, loaded.str_tokens(ids), strict=True)
     )
 
 

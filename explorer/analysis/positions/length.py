@@ -102,8 +102,8 @@ def by_length(
 
 def _answers(loaded: LoadedModel, questions: Sequence[str], longest: int) -> list[str]:
     """The greedy answers to rows of one and the same length in tokens."""
-    encoded = loaded.tokenizer.encode_batch(questions)
-    rows = [loaded.model.with_marks("src", tokens) for tokens in encoded]
+    encode = loaded.tokenizer.encode
+    rows = [loaded.model.with_marks("src", encode(question)) for question in questions]
     src, valid = padded(rows, loaded.marks.pad)
     outputs = best(decode(loaded.model, src, Greedy(), longest, src_valid=valid, n_candidates=1))
     return [loaded.tokenizer.decode(output.tokens) for output in outputs]

@@ -189,7 +189,7 @@ class FourTexts:
 def four_texts(loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()) -> FourTexts:
     """Write four times. Raises InputProblem as `trace`."""
     given, stream = given_tokens(loaded, text), reading_stream(loaded)
-    order = shuffled_order(loaded.tokenizer.str_tokens(given), len(given), stream, seed)
+    order = shuffled_order(loaded.str_tokens(given), len(given), stream, seed)
 
     def write(shuffle: bool, without: bool) -> str:
         functions = edit_functions(loaded.sites, edits)

@@ -129,7 +129,7 @@ def _patterns(view: View, found: OnePass) -> None:
 def _padding(view: View) -> str:
     """The label of padding; "" where the tokenizer has none."""
     pad = view.loaded.marks.pad
-    return "" if pad is None else view.loaded.tokenizer.str_tokens([pad])[0]
+    return "" if pad is None else view.loaded.str_tokens([pad])[0]
 
 
 def _batch(view: View) -> None:

@@ -86,9 +86,7 @@ def compared(choice: Opened, pair: Pair) -> None:
 def expected(pair: Pair) -> tuple[Expectation, ...]:
     """The predictions of both, piece by piece."""
     one, other = pair.view, pair.other
-    return expectations(
-        one.trace, other.trace, one.loaded.tokenizer.str_tokens, other.loaded.tokenizer.str_tokens
-    )
+    return expectations(one.trace, other.trace, one.loaded.str_tokens, other.loaded.str_tokens)
 
 
 def _names(pair: Pair) -> dict[str, object]:

@@ -7,8 +7,8 @@ from payloads import unpack
 from explorer.components import Frame, Scene
 from explorer.components.batch_rows import pack_batch_rows
 from explorer.components.film import fine, pack_film, read_scene, read_taken
+from explorer.labels import SpecialToken
 from explorer.text import family
-from models.tokenizer import SpecialToken
 
 WORDS, BATCH = (family(f"components.{name}", lang="en") for name in ("film", "batch_rows"))
 

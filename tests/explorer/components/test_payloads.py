@@ -14,8 +14,8 @@ from explorer.components.mask_matrix import Stroke, pack_mask_matrix, stroke_of
 from explorer.components.mount import FOLDER, index_of
 from explorer.components.payload import BLOCKED, check_words, encode_weights, pack
 from explorer.components.token_strip import pack_token_strip
+from explorer.labels import SpecialToken
 from explorer.text import family
-from models.tokenizer import SpecialToken
 
 HEADS, MASKS, STRIP = (
     family(f"components.{name}", lang="en") for name in ("heads_view", "mask_matrix", "token_strip")

@@ -57,7 +57,7 @@ def test_the_rounds_are_those_that_the_agreement_predicts(
     assert found.n_written == len(found.agree)
     shown = [token for each in found.written for token in each]
     output = [token for each in found.rounds for token in each.written]
-    assert shown == loaded.tokenizer.str_tokens(output)
+    assert shown == loaded.str_tokens(output)
     for each, drafted in zip(found.rounds, found.drafted, strict=True):
         assert len(drafted) == len(each.drafted)
 

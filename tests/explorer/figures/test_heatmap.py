@@ -11,8 +11,8 @@ import pytest
 
 from explorer.figures import heatmap
 from explorer.figures.theme import DARK, LIGHT
+from explorer.labels import SpecialToken
 from explorer.text import family
-from models.tokenizer import SpecialToken
 
 WORDS = family("figures.heatmap", lang="en")
 TITLES = {"query_title": "query", "key_title": "key"}

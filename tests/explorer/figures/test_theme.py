@@ -15,7 +15,7 @@ from explorer.figures.theme import (
     palette,
     show,
 )
-from models.tokenizer import SpecialToken
+from explorer.labels import SpecialToken, str_tokens
 from models.training.vocabulary import train_tokenizer
 
 
@@ -108,8 +108,8 @@ def test_what_is_special_is_told_by_the_tokenizer_and_not_by_its_name() -> None:
 
 def test_an_end_mark_is_special_and_one_that_was_typed_is_text() -> None:
     tokenizer = train_tokenizer(["a cat </s> </s>"] * 9, 60)
-    typed = tokenizer.str_tokens(tokenizer.encode("</s>"))
+    typed = str_tokens(tokenizer, tokenizer.encode("</s>"))
     assert "".join(typed).replace("·", "").replace("␣", "") == "</s>"
     assert not any(map(is_special, typed))
-    end = next(label for label in tokenizer.str_tokens(range(9)) if label == "</s>")
+    end = next(label for label in str_tokens(tokenizer, range(9)) if label == "</s>")
     assert is_special(end)

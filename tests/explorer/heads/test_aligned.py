@@ -3,7 +3,7 @@
 import numpy as np
 
 from explorer.analysis.heads.aligned import align, gathered
-from models.tokenizer import SpecialToken
+from explorer.labels import SpecialToken
 
 START, END = SpecialToken("<s>"), SpecialToken("</s>")
 

@@ -105,7 +105,7 @@ def test_other_shapes_are_not_compared_by_number(traced: Trace, writer: LoadedMo
 
 
 def test_predictions_piece_by_piece(traced: Trace, translator: LoadedModel) -> None:
-    shown = translator.tokenizer.str_tokens
+    shown = translator.str_tokens
     logits = traced.logits.copy()
     logits[1] = -logits[1]  # what was least expected after the second token is most expected now
     other = replace(traced, logits=logits)
@@ -121,7 +121,7 @@ def test_predictions_that_answer_different_questions_are_not_compared(
     traced: Trace, translator: LoadedModel, writer: LoadedModel
 ) -> None:
     written = trace(writer, "The cat ran")
-    shown = translator.tokenizer.str_tokens
+    shown = translator.str_tokens
     for other, why in (
         (written, "other_task"),
         (replace(traced, predicts="same"), "other_predictions"),

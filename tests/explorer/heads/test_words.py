@@ -3,7 +3,7 @@
 import numpy as np
 
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
-from models.tokenizer import SpecialToken
+from explorer.labels import SpecialToken
 
 ROW = words_of(["un", "·able", "."])
 

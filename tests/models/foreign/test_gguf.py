@@ -10,6 +10,7 @@ import pytest
 import torch
 from foreign import CORPUS, Golden, byte_level, metaspace
 
+from explorer.labels import str_tokens
 from models import CheckpointError
 from models.foreign import found, open_folder
 from models.foreign.folds import halves, neighbours
@@ -110,7 +111,7 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
     assert tokenizer.marks.start is None
     path = write(golden, tmp_path / "cut.gguf", vocab=len(words), **{**fields, "pre": "qwen2"})
     cut = open_folder(path).tokenizer
-    assert cut.str_tokens(cut.encode("19 the")) == ["1", "9", "the"]
+    assert str_tokens(cut, cut.encode("19 the")) == ["1", "9", "the"]
     path = write(golden, tmp_path / "other.gguf", vocab=len(words), **{**fields, "pre": "falcon"})
     with pytest.raises(CheckpointError, match=r"other\.gguf: its tokenizer cuts words as 'falcon'"):
         open_folder(path)

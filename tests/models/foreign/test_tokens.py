@@ -4,13 +4,13 @@ import pytest
 import tokenizers
 from foreign import TOKENIZERS, byte_level, metaspace, unigram, word_pieces
 
+from explorer.labels import SpecialToken, str_tokens
 from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
-from models.tokenizer import SpecialToken
 
 
 def shown(raw: tokenizers.Tokenizer, text: str) -> list[str]:
     tokenizer = ForeignTokenizer(raw)
-    return tokenizer.str_tokens(tokenizer.encode(text))
+    return str_tokens(tokenizer, tokenizer.encode(text))
 
 
 def test_the_byte_alphabet_is_that_of_the_library() -> None:
@@ -33,13 +33,13 @@ def test_a_token_that_ends_one_character_and_begins_another_shows_both() -> None
     raw.add_tokens([joined])
     ids = [raw.token_to_id(bytes_of[byte]) for byte in first[:2]]
     ids += [raw.token_to_id(joined), *(raw.token_to_id(bytes_of[byte]) for byte in second[1:])]
-    assert ForeignTokenizer(raw).str_tokens(ids) == ["我₁", "我₂", "我₃你₁", "你₂", "你₃"]
+    assert str_tokens(ForeignTokenizer(raw), ids) == ["我₁", "我₂", "我₃你₁", "你₂", "你₃"]
 
 
 def test_bytes_that_make_no_character_are_shown_as_numbers_and_never_as_a_replacement() -> None:
     raw = byte_level()
     (first, *_) = raw.encode("我").ids
-    assert ForeignTokenizer(raw).str_tokens([first]) == ["<E6>"]
+    assert str_tokens(ForeignTokenizer(raw), [first]) == ["<E6>"]
 
 
 def test_pieces_inside_a_word_and_blanks() -> None:
@@ -70,7 +70,7 @@ def test_special_tokens_stand_where_the_post_processor_puts_them() -> None:
 def test_a_special_token_that_is_typed_is_text_and_its_label_says_so() -> None:
     tokenizer = ForeignTokenizer(metaspace())
     assert 2 not in tokenizer.encode("</s>")
-    (label,) = tokenizer.str_tokens([2])
+    (label,) = str_tokens(tokenizer, [2])
     assert label == "</s>"
     assert isinstance(label, SpecialToken)
 
@@ -95,4 +95,4 @@ def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config
 
 
 def test_an_id_that_no_token_has_is_shown_by_its_number() -> None:
-    assert ForeignTokenizer(byte_level()).str_tokens([5000]) == ["<5000>"]
+    assert str_tokens(ForeignTokenizer(byte_level()), [5000]) == ["<5000>"]

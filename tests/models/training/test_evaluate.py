@@ -181,7 +181,7 @@ def test_info_counts_a_tied_matrix_once(folder: Path, capsys: pytest.CaptureFixt
             "no model 'no-such-model': it must be a f",
         ),
         (["translate", "--model", "{empty}", "hi"], "config.json is missing"),
-        (["translate", "--model", "{story}", "hi"], "use generate"),
+        (["translate", "--model", "{story}", "hi"], "use `generate`"),
         (["translate", "--model", "{tiny}", "  "], "nothing to translate"),
         (["translate", "--model", "{tiny}", "fox", "--beam", "0"], "width"),
         (["generate", "--model", "{story}", "fox", "--sample", "--top-p", "2"], "top_p"),

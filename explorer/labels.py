@@ -1,0 +1,95 @@
+"""What is shown for each token of a row: its label.
+
+A token is a piece of a text in bytes. What is shown for it are the characters that its bytes belong
+to, so a Chinese character that a byte-level tokenizer cut into several tokens stands in each of
+them, with a small number that counts them: 你₁ 你₂.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from models.tokenizer import Tokenizer
+
+CONTINUED = "·"  # shown before a piece that goes on with a word of a script that has blanks
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+class SpecialToken(str):
+    """The label of a special token: of one that no text contains, whatever it is called.
+
+    It reads like any label. Who draws labels can tell it by `special`, also from the same
+    characters typed by a user, which are text.
+    """
+
+    __slots__ = ()
+    special = True
+
+
+def str_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+    """What is shown for each token: the characters that its bytes belong to.
+
+    "·" stands before a piece inside a word, and small numbers count the tokens that share one
+    character. Bytes that make no character are shown as numbers: <E4>. The label of a special
+    token is a `SpecialToken`.
+    """
+    special = [tokenizer.is_special(token) for token in ids]
+    pieces = [
+        b"" if no_text else tokenizer.bytes_of(token)
+        for token, no_text in zip(ids, special, strict=True)
+    ]
+    starts = [0]
+    for piece in pieces:
+        starts.append(starts[-1] + len(piece))
+    characters, of_byte = _characters(b"".join(pieces))
+    shared = _shared(starts, of_byte)
+    shown: list[str] = []
+    for index, token in enumerate(ids):
+        if special[index]:
+            shown.append(SpecialToken(tokenizer.piece(token)))
+            continue
+        numbers = dict.fromkeys(of_byte[starts[index] : starts[index + 1]])
+        text = "".join(
+            characters[n] + str(shared.get((n, index), "")).translate(SUBSCRIPTS) for n in numbers
+        )
+        before = characters[of_byte[starts[index] - 1]] if starts[index] else " "
+        follows = index > 0 and not special[index - 1]
+        inside = follows and text[:1].isascii() and text[:1].isalpha() and before.isalpha()
+        shown.append(f"{CONTINUED}{text}" if inside else text.strip() or ("␣" if text else "∅"))
+    return shown
+
+
+def _characters(text: bytes) -> tuple[list[str], list[int]]:
+    """The characters of some bytes, and for each byte the number of its character.
+
+    A byte that belongs to no character is one of its own, shown as its number.
+    """
+    characters: list[str] = []
+    of_byte: list[int] = []
+    start = 0
+    while start < len(text):
+        for size in (1, 2, 3, 4):
+            try:
+                character = text[start : start + size].decode()
+                break
+            except UnicodeDecodeError:
+                continue
+        else:
+            size, character = 1, f"<{text[start]:02X}>"
+        of_byte += [len(characters)] * len(text[start : start + size])
+        characters.append(character)
+        start += size
+    return characters, of_byte
+
+
+def _shared(starts: Sequence[int], of_byte: Sequence[int]) -> dict[tuple[int, int], int]:
+    """(character, token) -> its place among the character's tokens; whole ones are absent."""
+    tokens: dict[int, list[int]] = {}
+    for index, (first, last) in enumerate(pairwise(starts)):
+        for number in dict.fromkeys(of_byte[first:last]):
+            tokens.setdefault(number, []).append(index)
+    return {
+        (number, index): place
+        for number, several in tokens.items()
+        if len(several) > 1
+        for place, index in enumerate(several, 1)
+    }
