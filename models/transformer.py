@@ -8,7 +8,7 @@ one has to ask which family it is of.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, Literal, get_args
 
@@ -84,6 +84,23 @@ class Stack(nn.Module):
         `valid` covers these too. With `last_only` the final norm sees the last position alone.
         Raises ValueError for a `valid` that does not fit, and for a cache of what looks ahead.
         """
+        x, through = self.enter(tokens, valid, memory, memory_valid, cache)
+        for layer in range(len(self.blocks)):
+            x = through(layer, x)
+        return self.final_norm(self.hook_resid_final(x[:, -1:] if last_only else x))
+
+    def enter(
+        self,
+        tokens: Int[Tensor, "batch new"],
+        valid: Tensor | None = None,
+        memory: Float[Tensor, "batch src d_model"] | None = None,
+        memory_valid: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> tuple[Float[Tensor, "batch new d_model"], Callable[[int, Tensor], Tensor]]:
+        """The tokens embedded, and what sends a stream through one block: `through(layer, x)`.
+
+        So a single block can be run again from its input. Raises ValueError as `run`.
+        """
         if cache is not None and not self.causal:
             raise ValueError("an encoder keeps no cache: every token sees those that come later")
         past, n_new = cache.length if cache else 0, tokens.shape[1]
@@ -97,12 +114,16 @@ class Stack(nn.Module):
             near_mask = near_mask if mask is None else near_mask & mask
         cross_mask = None if memory is None else _padding(memory_valid, memory.shape[1])
         x, placement = self.embed_tokens(tokens, valid, past)
-        for layer, block in enumerate(self.blocks):
+
+        def through(layer: int, x: Tensor) -> Tensor:
             near = layer in self.near_layers
             here = placement.near if near and placement.near else placement
             held = (cache.self_attn[layer], cache.cross_attn[layer]) if cache else (None, None)
-            x = block(x, memory, near_mask if near else mask, cross_mask, here, *held)
-        return self.final_norm(self.hook_resid_final(x[:, -1:] if last_only else x))
+            seen = near_mask if near else mask
+            out: Tensor = self.blocks[layer](x, memory, seen, cross_mask, here, *held)
+            return out
+
+        return x, through
 
     def embed_tokens(
         self, tokens: Tokens, valid: Tensor | None, past: int = 0
@@ -200,6 +221,10 @@ class Model(nn.Module, ABC):
         """
         memory = self.memory_of(rows) if memory is None else memory
         x = self.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache, last_only)
+        return self.logits_of(x)
+
+    def logits_of(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos vocab"]:
+        """The logits of what the last stack gave, after its final norm."""
         logits = self.unembed(self.head(x)) if self.config.lm_head else x[..., :0]
         return self.hook_logits(capped(logits, self.config.logit_cap))
 

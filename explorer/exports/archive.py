@@ -18,7 +18,7 @@ from numpy.lib import format as npy
 from explorer.runs.edits import format_edits, parse_edits
 from explorer.runs.trace import Trace
 from models.config import ModelConfig
-from models.hooks import AttentionSite, StackSite
+from models.hooks import LOGITS, AttentionSite, StackSite
 from models.marks import Marks
 
 META = "trace.json"  # not a hook name: those have no file ending
@@ -53,9 +53,9 @@ def to_npz(traced: Trace) -> bytes:
     meta["marks"] = vars(traced.marks)
     meta["predicts"] = traced.predicts
     arrays = {name: getattr(traced, name) for name in _ARRAYS}
-    # Not among the activations a second time: the logits are the largest of all arrays.
-    arrays |= {n: a for n, a in traced.activations.items() if a is not traced.logits}
-    meta["logits_hook"] = next((n for n, a in traced.activations.items() if a is traced.logits), "")
+    # Not under their hook name: archives have had the logits under `logits` from the first on.
+    arrays |= {name: array for name, array in traced.activations.items() if name != LOGITS}
+    meta["logits_hook"] = LOGITS
     arrays[META] = np.array(json.dumps(meta, ensure_ascii=False))
     file = io.BytesIO()
     np.savez_compressed(file, allow_pickle=False, **arrays)
@@ -76,8 +76,7 @@ def from_npz(data: bytes) -> Trace:
         for array in arrays.values():
             array.flags.writeable = False
         fields: dict[str, Any] = {name: arrays.pop(name) for name in _ARRAYS}
-        if meta["logits_hook"]:
-            arrays[meta["logits_hook"]] = fields["logits"]
+        arrays[LOGITS] = fields.pop("logits")
         fields |= {name: meta[name] for name in _PLAIN}
         fields |= {name: tuple(meta[name]) for name in _TUPLES}
         fields |= {name: parse_edits(meta[name]) for name in _EDITS}

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.library import LoadedModel
+from explorer.runs.activations import Part, read_part
 from explorer.runs.edits import HeadOff
 from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
@@ -33,6 +34,18 @@ def rerun(
     """
     require_same_model(loaded, traced)
     return run(loaded.model, rows_of(traced), keep, edits_of(traced).then(edits))
+
+
+def read_again(loaded: LoadedModel, traced: Trace, part: Part) -> dict[str, np.ndarray]:
+    """A part of a Trace's run that the Trace does not keep.
+
+    Raises ValueError where the Trace is of another model, or keeps everything.
+    """
+    require_same_model(loaded, traced)
+    own = traced.activations
+    if isinstance(own, dict):
+        raise ValueError("this trace was read from a file, and has nothing more to read")
+    return read_part(loaded, rows_of(traced), traced.edits, own.kept, own.parts, part)
 
 
 def rows_of(traced: Trace) -> Rows:

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from explorer.library import LoadedModel
+from explorer.runs.activations import Activations, Read, survey
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Candidate, Generation, GenerationStep, generate, translate
 from explorer.runs.inputs import (
@@ -20,13 +21,11 @@ from explorer.runs.inputs import (
     target_row,
     target_tokens,
 )
-from explorer.runs.interventions import edit_functions, fits
-from explorer.runs.run import run
+from explorer.runs.interventions import fits
 from explorer.runs.sentences import MAX_CHARS, clean_text
 from models.config import ModelConfig
 from models.hooks import LOGITS, AttentionSite, Role, StackSite
 from models.marks import OUR_MARKS, Marks
-from models.rows import Rows
 
 __all__ = [
     "MAX_CHARS",
@@ -49,7 +48,8 @@ class Trace:
     of one text has that text there, and no source.
     `activations[hook name]`: scores, mask, pattern [head, query, key]; q, z [head, query, d_head];
     k, v [kv_head, key, d_head]; the residual stream and what is added to it [pos, d_model].
-    Masks are as the model applied them, edits included. `logits` is [tgt, vocab].
+    Masks are as the model applied them, edits included. Which of them are kept, and which are
+    computed again when they are asked for, `runs.activations` decides.
     """
 
     model: str
@@ -63,8 +63,7 @@ class Trace:
     tgt_valid: np.ndarray
     stacks: tuple[StackSite, ...]
     sites: tuple[AttentionSite, ...]
-    activations: dict[str, np.ndarray] = field(repr=False)
-    logits: np.ndarray = field(repr=False)
+    activations: Activations | dict[str, np.ndarray] = field(repr=False)
     output: str = ""  # the translation; "" for a decoder-only model
     edits: tuple[Edit, ...] = ()  # those in force
     ignored_edits: tuple[Edit, ...] = ()  # those that name a site, head or cell not in this run
@@ -74,6 +73,11 @@ class Trace:
     predicted_tokens: tuple[int, ...] = ()  # the most probable one by the logits of each position
     predicted_str_tokens: tuple[str, ...] = ()
     marks: Marks = OUR_MARKS
+
+    @property
+    def logits(self) -> np.ndarray:
+        """The logits of every position of `tgt_tokens`, float32 [tgt, vocab]."""
+        return self.activations[LOGITS]
 
     def site(self, name: str) -> AttentionSite:
         """The site with this name. Raises KeyError."""
@@ -112,8 +116,9 @@ def trace(
     target: str | None = None,
     edits: Sequence[Edit] = (),
     pads: int = 0,
+    read: Read | None = None,
 ) -> Trace:
-    """Run `text` through the model once and keep everything.
+    """Run `text` through the model once.
 
     A translator first translates (greedily, under the same edits) unless `target` is given; then
     one teacher-forced pass over the start mark and the translation is what the Trace holds. A model
@@ -121,7 +126,7 @@ def trace(
 
     `pads` times padding is put after the source and after the decoder's input, as in a batch with
     longer sentences; the translation itself is made with the source's padding only. Edits that
-    name what this run has not are returned in `ignored_edits`.
+    name what this run has not are returned in `ignored_edits`. `read` as in `activations.survey`.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
     """
@@ -137,9 +142,7 @@ def trace(
         output = loaded.tokenizer.decode(tokens)
     else:
         rows = rows_of(loaded, continued_tokens(loaded, text, target or ""), pads=pads)
-    activations = _run(loaded, rows, edits)
-    logits = activations[LOGITS]
-    predicted = tuple(logits.argmax(-1).tolist()) if logits.shape[-1] else ()
+    activations, predicted = survey(loaded, rows, edits, read)
     shown = {stream: rows.tokens(stream)[0].tolist() for stream in loaded.model.reads}
     src, tgt = shown.get("src", []), shown["tgt"]
     fitting = tuple(e for e in edits if fits(e, loaded.sites, len(src), len(tgt)))
@@ -156,7 +159,6 @@ def trace(
         stacks=loaded.model.stacks(),
         sites=loaded.sites,
         activations=activations,
-        logits=logits,
         output=output,
         edits=fitting,
         ignored_edits=tuple(edit for edit in edits if edit not in fitting),
@@ -167,14 +169,3 @@ def trace(
         predicted_str_tokens=tuple(loaded.str_tokens(predicted)),
         marks=loaded.marks,
     )
-
-
-def _run(loaded: LoadedModel, rows: Rows, edits: Sequence[Edit]) -> dict[str, np.ndarray]:
-    """One teacher-forced pass under `edits`; every tensor worth seeing, without its batch axis."""
-    changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
-    # The hidden units of the feed-forward nets are as large as all the rest together.
-    seen = run(loaded.model, rows, lambda name: ".ffn." not in name, changes)
-    activations = {name: tensor[0].numpy() for name, tensor in seen.items()}
-    for array in activations.values():
-        array.flags.writeable = False  # a Trace is shared between pages and sessions
-    return activations

@@ -3,16 +3,20 @@
 Importing it also imports torch, so whoever starts the app early has the model code ready.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, Finding
 from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
+from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
+from explorer.runs.rerun import read_again
 from explorer.ui.caching import cached
 
 
@@ -49,7 +53,14 @@ def open_model(name: str) -> LoadedModel:
 @cached
 def trace(run: Run) -> tracing.Trace:
     """One run with everything that happened in it. Raises InputProblem."""
-    return tracing.trace(open_model(run.model), run.text, run.target, run.edits, run.pads)
+    read = partial(_read, run)
+    return tracing.trace(open_model(run.model), run.text, run.target, run.edits, run.pads, read)
+
+
+@cached
+def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:
+    """A part of a run that its trace does not keep. Raises InputProblem."""
+    return read_again(open_model(run.model), trace(run), part)
 
 
 @cached

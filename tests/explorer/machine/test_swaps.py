@@ -138,7 +138,8 @@ def test_other_families(tiny: Tiny, writer: LoadedModel) -> None:
 def made_trace(translator: LoadedModel, logits: np.ndarray) -> Trace:
     base = trace(translator, TEXT)
     tokens = tuple(range(5, 5 + len(logits)))
-    return replace(base, tgt_tokens=tokens, logits=logits, tgt_valid=np.ones(len(logits), bool))
+    made = base.activations | {LOGITS: logits}
+    return replace(base, tgt_tokens=tokens, activations=made, tgt_valid=np.ones(len(logits), bool))
 
 
 def test_the_forms_of_the_loss_against_torch(translator: LoadedModel) -> None:

@@ -1,0 +1,210 @@
+"""Every tensor of one run, of which little is kept: the rest is read again when it is asked for.
+
+Kept are the streams before each block, from which one block can be run again alone, and the masks
+and patterns of all heads as far as `PATTERN_BYTES` go. A run that takes no more than `WHOLE_BYTES`
+is kept whole, since reading a part of it again would take longer than keeping it. Numbers do not
+depend on what is kept: attention is computed cell by cell where its cells are kept or asked for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.library import LoadedModel
+from explorer.runs.edits import Edit
+from explorer.runs.interventions import edit_functions
+from explorer.runs.run import run
+from models.hooks import LOGITS, Record, StackSite, visiting
+from models.rows import Rows
+from models.transformer import Stack
+
+WHOLE_BYTES = 8_000_000
+"""A run that takes no more is kept whole."""
+PATTERN_BYTES = 32_000_000
+"""Up to this much, the patterns of all heads are kept: 30 layers of 9 heads at 172 tokens."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is read again together: something in one block, or (`layer` None) the logits.
+
+    `what` is the attention sublayer whose mask and pattern, or whose scores, are meant; "" is all
+    else in the block, which is much smaller where the text is long.
+    """
+
+    stack: int
+    layer: int | None
+    what: str = ""
+
+
+Read = Callable[[Part], Mapping[str, np.ndarray]]
+
+
+class Activations(Mapping[str, np.ndarray]):
+    """The tensors of one run by the names of their hook points, in the order of the run.
+
+    What is not in `kept` is what `read` gives for its part. Which names there are is known without
+    computing anything. A pickle holds them all.
+    """
+
+    def __init__(
+        self, kept: Mapping[str, np.ndarray], parts: Mapping[str, Part | None], read: Read
+    ) -> None:
+        self.kept, self.parts, self._read = dict(kept), dict(parts), read
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        found = self.kept.get(name)
+        if found is not None:
+            return found
+        part = self.parts[name]
+        if part is None:
+            raise KeyError(name)
+        return self._read(part)[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.parts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __or__(self, other: Mapping[str, np.ndarray]) -> "Activations":
+        """The same with other tensors in place of some, or besides."""
+        return Activations(self.kept | dict(other), self.parts | dict.fromkeys(other), self._read)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return dict, (dict(self),)
+
+
+class _Survey:
+    """Notes every hook point that a pass comes by, and says which are kept."""
+
+    def __init__(self, loaded: LoadedModel, whole: bool, patterns: bool) -> None:
+        self.parts: dict[str, Part | None] = {}
+        self._whole, self._patterns = whole, patterns
+        self._here: Part | None = None
+        self._ends = {stack.hook("resid_final") for stack in loaded.model.stacks()}
+        self._begins = {
+            stack.block_hook(layer, "resid_pre"): Part(index, layer)
+            for index, stack in enumerate(loaded.model.stacks())
+            for layer in range(stack.n_layers)
+        }
+        self._cells, self._scores = (
+            {site.hook(what): site.name for site in loaded.sites for what in of}
+            for of in (("mask", "pattern"), ("scores", "bias"))
+        )
+
+    def __call__(self, name: str) -> bool:
+        if ".ffn." in name:  # the hidden units are as large as all the rest together
+            return False
+        if name not in self.parts:
+            self._note(name)
+        kept = self.parts[name] is None or self._whole or name in self._begins
+        return kept or (self._patterns and name in self._cells)
+
+    def _note(self, name: str) -> None:
+        self._here = None if name in self._ends else self._begins.get(name, self._here)
+        part = self._here
+        if name == LOGITS:
+            part = Part(-1, None)
+        elif part is not None and name in self._cells:
+            part = Part(part.stack, part.layer, self._cells[name])
+        elif part is not None and name in self._scores:
+            part = Part(part.stack, part.layer, f"scores of {self._scores[name]}")
+        self.parts[name] = part
+
+
+def survey(
+    loaded: LoadedModel, rows: Rows, edits: Sequence[Edit], read: Read | None = None
+) -> tuple[Activations, tuple[int, ...]]:
+    """One teacher-forced pass under `edits`: its tensors, without a batch axis, and the most
+    probable token by the logits of each position (none for a model without a head).
+
+    `read` gives what is not kept; None: the model does, and the part asked for last is remembered.
+    """
+    changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+    cells, others = sizes(loaded, rows)
+    keep = _Survey(loaded, cells * 3 + others <= WHOLE_BYTES, cells <= PATTERN_BYTES)
+    seen = run(loaded.model, rows, lambda name: keep(name) or name == LOGITS, changes)
+    logits = seen[LOGITS]
+    predicted = tuple(logits[0].argmax(-1).tolist()) if logits.shape[-1] else ()
+    if not keep(LOGITS):
+        del seen[LOGITS]
+    kept = as_arrays(seen)
+    for stack in loaded.model.stacks():  # a block ends where the next one begins
+        for layer in range(stack.n_layers):
+            last = layer + 1 == stack.n_layers
+            next_one = (
+                stack.hook("resid_final") if last else stack.block_hook(layer + 1, "resid_pre")
+            )
+            kept[stack.block_hook(layer, "resid_post")] = kept[next_one]
+    if read is None:
+        again = partial(read_part, loaded, rows, tuple(edits), kept, keep.parts)
+        read = lru_cache(maxsize=1)(again)
+    return Activations(kept, keep.parts, read), predicted
+
+
+def sizes(loaded: LoadedModel, rows: Rows) -> tuple[int, int]:
+    """Bytes of the patterns of all heads, and about as many as all but the cells of heads take."""
+    config, shape = loaded.config, {s: rows.tokens(s).shape[1] for s in loaded.model.reads}
+    cells = sum(s.n_heads * shape[s.query_stream] * shape[s.key_stream] for s in loaded.sites)
+    streams = sum(stack.n_layers * shape[stack.stream] for stack in loaded.model.stacks())
+    return 4 * cells, 4 * (12 * config.d_model * streams + config.vocab_size * shape["tgt"])
+
+
+def read_part(
+    loaded: LoadedModel,
+    rows: Rows,
+    edits: tuple[Edit, ...],
+    kept: Mapping[str, np.ndarray],
+    parts: Mapping[str, Part | None],
+    part: Part,
+) -> dict[str, np.ndarray]:
+    """The tensors of one part, from the `kept` streams of the run of `rows` under `edits`."""
+    names = {name for name, of in parts.items() if of == part}
+    stacks = loaded.model.stacks()
+
+    def stream(name: str) -> Tensor:
+        return torch.tensor(kept[name])[None]
+
+    def module(stack: StackSite) -> Stack:
+        return cast(Stack, loaded.model.get_submodule(stack.name))
+
+    def output(stack: StackSite) -> Tensor:
+        found: Tensor = module(stack).final_norm(stream(stack.hook("resid_final")))
+        return found
+
+    changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+    # A mask is wanted so that attention is computed cell by cell, as in the run itself.
+    masks = {site.hook("mask") for site in loaded.sites}
+    record = Record(lambda name: name in names or name in masks, changes)
+    with torch.inference_mode():
+        if part.layer is None:
+            with visiting(record):
+                loaded.model.logits_of(output(stacks[-1]))
+        else:
+            stack = stacks[part.stack]
+            before = [each for each in stacks if each.stream in stack.reads_too]
+            memory = output(before[0]) if before else None
+            valid = rows.src_valid if stack.stream == "src" else rows.tgt_valid
+            _, through = module(stack).enter(
+                rows.tokens(stack.stream), valid, memory, rows.src_valid
+            )
+            with visiting(record):
+                through(part.layer, stream(stack.block_hook(part.layer, "resid_pre")))
+    return as_arrays({name: record.activations[name] for name in names})
+
+
+def as_arrays(seen: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    """The first row of each tensor as a read-only array: they are shared between sessions."""
+    arrays = {name: tensor[0].numpy() for name, tensor in seen.items()}
+    for array in arrays.values():
+        array.flags.writeable = False
+    return arrays

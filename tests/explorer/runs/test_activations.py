@@ -1,0 +1,129 @@
+"""What a run does not keep is read again: the same numbers, from one block alone."""
+
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch.nn.modules.module import register_module_forward_pre_hook
+
+from explorer.library import LoadedModel
+from explorer.runs import activations
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.rerun import read_again
+from explorer.runs.trace import Trace, trace
+from models.hooks import LOGITS
+
+TEXT = "The cat sat on the mat."
+SELF, CROSS = "decoder.blocks.0.attn", "decoder.blocks.1.cross_attn"
+EDITS = (MaskSwitch("causal", False), HeadOff(SELF, 1), CellEdit(CROSS, None, 1, 0, False))
+Tiny = Callable[..., LoadedModel]
+
+
+def keeping(patch: pytest.MonkeyPatch, whole: int, patterns: int = 0) -> None:
+    patch.setattr(activations, "WHOLE_BYTES", whole)
+    patch.setattr(activations, "PATTERN_BYTES", patterns)
+
+
+def own(traced: Trace) -> activations.Activations:
+    assert isinstance(traced.activations, activations.Activations)
+    return traced.activations
+
+
+@pytest.mark.parametrize(
+    ("family", "edits"), [("translator", ()), ("translator", EDITS), ("alibi", ()), ("reader", ())]
+)
+def test_what_is_read_again_is_what_the_run_computed(
+    family: str,
+    edits: tuple[Edit, ...],
+    translator: LoadedModel,
+    tiny: Tiny,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = {
+        "translator": lambda: translator,
+        "alibi": lambda: tiny("alibi", family="decoder-only", positions="alibi"),
+        "reader": lambda: tiny("reader", family="encoder-only", lm_head=False),
+    }[family]()
+    target = "猫" if "src" in loaded.model.reads else None
+    keeping(monkeypatch, 10**9)
+    whole = trace(loaded, TEXT, target, edits, pads=1)
+    assert set(own(whole).kept) == set(whole.activations)
+    for patterns in (10**9, 0):
+        keeping(monkeypatch, 0, patterns)
+        part = trace(loaded, TEXT, target, edits, pads=1)
+        assert tuple(part.activations) == tuple(whole.activations)
+        assert part.predicted_tokens == whole.predicted_tokens
+        cells = {site.hook(what) for site in loaded.sites for what in ("mask", "pattern")}
+        assert (cells <= set(own(part).kept)) == (patterns > 0)
+        for name, array in whole.activations.items():
+            again = part.activations[name]
+            assert again.dtype == array.dtype
+            assert not again.flags.writeable
+            # Where nobody saw the cells, the run itself took the fused kernel: rounded otherwise.
+            largest = float(np.abs(array).max(initial=0)) if patterns == 0 else 0.0
+            np.testing.assert_allclose(again, array, rtol=0, atol=1e-5 * largest, err_msg=name)
+
+
+def test_one_block_alone_runs_again(
+    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping(monkeypatch, 0)
+    traced = trace(translator, TEXT, "猫")
+    ran: list[torch.nn.Module] = []
+    handle = register_module_forward_pre_hook(lambda module, _: ran.append(module))
+    try:
+        assert "decoder.blocks.1.hook_ffn_out" in traced.activations  # known without a run
+        assert "decoder.blocks.1.ffn.hook_pre" not in traced.activations
+        assert traced.activations["decoder.blocks.1.hook_resid_pre"] is not None  # kept
+        assert not ran
+        traced.activations["decoder.blocks.1.cross_attn.hook_q"]
+        first = len(ran)
+        traced.activations["decoder.blocks.1.hook_ffn_out"]  # of the part that was just read
+        assert len(ran) == first
+        blocks = translator.model.decoder.blocks
+        assert blocks[1].attn in ran
+        assert blocks[0].attn not in ran
+        ran.clear()
+        assert traced.logits.shape == (len(traced.tgt_tokens), translator.config.vocab_size)
+        assert translator.model.unembed in ran
+        assert blocks[1].attn not in ran
+    finally:
+        handle.remove()
+    with pytest.raises(KeyError, match="nowhere"):
+        traced.activations["nowhere"]
+
+
+def test_a_long_run_keeps_streams_and_not_cells(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = tiny("long", family="decoder-only", n_ctx=96)
+    keeping(monkeypatch, 0)
+    traced = trace(writer, "，" * 90)
+    n, d = len(traced.tgt_tokens), writer.config.d_model
+    streams = 4 * n * d * (writer.config.n_layers + 4)
+    assert sum({id(a): a.nbytes for a in own(traced).kept.values()}.values()) <= streams + 8 * n
+    assert traced.pattern(traced.sites[0].name).shape == (writer.config.n_heads, n, n)
+    mask = traced.mask(traced.sites[0].name)
+    assert mask.strides[0] == 0  # one for all heads
+
+
+def test_others_can_stand_in_place_of_some(
+    writer: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping(monkeypatch, 0)
+    traced = trace(writer, TEXT)
+    name = writer.sites[0].hook("pattern")
+    flat = np.zeros_like(traced.activations[name])
+    changed = own(traced) | {name: flat, "further": flat}
+    assert changed[name] is flat
+    assert changed["further"] is flat
+    assert set(changed) == {*traced.activations, "further"}
+    assert traced.activations[name].any()
+    again = pickle.loads(pickle.dumps(traced.activations))
+    assert set(again) == set(traced.activations)
+    np.testing.assert_array_equal(again[LOGITS], traced.logits)
+    part = own(traced).parts[name]
+    assert part is not None
+    np.testing.assert_array_equal(read_again(writer, traced, part)[name], traced.activations[name])
