@@ -32,8 +32,8 @@ Result = TypeVar("Result")
 
 USUAL_MEGABYTES = 1000
 """Room for every shipped model (165 MB, copies in another layout included) and for hundreds of
-their Traces (0.1 to 8 MB), or for a dozen of a model of 135 million parameters on long texts (75 MB
-each at 1,024 tokens). Python, torch and Streamlit take 300 MB more; with 512 in its place, a machine
+their Traces (0.1 to 8 MB), or for a dozen of a model of 135 million parameters on long texts
+(75 MB each at 1,024 tokens). Python, torch and Streamlit take 300 MB more; with 512, a machine
 of 1 GB is enough for what is shipped."""
 VARIABLE = "HEADLIGHT_CACHE_MB"
 """The environment variable that sets another number of megabytes; 0 keeps none
