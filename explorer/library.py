@@ -9,8 +9,7 @@ from typing import Any
 
 from explorer.labels import str_tokens
 from explorer.problems import InputProblem
-from models.checkpoint import CheckpointError
-from models.checkpoint import snapshots as kept_snapshots
+from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import found, open_folder
@@ -18,6 +17,8 @@ from models.hooks import AttentionSite
 from models.marks import Marks
 from models.tokenizer import Tokenizer
 from models.training.home import asset
+from models.training.saving import SNAPSHOTS, snapshot_name
+from models.training.saving import snapshots as kept_snapshots
 from models.transformer import Model
 
 CHECKPOINTS = asset("checkpoints")
@@ -128,7 +129,8 @@ def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
             available = list_models(folder)
             raise InputProblem("unknown_model", name=str(path), available=", ".join(available))
     try:
-        checkpoint = open_folder(path, step)
+        weights = WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}"
+        checkpoint = open_folder(path, weights)
     except CheckpointError as error:
         raise InputProblem("broken_model", name=base, reason=str(error)) from error
     small = sum(each.numel() for each in checkpoint.model.parameters()) <= SMALL

@@ -135,7 +135,7 @@ class Attention(nn.Module):
             if cache is not None:
                 cache.append(k, v)
         if cache is not None:
-            k, v = cache.keys, cache.values
+            k, v = cache.columns
         q, k, v = self.hook_q(q), self.hook_k(k), self.hook_v(v)
         bias = None if placement.bias is None else self.hook_bias(placement.bias)
         dropout = self.dropout if self.training else 0.0

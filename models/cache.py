@@ -11,10 +11,7 @@ from torch import Tensor
 
 
 class LayerCache:
-    """Keys and values of one attention sublayer, each [batch, kv_head, pos, d_head].
-
-    Both raise ValueError while the cache is empty.
-    """
+    """Keys and values of one attention sublayer, each [batch, kv_head, pos, d_head]."""
 
     _columns: Tensor | None = None  # [keys and values, batch, kv_head, pos, d_head]
 
@@ -29,18 +26,13 @@ class LayerCache:
 
     @property
     def columns(self) -> Tensor:
-        """All that is held: [keys and values, batch, kv_head, pos, d_head]."""
+        """All that is held, keys and values: [2, batch, kv_head, pos, d_head].
+
+        Raises ValueError while the cache is empty.
+        """
         if self._columns is None:
             raise ValueError("the cache is empty: append to it first")
         return self._columns
-
-    @property
-    def keys(self) -> Tensor:
-        return self.columns[0]
-
-    @property
-    def values(self) -> Tensor:
-        return self.columns[1]
 
     @property
     def length(self) -> int:
@@ -77,8 +69,3 @@ class KVCache:
         """
         for layer in (*self.self_attn, *(() if same_source else self.cross_attn)):
             layer.select(rows)
-
-    def keep(self, length: int) -> None:
-        """Forget all target positions but the first `length`; the source stays."""
-        for layer in self.self_attn:
-            layer.keep(length)

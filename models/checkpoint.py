@@ -20,7 +20,6 @@ from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
-SNAPSHOTS = "moments"  # the folder of snapshots: the same model earlier in its training
 
 MOST_COMPUTED = 2**28
 """Bytes of what a model computes from its config alone and keeps: a table of positions, which no
@@ -33,30 +32,18 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded model in eval mode without gradients, its tokenizer, config and card."""
+    """A loaded model in eval mode without gradients, its tokenizer and config."""
 
     model: Model
     tokenizer: Tokenizer
     config: ModelConfig
-    card: str
     folder: Path
 
 
-def snapshot_name(step: int) -> str:
-    """The file of the weights after `step` steps, in the folder SNAPSHOTS."""
-    return f"step-{step:06d}.safetensors"
-
-
-def snapshots(folder: Path) -> tuple[int, ...]:
-    """The steps of a checkpoint's training whose weights were kept, rising."""
-    names = (path.stem for path in (folder / SNAPSHOTS).glob("step-*.safetensors"))
-    return tuple(sorted(int(n.removeprefix("step-")) for n in names if n[5:].isdecimal()))
-
-
-def load_checkpoint(folder: Path, step: int | None = None) -> Checkpoint:
+def load_checkpoint(folder: Path, weights: str = WEIGHTS) -> Checkpoint:
     """Read a checkpoint folder, checking every tensor's name and shape against the config.
 
-    `step` is one of `snapshots(folder)`: the model as it was after that many steps.
+    `weights` is the file in it that is read: a training also keeps those of earlier steps.
     Raises CheckpointError when a file is missing, is not what it should be, or does not fit.
     """
     folder = Path(folder)
@@ -84,15 +71,11 @@ def load_checkpoint(folder: Path, step: int | None = None) -> Checkpoint:
     if named != ids:
         what = "the tokenizer's ids of pad, start and end are"
         raise broken(f"{what} {ids}, the config's {named}")
-    weights = folder / (WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}")
-    check_sizes(config, weights)
+    check_sizes(config, folder / weights)
     model = build_model(config)
     model.marks = marks
-    load_weights(model, weights)
-    model.eval().requires_grad_(False)
-    card = folder / CARD
-    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
-    return Checkpoint(model, tokenizer, config, text, folder)
+    load_weights(model, folder / weights)
+    return Checkpoint(model.eval().requires_grad_(False), tokenizer, config, folder)
 
 
 def check_sizes(config: ModelConfig, path: Path) -> None:

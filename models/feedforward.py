@@ -6,7 +6,7 @@ and GEGLU (Shazeer 2020).
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -26,18 +26,23 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """w_down(activation(w_up(x))): d_model -> d_ff -> d_model, narrow, wide, narrow.
 
+    Gated, w_down(activation(w_gate(x)) * w_up(x)): a gate decides how much of each unit passes.
     `activation` is a key of `ACTIVATIONS`. Raises ValueError for any other.
     """
 
-    gated: ClassVar[bool] = False
-
     def __init__(
-        self, d_model: int, d_ff: int, activation: str, dropout: float = 0.0, bias: bool = True
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: str,
+        gated: bool = False,
+        dropout: float = 0.0,
+        bias: bool = True,
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
             raise ValueError(f"activation is {activation!r}: it must be one of {[*ACTIVATIONS]}")
-        self.activation = ACTIVATIONS[activation]
+        self.activation, self.gated = ACTIVATIONS[activation], gated
         if self.gated:
             self.w_gate = nn.Linear(d_model, d_ff, bias=bias)
         self.w_up = nn.Linear(d_model, d_ff, bias=bias)
@@ -57,19 +62,13 @@ class FeedForward(nn.Module):
         return self.w_down(self.dropout(self.hook_post(post)))
 
 
-class GatedFeedForward(FeedForward):
-    """w_down(activation(w_gate(x)) * w_up(x)): a gate decides how much of each unit passes."""
-
-    gated = True
-
-
 FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward]] = {
     "relu": partial(FeedForward, activation="relu"),
     "gelu": partial(FeedForward, activation="gelu"),
     "gelu_tanh": partial(FeedForward, activation="gelu_tanh"),
     "silu": partial(FeedForward, activation="silu"),
-    "swiglu": partial(GatedFeedForward, activation="silu"),
-    "geglu_tanh": partial(GatedFeedForward, activation="gelu_tanh"),
+    "swiglu": partial(FeedForward, activation="silu", gated=True),
+    "geglu_tanh": partial(FeedForward, activation="gelu_tanh", gated=True),
 }
 GATED: frozenset[FeedForwardKind] = frozenset({"swiglu", "geglu_tanh"})
 """Those of three matrices: a gate beside the way up."""

@@ -180,26 +180,6 @@ class StackSite:
         is inside it, as `block_hook(0, "pattern", "attn")`."""
         return self.path("blocks", layer, *inside, f"hook_{what}")
 
-    def attention(
-        self, key_stream: Stream, n_heads: int, window_at: Callable[[int], int | None]
-    ) -> tuple["AttentionSite", ...]:
-        """The sublayers, one a block, that look at a stream: the stack's own, or another one."""
-        own = key_stream == self.stream
-        return tuple(
-            AttentionSite(
-                name=self.path("blocks", layer, "attn" if own else "cross_attn"),
-                block=self.path("blocks", layer),
-                stack=self.role,
-                layer=layer,
-                kind="self" if own else "cross",
-                query_stream=self.stream,
-                key_stream=key_stream,
-                n_heads=n_heads,
-                window=window_at(layer) if own else None,
-            )
-            for layer in range(self.n_layers)
-        )
-
 
 @dataclass(frozen=True)
 class AttentionSite:

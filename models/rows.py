@@ -66,10 +66,6 @@ class Rows:
         index = torch.as_tensor(rows, device=self.tgt.device)
         return self._each(lambda tensor: tensor[index])
 
-    def times(self, n: int) -> "Rows":
-        """Every row n times, its copies one after another."""
-        return self.select(torch.arange(len(self)).repeat_interleave(n))
-
     def to(self, device: torch.device) -> "Rows":
         """The same rows on another device."""
         return self._each(lambda tensor: tensor.to(device))

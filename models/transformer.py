@@ -240,10 +240,6 @@ class Model(nn.Module, ABC):
         """
         return Rows(given, valid)
 
-    def room(self, rows: Rows, most: int) -> int:
-        """How many tokens can be written into each of these rows, if none may exceed `most`."""
-        return most - rows.tgt.shape[1]
-
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         """The text that a decoding leaves behind: its output, or that joined to what was given."""
         return (*given, *output)
@@ -263,10 +259,21 @@ class Model(nn.Module, ABC):
     def attention_sites(self) -> tuple[AttentionSite, ...]:
         """Every attention sublayer, stack by stack, self-attention before cross-attention."""
         return tuple(
-            site
+            AttentionSite(
+                name=stack.path("blocks", layer, "attn" if own else "cross_attn"),
+                block=stack.path("blocks", layer),
+                stack=stack.role,
+                layer=layer,
+                kind="self" if own else "cross",
+                query_stream=stack.stream,
+                key_stream=keys,
+                n_heads=self.config.n_heads,
+                window=self.config.window_at(layer) if own else None,
+            )
             for stack in self.stacks()
             for keys in (stack.stream, *stack.reads_too)
-            for site in stack.attention(keys, self.config.n_heads, self.config.window_at)
+            for own in (keys == stack.stream,)
+            for layer in range(stack.n_layers)
         )
 
     def with_marks(self, stream: Stream, tokens: Sequence[int]) -> tuple[int, ...]:
@@ -361,11 +368,6 @@ class EncoderOnly(OneStack):
     """
 
     surrounded: ClassVar = {"tgt": (True, True)}
-
-    def room(self, rows: Rows, most: int) -> int:
-        """As many as the row with the fewest mask tokens has of them."""
-        mask = self.marks.mask
-        return 0 if mask is None else int((rows.tgt == mask).sum(1).min())
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         """The given text, its mask tokens replaced one after another."""

@@ -15,6 +15,7 @@ from explorer.runs.inputs import (
     checked_number,
     given_tokens,
     limit,
+    room_after,
     target_tokens,
 )
 from explorer.runs.interventions import edit_functions, fits
@@ -227,7 +228,7 @@ def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[i
     given = given_tokens(loaded, text)
     if loaded.model.predicts is None:
         raise InputProblem("no_logits")
-    left = loaded.model.room(loaded.model.begin(torch.tensor([given])), limit(loaded))
+    left = room_after(loaded, torch.tensor([given]))
     if left < 1 and loaded.model.predicts == "same":
         raise InputProblem("nothing_to_fill")
     if left < 1:

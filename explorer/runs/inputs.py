@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from torch import Tensor
+
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.sentences import clean_text
@@ -71,6 +73,15 @@ def rows_of(
     if len(loaded.model.reads) == 1:
         return Rows.of([given], None, pad, right=pads)
     return Rows.of([target], [given], pad, right=pads)
+
+
+def room_after(loaded: LoadedModel, given: Tensor) -> int:
+    """How many tokens can be written behind each row of `given`, ids [batch, pos] with marks: up to
+    the limit, or as many as the row with the fewest mask tokens has, where those are filled in."""
+    rows, mask = loaded.model.begin(given), loaded.marks.mask
+    if loaded.model.predicts == "next":
+        return limit(loaded) - rows.tgt.shape[1]
+    return 0 if mask is None else int((rows.tgt == mask).sum(1).min())
 
 
 def str_tokens(loaded: LoadedModel, rows: Rows, stream: Stream, row: int = 0) -> tuple[str, ...]:

@@ -93,7 +93,8 @@ class _Reader:
         """The best next token after each token of the row that was not read yet: one pass."""
         row = [*self.start, *output]
         agree = [old == new for old, new in zip(self.read, row[:-1], strict=False)]
-        self.cache.keep([*agree, False].index(False))
+        for layer in self.cache.self_attn:
+            layer.keep([*agree, False].index(False))
         new = torch.tensor([row[self.cache.length :]], device=self.rows.tgt.device)
         logits = self.model.read(replace(self.rows, tgt=new), self.memory, self.cache)
         self.read = row

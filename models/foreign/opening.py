@@ -12,7 +12,14 @@ from typing import Any
 
 import tokenizers
 
-from models.checkpoint import CONFIG, TOKENIZER, Checkpoint, CheckpointError, load_checkpoint
+from models.checkpoint import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    Checkpoint,
+    CheckpointError,
+    load_checkpoint,
+)
 from models.foreign.families import FAMILIES, Family
 from models.foreign.gguf_file import GGUF, gguf_in
 from models.foreign.plan import Keys, Plan
@@ -22,15 +29,14 @@ from models.foreign.weights import Safetensors, fill
 from models.marks import Marks
 from models.transformer import Model
 
-README = "README.md"
 _LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
 
 
-def open_folder(folder: Path, step: int | None = None) -> Checkpoint:
+def open_folder(folder: Path, weights: str = WEIGHTS) -> Checkpoint:
     """The model in a folder, whether it is ours or another library's.
 
-    `step` is as in `load_checkpoint`. Raises CheckpointError, with the file's name and the reason,
-    for whatever cannot be opened.
+    `weights` is as in `load_checkpoint`. Raises CheckpointError, with the file's name and the
+    reason, for whatever cannot be opened.
     """
     try:
         folder = revision(Path(folder))
@@ -38,7 +44,7 @@ def open_folder(folder: Path, step: int | None = None) -> Checkpoint:
             return _open_gguf(file)
         values = _json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
         if "model_type" not in values:
-            return load_checkpoint(folder, step)
+            return load_checkpoint(folder, weights)
         return _open(folder, values)
     except CheckpointError as error:
         said = str(error)
@@ -76,7 +82,7 @@ def _open_gguf(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path.name}: {error}") from error
     model = fill(plan.config, plan.rows, stored, str)
     give_marks(model, tokenizer)
-    return Checkpoint(model, tokenizer, plan.config, "", path)
+    return Checkpoint(model, tokenizer, plan.config, path)
 
 
 def _plan(
@@ -99,9 +105,7 @@ def _open(folder: Path, values: Mapping[str, Any]) -> Checkpoint:
     tokenizer = _tokenizer(folder, values, plan)
     model = fill(plan.config, plan.rows, stored, lambda name: named.get(name, name))
     give_marks(model, tokenizer)
-    card = folder / README
-    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
-    return Checkpoint(model, tokenizer, plan.config, _without_front_matter(text), folder)
+    return Checkpoint(model, tokenizer, plan.config, folder)
 
 
 def _family(values: Mapping[str, Any]) -> Family:
@@ -201,11 +205,6 @@ def give_marks(model: Model, tokenizer: ForeignTokenizer) -> None:
     given = model.reads[0]
     ends = behind and (given == "src" or not model.config.is_causal)
     model.surrounded = {"tgt": (True, False), given: (before, ends)}  # type: ignore[misc]
-
-
-def _without_front_matter(text: str) -> str:
-    """A model card without the table of settings on its top."""
-    return re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import get_args
 import torch
 import torch.distributed as dist
 
-from models.checkpoint import SNAPSHOTS, TOKENIZER, WEIGHTS, load_weights
+from models.checkpoint import TOKENIZER, WEIGHTS, load_weights
 from models.tokenizer import SPECIAL_TOKENS, Tokenizer
 from models.training import using
 from models.training.averaging import average_snapshots, best_epochs
@@ -40,7 +40,7 @@ from models.training.recipes import more_rows, preferences
 from models.training.recipes.growing import grow
 from models.training.recipes.joining import joined_pairs
 from models.training.recipes.numbering import numbered_rows, numbers_kept
-from models.training.saving import save_checkpoint
+from models.training.saving import SNAPSHOTS, save_checkpoint
 from models.training.vocabulary import train_tokenizer
 from models.transformer import Model, build_model
 

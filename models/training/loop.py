@@ -20,7 +20,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from models.checkpoint import SNAPSHOTS, snapshot_name
 from models.fast import speed_up
 from models.rows import Rows
 from models.training.averaging import best_epochs
@@ -28,7 +27,7 @@ from models.training.data import Batch, Material, batches, plan_batches
 from models.training.objectives import Objective, check_objectives
 from models.training.objectives.likelihood import Likelihood
 from models.training.optimizers import autocast, make_optimizers
-from models.training.saving import save_tensors
+from models.training.saving import SNAPSHOTS, save_tensors, snapshot_name
 from models.training.settings import TrainingConfig, learning_rate
 from models.training.state import STATE, Progress, State
 from models.transformer import Model

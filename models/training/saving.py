@@ -1,4 +1,4 @@
-"""Writing checkpoint folders, which `models.checkpoint` reads."""
+"""Writing checkpoint folders, which `models.checkpoint` reads, and their snapshots."""
 
 import os
 from pathlib import Path
@@ -10,6 +10,19 @@ from torch import Tensor
 from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
 from models.tokenizer import Tokenizer
 from models.transformer import Model
+
+SNAPSHOTS = "moments"  # the folder of snapshots: the same model earlier in its training
+
+
+def snapshot_name(step: int) -> str:
+    """The file of the weights after `step` steps, in the folder SNAPSHOTS."""
+    return f"step-{step:06d}.safetensors"
+
+
+def snapshots(folder: Path) -> tuple[int, ...]:
+    """The steps of a checkpoint's training whose weights were kept, rising."""
+    names = (path.stem for path in (folder / SNAPSHOTS).glob("step-*.safetensors"))
+    return tuple(sorted(int(n.removeprefix("step-")) for n in names if n[5:].isdecimal()))
 
 
 def save_checkpoint(

@@ -7,7 +7,8 @@ import pytest
 
 from explorer import text
 from models import load_checkpoint
-from models.checkpoint import CARD, CONFIG, SNAPSHOTS, TOKENIZER, WEIGHTS, snapshots
+from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
+from models.training.saving import SNAPSHOTS, snapshots
 
 ASSETS = Path(__file__).parents[2] / "assets"
 
@@ -39,14 +40,15 @@ def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
         load_checkpoint(folder, step)
     checkpoint = load_checkpoint(folder)
     n_parameters = sum(p.numel() for p in checkpoint.model.parameters())
-    stated = re.search(r"([\d,]+)\s+parameters", checkpoint.card)
+    card = (folder / CARD).read_text(encoding="utf-8")
+    stated = re.search(r"([\d,]+)\s+parameters", card)
     assert stated is not None
     assert int(stated[1].replace(",", "")) == n_parameters
-    stated = re.search(r"([\d.]+)\s+MB", checkpoint.card)
+    stated = re.search(r"([\d.]+)\s+MB", card)
     assert stated is not None
     assert float(stated[1]) == round(size(folder) / MEGABYTE, 1)
     for heading in ("## Data", "## Training", "## Scores", "## Known weaknesses"):
-        assert heading in checkpoint.card
+        assert heading in card
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -119,7 +119,7 @@ def test_cross_attention_is_computed_once_and_stays():
     with torch.no_grad():
         memory = model.encoder.run(SRC)
         model.read(Rows(TGT[:, :2]), memory, cache)
-        kept = [layer.keys.clone() for layer in cache.cross_attn]
+        kept = [layer.columns[0].clone() for layer in cache.cross_attn]
         # A step later nothing reads the memory any more, so nonsense in it changes nothing.
         with_nonsense = model.read(Rows(TGT[:, 2:3]), torch.full_like(memory, 1e3), cache)
         whole = model.read(Rows(TGT[:, :3]), memory)
@@ -127,7 +127,7 @@ def test_cross_attention_is_computed_once_and_stays():
     assert [layer.length for layer in cache.cross_attn] == [SRC.shape[1]] * 2
     assert [layer.length for layer in cache.self_attn] == [3, 3]
     for before, layer in zip(kept, cache.cross_attn, strict=True):
-        assert torch.equal(before, layer.keys)
+        assert torch.equal(before, layer.columns[0])
 
 
 def test_an_edit_of_new_keys_is_not_kept_in_the_cache():
@@ -138,7 +138,7 @@ def test_an_edit_of_new_keys_is_not_kept_in_the_cache():
             model.read(Rows(TGT[:, :3]), cache=cache)
         clean = KVCache(2)
         model.read(Rows(TGT[:, :3]), cache=clean)
-    assert torch.equal(cache.self_attn[0].keys, clean.self_attn[0].keys)
+    assert torch.equal(cache.self_attn[0].columns[0], clean.self_attn[0].columns[0])
 
 
 KINDS = (LayerCache, GrowingCache)
@@ -150,8 +150,8 @@ def test_a_layer_cache_holds_all_columns_over_any_number_of_doublings(kind):
     layer = kind()
     for i in range(70):
         layer.append(k[:, :, i : i + 1], -k[:, :, i : i + 1])
-        assert torch.equal(layer.keys, k[:, :, : i + 1])
-        assert torch.equal(layer.values, -k[:, :, : i + 1])
+        assert torch.equal(layer.columns[0], k[:, :, : i + 1])
+        assert torch.equal(layer.columns[1], -k[:, :, : i + 1])
     assert layer.columns.nbytes == 2 * k.numel() * k.element_size()
 
 
@@ -160,7 +160,7 @@ def test_a_step_of_a_fast_model_copies_nothing_while_there_is_room():
     places = []
     for _ in range(33):
         layer.append(new, new)
-        places.append(layer.keys.data_ptr())
+        places.append(layer.columns[0].data_ptr())
     changes = sum(a != b for a, b in pairwise(places))
     assert changes == 1  # room for 16 at first, doubled (to 34) by the 17th
 
@@ -178,10 +178,10 @@ def test_select_repeats_and_drops_rows_and_the_copies_are_independent(kind):
     layer, k = kind(), torch.arange(3.0).reshape(3, 1, 1, 1)
     layer.append(k, 10 * k)
     layer.select(torch.tensor([2, 2, 0, 1]))
-    assert layer.keys.flatten().tolist() == [2, 2, 0, 1]
-    assert layer.values.flatten().tolist() == [20, 20, 0, 10]
+    assert layer.columns[0].flatten().tolist() == [2, 2, 0, 1]
+    assert layer.columns[1].flatten().tolist() == [20, 20, 0, 10]
     layer.append(torch.arange(4.0).reshape(4, 1, 1, 1), torch.zeros(4, 1, 1, 1))
-    assert layer.keys[:, 0, :, 0].tolist() == [[2, 0], [2, 1], [0, 2], [1, 3]]
+    assert layer.columns[0][:, 0, :, 0].tolist() == [[2, 0], [2, 1], [0, 2], [1, 3]]
 
 
 def test_rows_of_the_same_source_keep_what_cross_attention_holds():
@@ -189,16 +189,15 @@ def test_rows_of_the_same_source_keep_what_cross_attention_holds():
     for layer in (*cache.self_attn, *cache.cross_attn):
         layer.append(k, k)
     cache.select(torch.tensor([1, 0, 2]), same_source=True)
-    assert cache.self_attn[0].keys.flatten().tolist() == [1, 0, 2]
-    assert cache.cross_attn[0].keys.flatten().tolist() == [0, 1, 2]
+    assert cache.self_attn[0].columns[0].flatten().tolist() == [1, 0, 2]
+    assert cache.cross_attn[0].columns[0].flatten().tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_cache_says_so(kind):
     layer = kind()
-    for read in (lambda: layer.keys, lambda: layer.values):
-        with pytest.raises(ValueError, match="the cache is empty: append to it first"):
-            read()
+    with pytest.raises(ValueError, match="the cache is empty: append to it first"):
+        layer.columns  # noqa: B018
     layer.select(torch.tensor([0]))
     assert (layer.length, KVCache(3).length) == (0, 0)
 

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from models import CheckpointError, ModelConfig, build_model, load_checkpoint
+from models.checkpoint import CARD
 from models.tokenizer import Tokenizer
 from models.training.saving import save_checkpoint
 from models.training.vocabulary import train_tokenizer
@@ -43,7 +44,7 @@ def test_a_saved_model_comes_back(
     save_checkpoint(tmp_path, model, tokenizer, "# Card")
     loaded = load_checkpoint(tmp_path)
     assert loaded.config == model.config
-    assert loaded.card == "# Card"
+    assert (loaded.folder / CARD).read_text(encoding="utf-8") == "# Card"
     assert not loaded.model.training
     assert not any(p.requires_grad for p in loaded.model.parameters())
     saved = dict(model.named_parameters())

@@ -86,7 +86,7 @@ class Probe:
 
     def with_changed(self, rows: Rows, stream: Stream, cells: Sequence[Sequence[int]]) -> Rows:
         """A batch of one, repeated: row 0 as it is, row i + 1 with other tokens at `cells[i]`."""
-        changed = rows.times(len(cells) + 1)
+        changed = rows.select([0] * (len(cells) + 1))
         tokens = changed.tokens(stream)
         for row, places in enumerate(cells, start=1):
             for place in places:

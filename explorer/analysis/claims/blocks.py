@@ -112,7 +112,7 @@ STRAINS = (
 def _stream_of_a_batch(loaded: LoadedModel, traced: Trace) -> tuple[list[Tensor], Tensor]:
     """(the vectors [pos, d_model] of eight sentences, the reader's first; those of the padding)."""
     site = traced.sites[0]
-    rows = rows_of(traced).times(8)
+    rows = rows_of(traced).select([0] * 8)
     own = rows.src if site.query_stream == "src" else rows.tgt
     assert own is not None
     generator = torch.Generator().manual_seed(0)

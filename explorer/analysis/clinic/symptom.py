@@ -131,7 +131,7 @@ def _by_left(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> tuple[Padd
 def _rows(traced: Trace, pitfall: Pitfall, left: int) -> Rows:
     """The Trace's sentence; twice, the last examined, where a fault leaves the first one intact."""
     rows = padded_on_the_left(rows_of(traced), left, traced.marks.pad or 0)
-    return rows.times(2) if pitfall.batched else rows
+    return rows.select([0, 0]) if pitfall.batched else rows
 
 
 def padded_on_the_left(rows: Rows, n: int, pad_id: int) -> Rows:

@@ -73,10 +73,10 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
     own, cross = cache.self_attn, cache.cross_attn
     has_source = loaded.config.reads_source
     return Cached(
-        keys=_lengths([layer.keys for layer in own]),
-        values=_lengths([layer.values for layer in own]),
-        cross_keys=_lengths([layer.keys for layer in cross]) if has_source else None,
-        cross_values=_lengths([layer.values for layer in cross]) if has_source else None,
+        keys=_lengths([layer.columns[0] for layer in own]),
+        values=_lengths([layer.columns[1] for layer in own]),
+        cross_keys=_lengths([layer.columns[0] for layer in cross]) if has_source else None,
+        cross_values=_lengths([layer.columns[1] for layer in cross]) if has_source else None,
         n_bytes=tuple(n_bytes),
         gaps=np.array(gaps),
         first=len(given) - 1,

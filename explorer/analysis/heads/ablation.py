@@ -144,7 +144,7 @@ def _logprobs(
     if memory is not None:
         memory = memory.expand(len(off), -1, -1)
     with torch.inference_mode(), visiting(edits_of(traced).then(Edits(silence))):
-        logits = loaded.model.read(rows_of(traced).times(len(off)), memory)
+        logits = loaded.model.read(rows_of(traced).select([0] * len(off)), memory)
         wide = logits[:, : len(tokens)].double()
         chosen = wide[:, torch.arange(len(tokens)), list(tokens)]
         return (chosen - wide.logsumexp(-1)).numpy()

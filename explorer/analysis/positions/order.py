@@ -17,7 +17,7 @@ from jaxtyping import Float
 from explorer.analysis.positions.changes import REMOVE, position_functions
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit, MaskSwitch
-from explorer.runs.inputs import given_tokens, limit
+from explorer.runs.inputs import given_tokens, room_after
 from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.run import run
@@ -158,7 +158,7 @@ def written(
     if order is not None:
         tokens = tokens[:, list(order)]
     usual = 2 * len(given) + 20 if loaded.config.reads_source else CONTINUED
-    longest = min(loaded.model.room(loaded.model.begin(tokens), limit(loaded)), usual)
+    longest = min(room_after(loaded, tokens), usual)
     if longest < 1 or loaded.model.predicts is None:
         return ""
     with visiting(functions):

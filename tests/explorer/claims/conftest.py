@@ -9,7 +9,7 @@ from explorer.analysis.claims import Finding
 from explorer.analysis.claims.attention import fills
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
-from explorer.text import LANGUAGES, words
+from explorer.text import LANGUAGES, t
 
 TEXT = "The cat sat on the mat."
 
@@ -27,7 +27,7 @@ def find(translator: LoadedModel, traced: Trace) -> Callable[..., Finding]:
         finding = test(translator, traced, lambda done: None, *args, **more)
         for lang in LANGUAGES:
             for why in finding.why:
-                filled = words(lang)[f"claims.{test.__name__}.{why}"].format(**finding.numbers)
+                filled = t(f"claims.{test.__name__}.{why}", lang=lang, **finding.numbers)
                 assert "nan" not in filled or test is fills  # where NaN is what is found
         return finding
 

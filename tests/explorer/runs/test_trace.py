@@ -11,10 +11,9 @@ from explorer.library import LoadedModel, at_step, list_models, open_model, snap
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.trace import MAX_PADS, MAX_TOKENS, Trace, trace
-from models.checkpoint import snapshot_name
 from models.hooks import Edits, visiting
 from models.rows import Rows
-from models.training.saving import save_checkpoint, save_tensors
+from models.training.saving import save_checkpoint, save_tensors, snapshot_name
 
 TEXT, TARGET = "The cat ran.", "猫跑开了。"
 SELF, CROSS, ENCODER = (

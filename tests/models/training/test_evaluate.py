@@ -12,12 +12,11 @@ import torch
 
 from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
-from models.checkpoint import snapshots
 from models.training import evaluate as scores
 from models.training.recipe import read_recipe, recipe_names
 from models.training.recipes import numbering
 from models.training.repetition import repetition
-from models.training.saving import save_checkpoint
+from models.training.saving import save_checkpoint, snapshots
 from models.training.vocabulary import train_tokenizer
 from models.transformer import EncoderDecoder, Model
 

@@ -16,12 +16,13 @@ from toy_runs import (
     without_times,
 )
 
-from models.checkpoint import SNAPSHOTS, CheckpointError, snapshot_name, snapshots
+from models.checkpoint import CheckpointError
 from models.marks import END, START
 from models.rows import Rows
 from models.training.averaging import average_snapshots, best_epochs
 from models.training.forcing import teacher_forced
 from models.training.loop import EPOCHS
+from models.training.saving import SNAPSHOTS, snapshot_name, snapshots
 from models.training.settings import TrainingConfig, learning_rate
 from models.transformer import build_model
 
