@@ -24,6 +24,7 @@ _HOMES = {
     "trace": "explorer.notebook.opening",
     "open_model": "explorer.notebook.opening",
     "show": "explorer.notebook.show",
+    "table": "explorer.notebook.table",
 }
 
 __all__ = [*_HOMES]

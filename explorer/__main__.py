@@ -18,6 +18,7 @@ from explorer.exports.picture import site_svg
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.building import certify_built, is_code
+from explorer.notebook.show import show
 from explorer.notebook.site import write_site
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
@@ -59,9 +60,16 @@ def export(args: argparse.Namespace) -> int:
         svgs.append(svg)
     page = trace_page(traced, svgs, args.lang)
     (out / "heads.html").write_text(page, encoding="utf-8")
+    show(traced, lang=args.lang).save(out / "patterns.csv")
     if traced.output:
         print(traced.output)
-    for path in ("heads.html", "tokens.json", "patterns.npz", f"{len(svgs)} x .svg"):
+    for path in (
+        "heads.html",
+        "tokens.json",
+        "patterns.npz",
+        "patterns.csv",
+        f"{len(svgs)} x .svg",
+    ):
         print(out / path)
     return 0
 

@@ -24,7 +24,7 @@ MAX_PINNED = 3
 MAX_SIDE = 64
 """Cells a side of a thumbnail; more would be finer than the screen that draws them."""
 
-EXACT_BYTES = 400_000
+EXACT_BYTES = 200_000
 """Up to this much, a view that stands alone carries the exact cells of all heads."""
 
 MAX_BYTES = 1_000_000

@@ -8,7 +8,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -148,6 +148,16 @@ def to_csv(
             "" if not seen else f"{weight:.6g}" for weight, seen in zip(weights, may, strict=True)
         )
         table.writerow([_plain(token), *cells])
+    return file.getvalue()
+
+
+def to_rows(names: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table with a line of names; what a spreadsheet would run gets an apostrophe before it."""
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\r\n")
+    table.writerow(names)
+    for row in rows:
+        table.writerow([_plain(each) if isinstance(each, str) else each for each in row])
     return file.getvalue()
 
 

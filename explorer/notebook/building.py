@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ def certify_built(spec: str) -> Certified:
 
     That is (forward, src, tgt), perhaps with a pad_id behind, or a dict of arguments of `certify`.
     The file runs as `python FILE` would, with its own folder to import from.
-    Raises ValueError for a spec of another form, no such file or function, and another result.
+    Raises ValueError for a spec of another form, no such file or function, another result, and for
+    what the file itself raises, with its place.
     """
     name, colon, function = spec.rpartition(":")
     if not colon or not name or not function.isidentifier():
@@ -27,30 +29,36 @@ def certify_built(spec: str) -> Certified:
     path = Path(name)
     if not path.is_file():
         raise ValueError(f"there is no file {name}")
-    module = importlib.util.module_from_spec(_spec(path))
     sys.path.insert(0, str(path.resolve().parent))
     try:
-        assert module.__spec__ is not None
-        assert module.__spec__.loader is not None
-        module.__spec__.loader.exec_module(module)
-        build: Any = getattr(module, function, None)
-        if not callable(build):
-            raise ValueError(f"{name} has no function {function}")
-        built = build()
+        return certify(**_built(path, function))
+    except (ValueError, OSError):
+        raise
+    except Exception as error:  # of somebody else's code: whatever it is, it can be said
+        here, trail = path.resolve(), traceback.extract_tb(error.__traceback__)
+        lines = [at.lineno for at in trail if Path(at.filename).resolve() == here]
+        where = f"{name}, line {lines[-1]}" if lines else name
+        raise ValueError(f"{where}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(path.resolve().parent))
+
+
+def _built(path: Path, function: str) -> Mapping[str, Any]:
+    """The arguments of `certify` that the function of this file returns."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    build: Any = getattr(module, function, None)
+    if not callable(build):
+        raise ValueError(f"{path} has no function {function}")
+    built = build()
     if isinstance(built, Mapping):
-        return certify(**built)
+        return built
     if isinstance(built, tuple) and len(built) in (3, 4):
-        return certify(*built)
+        return dict(zip(("forward", "src", "tgt", "pad_id"), built, strict=False))
     raise ValueError(
         f"{function} returned {type(built).__name__}, expected (forward, src, tgt), "
         "(forward, src, tgt, pad_id), or a dict of arguments of certify"
     )
-
-
-def _spec(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None:
-        raise ValueError(f"{path} is not a Python file")
-    return spec

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from explorer.components.standalone import Block, page
+from explorer.exports.archive import to_rows
 from explorer.figures.theme import DARK, LIGHT
 from explorer.text import t
 
@@ -62,8 +63,8 @@ class Picture:
     """A picture that shows itself in a notebook, saves itself, and gives its numbers.
 
     `html()` is a whole page that needs no network and no server, `save("x.html")` writes it (or the
-    SVG, for a name that ends so); `svg()` is the same for print; `numpy()` gives the arrays by
-    name, and `dataframe()` one row a cell, which alone needs pandas.
+    SVG or a CSV, for a name that ends so); `svg()` is the same for print; `numpy()` gives the
+    arrays by name, and `dataframe()` one row a cell, which alone needs pandas.
     """
 
     def __init__(
@@ -94,16 +95,24 @@ class Picture:
         return self._page
 
     def save(self, path: str | Path) -> Path:
-        """Write the page, or the SVG where the name ends in .svg; returns the path.
+        """Write the page, or by the name's ending the SVG (.svg) or the numbers (.csv).
 
+        Returns the path. A PNG is kept by the button above a picture.
         Raises ValueError for another ending, OSError where it cannot be written.
         """
         path = Path(path)
-        make = {".html": self.html, ".htm": self.html, ".svg": self.svg}.get(path.suffix.lower())
+        makers = {".html": self.html, ".htm": self.html, ".svg": self.svg, ".csv": self._csv}
+        make = makers.get(path.suffix.lower())
         if make is None:
-            raise ValueError(f"{path.name}: a picture is saved as .html or .svg")
-        path.write_text(make(), encoding="utf-8")
+            raise ValueError(f"{path.name}: a picture is saved as .html, .svg or .csv")
+        # What spreadsheets need to read UTF-8.
+        encoding = "utf-8-sig" if make == self._csv else "utf-8"
+        path.write_text(make(), encoding=encoding, newline="")
         return path
+
+    def _csv(self) -> str:
+        columns = self._table()
+        return to_rows(columns, zip(*columns.values(), strict=True))
 
     def svg(self) -> str:
         """The picture as SVG, in light colours."""

@@ -109,7 +109,8 @@ def _plain(words: str) -> str:
 
 def _write_shared(loaded: LoadedModel, kept: Sequence[tuple[str, str]], folder: Path) -> None:
     """The index and the positions, in every language, and the script of their charts."""
-    (folder / PLOTLY).write_text(plotly_script(), encoding="utf-8")
+    if positions(loaded).numpy():  # else no chart is drawn
+        (folder / PLOTLY).write_text(plotly_script(), encoding="utf-8")
     for lang in LANGUAGES:
         other = _other(lang)
         to_other = t(f"languages.{other}", lang=other)

@@ -43,6 +43,7 @@ def test_an_export_is_the_trace(
     target = TARGET if lang == "en" else None
     traced = trace(open_model(folder), TEXT, target, parse_edits(edits), pads=1)
     assert traced.output in capsys.readouterr().out
+    assert (out / "patterns.csv").read_text("utf-8-sig").startswith("view,layer,head,query,key,")
     with np.load(out / "patterns.npz") as stored:
         assert set(stored) == {site.name for site in traced.sites}
         for site in traced.sites:

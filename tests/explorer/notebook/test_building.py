@@ -21,6 +21,10 @@ def leaking():
 def other():
     return forward
 value = 3
+def failing():
+    return {}["weights"]
+def misspelt():
+    return keyed() | {"padding": 0}
 """
 HELPER = """
 import torch
@@ -61,6 +65,8 @@ def test_the_report_has_both_languages(
         ("{code}:other", "other returned function, expected (forward, src, tgt)"),
         ("{code}", "expected FILE.py:FUNCTION"),
         ("nowhere.py:build", "there is no file nowhere.py"),
+        ("{code}:failing", "my_model.py, line 16: KeyError: 'weights'"),
+        ("{code}:misspelt", "unexpected keyword argument 'padding'"),
     ],
 )
 def test_refusals(code: str, spec: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import re
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -23,7 +24,8 @@ def _weights(*shape: int) -> np.ndarray:
 
 def _sent(html: str) -> list[bytes]:
     return [
-        base64.b64decode(part) for part in re.findall(r'headlight\("\w+", "b\d+", "(.*?)"\)', html)
+        zlib.decompress(base64.b64decode(part))
+        for part in re.findall(r'headlight\("\w+", "b\d+", "(.*?)"\)', html)
     ]
 
 
@@ -90,9 +92,9 @@ def test_a_batch_shows_the_sequence_that_was_chosen() -> None:
 def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
     weights = _weights(1, 1, 4, 4)
     weights[0, 0, 1] *= 0.5
-    assert "1 of 4 rows do not sum to 1" in hl.show(weights).html()
+    assert "1 of 4 rows does not sum to 1" in hl.show(weights).html()
     weights[0, 0, 2, 0] = np.nan
-    assert "1 rows are not numbers" in hl.show(weights).html()
+    assert "1 row is not numbers" in hl.show(weights).html()
     assert "rows do not sum" not in hl.show(_weights(1, 1, 4, 4)).html()
 
 
@@ -195,7 +197,12 @@ def test_saving(tmp_path: Path) -> None:
     shown = hl.show(_weights(2, 1, 4, 4))
     assert shown.save(tmp_path / "x.html").read_text("utf-8") == shown.html()
     ElementTree.parse(shown.save(str(tmp_path / "x.svg")))
-    with pytest.raises(ValueError, match=r"x.png: a picture is saved as .html or .svg"):
+    table = hl.show(_weights(1, 1, 2, 2), ["=1+1", "猫"]).save(tmp_path / "x.csv")
+    lines = table.read_bytes().decode("utf-8-sig").split("\r\n")
+    assert lines[0] == "view,layer,head,query,key,query_token,key_token,weight,allowed"
+    assert lines[2].startswith("Attention,1,1,1,2,'=1+1,猫,")
+    assert len(lines) == 1 + 4 + 1
+    with pytest.raises(ValueError, match=r"x.png: a picture is saved as .html, .svg or .csv"):
         shown.save(tmp_path / "x.png")
 
 
