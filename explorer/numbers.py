@@ -100,3 +100,9 @@ def millions(count: int) -> str:
     if count >= 1e9:
         return f"{count / 1e9:.1f} G"
     return f"{count / 1e6:.0f} M" if count >= 1e7 else f"{count / 1e6:.2g} M"
+
+
+def root(value: float) -> str:
+    """A number as the root of a whole one where it is that: "√64", "√18"; 1 stays "1"."""
+    square = round(value**2)
+    return f"√{square}" if square > 1 and math.isclose(value**2, square) else fixed(value, 0)

@@ -45,6 +45,7 @@ def attend(
     mask: Bool[Tensor, "..."] | None = None,  # broadcastable to [batch, head, query, key]
     *,
     bias: Float[Tensor, "batch head query key"] | None = None,
+    divisor: float | None = None,
     cap: float | None = None,
     dropout: float = 0.0,
     hooks: "Attention | None" = None,
@@ -53,7 +54,8 @@ def attend(
 
     scores = q k^T / sqrt(d_head) + bias (positions may give one); pattern = softmax(scores) over
     the keys that `mask` allows (True = may attend; None = all), exactly 0 elsewhere; z = pattern v.
-    With a `cap`, scaled scores are `capped` first.
+    With a `divisor` q k^T is divided by that in place of sqrt(d_head); with a `cap`, scaled scores
+    are `capped` before the bias.
     A query that may attend to nothing gets an all-zero pattern, a zero z and finite gradients.
 
     With fewer key/value heads than query heads, groups of query heads share one (`share_heads`).
@@ -63,7 +65,7 @@ def attend(
     [batch, head, query, key] and for heads that do not divide.
     """
     k, v = share_heads(q, k), share_heads(q, v)
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # [batch, head, query, key]
+    scores = q @ k.transpose(-2, -1) / (divisor or math.sqrt(q.shape[-1]))
     scores = capped(scores, cap)
     if bias is not None:
         scores = scores + bias.to(scores.dtype)
@@ -95,7 +97,8 @@ class Attention(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads, self.d_head = config.n_heads, config.kv_heads, config.d_head
-        self.dropout, self.score_cap = config.pattern_dropout, config.score_cap
+        self.dropout = config.pattern_dropout
+        self.divisor, self.score_cap = config.divisor, config.score_cap
         queries, keys = self.n_heads * self.d_head, self.n_kv_heads * self.d_head
         self.w_q = nn.Linear(config.d_model, queries, bias=config.bias)
         self.w_k = nn.Linear(config.d_model, keys, bias=config.bias)
@@ -140,8 +143,9 @@ class Attention(nn.Module):
         bias = None if placement.bias is None else self.hook_bias(placement.bias)
         dropout = self.dropout if self.training else 0.0
         z, _ = self.attend(
-            q, k, v, mask, bias=bias, cap=self.score_cap, dropout=dropout, hooks=self
-        )
+            q, k, v, mask, bias=bias, divisor=self.divisor, cap=self.score_cap,
+            dropout=dropout, hooks=self,
+        )  # fmt: skip
         return self.w_o(self.hook_z(z).transpose(1, 2).flatten(2))
 
     def project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -95,6 +95,7 @@ class ModelConfig:
     qk_norm: bool = False  # RMSNorm over the features of each query and key, before any turn
     out_norms: bool = False  # a further norm on what a sublayer adds to the stream (Gemma)
     parallel: bool = False  # attention and net read the same stream; both are added (GPT-NeoX)
+    score_divisor: float | None = None  # what q . k is divided by; None: sqrt(d_head)
     score_cap: float | None = None  # scores x become cap tanh(x / cap), logits by the other one
     logit_cap: float | None = None
     embed_norm: bool = False  # a norm on the embedded stream, before the first block
@@ -127,7 +128,7 @@ class ModelConfig:
             odd = f"{paired} is {widths[paired]}"
             raise ValueError(f"{odd}: {self.positions} positions need an even one")
         self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "be in [0, 1)")
-        self._require("norm_eps score_cap logit_cap", lambda v: v > 0, "be above 0")
+        self._require("norm_eps score_divisor score_cap logit_cap", lambda v: v > 0, "be above 0")
         self._require("rope_base near_rope_base", lambda v: v > 1, "be above 1")
 
     def _require(self, names: str, fits: Callable[[Any], bool], what: str) -> None:
@@ -142,6 +143,11 @@ class ModelConfig:
     def d_head(self) -> int:
         """Features per head."""
         return self.head_dim or self.d_model // self.n_heads
+
+    @property
+    def divisor(self) -> float:
+        """What q . k is divided by."""
+        return self.score_divisor or math.sqrt(self.d_head)
 
     def base_at(self, layer: int) -> float:
         """The base of the angles in a layer."""

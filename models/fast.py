@@ -155,12 +155,12 @@ class FastLinear(nn.Linear):
 
 
 @cache
-def _scale(d_head: int, dtype: torch.dtype) -> Tensor | float:
-    """1 / sqrt(d_head) as a tensor: torch re-wraps a Python float on every call, which takes 10 to
+def _scale(divisor: float, dtype: torch.dtype) -> Tensor | float:
+    """1 / divisor as a tensor: torch re-wraps a Python float on every call, which takes 10 to
     20 us of the 60 that attention takes between two matrices. A float where the tensor would be
     rounded to half precision. Made once in a process, it serves tensors of any device.
     """
-    scale = 1 / math.sqrt(d_head)
+    scale = 1 / divisor
     if torch.finfo(dtype).bits < 32:
         return scale
     with torch.inference_mode(False):
@@ -174,6 +174,7 @@ def attend(
     mask: Tensor | None = None,
     *,
     bias: Tensor | None = None,
+    divisor: float | None = None,
     cap: float | None = None,
     dropout: float = 0.0,
     hooks: Attention | None = None,
@@ -189,10 +190,13 @@ def attend(
     if cap is None and not looked_at:
         if bias is not None:
             mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
-        z = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        scale = None if divisor is None else 1 / divisor
+        z = nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, dropout_p=dropout, scale=scale
+        )
         return z, None
     # Scaled before the product: a long row of keys then costs no second walk over its scores.
-    scores = q * _scale(q.shape[-1], q.dtype) @ k.transpose(-2, -1)
+    scores = q * _scale(divisor or math.sqrt(q.shape[-1]), q.dtype) @ k.transpose(-2, -1)
     scores = capped(scores, cap)
     scores = scores if bias is None else scores + bias
     if hooks is not None:

@@ -7,6 +7,7 @@ from typing import TypeVar
 from explorer import text
 from explorer.analysis.heads.measures import head_measures
 from explorer.library import LoadedModel
+from explorer.numbers import root
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.trace import Trace
@@ -111,6 +112,24 @@ class View:
     def formula(self, latex: str) -> str:
         """LaTeX with the words in its \\text{…} in the visitor's language."""
         return text.formula(latex, lang=self.lang)
+
+    @property
+    def divisor(self) -> str:
+        """What this model divides q · k by, as it is written: √64."""
+        return root(self.loaded.config.divisor)
+
+    def scaled(self, products: str) -> str:
+        """LaTeX: products of queries and keys, divided and capped as this model does it."""
+        config, found = self.loaded.config, products
+        if config.score_divisor is None:
+            found = rf"\frac{{{products}}}{{\sqrt{{d_\mathrm{{head}}}}}}"
+        elif config.divisor != 1:
+            under = self.divisor.replace("√", r"\sqrt ", 1)
+            found = rf"\frac{{{products}}}{{{under}}}"
+        cap = config.score_cap
+        if cap is None:
+            return found
+        return rf"{cap:g}\tanh\!\left(\frac{{1}}{{{cap:g}}}\,{found}\right)"
 
     @property
     def own_role(self) -> Role:

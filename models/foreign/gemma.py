@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import Fold, as_is, in_turn, neighbours, plus_one, times
+from models.foreign.folds import Fold, as_is, in_turn, neighbours, plus_one
 from models.foreign.llama import near_layers, window
 from models.foreign.plan import Keys, Plan, blocks, weight
 
@@ -48,6 +48,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
     usual = [layer for layer in range(n_layers) if (layer + 1) % full_every]
     base, near = _bases(keys, "qk_norm" in more)
     n_heads = keys.size("num_attention_heads")
+    scalar = keys.number("query_pre_attn_scalar", 256.0)
     config = ModelConfig(
         family="decoder-only",
         vocab_size=keys.size("vocab_size"),
@@ -68,13 +69,12 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         near_layers=near_layers(keys, usual),
         near_rope_base=near,
         window=window(keys, 4096),
+        score_divisor=None if scalar == d_head else scalar**0.5,
         ffn="geglu_tanh",
         bias=False,
         dropout=0.0,
         **more,
     )
-    # Its scores are divided by the root of a number of its own, ours by that of d_head.
-    scaled = times((d_head / keys.number("query_pre_attn_scalar", 256.0)) ** 0.5)
     rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm", plus_one)]
     for ours, theirs in blocks(n_layers):
         rows += [
@@ -82,12 +82,12 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         ]
         normed = config.qk_norm
         q, k = neighbours(config.n_heads), neighbours(config.kv_heads)
-        folds: dict[str, Fold] = {"q": q if normed else in_turn(q, scaled), "k": k}
+        folds: dict[str, Fold] = {"q": q, "k": k}
         for name in "qkvo":
             path = f"{theirs}.self_attn.{name}_proj"
             rows.append(weight(f"{ours}.attn.w_{name}", path, folds.get(name, as_is)))
         for name in "qk" if normed else "":
-            fold = in_turn(plus_one, neighbours(1), scaled if name == "q" else as_is)
+            fold = in_turn(plus_one, neighbours(1))
             path = f"{theirs}.self_attn.{name}_norm"
             rows.append(weight(f"{ours}.attn.{name}_norm", path, fold))
         for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):

@@ -17,8 +17,8 @@ def mt5(keys: Keys) -> Plan:
 def t5(keys: Keys, scales: bool = True) -> Plan:
     """Pre-norm without biases; a number per distance joins the scores, in all layers the same.
 
-    Its scores are not divided by √d_head: the factor goes into w_q. The first T5 divides the
-    decoder's output by √d_model: that goes into its last norm.
+    Its scores are not divided. The first T5 divides the decoder's output by √d_model: that goes
+    into its last norm.
     """
     keys.only("relative_attention_num_buckets", T5Bias.n_buckets)
     keys.only("relative_attention_max_distance", 128)
@@ -44,6 +44,7 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
         final_norm=True,
         positions="t5",
         ffn=_net(keys),
+        score_divisor=1.0,
         bias=False,
         scale_embeddings=False,
         tie_embeddings=tied,
@@ -63,9 +64,8 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
                 sublayers["cross_attn"] = "EncDecAttention"
             for number, (mine, its) in enumerate(sublayers.items()):
                 for name in "qkvo":
-                    fold = times(d_head**0.5) if name == "q" else as_is
                     path = f"{theirs}.layer.{number}.{its}.{name}"
-                    rows.append(weight(f"{ours}.{mine}.w_{name}", path, fold))
+                    rows.append(weight(f"{ours}.{mine}.w_{name}", path))
                 rows.append(weight(f"{ours}.{mine}_norm", f"{theirs}.layer.{number}.layer_norm"))
             net = f"{theirs}.layer.{len(sublayers)}"
             rows.append(weight(f"{ours}.ffn_norm", f"{net}.layer_norm"))

@@ -120,6 +120,7 @@ EVERYTHING_CHANGED = {
     "window": 7,
     "rope_scaling": [8.0, 20.0, 90.0],
     "rotary_dim": 4,
+    "score_divisor": 3.0,
     "score_cap": 50.0,
     "logit_cap": 30.0,
 }

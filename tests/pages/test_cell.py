@@ -27,7 +27,7 @@ def number(text: str) -> float:
 def test_the_chain_of_numbers_hangs_together(open_page: Open) -> None:
     at = open_page("cell", site="decoder", layer="2", head="3", row="3", key="1")
     dot = number(metric(at, t("cell.dot", lang="en")))
-    score = number(metric(at, t("cell.scaled", lang="en", d_head=6)))
+    score = number(metric(at, t("cell.scaled", lang="en", divisor="√6")))
     assert score == pytest.approx(dot / np.sqrt(6), abs=0.01)
     exponential = number(metric(at, t("cell.exponential", lang="en")))
     row_sum = number(metric(at, t("cell.row_sum", lang="en")))

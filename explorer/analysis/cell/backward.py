@@ -26,42 +26,49 @@ LONG = 512
 """Tokens of the longer text that memory is measured on."""
 
 
+@dataclass(frozen=True)
+class Scaled:
+    """What a model makes of q k^T before positions join: divided, and capped where it has a cap."""
+
+    divisor: float
+    cap: float | None = None
+
+    def __call__(self, q: Tensor, k: Tensor) -> Tensor:
+        return capped(q @ k.T / self.divisor, self.cap)
+
+    def slope(self, q: Tensor, k: Tensor) -> Tensor | float:
+        """d score / d (q . k): 1 / divisor, times 1 - tanh^2 under a cap."""
+        if self.cap is None:
+            return 1 / self.divisor
+        return (1 - (self(q, k) / self.cap) ** 2) / self.divisor
+
+
 def attention_backward(
     q: Float[Tensor, "query d_head"],
     k: Float[Tensor, "key d_head"],
     v: Float[Tensor, "key d_head"],
     pattern: Float[Tensor, "query key"],
     grad_z: Float[Tensor, "query d_head"],
-    slope: Tensor | float = 1.0,
+    scaling: Scaled,
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, pattern, scores, q and k, given that of z = pattern v.
 
-    The pattern is softmax(q k^T / sqrt(d_head)) under some mask: at a blocked cell it is 0, and so
-    is the gradient of the score. `slope` is that of the scores in q k^T / sqrt(d_head), which a cap
-    makes smaller than 1 (`cap_slope`).
+    The pattern is softmax of the scaled scores under some mask: at a blocked cell it is 0, and so
+    is the gradient of the score.
     """
     grad_v = pattern.T @ grad_z
     grad_pattern = grad_z @ v.T
     # Softmax: every weight of a row gives way to the others, so the row's mean is taken off.
     mean = (pattern * grad_pattern).sum(-1, keepdim=True)
     grad_scores = pattern * (grad_pattern - mean)
-    grad_scaled = grad_scores * slope
-    grad_q = grad_scaled @ k / math.sqrt(q.shape[-1])
-    grad_k = grad_scaled.T @ q / math.sqrt(q.shape[-1])
+    grad_dots = grad_scores * scaling.slope(q, k)
     return {
         "v": grad_v,
         "pattern": grad_pattern,
         "scores": grad_scores,
-        "q": grad_q,
-        "k": grad_k,
+        "q": grad_dots @ k,
+        "k": grad_dots.T @ q,
     }
-
-
-def cap_slope(
-    scores: Float[Tensor, "query key"], cap: float | None
-) -> Float[Tensor, "query key"] | float:
-    """The slope of cap tanh(x / cap) where it has the value `scores`; 1 without a cap."""
-    return 1.0 if cap is None else 1 - (scores / cap) ** 2
 
 
 def fused_forward(
@@ -70,7 +77,7 @@ def fused_forward(
     v: Float[Tensor, "key d_head"],
     mask: Bool[Tensor, "query key"],
     bias: Float[Tensor, "query key"],
-    cap: float | None = None,
+    scaling: Scaled,
 ) -> tuple[Float[Tensor, "query d_head"], Float[Tensor, " query"]]:
     """z and the logsumexp of every row, from `TILE` keys at a time: no pattern is ever whole.
 
@@ -82,7 +89,7 @@ def fused_forward(
     total, z = torch.zeros_like(largest), torch.zeros(len(q), v.shape[-1], dtype=q.dtype)
     for first in range(0, len(k), TILE):
         tile = slice(first, first + TILE)
-        scores = capped(q @ k[tile].T / math.sqrt(q.shape[-1]), cap) + bias[:, tile]
+        scores = scaling(q, k[tile]) + bias[:, tile]
         scores = scores.masked_fill(~mask[:, tile], -math.inf)
         above = torch.maximum(largest, scores.amax(-1))
         level = above.masked_fill(above == -math.inf, 0.0)  # nothing allowed so far
@@ -104,7 +111,7 @@ def fused_backward(
     z: Float[Tensor, "query d_head"],
     logsumexp: Float[Tensor, " query"],
     grad_z: Float[Tensor, "query d_head"],
-    cap: float | None = None,
+    scaling: Scaled,
 ) -> dict[Gradient, Tensor]:
     """The gradients of v, q and k from what `fused_forward` leaves: z and one number a row.
 
@@ -116,15 +123,13 @@ def fused_backward(
     grad_q, grad_k, grad_v = (torch.zeros_like(each) for each in (q, k, v))
     for first in range(0, len(k), TILE):
         tile = slice(first, first + TILE)
-        scores = capped(q @ k[tile].T / math.sqrt(q.shape[-1]), cap)
-        slope = cap_slope(scores, cap)
-        scores = scores + bias[:, tile]
+        scores = scaling(q, k[tile]) + bias[:, tile]
         pattern = torch.exp(scores - logsumexp[:, None]).masked_fill(~mask[:, tile], 0.0)
         grad_scores = pattern * (grad_z @ v[tile].T - mean)
+        grad_dots = grad_scores * scaling.slope(q, k[tile])
         grad_v[tile] = pattern.T @ grad_z
-        grad_scaled = grad_scores * slope
-        grad_k[tile] = grad_scaled.T @ q / math.sqrt(q.shape[-1])
-        grad_q += grad_scaled @ k[tile] / math.sqrt(q.shape[-1])
+        grad_k[tile] = grad_dots.T @ q
+        grad_q += grad_dots @ k[tile]
     return {"v": grad_v, "q": grad_q, "k": grad_k}
 
 
@@ -179,18 +184,17 @@ def head_backward(
     found = bias_of(traced, site)
     bias = torch.zeros(mask.shape).double() if found is None else torch.tensor(found[head]).double()
     grad_z = _upstream(loaded, traced, site, head, goal)
-    cap = traced.config.score_cap
-    products = capped(q @ k.T / math.sqrt(q.shape[-1]), cap)
-    scores = products + bias
+    scaling = Scaled(traced.config.divisor, traced.config.score_cap)
+    scores = scaling(q, k) + bias
     lowest = torch.finfo(scores.dtype).min
     pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
     z = pattern @ v
     if grad_z is None:
         grad_z = z
-    by_hand = attention_backward(q, k, v, pattern, grad_z, cap_slope(products, cap))
-    tiled = fused_forward(q, k, v, mask, bias, cap)
-    again = fused_backward(q, k, v, mask, bias, *tiled, grad_z, cap)
-    by_torch = _autograd(q, k, v, bias, mask, grad_z, cap)
+    by_hand = attention_backward(q, k, v, pattern, grad_z, scaling)
+    tiled = fused_forward(q, k, v, mask, bias, scaling)
+    again = fused_backward(q, k, v, mask, bias, *tiled, grad_z, scaling)
+    by_torch = _autograd(q, k, v, bias, mask, grad_z, scaling)
     return HeadBackward(
         upstream=grad_z.numpy(),
         gradients={name: by_hand[name].numpy() for name in GRADIENTS},
@@ -227,12 +231,18 @@ def _upstream(
 
 
 def _autograd(
-    q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor, grad_z: Tensor, cap: float | None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor,
+    mask: Tensor,
+    grad_z: Tensor,
+    scaling: Scaled,
 ) -> dict[Gradient, Tensor]:
     """The same five gradients as torch finds them."""
     with torch.inference_mode(False), torch.enable_grad():
         q, k, v = (each.clone().requires_grad_() for each in (q, k, v))
-        scores = capped(q @ k.T / math.sqrt(q.shape[-1]), cap) + bias.clone()
+        scores = scaling(q, k) + bias.clone()
         lowest = torch.finfo(scores.dtype).min
         pattern = scores.masked_fill(~mask, lowest).softmax(-1).masked_fill(~mask, 0.0)
         z = pattern @ v

@@ -6,6 +6,7 @@ with the model's; and each has options and habits of its own, which are measured
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch.nn import functional as F
 from explorer.analysis.cell.layouts import averaged
 from explorer.analysis.cell.origin import module_of, site_inputs
 from explorer.analysis.cell.scaling import Scaling, divisor_of
-from explorer.analysis.cell.steps import bias_of
+from explorer.analysis.cell.steps import attend_as, bias_of
 from explorer.library import LoadedModel
 from explorer.runs.rerun import heads_off
 from explorer.runs.trace import Trace
@@ -27,6 +28,8 @@ from models.hooks import AttentionSite
 
 Engine = Literal["explicit", "fused", "module"]
 Option = Literal["scale", "dropout_p", "enable_gqa", "is_causal"]
+Lacking = Literal["turned", "normed", "capped"]
+"""What an engine of torch's cannot do: rotate queries and keys, normalise them, cap the scores."""
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 OPTIONS: tuple[Option, ...] = get_args(Option)
 
@@ -35,10 +38,12 @@ OPTIONS: tuple[Option, ...] = get_args(Option)
 class EngineRun:
     """What one engine does on this layer.
 
-    `difference` is the largest distance of its output from the model's own, over rows that are
-    numbers; `nan_rows` counts the others. `twice` is the largest distance between two calls with
-    dropout p, `mode` being what the engine was told: eval or train. `row_sums` are the smallest and
-    the largest sum of the rows of weights that it returned, None where it returns none.
+    `lacks` is what the layer does and the engine cannot; `fits` is False where it cannot even hold
+    the layer's matrices, and nothing was run. `difference` is the largest distance of its output
+    from the model's own, over rows that are numbers; `nan_rows` counts the others. `twice` is the
+    largest distance between two calls with dropout p, in the mode that the engine was told: eval or
+    train. `row_sums` are the smallest and the largest sum of the rows of weights that it returned,
+    None where it returns none.
     """
 
     engine: Engine
@@ -46,6 +51,8 @@ class EngineRun:
     nan_rows: int
     twice: float
     row_sums: tuple[float, float] | None
+    lacks: tuple[Lacking, ...] = ()
+    fits: bool = True
 
 
 @dataclass(frozen=True)
@@ -63,35 +70,46 @@ class OptionRun:
 class Engines:
     """The three runs, the options, and the weights that each returns [query, key].
 
-    `own` is this head's pattern, `mean` what `nn.MultiheadAttention` returns by default, and
-    `apart` the largest difference between the two. `turned` is whether the model rotates queries
-    and keys, which the module cannot.
+    `own` is this head's pattern, `mean` what `nn.MultiheadAttention` returns by default (None where
+    it does not fit the layer), and `apart` the largest difference between the two.
     """
 
     runs: tuple[EngineRun, ...]
     options: tuple[OptionRun, ...]
     own: Float[np.ndarray, "query key"] = field(repr=False)
-    mean: Float[np.ndarray, "query key"] = field(repr=False)
+    mean: Float[np.ndarray, "query key"] | None = field(repr=False)
     apart: float
-    turned: bool
 
 
 def fused(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor | None, p: float = 0.0
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor,
+    bias: Tensor | None,
+    divisor: float,
+    p: float = 0.0,
 ) -> Tensor:
     """`F.scaled_dot_product_attention`: z [batch, head, query, d_head], and no weights.
 
     It has no mode: `dropout_p` acts whenever it is given, in eval mode too. A bias and a mask are
-    one additive float tensor.
+    one additive float tensor. It knows no cap.
     """
     given = mask if bias is None else bias.masked_fill(~mask, float("-inf"))
     k, v = share_heads(q, k), share_heads(q, v)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=given, dropout_p=p)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=given, dropout_p=p, scale=1 / divisor)
 
 
 def module_like(layer: Attention) -> nn.MultiheadAttention:
-    """`nn.MultiheadAttention` with the weights of one of our layers; shared heads are repeated."""
+    """`nn.MultiheadAttention` with the weights of one of our layers; shared heads are repeated.
+
+    It always divides by sqrt(d_head), so another divisor goes into W_Q. Raises ValueError for heads
+    that together are not as wide as what they read: the module has d_model / n_heads for each.
+    """
     d_model, has_bias = layer.w_q.in_features, layer.w_q.bias is not None
+    if layer.n_heads * layer.d_head != d_model:
+        raise ValueError(f"{layer.n_heads} heads of {layer.d_head} are no {d_model} features")
+    factor = math.sqrt(layer.d_head) / layer.divisor
     module = nn.MultiheadAttention(
         d_model, layer.n_heads, bias=has_bias, batch_first=True, device="meta"
     ).to_empty(device="cpu")
@@ -100,11 +118,13 @@ def module_like(layer: Attention) -> nn.MultiheadAttention:
     with torch.no_grad():
         rows = [linear.weight.reshape(-1, layer.d_head, d_model) for linear in linears]
         rows[1:] = [each.repeat_interleave(group, dim=0) for each in rows[1:]]
+        rows[0] = rows[0] * factor
         module.in_proj_weight.copy_(torch.cat([each.flatten(0, 1) for each in rows]))
         module.out_proj.weight.copy_(layer.w_o.weight)
         if has_bias:
             biases = [linear.bias.reshape(-1, layer.d_head) for linear in linears]
             biases[1:] = [each.repeat_interleave(group, dim=0) for each in biases[1:]]
+            biases[0] = biases[0] * factor
             module.in_proj_bias.copy_(torch.cat([each.flatten() for each in biases]))
             module.out_proj.bias.copy_(layer.w_o.bias)
     return module.eval()
@@ -141,16 +161,18 @@ def engines(
         return F.linear(z.transpose(1, 2).flatten(2), layer.w_o.weight, layer.w_o.bias)[0]
 
     def explicit_run(dropout: float) -> tuple[Tensor, Tensor]:
-        lost, cap = dropout if training else 0.0, traced.config.score_cap
-        z, pattern = attend(q, k, v, mask, bias=bias, cap=cap, dropout=lost)
+        p_now = dropout if training else 0.0
+        z, pattern = attend_as(traced.config)(q, k, v, mask, bias=bias, dropout=p_now)
         return finish(z), pattern[0]
 
     def fused_run(dropout: float) -> tuple[Tensor, None]:
-        return finish(fused(q, k, v, mask, bias, dropout)), None
+        return finish(fused(q, k, v, mask, bias, layer.divisor, dropout)), None
 
-    module = module_like(layer)
+    fits = layer.n_heads * layer.d_head == layer.w_q.in_features
+    module = module_like(layer) if fits else None
 
     def module_run(dropout: float) -> tuple[Tensor, Tensor]:
+        assert module is not None
         module.dropout = dropout
         module.train(training)
         out, weights = module(x, memory, memory, attn_mask=told, average_attn_weights=False)
@@ -163,6 +185,10 @@ def engines(
         right = explicit_run(0.0)[0] if edited else finish(own_z)
         runs = []
         for engine, run in zip(ENGINES, (explicit_run, fused_run, module_run), strict=True):
+            lacks = _lacks(engine, traced, site)
+            if engine == "module" and module is None:
+                runs.append(EngineRun(engine, math.nan, 0, math.nan, None, lacks, fits=False))
+                continue
             out, (first, weights), second = run(0.0)[0], run(p), run(p)[0]
             lost = out.isnan().any(-1)
             runs.append(
@@ -172,21 +198,40 @@ def engines(
                     nan_rows=int(lost.sum()),
                     twice=_apart(first[~lost], second[~lost]),
                     row_sums=None if weights is None else _sums(weights[head], mask[0, head]),
+                    lacks=lacks,
                 )
             )
-        mean = module.eval()(x, memory, memory, attn_mask=told)[1][0]
-        options = _options(
-            q, k, v, mask, bias, p, divisor_of(scaling, layer.d_head, x.shape[-1]), n_kv_heads
-        )
+        mean = None
+        if module is not None:
+            mean = module.eval()(x, memory, memory, attn_mask=told)[1][0]
+        divisor = divisor_of(scaling, layer.d_head, x.shape[-1])
+        options = _options(q, k, v, mask, bias, p, (layer.divisor, divisor), n_kv_heads)
     own = torch.tensor(traced.pattern(site.name)[head])
+    told_rows = torch.zeros(len(own), dtype=torch.bool) if mean is None else ~mean.isnan().any(-1)
     return Engines(
         runs=tuple(runs),
         options=options,
         own=own.numpy(),
-        mean=mean.numpy(),
-        apart=_apart(mean[~mean.isnan().any(-1)], own[~mean.isnan().any(-1)]),
-        turned=traced.config.position_type.acts == "turns" and site.kind == "self",
+        mean=None if mean is None else mean.numpy(),
+        apart=math.nan if mean is None else _apart(mean[told_rows], own[told_rows]),
     )
+
+
+def _lacks(engine: Engine, traced: Trace, site: AttentionSite) -> tuple[Lacking, ...]:
+    """What the layer at a site does and an engine cannot."""
+    config = traced.config
+    does: dict[Lacking, bool] = {
+        "turned": config.position_type.acts == "turns" and site.kind == "self",
+        "normed": config.qk_norm,
+        "capped": config.score_cap is not None,
+    }
+    # The fused function is given queries and keys that are turned and normed already.
+    can: dict[Engine, tuple[Lacking, ...]] = {
+        "explicit": ("turned", "normed", "capped"),
+        "fused": ("turned", "normed"),
+        "module": (),
+    }
+    return tuple(name for name, needed in does.items() if needed and name not in can[engine])
 
 
 def _additive(mask: Tensor, bias: Tensor | None) -> Tensor:
@@ -211,32 +256,36 @@ def _options(
     mask: Tensor,
     bias: Tensor | None,
     p: float,
-    divisor: float,
+    divisors: tuple[float, float],
     n_kv_heads: int,
 ) -> tuple[OptionRun, ...]:
-    """`scale`, `dropout_p`, `enable_gqa` and `is_causal` against `attend`."""
+    """`scale`, `dropout_p`, `enable_gqa` and `is_causal` against `attend`, without any cap.
+
+    `divisors` are the layer's own and the one that is tried.
+    """
+    own, divisor = divisors
     given = mask if bias is None else bias.masked_fill(~mask, float("-inf"))
     whole_k, whole_v = share_heads(q, k), share_heads(q, v)
-    usual, _ = attend(q, k, v, mask, bias=bias)
-    factor = math.sqrt(q.shape[-1]) / divisor  # attend divides by sqrt(d_head)
-    rescaled, _ = attend(q * factor, k, v, mask, bias=bias)
-    scaled = F.scaled_dot_product_attention(q, whole_k, whole_v, attn_mask=given, scale=1 / divisor)
-    dropped = fused(q, k, v, mask, bias, p)
+    plain, by_torch = partial(attend, divisor=own), F.scaled_dot_product_attention
+    usual, _ = plain(q, k, v, mask, bias=bias)
+    rescaled, _ = attend(q, k, v, mask, bias=bias, divisor=divisor)
+    scaled = by_torch(q, whole_k, whole_v, attn_mask=given, scale=1 / divisor)
+    dropped = fused(q, k, v, mask, bias, own, p)
     few = n_kv_heads < k.shape[1]
     k, v = (averaged(each, n_kv_heads) if few else each for each in (k, v))
-    grouped, _ = attend(q, k, v, mask, bias=bias)
+    grouped, _ = plain(q, k, v, mask, bias=bias)
     tile = (1, q.shape[1] // k.shape[1], 1, 1)
-    tiled, _ = attend(q, k.repeat(tile), v.repeat(tile), mask, bias=bias)
-    shared = F.scaled_dot_product_attention(q, k, v, attn_mask=given, enable_gqa=True)
+    tiled, _ = plain(q, k.repeat(tile), v.repeat(tile), mask, bias=bias)
+    shared = by_torch(q, k, v, attn_mask=given, enable_gqa=True, scale=1 / own)
     causal = torch.ones(mask.shape[-2:], dtype=torch.bool).tril()
-    triangle = F.scaled_dot_product_attention(q, whole_k, whole_v, is_causal=True)
+    triangle = by_torch(q, whole_k, whole_v, is_causal=True, scale=1 / own)
     return (
         OptionRun("scale", _apart(scaled, rescaled), _apart(scaled, usual)),
         OptionRun("dropout_p", math.nan, _apart(dropped, usual)),
         OptionRun("enable_gqa", _apart(shared, grouped), _apart(shared, tiled)),
         OptionRun(
             "is_causal",
-            _apart(triangle, attend(q, whole_k, whole_v, causal)[0]),
+            _apart(triangle, plain(q, whole_k, whole_v, causal)[0]),
             _apart(triangle, usual),
         ),
     )

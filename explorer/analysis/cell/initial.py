@@ -79,7 +79,7 @@ def bias_std(init: Init, fan_in: int) -> float:
 
 def stored_rows(config: ModelConfig, storage: Storage) -> tuple[int, int]:
     """The number of rows of the stored matrix that holds W_Q, and of the one that holds W_K."""
-    n_q, n_kv = config.d_model, config.kv_heads * config.d_head
+    n_q, n_kv = config.n_heads * config.d_head, config.kv_heads * config.d_head
     if storage == "one":
         return n_q, n_kv
     return (n_q + 2 * n_kv,) * 2 if storage == "fused" else (config.d_head,) * 2
@@ -204,6 +204,8 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
     valid = traced.src_valid if site.query_stream == "src" else traced.tgt_valid
     allowed = kept[site.hook("mask")] & valid[:, None]
     (x, memory), config = read[0], traced.config
+    # Of d_head products each; a norm of queries and keys leaves no such formula.
+    share = math.nan if config.qk_norm else config.d_head / config.divisor**2
     variances = [
         x_or_memory[0].double().pow(2).sum(-1).numpy() * weight_std(init, config.d_model, rows) ** 2
         + bias_std(init, config.d_model) ** 2 * config.bias
@@ -212,7 +214,7 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
     return _Run(
         weight=float(module.w_q.weight.double().pow(2).mean()),
         scores=(kept[site.hook("scores")] - kept.get(site.hook("bias"), 0.0))[allowed],
-        variances=np.broadcast_to(np.outer(*variances), allowed.shape)[allowed],
+        variances=np.broadcast_to(share * np.outer(*variances), allowed.shape)[allowed],
         rows=kept[site.hook("pattern")][allowed.sum(-1) > 1],
         n_allowed=allowed.sum(-1)[allowed.sum(-1) > 1],
     )

@@ -8,11 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from explorer.analysis.cell.origin import module_of, site_inputs
-from explorer.analysis.cell.steps import bias_of
+from explorer.analysis.cell.steps import attend_as, bias_of
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
-from models.attention import attend
 from models.hooks import AttentionSite
 
 
@@ -128,14 +127,14 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
     mask = torch.tensor(traced.mask(site.name))[None]
     found = bias_of(traced, site)
     bias = None if found is None else torch.tensor(found)[None]
-    cap = traced.config.score_cap
     moved = tiled = None
     if k.shape[1] > n_kv_heads:
         shared, values = averaged(k, n_kv_heads), averaged(v, n_kv_heads)
         own = torch.tensor(traced.pattern(site.name))
-        _, pattern = attend(q, shared, values, mask, bias=bias, cap=cap)
+        _, pattern = attend_as(traced.config)(q, shared, values, mask, bias=bias)
         tile = (1, group, 1, 1)
-        _, wrong = attend(q, shared.repeat(tile), values.repeat(tile), mask, bias=bias, cap=cap)
+        repeated = shared.repeat(tile), values.repeat(tile)
+        _, wrong = attend_as(traced.config)(q, *repeated, mask, bias=bias)
         moved = float((pattern[0] - own).abs().max())
         tiled = float((wrong[0] - own).abs().max())
     return Grouped(
@@ -182,7 +181,6 @@ def dropped(
     bias = None if found is None else torch.tensor(found)[None]
     marks = torch.eye(k.shape[2]).expand(1, k.shape[1], -1, -1)
     with seeded(seed):
-        cap = traced.config.score_cap
-        z, _ = attend(q, k, marks, mask, bias=bias, cap=cap, dropout=p)
+        z, _ = attend_as(traced.config)(q, k, marks, mask, bias=bias, dropout=p)
     used = z[0, head].numpy()
     return Dropped(traced.pattern(site.name)[head, query], used[query], used.sum(-1))

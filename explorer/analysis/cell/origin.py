@@ -85,7 +85,8 @@ def can_split(traced: Trace, site: AttentionSite) -> bool:
 
     They are in the first layer's self-attention of a model that adds its positions.
     """
-    plain = not traced.config.embed_norm and not traced.config.qk_norm
+    config = traced.config
+    plain = not config.embed_norm and not config.qk_norm and config.score_cap is None
     return (
         plain
         and site.kind == "self"
@@ -132,7 +133,7 @@ def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) ->
         if linear.bias is not None:
             side[-1] = side[-1] + linear.bias.detach().double()[which]
     products = [
-        [(q @ k.T / math.sqrt(module.d_head)).numpy() for k in keys] for q in queries
+        [(q @ k.T / traced.config.divisor).numpy() for k in keys] for q in queries
     ]  # [word, position, constant] of the query by those of the key
     rest = products[2][0] + products[2][1] + products[2][2] + products[0][2] + products[1][2]
     parts = dict(zip(PARTS, (*products[0][:2], *products[1][:2], rest), strict=True))

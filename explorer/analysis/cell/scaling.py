@@ -7,6 +7,7 @@ too flat. Vaswani et al. 2017, §3.2.1.
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -52,20 +53,17 @@ def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> S
     mask = traced.mask(site.name)
     config = traced.config
     divisor = divisor_of(scaling, config.d_head, config.d_model)
-    # attend itself divides by sqrt(d_head), so the queries are scaled by the remaining factor.
-    factor = math.sqrt(config.d_head) / divisor
     found = bias_of(traced, site)
     bias = None if found is None else torch.tensor(found)[None]
-    _, pattern = attend(q * factor, k, v, torch.tensor(mask)[None], bias=bias, cap=config.score_cap)
+    scaled_so = partial(attend, divisor=divisor, cap=config.score_cap)
+    _, pattern = scaled_so(q, k, v, torch.tensor(mask)[None], bias=bias)
     weights = pattern[0, head].numpy()
     valid = traced.src_valid if site.query_stream == "src" else traced.tgt_valid
     allowed = mask[head] & valid[:, None]
     rows = weights[allowed.sum(1) > 1]
-    added = 0.0 if found is None else found[head]  # what positions add is not divided
-    own = torch.tensor(traced.activations[site.hook("scores")][head] - added)
-    if config.score_cap is not None:  # the model's own are capped already
-        own = (q @ share_heads(q, k).transpose(-2, -1))[0, head] / math.sqrt(config.d_head)
-    scores = capped(own * factor, config.score_cap).numpy() + added
+    dots = (q @ share_heads(q, k).transpose(-2, -1))[0, head]
+    scores = capped(dots / divisor, config.score_cap).numpy()
+    scores = scores if found is None else scores + found[head]  # what positions add is not divided
     return Scaled(
         scaling=scaling,
         divisor=divisor,

@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,6 +13,7 @@ from torch.nn import functional as F
 
 from explorer.analysis.cell.origin import module_of, site_inputs
 from explorer.analysis.cell.scaling import mean_of
+from explorer.analysis.cell.steps import bias_of
 from explorer.analysis.heads.reading import entropy
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
@@ -21,13 +24,20 @@ from models.hooks import AttentionSite
 class SingleHead(nn.Module):
     """softmax(Q K^T / sqrt(d_out)) V W_O with d_out != d_in allowed. Vaswani et al. 2017, §3.2.
 
-    Everything behind the three projections has d_out dimensions: the divisor is sqrt(d_out), and
-    W_O reads d_out, not d_in.
+    Everything behind the three projections has d_out dimensions: the divisor is sqrt(d_out), unless
+    another one is given, and W_O reads d_out, not d_in.
     """
 
-    def __init__(self, d_in: int, d_out: int, bias: bool = True, cap: float | None = None) -> None:
+    def __init__(
+        self,
+        d_in: int,
+        d_out: int,
+        bias: bool = True,
+        divisor: float | None = None,
+        cap: float | None = None,
+    ) -> None:
         super().__init__()
-        self.cap = cap
+        self.scaled_so = partial(attend, divisor=divisor, cap=cap)
         self.w_q = nn.Linear(d_in, d_out, bias=bias)
         self.w_k = nn.Linear(d_in, d_out, bias=bias)
         self.w_v = nn.Linear(d_in, d_out, bias=bias)
@@ -41,11 +51,13 @@ class SingleHead(nn.Module):
     ) -> dict[str, Tensor]:
         """Every tensor on the way, by name; `memory` is `x` in self-attention."""
         q, k, v = self.w_q(x), self.w_k(memory), self.w_v(memory)
-        z, pattern = (
-            each[0, 0]
-            for each in attend(q[None, None], k[None, None], v[None, None], mask, cap=self.cap)
-        )
+        found = self.scaled_so(q[None, None], k[None, None], v[None, None], mask)
+        z, pattern = (each[0, 0] for each in found)
         return {"q": q, "k": k, "v": v, "pattern": pattern, "z": z, "out": self.w_o(z)}
+
+
+Beyond = Literal["positions", "normed"]
+"""What a model may do to queries, keys or scores that a head alone does not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +68,9 @@ class Single:
     head looked at; `apart` the largest difference of a weight from that head's in the model.
     `entropy` is the mean of its rows in bits and `entropy_wide` the same if the scores are divided
     by sqrt(d_in) instead, both over rows that see more than one key, of `most` bits at most.
-    `refused` is what torch says to a W_O that expects d_in, "" where d_in = d_out.
+    Both NaN in a model that divides by a number of its own. `lacks` is what the model does to
+    queries, keys or scores and a head alone does not. `refused` is what torch says to a W_O that
+    expects d_in, "" where d_in = d_out.
     """
 
     d_in: int
@@ -68,6 +82,7 @@ class Single:
     entropy: float
     entropy_wide: float
     most: float
+    lacks: tuple[Beyond, ...]
     refused: str
 
 
@@ -85,7 +100,7 @@ def single(
     """One head of width `d_out` whose weights are rows of the layer's own, from this head's first.
 
     Behind the layer's last row follows its first. With d_out = d_head this is the head itself, but
-    for what positions do to queries, keys or scores, which a head alone knows nothing of.
+    for what positions and norms do to queries, keys or scores: a head alone has none.
     Raises ValueError for a width that is not in `widths`.
     """
     if d_out not in widths(loaded, site):
@@ -95,15 +110,12 @@ def single(
     alone = cut_head(loaded, site, head, d_out)
     with torch.inference_mode():
         found = alone(x, memory, mask)
-        wide = attend(
-            found["q"][None, None] * math.sqrt(d_out / x.shape[-1]),
-            found["k"][None, None],
-            found["v"][None, None],
-            mask,
-            cap=alone.cap,
-        )[1][0, 0]
+        q, k, v = (found[name][None, None] for name in ("q", "k", "v"))
+        root, cap = math.sqrt(x.shape[-1]), traced.config.score_cap
+        wide = attend(q, k, v, mask, divisor=root, cap=cap)[1][0, 0]
     pattern = found["pattern"].numpy()
     choice = mask.sum(-1).numpy() > 1
+    roots = traced.config.score_divisor is None
     return Single(
         d_in=x.shape[-1],
         d_out=d_out,
@@ -111,11 +123,22 @@ def single(
         parameters=sum(each.numel() for each in alone.parameters()),
         own=d_out == module_of(loaded, site).d_head,
         apart=float(np.abs(pattern - traced.pattern(site.name)[head]).max()),
-        entropy=mean_of(entropy(pattern[choice])),
-        entropy_wide=mean_of(entropy(wide.numpy()[choice])),
+        entropy=mean_of(entropy(pattern[choice])) if roots else math.nan,
+        entropy_wide=mean_of(entropy(wide.numpy()[choice])) if roots else math.nan,
         most=mean_of(np.log2(mask.sum(-1).numpy()[choice])),
+        lacks=_lacks(traced, site),
         refused=_refused(found["z"], x.shape[-1]),
     )
+
+
+def _lacks(traced: Trace, site: AttentionSite) -> tuple[Beyond, ...]:
+    config = traced.config
+    turned = config.position_type.acts == "turns" and site.kind == "self"
+    does: dict[Beyond, bool] = {
+        "positions": turned or bias_of(traced, site) is not None,
+        "normed": config.qk_norm,
+    }
+    return tuple(name for name, done in does.items() if done)
 
 
 def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) -> SingleHead:
@@ -124,7 +147,8 @@ def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) ->
     has_bias = module.w_q.bias is not None
     d_model = module.w_q.in_features
     with torch.device("meta"):  # its initial weights are never drawn
-        alone = SingleHead(d_model, d_out, has_bias, module.score_cap)
+        config = loaded.config
+        alone = SingleHead(d_model, d_out, has_bias, config.score_divisor, config.score_cap)
     alone = alone.to_empty(device="cpu").eval().requires_grad_(False)
     kv_head = head * module.n_kv_heads // module.n_heads
     for name, first in (("w_q", head), ("w_k", kv_head), ("w_v", kv_head)):

@@ -4,8 +4,7 @@ Every number is read from the Trace, or is a tensor of the Trace times one weigh
 model. The cell's effect on a logit is measured by running the model without the cell.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,6 +23,8 @@ from explorer.runs.rerun import (
     written_tokens,
 )
 from explorer.runs.trace import Trace
+from models.attention import attend
+from models.config import ModelConfig
 from models.hooks import LOGITS, AttentionSite, Edits, visiting
 
 
@@ -56,6 +57,7 @@ class Cell:
     head_written: Float[np.ndarray, " d_model"] = field(repr=False)
     site_written: Float[np.ndarray, " d_model"] = field(repr=False)
     stream: Float[np.ndarray, " d_model"] = field(repr=False)
+    divisor: float
 
     @property
     def products(self) -> Float[np.ndarray, " d_head"]:
@@ -68,13 +70,8 @@ class Cell:
         return float(self.products.sum())
 
     @property
-    def divisor(self) -> float:
-        """sqrt(d_head)."""
-        return math.sqrt(len(self.q))
-
-    @property
     def scaled(self) -> float:
-        """q . k / sqrt(d_head): the score, but for a cap on it and what positions add to it."""
+        """q . k / divisor: the score, but for a cap on it and what positions add to it."""
         return self.dot / self.divisor
 
     @property
@@ -112,6 +109,11 @@ class Cell:
     def weight(self) -> float:
         """The attention weight, 0 to 1."""
         return float(self.weights[self.key])
+
+
+def attend_as(config: ModelConfig) -> Callable[..., tuple[Tensor, Tensor]]:
+    """`attend` with the divisor and the cap that the scores of this model have."""
+    return partial(attend, divisor=config.score_divisor, cap=config.score_cap)
 
 
 def stream_before(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "query d_model"]:
@@ -171,6 +173,7 @@ def cell_of(
         head_written=slices[:, head] @ z[head, query],
         site_written=np.einsum("mhd,hd->m", slices, z[:, query]) + bias,
         stream=stream_before(traced, site)[query],
+        divisor=traced.config.divisor,
     )
 
 

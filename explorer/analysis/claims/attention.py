@@ -75,11 +75,8 @@ def variance(
     q = torch.randn(8000, 64, generator=generator)
     same = _variances("equal_vectors", (q * q).sum(-1), 64)
     site = traced.sites[0]
-    scores = torch.tensor(traced.activations[site.hook("scores")])[0]
-    if site.hook("bias") in traced.activations:  # the claim is about q . k alone
-        scores = scores - torch.tensor(traced.activations[site.hook("bias")])[0]
-    d_head = traced.config.d_head
-    own = _variances("own_head", scores * math.sqrt(d_head), d_head)
+    q, k = (torch.tensor(traced.activations[site.hook(what)])[0] for what in ("q", "k"))
+    own = _variances("own_head", q @ k.T, traced.config.d_head)
     holds = [abs(row.values[1] - 1) < 0.1 for row in rows]
     verdict = judged(all(holds), false=not any(holds))
     columns = ("variance", "variance_scaled")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,9 +26,10 @@ from explorer.analysis.clinic.senses import masked_softmax
 from explorer.analysis.heads.reading import entropy
 from explorer.runs.trace import Trace
 from models.attention import share_heads
-from models.hooks import Edits
+from models.hooks import NO_EDITS, Edits
 from models.positions import rotate, rotation_at, sinusoidal_table
 from models.rows import Rows
+from models.transformer import Model
 
 
 def scaled_by_the_model(q: Tensor, k: Tensor, d_model: int) -> Tensor:
@@ -92,7 +94,8 @@ def backward_with_weight_inside(x: Tensor, weight: Tensor, grad_out: Tensor) -> 
 def _scale(traced: Trace | None = None) -> Demonstration:
     """16 keys, a head of 64 in a model of 512, unit-variance q and k; or the reader's scores."""
     where = decoder_self if traced and any(map(decoder_self, traced.sites)) else everywhere
-    own = own_case(traced, where)
+    usual = traced and traced.config.score_divisor is None and traced.config.score_cap is None
+    own = own_case(traced, where) if usual else None
     if own is not None and traced is not None:
         _, keep = own
         site, d_model = traced.site(own_site(traced, where)), traced.config.d_model
@@ -121,18 +124,20 @@ def _scale(traced: Trace | None = None) -> Demonstration:
         wrong=bad_pattern[0].numpy(),
         right=good_pattern[0].numpy(),
         own=own is not None,
-        site=own_site(traced, where),
+        site=own_site(traced, where) if own is not None else "",
     )
 
 
 def _plant_scale(model: Subject, rows: Rows) -> Edits:
     """Queries made smaller, as the products are scaled and a bias of the positions is not."""
-    sites = model.attention_sites()
 
-    def smaller(n_heads: int) -> Callable[[Tensor], Tensor]:
-        return lambda q: q / math.sqrt(n_heads)  # d_model = heads times d_head
+    def smaller(layer: Any) -> Callable[[Tensor], Tensor]:
+        return lambda q: q * layer.divisor / math.sqrt(layer.w_q.in_features)
 
-    return Edits({site.hook("q"): smaller(site.n_heads) for site in sites})
+    if not isinstance(model, Model):
+        return NO_EDITS
+    layers = {site: model.get_submodule(site.name) for site in model.attention_sites()}
+    return Edits({site.hook("q"): smaller(layer) for site, layer in layers.items()})
 
 
 def _batch_positions(traced: Trace | None = None) -> Demonstration:

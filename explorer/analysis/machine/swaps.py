@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from explorer.analysis.cell.scaling import SCALINGS, Scaling, divisor_of
 from explorer.analysis.machine.parameters import numbers_of
 from explorer.library import LoadedModel
 from explorer.runs.rerun import (
@@ -129,18 +130,23 @@ def _attending(replaced: Callable[..., tuple[Tensor, Tensor]]) -> Callable[[Mode
     return swap
 
 
-def _divided(by: Callable[[int, int], float]) -> Callable[[Model], None]:
-    """Scores divided by `by(d_head, d_model)` in place of sqrt(d_head)."""
+def _divided(name: str, scaling: Scaling) -> Option:
+    """Scores divided as `scaling` says."""
 
     def swap(model: Model) -> None:
-        factor = math.sqrt(model.config.d_head) / by(model.config.d_head, model.config.d_model)
+        for module in model.modules():
+            if isinstance(module, Attention):
+                module.divisor = _divisor(model.config, scaling)
 
-        def scaled(q: Tensor, *rest: Tensor, **more: object) -> tuple[Tensor, Tensor]:
-            return attend(q * factor, *rest, **more)  # type: ignore[arg-type]
+    return Option("scale", name, swap, lambda c: c.divisor == _divisor(c, scaling))
 
-        _attending(scaled)(model)
 
-    return swap
+def _divisor(config: ModelConfig, scaling: Scaling) -> float:
+    return divisor_of(scaling, config.d_head, config.d_model)
+
+
+def _divides_otherwise(config: ModelConfig) -> bool:
+    return all(config.divisor != _divisor(config, scaling) for scaling in SCALINGS)
 
 
 def _filled(fill: float | None) -> Callable[[Model], None]:
@@ -153,12 +159,13 @@ def _filled(fill: float | None) -> Callable[[Model], None]:
         mask: Tensor | None = None,
         *,
         bias: Tensor | None = None,
+        divisor: float,
         cap: float | None = None,
         dropout: float = 0.0,
         hooks: Attention,
     ) -> tuple[Tensor, Tensor]:
         k, v = share_heads(q, k), share_heads(q, v)
-        scores = capped(q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]), cap)
+        scores = capped(q @ k.transpose(-2, -1) / divisor, cap)
         scores = hooks.hook_scores(scores if bias is None else scores + bias)
         mask = torch.ones((), dtype=torch.bool) if mask is None else mask
         mask = hooks.hook_mask(mask.expand(scores.shape))
@@ -342,9 +349,10 @@ def _is_layernorm(config: ModelConfig) -> bool:
 
 
 OPTIONS: tuple[Option, ...] = (
-    Option("scale", "d_head", lambda model: None, lambda config: True),
-    Option("scale", "d_model", _divided(lambda d_head, d_model: math.sqrt(d_model))),
-    Option("scale", "none", _divided(lambda d_head, d_model: 1.0)),
+    Option("scale", "own", lambda model: None, lambda config: True, _divides_otherwise),
+    _divided("d_head", "head"),
+    _divided("d_model", "model"),
+    _divided("none", "none"),
     Option("fill", "excluded", lambda model: None, lambda config: True),
     Option("fill", "e9", _filled(-1e9)),
     Option("fill", "e4", _filled(-1e4)),

@@ -90,7 +90,7 @@ def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> DotByDistance
 def projected_gram(
     loaded: LoadedModel, site: str, head: int, n_positions: int
 ) -> Float[np.ndarray, "pos pos"] | None:
-    """The position part of a head's scores: (PE W_Q)(PE W_K)^T / sqrt(d_head), without biases.
+    """The position part of a head's scores, (PE W_Q)(PE W_K)^T / divisor, without biases.
 
     That is `gram` after the projections of a self-attention head. Exact for the first layer's input
     only; a norm before the sublayer is left out. None where nothing is added.
@@ -108,7 +108,7 @@ def projected_gram(
             table_ @ attention.get_parameter(f"{name}.weight")[at * d_head :][:d_head].double().T
             for name, at in rows.items()
         )
-        return (q @ k.T / d_head**0.5).numpy()
+        return (q @ k.T / loaded.config.divisor).numpy()
 
 
 def spread_by_distance(products: Float[np.ndarray, "pos pos"]) -> float:

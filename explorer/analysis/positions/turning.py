@@ -25,8 +25,8 @@ class Turned:
     """A query and a key of one head as arrows, one for each pair of features.
 
     `q`, `k` [pair, 2] before the turn and `q_turned`, `k_turned` after it; `angles` are radians a
-    position; `contributions` [pair] add up to `score` = q . k / sqrt(d_head) after the turn.
-    `own`: the model itself turns them so; otherwise it is shown what a rotation would do.
+    position; `contributions` [pair] add up to `score` = q . k / divisor after the turn, before any
+    cap. `own`: the model itself turns them so; otherwise it is shown what a rotation would do.
     """
 
     q: Float[np.ndarray, "pair 2"]
@@ -110,7 +110,7 @@ def turned(
         q_turned=q_turned[at],
         k_turned=k_turned[at],
         angles=frequencies(d_head, base).numpy(),
-        contributions=(q_turned[at] * k_turned[at]).sum(1) / d_head**0.5,
+        contributions=(q_turned[at] * k_turned[at]).sum(1) / loaded.config.divisor,
         own=turns(loaded, site) and layout == "interleaved",
     )
 
@@ -120,24 +120,27 @@ def score_by_offset(
     k: Float[np.ndarray, " d_head"],
     offsets: Int[np.ndarray, " offset"],
     base: float,
+    divisor: float,
     layout: Layout = "interleaved",
 ) -> Float[np.ndarray, " offset"]:
-    """q . k / sqrt(d_head) if the query were `offset` positions after the key; nothing else
+    """q . k / divisor if the query were `offset` positions after the key; nothing else
     changes, so this is what position alone does to the two."""
-    return _turn(q, offsets.tolist(), base, layout) @ k / len(q) ** 0.5
+    return _turn(q, offsets.tolist(), base, layout) @ k / divisor
 
 
 def layout_difference(
-    q: Float[np.ndarray, "pos d_head"], k: Float[np.ndarray, "pos d_head"], base: float
+    q: Float[np.ndarray, "pos d_head"],
+    k: Float[np.ndarray, "pos d_head"],
+    base: float,
+    divisor: float,
 ) -> tuple[float, float]:
     """The largest change of a score when weights for one layout are turned by the other's pairs,
     and what is left of it once the features are permuted to fit."""
-    scale = q.shape[1] ** 0.5
     n = list(range(len(q)))
-    right = _turn(q, n, base, "interleaved") @ _turn(k, n, base, "interleaved").T / scale
-    wrong = _turn(q, n, base, "half") @ _turn(k, n, base, "half").T / scale
+    right = _turn(q, n, base, "interleaved") @ _turn(k, n, base, "interleaved").T / divisor
+    wrong = _turn(q, n, base, "half") @ _turn(k, n, base, "half").T / divisor
     fit = pairs_of(q.shape[1], "interleaved").T.reshape(-1)  # evens first, then odds
-    fitted = _turn(q[:, fit], n, base, "half") @ _turn(k[:, fit], n, base, "half").T / scale
+    fitted = _turn(q[:, fit], n, base, "half") @ _turn(k[:, fit], n, base, "half").T / divisor
     return float(np.abs(wrong - right).max()), float(np.abs(fitted - right).max())
 
 

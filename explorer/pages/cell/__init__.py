@@ -40,7 +40,7 @@ def _drawn(view: View) -> None:
     _stepper(view)
     step(view, cell, goal)
     aside(view, cell, goal)
-    biased = "" if cell.bias is None else r" + b_{ij}"
+    score = view.scaled(r"q_i\cdot k_j") + ("" if cell.bias is None else r" + b_{ij}")
 
     def bias(name: str) -> str:
         return f" + b_{name}" if view.loaded.config.bias else ""
@@ -51,7 +51,7 @@ def _drawn(view: View) -> None:
         formula=(
             r"q_i = x_i W_Q" + bias("Q") + r", \qquad k_j = x_j W_K" + bias("K") + r", \qquad "
             r"v_j = x_j W_V" + bias("V"),
-            r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}" + biased + r", \qquad "
+            rf"s_{{ij}} = {score}, \qquad "
             r"p_{ij} = \frac{e^{s_{ij}}}{\sum_{k\;\text{allowed}} e^{s_{ik}}}, \qquad "
             r"\text{output}_i = \sum_{\text{heads}} \sum_j p_{ij}\,v_j W_O" + bias("O"),
         ),

@@ -253,7 +253,8 @@ def _groups(view: View, cell: Cell) -> None:
 
 
 def _dropout(view: View, cell: Cell) -> None:
-    st.markdown(view.t("cell.dropout_lead", p=view.loaded.config.pattern_dropout))
+    trained = view.loaded.config.pattern_dropout
+    st.markdown(view.t("cell.dropout_lead", p=trained) if trained else view.t("cell.dropout_none"))
     st.session_state["cell.drop"] = view.choices(CellChoices).drop
     st.slider(
         view.t("cell.drop"),

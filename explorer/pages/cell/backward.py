@@ -33,10 +33,15 @@ MADE: dict[Gradient, str] = {
     "v": "Aᵀ dZ",
     "pattern": "dZ Vᵀ",
     "scores": "A ∘ (dA − Σ A ∘ dA)",
-    "q": "dS K ÷ √d",
-    "k": "dSᵀ Q ÷ √d",
+    "q": "dS K ÷ {divisor}",
+    "k": "dSᵀ Q ÷ {divisor}",
 }
 """The gradients as they are written, in both languages."""
+CAPPED: dict[Gradient, str] = {
+    "q": "(dS ∘ (1 − tanh²)) K ÷ {divisor}",
+    "k": "(dS ∘ (1 − tanh²))ᵀ Q ÷ {divisor}",
+}
+"""The same under a cap, through which a score passes as cap · tanh."""
 
 
 def backward(view: View, cell: Cell, goal: Effect | None) -> None:
@@ -61,16 +66,23 @@ def backward(view: View, cell: Cell, goal: Effect | None) -> None:
     _table(view, found)
     controls.reading("aside", _reading(view, found))
     st.markdown(_memory(view, cell))
+    config, slope, root = view.loaded.config, "", r"\sqrt{d}"
+    if config.score_cap is not None:
+        slope = r"\circ (1 - \tanh^2)"
+    if config.score_divisor is not None:
+        root = view.divisor.replace("√", r"\sqrt ", 1)
     st.latex(
         r"dV = A^\top dZ,\quad dA = dZ\,V^\top,\quad "
         r"dS_{ij} = A_{ij}\Big(dA_{ij} - \sum_k A_{ik}\,dA_{ik}\Big),\quad "
-        r"dQ = \frac{dS\,K}{\sqrt{d}},\quad dK = \frac{dS^\top Q}{\sqrt{d}}"
+        rf"dQ = \frac{{(dS{slope})\,K}}{{{root}}},\quad "
+        rf"dK = \frac{{(dS{slope})^\top Q}}{{{root}}}"
     )
     st.latex(
         r"A_{ij} = e^{S_{ij} - L_i},\quad L_i = \log\sum_j e^{S_{ij}},\qquad "
         r"\sum_k A_{ik}\,dA_{ik} = dZ_i\cdot Z_i"
     )
-    st.caption(view.t("cell.backward_formula"))
+    said = view.t("cell.backward_root") if config.score_divisor is None else ""
+    st.caption(view.t("cell.backward_formula", divisor=said))
 
 
 def _matrix(view: View, cell: Cell, name: Gradient, values: np.ndarray) -> None:
@@ -103,10 +115,11 @@ def _matrix(view: View, cell: Cell, name: Gradient, values: np.ndarray) -> None:
 
 
 def _table(view: View, found: HeadBackward) -> None:
+    made = MADE | (CAPPED if view.loaded.config.score_cap is not None else {})
     rows = [
         [
             f"**{NAMES[name]}**",
-            MADE[name],
+            made[name].format(divisor=view.divisor),
             " × ".join(map(str, found.gradients[name].shape)),
             digits(float(np.abs(found.gradients[name]).max(initial=0.0)), 2),
             number(found.errors[name]),

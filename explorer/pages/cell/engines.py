@@ -4,9 +4,17 @@ import math
 
 import streamlit as st
 
-from explorer.analysis.cell.engines import ENGINES, Engine, Engines, engines, fused, module_like
+from explorer.analysis.cell.engines import (
+    ENGINES,
+    Engine,
+    EngineRun,
+    Engines,
+    engines,
+    fused,
+    module_like,
+)
 from explorer.analysis.cell.layouts import possible_groups
-from explorer.analysis.cell.scaling import Scaling
+from explorer.analysis.cell.scaling import Scaling, divisor_of
 from explorer.analysis.cell.steps import Cell
 from explorer.figures.heatmap import attention
 from explorer.numbers import fixed, number, percent
@@ -84,9 +92,13 @@ def _mode(view: View) -> None:
 
 
 def _other_scale(view: View) -> Scaling:
-    """The scaling tried with `scale`: the one chosen for the aside on scaling, if it is another."""
-    chosen = view.choices(CellChoices).scaling
-    return chosen if chosen != "head" else "model"
+    """The scaling tried with `scale`: the one chosen for the aside on scaling, or else the first
+    that is not the model's own.
+    """
+    config, chosen = view.loaded.config, view.choices(CellChoices).scaling
+    tried: tuple[Scaling, ...] = (chosen, "model", "none")
+    own = config.divisor
+    return next(e for e in tried if divisor_of(e, config.d_head, config.d_model) != own)
 
 
 def _shared(view: View, cell: Cell) -> int:
@@ -111,34 +123,49 @@ def _runs(view: View, found: Engines, chosen: Engine) -> None:
     rows = []
     for run in found.runs:
         name = _name(view, run.engine)
-        sums = view.t("cell.engine_none")
+        sums = view.t("cell.engine_none") if run.fits else "–"
         if run.row_sums is not None:
             sums = " … ".join(fixed(each) for each in run.row_sums)
-        difference = number(run.difference)
+        difference = number(run.difference) if run.fits else view.t("cell.engine_unfit")
         if run.nan_rows:
             difference += " · " + view.t("cell.engine_nan", count=run.nan_rows)
         cells = [f"**{name}**" if run.engine == chosen else name, difference]
-        rows.append([*cells, number(run.twice), sums])
+        rows.append([*cells, number(run.twice) if run.fits else "–", sums])
     table(head, rows)
 
 
 def _reading(view: View, found: Engines) -> str:
     """Whether the engines agree, and whose dropout acts in which mode."""
     choices = view.choices(CellChoices)
-    _, by_torch, module = found.runs
-    worst = max(run.difference for run in found.runs if not math.isnan(run.difference))
-    if worst < SAME:
-        words = view.t("cell.engines_agree", worst=number(worst))
-    elif found.turned and view.loaded.config.score_cap is None:
-        words = view.t("cell.engines_turned", worst=fixed(module.difference))
+    explicit, by_torch, module = found.runs
+    differences = [run.difference for run in found.runs if not math.isnan(run.difference)]
+    worst = max(differences, default=0.0)
+    words = " ".join(_unlike(view, run) for run in (by_torch, module) if _tells(run))
+    if words:
+        words += " " + view.t("cell.engines_rest", worst=number(explicit.difference))
     else:
-        words = view.t("cell.engines_differ", worst=fixed(worst))
-    if worst >= SAME and view.loaded.config.score_cap is not None:
-        words += " " + view.t("cell.engines_capped")
+        key = "agree" if worst < SAME else "differ"
+        said = number(worst) if worst < SAME else fixed(worst)
+        words = view.t(f"cell.engines_{key}", worst=said)
     if choices.drop and not choices.training:
         acts = "on" if by_torch.twice > SAME else "off"
         words += " " + view.t(f"cell.engines_{acts}", twice=fixed(by_torch.twice))
     return words
+
+
+def _tells(run: EngineRun) -> bool:
+    """Whether an engine does not do what the layer does, and it shows on this sentence."""
+    return not run.fits or bool(run.lacks and run.difference >= SAME)
+
+
+def _unlike(view: View, run: EngineRun) -> str:
+    """Why an engine's output is another one."""
+    if not run.fits:
+        config = view.loaded.config
+        usual = config.d_model / config.n_heads
+        return view.t("cell.engines_unfit", usual=f"{usual:g}", d_head=config.d_head)
+    why = view.t("heads.and").join(view.t(f"cell.engines_lack_{name}") for name in run.lacks)
+    return view.t(f"cell.engines_{run.engine}", why=why, worst=fixed(run.difference))
 
 
 def _weights(view: View, cell: Cell, found: Engines, chosen: Engine) -> None:
@@ -147,7 +174,7 @@ def _weights(view: View, cell: Cell, found: Engines, chosen: Engine) -> None:
         st.info(view.t("cell.engine_no_weights"), icon=":material/visibility_off:")
         return
     shown = [("engine_own", found.own)]
-    if chosen == "module":
+    if chosen == "module" and found.mean is not None:
         shown.append(("engine_mean", found.mean))
     for (name, pattern), column in zip(shown, st.columns(2, gap="large"), strict=False):
         with column:
@@ -164,7 +191,7 @@ def _weights(view: View, cell: Cell, found: Engines, chosen: Engine) -> None:
                 **controls.place_titles(view),
             )
             controls.chart(figure, f"cell.{name}", alt=title)
-    if chosen == "module":
+    if chosen == "module" and found.mean is not None:
         st.markdown(view.t("cell.engine_averages", apart=percent(found.apart)))
 
 
@@ -173,7 +200,7 @@ def _options(view: View, found: Engines, few: int) -> None:
     st.markdown(f"**{view.t('cell.options')}**")
     scale = view.t(f"cell.scalings.{_other_scale(view)}")
     p = fixed(view.choices(CellChoices).drop / 100)
-    values = {"scale": scale, "p": p, "kv": few}
+    values = {"scale": scale, "p": p, "kv": few, "own": view.divisor}
     table(
         ["", *(view.t(f"cell.option_{name}") for name in ("same", "other", "meaning"))],
         [
@@ -187,3 +214,5 @@ def _options(view: View, found: Engines, few: int) -> None:
         ],
         "lrrl",
     )
+    if view.loaded.config.score_cap is not None:
+        st.caption(view.t("cell.options_uncapped"))

@@ -7,7 +7,7 @@ import streamlit as st
 from explorer.analysis.cell.initial import INITS, SEEDS, Fresh
 from explorer.analysis.cell.steps import Cell
 from explorer.figures.histograms import histograms
-from explorer.numbers import fixed, percent
+from explorer.numbers import fixed, percent, tabled
 from explorer.pages.cell import cached
 from explorer.pages.cell.choices import CellChoices
 from explorer.ui import controls, session
@@ -57,6 +57,7 @@ def initial(view: View, cell: Cell) -> None:
     st.latex(
         r"\sigma_W = \sqrt{\tfrac{2}{\mathrm{fan_{in}} + \mathrm{fan_{out}}}}, \qquad "
         r"\sigma_s = \sigma_{W_Q}\,\sigma_{W_K}\,\lVert x_i\rVert\,\lVert x_j\rVert"
+        + (r"\,\sqrt{d_\mathrm{head}}" if view.loaded.config.divisor == 1 else "")
     )
     st.caption(view.t("cell.initial_formula"))
 
@@ -67,7 +68,7 @@ def _table(view: View, names: list[str], found: tuple[Fresh, ...]) -> None:
         [
             f"{name}, {each.shape[0]}\u00a0×\u00a0{each.shape[1]}",
             f"{each.weight_formula:.4f} / {each.weight_std:.4f}",
-            f"{each.theory:.3g} / {each.spread:.3g}",
+            f"{tabled(each.theory)} / {each.spread:.3g}",
             "–" if math.isnan(each.entropy) else f"{fixed(each.entropy)} / {fixed(each.most)}",
             "–" if math.isnan(each.top) else percent(each.top),
         ]
@@ -81,15 +82,13 @@ def _of_layouts(view: View, found: tuple[Fresh, ...]) -> str:
     by_storage = {each.storage: each for each in found}
     one, fused = by_storage["one"], by_storage["fused"]
     ratio = fused.spread / one.spread
-    return view.t(
-        "cell.initial_same" if abs(ratio - 1) < 0.01 else "cell.initial_differs",
-        one=f"{one.spread:.3g}",
-        fused=f"{fused.spread:.3g}",
-        theory=f"{one.theory:.3g}",
-        ratio=fixed(ratio),
-        rows=fused.shape[0],
-        own=one.shape[0],
-    )
+    spreads = {"one": f"{one.spread:.3g}", "fused": f"{fused.spread:.3g}"}
+    spreads["theory"] = tabled(one.theory)
+    if abs(ratio - 1) < 0.01:
+        reason = "normed" if view.loaded.config.qk_norm else "rule"
+        return view.t("cell.initial_same", why=view.t(f"cell.initial_why_{reason}"), **spreads)
+    rows = {"rows": fused.shape[0], "own": one.shape[0]}
+    return view.t("cell.initial_differs", ratio=fixed(ratio), **rows, **spreads)
 
 
 def _of_softmax(view: View, one: Fresh) -> str:

@@ -48,9 +48,11 @@ def alone(view: View, cell: Cell) -> None:
     if found.refused:
         st.markdown(view.t("cell.single_refused", d_in=found.d_in, d_out=found.d_out))
         st.code(found.refused, language=None, wrap_lines=True)
+    own = view.loaded.config.score_divisor
+    scores = r"\frac{Q K^\top}{\sqrt{d'}}" if own is None else view.scaled(r"Q K^\top")
     st.latex(
         r"Q = X W_Q,\quad K = M W_K,\quad V = M W_V \in \mathbb{R}^{n\times d'},\qquad "
-        r"Y = \mathrm{softmax}\Big(\frac{Q K^\top}{\sqrt{d'}}\Big) V\, W_O,\quad "
+        rf"Y = \mathrm{{softmax}}\Big({scores}\Big) V\, W_O,\quad "
         r"W_O \in \mathbb{R}^{d'\times d}"
     )
     st.caption(view.t("cell.single_formula"))
@@ -76,13 +78,14 @@ def _pick_width(view: View, cell: Cell) -> int:
 def _shapes(view: View, cell: Cell, found: Single) -> None:
     """Each tensor with how it is made, its shape, and the norm of its row at the query or key."""
     wide, narrow = found.d_in, found.d_out
+    divisor = f"√{narrow}" if view.loaded.config.score_divisor is None else view.divisor
     rows: tuple[tuple[str, str, str, int], ...] = (
         ("X", "x", view.t("cell.single_stream"), cell.query),
         ("M", "memory", view.t("cell.single_memory"), cell.key),
         ("Q", "q", f"X W_Q · {wide} → {narrow}", cell.query),
         ("K", "k", f"M W_K · {wide} → {narrow}", cell.key),
         ("V", "v", f"M W_V · {wide} → {narrow}", cell.key),
-        ("A", "pattern", f"softmax(Q Kᵀ ÷ √{narrow})", cell.query),
+        ("A", "pattern", f"softmax(Q Kᵀ ÷ {divisor})", cell.query),
         ("Z", "z", "A V", cell.query),
         ("Y", "out", f"Z W_O · {narrow} → {wide}", cell.query),
     )
@@ -120,6 +123,9 @@ def _reading(view: View, found: Single) -> str:
     kind = own if found.own else "other"
     apart = percent(found.apart) if found.apart >= ROUNDING else number(found.apart)
     values = {"d_out": found.d_out, "apart": apart, "parameters": f"{found.parameters:,}"}
+    if kind == "positions":
+        lacks = (view.t(f"cell.single_lack_{name}") for name in found.lacks)
+        values["more"] = view.t("heads.and").join(lacks)
     words = view.t(f"cell.single_{kind}", **values)
     if math.isnan(found.entropy) or found.d_in == found.d_out:
         return words

@@ -21,7 +21,7 @@ def chain(view: View, cell: Cell, goal: Effect | None) -> None:
     written, *_ = lengths([cell.written])
     shown = [
         (view.t("cell.dot"), fixed(cell.dot)),
-        (view.t("cell.scaled", d_head=len(cell.q)), fixed(cell.scaled)),
+        (view.t("cell.scaled", divisor=view.divisor), fixed(cell.scaled)),
         *_joined(view, cell),
         (
             view.t("cell.exponential"),
@@ -82,13 +82,24 @@ def _projection(view: View, cell: Cell, goal: Effect | None) -> None:
         words=view.words("figures.cell"),
     )
     controls.chart(figure, "cell.vectors", alt=view.t("cell.stages.projection"))
-    key = "reading_projection_turned" if _is_turned(view) else "reading_projection"
+    changed = view.t("heads.and").join(_changes(view))
     sizes = {"d_model": len(cell.stream), "d_head": len(cell.q)}
-    controls.reading("cell", view.t(f"cell.{key}", **_tokens(view, cell), **sizes))
+    said = {**_tokens(view, cell), **sizes, **({"changed": changed} if changed else {})}
+    key = "reading_projection_turned" if changed else "reading_projection"
+    controls.reading("cell", view.t(f"cell.{key}", **said))
 
 
-def _is_turned(view: View) -> bool:
-    return view.loaded.config.position_type.acts == "turns" and view.site.kind == "self"
+def _changes(view: View) -> list[str]:
+    """What the model does to queries and keys after projecting them."""
+    config = view.loaded.config
+    found = [view.t("cell.changed_normed")] if config.qk_norm else []
+    if config.position_type.acts == "turns" and view.site.kind == "self":
+        n = config.rotary_dim or config.d_head
+        partly = n < config.d_head
+        found.append(
+            view.t("cell.changed_partly", n=n) if partly else view.t("cell.changed_turned")
+        )
+    return found
 
 
 def _similarity(view: View, cell: Cell, goal: Effect | None) -> None:
@@ -129,7 +140,7 @@ def _scale(view: View, cell: Cell, goal: Effect | None) -> None:
             key,
             **more,
             dot=fixed(cell.dot),
-            d_head=len(cell.q),
+            divisor=view.divisor,
             score=fixed(cell.score),
             rank=int((seen > cell.scores[cell.key]).sum()) + 1,
             count=len(seen),
@@ -193,6 +204,12 @@ def _open_key(view: View, key: str) -> None:
     session.change(key=point, **place)
 
 
+def _is_normed(view: View) -> bool:
+    """Whether a norm stands between what attention writes and the residual stream."""
+    config = view.loaded.config
+    return config.norm_placement == "sublayer" or config.out_norms
+
+
 def _values(view: View, cell: Cell, goal: Effect | None) -> None:
     long = lengths([cell.stream, cell.site_written, cell.head_written, cell.written])
     names = [view.t(f"cell.{name}") for name in ("stream", "all_heads", "this_head", "this_cell")]
@@ -211,6 +228,7 @@ def _values(view: View, cell: Cell, goal: Effect | None) -> None:
         "weight": percent(cell.weight),
         "written": fixed(long[3]),
         "stream": fixed(long[0]),
+        "added": view.t("cell.added_normed" if _is_normed(view) else "cell.added"),
         **_tokens(view, cell),
     }
     if goal is None:

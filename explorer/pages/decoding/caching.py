@@ -55,7 +55,7 @@ def caching(view: View, generation: Generation) -> None:
         "caching",
         formula=(
             r"K_t = [\,K_{t-1};\ x_t W_K\,], \qquad V_t = [\,V_{t-1};\ x_t W_V\,], \qquad "
-            r"z_t = \mathrm{softmax}\!\left(\frac{q_t K_t^\top}{\sqrt{d_\mathrm{head}}}\right) V_t",
+            r"z_t = \mathrm{softmax}\!\left(" + view.scaled(r"q_t K_t^\top") + r"\right) V_t",
             r"\text{cache}(t) = 2\,t\,n_\mathrm{kv}d_\mathrm{head}\cdot\text{layers}\cdot 4",
         ),
         code=(

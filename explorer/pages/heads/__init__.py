@@ -153,7 +153,8 @@ def _formula(choice: Opened) -> tuple[str, ...]:
         rf"Q = X W_Q{bias['Q']}, \qquad K = {source} W_K{bias['K']}, \qquad "
         rf"V = {source} W_V{bias['V']}",
         r"\text{pattern} = \mathrm{softmax}_{\,m = 1}\!\left("
-        rf"\frac{{QK^\top}}{{\sqrt{{d_\mathrm{{head}}}}}}{biased}\right), \qquad "
+        + view.scaled(r"QK^\top")
+        + rf"{biased}\right), \qquad "
         r"z = \text{pattern}\cdot V",
         rf"\text{{output}} = \mathrm{{Concat}}(z_1, \dots, z_{{{view.site.n_heads}}})\,W_O"
         + bias["O"],

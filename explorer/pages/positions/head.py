@@ -27,11 +27,11 @@ from explorer.ui.view import View
 from models.rows import Stream
 
 SCORES = {
-    "adds": r"\frac{(x_i + p_i)W_Q \cdot (x_j + p_j)W_K}{\sqrt{d_\mathrm{head}}}",
-    "turns": r"\frac{R_i q_i \cdot R_j k_j}{\sqrt{d_\mathrm{head}}}",
-    "biases": r"\frac{q_i \cdot k_j}{\sqrt{d_\mathrm{head}}} + b_{j-i}",
+    "adds": (r"(x_i + p_i)W_Q \cdot (x_j + p_j)W_K", ""),
+    "turns": (r"R_i q_i \cdot R_j k_j", ""),
+    "biases": (r"q_i \cdot k_j", " + b_{j-i}"),
 }
-"""A score, by where the model's positions act."""
+"""Products and what joins them once they are scaled, by where the model's positions act."""
 
 
 def this_head(view: View) -> None:
@@ -50,6 +50,7 @@ def this_head(view: View) -> None:
             "positions.show",
             lambda name: view.t(f"positions.show_{name}"),
         )
+    products, added = SCORES[view.loaded.config.position_type.acts]
     before = reread(view.loaded, view.trace, stream, None)
     after = reread(view.loaded, view.trace, stream, change)
     _pictures(view, shown, before, after)
@@ -61,7 +62,7 @@ def this_head(view: View) -> None:
         view,
         "positions",
         formula=(
-            rf"s_{{ij}} = {SCORES[view.loaded.config.position_type.acts]}",
+            rf"s_{{ij}} = {view.scaled(products)}{added}",
             r"\text{moved} = \frac{1}{2n}\sum_{i,j} \lvert a'_{ij} - a_{ij} \rvert",
         ),
         code=(reread, position_functions, *positions_at(view, stream)),

@@ -49,7 +49,7 @@ def arrows_of_a_head(view: View) -> None:
         return
     query, key, layout = _controls(view, site)
     if view.loaded.config.positions != "rotary":
-        st.caption(view.t("positions.as_if"))
+        st.caption(view.t("positions.as_if", divisor=view.divisor))
     found = turned(view.loaded, view.trace, site.name, head, query, key, layout)
     left, right = st.columns([2, 3], gap="large")
     with left:
@@ -129,7 +129,7 @@ def _choose(field: str, place: int) -> None:
 def _reading(view: View, site: AttentionSite, found: Turned, query: int, key: int) -> str:
     tokens = view.trace.query_tokens(site.name)
     best = int(np.abs(found.contributions).argmax())
-    still = float((found.q * found.k).sum() / (2 * len(found.q)) ** 0.5)
+    still = float((found.q * found.k).sum() / view.loaded.config.divisor)
     words = {
         "query": controls.quoted_at(view, tokens, query),
         "key": controls.quoted_at(view, tokens, key),
@@ -138,6 +138,7 @@ def _reading(view: View, site: AttentionSite, found: Turned, query: int, key: in
         "pair": best,
         "most": signed(float(found.contributions[best])),
         "offset": query - key,
+        "divisor": view.divisor,
     }
     return view.t("positions.read_arrows", **words)
 
@@ -155,7 +156,7 @@ def _curve(
     st.caption(view.t("positions.score_by_offset_note"))
     figure = lines(
         offsets,
-        score_by_offset(q, k, offsets, base, layout)[None],
+        score_by_offset(q, k, offsets, base, view.loaded.config.divisor, layout)[None],
         (view.t("positions.show_scores"),),
         x_title=view.t("positions.query_behind"),
         y_title=view.t("positions.show_scores"),
@@ -170,7 +171,8 @@ def _layouts(view: View, site: AttentionSite, head: int) -> None:
     """What happens when weights made for one layout are read in the other."""
     q = bare(view.loaded, view.trace, site.name, head, "q")
     k = bare(view.loaded, view.trace, site.name, head, "k")
-    wrong, left = layout_difference(q, k, base_of(view.loaded, site.name))
+    base, divisor = base_of(view.loaded, site.name), view.loaded.config.divisor
+    wrong, left = layout_difference(q, k, base, divisor)
     st.markdown(view.t("positions.layouts", wrong=f"{wrong:.2f}", left=number(left)))
 
 

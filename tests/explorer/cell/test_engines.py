@@ -19,6 +19,7 @@ MODELS = [
     {"bias": False, "norm_placement": "pre", "final_norm": True},
     {"positions": "alibi"},
     {"family": "decoder-only", "positions": "t5"},
+    {"score_divisor": 1.0},
 ]
 
 
@@ -44,7 +45,7 @@ def test_the_written_out_engine_gives_what_the_model_had(translator: LoadedModel
     own = traced.activations[site.block_hook("attn_out")]
     q, k, v = (torch.tensor(traced.activations[site.hook(what)])[None] for what in "qkv")
     layer = module_of(translator, site)
-    z = fused(q, k, v, torch.tensor(traced.mask(site.name))[None], None)
+    z = fused(q, k, v, torch.tensor(traced.mask(site.name))[None], None, layer.divisor)
     np.testing.assert_allclose(layer.w_o(z.transpose(1, 2).flatten(2))[0], own, atol=1e-5)
 
 
@@ -60,12 +61,33 @@ def test_the_module_cannot_rotate(tiny) -> None:
     loaded = tiny("turned", positions="rotary")
     traced = trace(loaded, TEXT)
     found = engines(loaded, traced, traced.sites_of("decoder")[0], 0)
-    assert found.turned
+    assert [run.lacks for run in found.runs] == [(), (), ("turned",)]
     assert found.runs[1].difference < 1e-5
     assert found.runs[2].difference > 1e-3
     cross = engines(loaded, traced, traced.sites_of("cross")[0], 0)
-    assert not cross.turned
+    assert not cross.runs[2].lacks
     assert cross.runs[2].difference < 1e-5
+
+
+def test_what_torch_cannot_do_is_named_and_shows(tiny) -> None:
+    """A cap, norms of queries and keys, heads of a width of their own: Gemma's and Qwen 3's."""
+    capped = tiny("capped", score_cap=0.01, score_divisor=1.0)
+    traced = trace(capped, TEXT)
+    explicit, by_torch, module = engines(capped, traced, capped.sites[0], 0).runs
+    assert explicit.difference < 1e-5
+    assert (explicit.lacks, by_torch.lacks, module.lacks) == ((), ("capped",), ("capped",))
+    assert min(by_torch.difference, module.difference) > 1e-3
+    normed = tiny("normed", qk_norm=True)
+    runs = engines(normed, trace(normed, TEXT), normed.sites[0], 0).runs
+    assert [run.lacks for run in runs] == [(), (), ("normed",)]
+    assert runs[1].difference < 1e-5 < 1e-3 < runs[2].difference
+    wide = tiny("wide", head_dim=10)
+    found = engines(wide, trace(wide, TEXT), wide.sites[0], 0)
+    assert [run.fits for run in found.runs] == [True, True, False]
+    assert found.runs[1].difference < 1e-5
+    assert found.mean is None
+    with pytest.raises(ValueError, match="4 heads of 10 are no 24"):
+        module_like(module_of(wide, wide.sites[0]))
 
 
 def test_only_the_fused_function_drops_in_eval_mode(translator: LoadedModel) -> None:

@@ -17,6 +17,7 @@ MODELS = [
     {"n_kv_heads": 2},
     {"bias": False, "norm_placement": "pre", "final_norm": True},
     {"score_cap": 0.2},
+    {"score_divisor": 1.0},
 ]
 
 
@@ -90,8 +91,25 @@ def test_positions_in_the_scores_are_left_out(tiny) -> None:
     loaded = tiny("turned", positions="rotary")
     traced = trace(loaded, TEXT)
     decoder, cross = traced.sites_of("decoder")[0], traced.sites_of("cross")[0]
-    assert single(loaded, traced, decoder, 1, 6).apart > 1e-3
-    assert single(loaded, traced, cross, 1, 6).apart < 1e-5  # not turned there
+    for site, lacks in ((decoder, ("positions",)), (cross, ())):  # not turned there
+        found = single(loaded, traced, site, 1, 6)
+        assert found.lacks == lacks
+        assert (found.apart > 1e-3) == bool(lacks)
+
+
+def test_norms_of_queries_and_keys_are_left_out_too(tiny) -> None:
+    loaded = tiny("normed", qk_norm=True)
+    found = single(loaded, trace(loaded, TEXT), loaded.sites[0], 1, 6)
+    assert found.lacks == ("normed",)
+    assert found.apart > 1e-3
+
+
+def test_a_model_with_a_divisor_of_its_own_keeps_it_at_every_width(tiny) -> None:
+    loaded = tiny("undivided", score_divisor=1.0)
+    traced = trace(loaded, TEXT)
+    found = single(loaded, traced, loaded.sites[0], 1, 2).tensors
+    expected = torch.tensor(found["q"] @ found["k"].T).softmax(-1)
+    np.testing.assert_allclose(found["pattern"], expected, atol=1e-6)
 
 
 def test_rows_behind_the_last_are_the_first_again(translator: LoadedModel) -> None:

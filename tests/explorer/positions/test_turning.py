@@ -44,7 +44,9 @@ def test_pairs_add_up_to_the_model_s_own_score(kv_heads: int, tiny: Tiny) -> Non
         assert found.own
         assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
         q, k = bare(loaded, traced, site, head, "q"), bare(loaded, traced, site, head, "k")
-        curve = score_by_offset(q[query], k[key], np.arange(-5, 6), loaded.config.rope_base)
+        curve = score_by_offset(
+            q[query], k[key], np.arange(-5, 6), loaded.config.rope_base, loaded.config.divisor
+        )
         assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
         assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
         lengths = np.linalg.norm(found.q, axis=1)
@@ -77,7 +79,7 @@ def test_a_model_that_does_not_turn_is_shown_as_if(translator: LoadedModel) -> N
 def test_the_layouts_differ_by_a_permutation_only() -> None:
     draw = np.random.default_rng(3)
     q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
-    wrong, left = layout_difference(q, k, 10000.0)
+    wrong, left = layout_difference(q, k, 10000.0, q.shape[1] ** 0.5)
     assert wrong > 0.5
     assert left < 1e-12
 
@@ -86,4 +88,4 @@ def test_the_score_of_equal_arrows_is_a_sum_of_cosines() -> None:
     q = np.array([1.0, 0.0, 1.0, 0.0])
     offsets = np.arange(-3, 4)
     expected = (np.cos(offsets) + np.cos(offsets / 100)) / 2
-    np.testing.assert_allclose(score_by_offset(q, q, offsets, 10000.0), expected)
+    np.testing.assert_allclose(score_by_offset(q, q, offsets, 10000.0, len(q) ** 0.5), expected)
