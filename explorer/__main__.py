@@ -25,7 +25,7 @@ from explorer.runs.edits import about_masks, format_edits, parse_edits
 from explorer.runs.sentences import sentences_from_file
 from explorer.runs.trace import trace
 from models.hooks import AttentionSite
-from models.training.options import Commands, add_model, is_path
+from models.training.options import Commands, add_model, is_path, placing_of
 
 
 def export(args: argparse.Namespace) -> int:
@@ -34,7 +34,7 @@ def export(args: argparse.Namespace) -> int:
         return _export_site(args)
     if args.text is None or args.out is None:
         raise ValueError("export: give --text and --out, or --site and --sentences")
-    loaded = _opened(args.model)
+    loaded = _opened(args)
     traced = trace(loaded, args.text, args.target, parse_edits(args.edits), args.pads)
     out: Path = args.out
     out.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def _export_site(args: argparse.Namespace) -> int:
         raise ValueError("export --site: give --sentences FILE, one sentence a line")
     path: Path = args.sentences
     sentences = sentences_from_file(path.name, path.read_bytes())
-    write_site(_opened(args.model), sentences, args.site, tell=print)
+    write_site(_opened(args), sentences, args.site, tell=print)
     print(args.site / "index.html")
     return 0
 
@@ -89,7 +89,7 @@ def certify(args: argparse.Namespace) -> int:
     """Test the masks of a model, or of code of your own; exit status 1 when they fail."""
     if is_code(args.model):
         return _certify_code(args)
-    loaded = _opened(args.model)
+    loaded = _opened(args)
     sentence = args.text
     if sentence is None:
         sentence = next(iter(text.examples(loaded.name).values()))[0]
@@ -120,7 +120,7 @@ def _certify_code(args: argparse.Namespace) -> int:
 
 def show_head_roles(args: argparse.Namespace) -> int:
     """Print the heads with known roles (previous token, end token, alignment, …), as JSON."""
-    loaded = _opened(args.model)
+    loaded = _opened(args)
     sentences = [s for group in text.examples(loaded.name).values() for s in group]
     traces = [trace(loaded, sentence) for sentence in sentences]
     found = list(head_roles(traces))
@@ -131,13 +131,14 @@ def show_head_roles(args: argparse.Namespace) -> int:
     return 0
 
 
-def _opened(name: str) -> LoadedModel:
+def _opened(args: argparse.Namespace) -> LoadedModel:
     """A model by its name, or by its folder. Raises InputProblem; OSError for no such folder."""
+    name, placing = args.model, placing_of(args)
     if name in list_models():
-        return open_model(name)
+        return open_model(name, placing=placing)
     if is_path(name) and not Path(name).exists():
         raise FileNotFoundError(f"there is no folder {name}")
-    return open_model(Path(name) if Path(name).exists() else name)
+    return open_model(Path(name) if Path(name).exists() else name, placing=placing)
 
 
 def _title(site: AttentionSite, lang: str) -> str:

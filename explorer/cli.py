@@ -9,8 +9,10 @@ from pathlib import Path
 import explorer.__main__
 from explorer import __version__
 from models.foreign.finding import VARIABLE
+from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.training.commands import add_commands
 from models.training.home import home
+from models.training.options import add_placing, placing_of
 
 ADDRESS, ADDRESS_VARIABLE = "--server.address", "STREAMLIT_SERVER_ADDRESS"
 EVERYWHERE = "0.0.0.0"
@@ -41,6 +43,10 @@ def app(args: argparse.Namespace) -> int:
             if not folder.is_dir():
                 raise ValueError(f"--models: {folder} is not a folder")
         os.environ[VARIABLE] = os.pathsep.join(str(folder.resolve()) for folder in args.models)
+    placing = placing_of(args)  # a GPU that is not there is said now, not to the first visitor
+    os.environ[DEVICE_VARIABLE] = placing.device
+    if placing.dtype is not None:
+        os.environ[DTYPE_VARIABLE] = placing.dtype
     port = [] if args.port is None else ["--server.port", str(args.port)]
     print(f"headlight: {listening(args.public, args.further)}", flush=True)
     address = ["--server.address", EVERYWHERE] if args.public else []
@@ -112,6 +118,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="let others on the network in (otherwise only this machine); read SECURITY.md first",
     )
+    add_placing(command)
     command.add_argument("--port", type=_port, help="the port to listen on, usually 8501")
     add_commands(commands)
     explorer.__main__.add_commands(commands)

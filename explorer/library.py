@@ -7,12 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from explorer.labels import str_tokens
 from explorer.problems import InputProblem
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
-from models.foreign import found, open_folder
+from models.foreign import Placing, found, open_folder
+from models.foreign.placing import shown
 from models.hooks import AttentionSite
 from models.marks import Marks
 from models.tokenizer import Tokenizer
@@ -35,6 +38,10 @@ class LoadedModel:
     tokenizer: Tokenizer
     config: ModelConfig
     folder: Path
+
+    def part(self, path: str) -> nn.Module:
+        """A part of the model whose weights may be read: on the CPU, and not in half precision."""
+        return shown(self.model.get_submodule(path))
 
     @property
     def marks(self) -> Marks:
@@ -110,11 +117,14 @@ def _vocabulary(path: Path) -> tuple[bytes, Any, Any] | None:
         return None
 
 
-def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
+def open_model(
+    name: str | Path, folder: Path = CHECKPOINTS, placing: Placing | None = None
+) -> LoadedModel:
     """Load a checkpoint: a str is the name of a listed one, a Path is a checkpoint's folder.
 
     A name can ask for a snapshot of the training, as in "reverse@40". A str is never taken as a
-    path, since it may come from a link. Raises InputProblem with `unknown_model` or `broken_model`.
+    path, since it may come from a link. `placing` says where it computes; None: as the environment
+    does. Raises InputProblem with `unknown_model` or `broken_model`.
     """
     step = None
     if isinstance(name, str):
@@ -130,7 +140,7 @@ def open_model(name: str | Path, folder: Path = CHECKPOINTS) -> LoadedModel:
             raise InputProblem("unknown_model", name=str(path), available=", ".join(available))
     try:
         weights = WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}"
-        checkpoint = open_folder(path, weights)
+        checkpoint = open_folder(path, weights, placing or Placing.asked())
     except CheckpointError as error:
         raise InputProblem("broken_model", name=base, reason=str(error)) from error
     small = sum(each.numel() for each in checkpoint.model.parameters()) <= SMALL

@@ -5,22 +5,14 @@ listed at once. What a header says is kept until one of its files changes.
 """
 
 import json
-import math
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from explorer.library import CHECKPOINTS, list_models
-from models.checkpoint import CONFIG, CheckpointError
-from models.config import ModelConfig
-from models.foreign import FAMILIES, found, opening, revision
-from models.foreign.gguf_file import gguf_in
-from models.foreign.plan import Plan
-from models.foreign.weights import Safetensors, Stored, memory
-
-FLOAT32 = 4
-"""Bytes a parameter: whatever the file holds, the models compute in float32."""
+from models.checkpoint import CONFIG
+from models.foreign import Placing, found, look, revision
+from models.foreign.placing import name_of
 
 
 @dataclass(frozen=True)
@@ -29,7 +21,8 @@ class Listed:
     what could not be found out is 0 or "".
 
     `family` is the `model_type` of another library, or our own family; `n_bytes` what its files
-    take on disk, `memory` what its parameters take once it is open, both in bytes.
+    take on disk, `memory` what its parameters take once it is open, both in bytes; `dtype` are the
+    floats that it computes in.
     """
 
     name: str
@@ -41,22 +34,20 @@ class Listed:
     n_heads: int = 0
     d_model: int = 0
     n_bytes: int = 0
+    memory: int = 0
+    dtype: str = ""
     problem: str = ""
-
-    @property
-    def memory(self) -> int:
-        """Bytes of the parameters in float32."""
-        return FLOAT32 * self.parameters
 
 
 def survey(shelf: Path = CHECKPOINTS) -> tuple[Listed, ...]:
-    """Every model of `library.list_models`, in its order."""
+    """Every model of `library.list_models`, in its order, as `Placing.asked()` would open it."""
+    placing = Placing.asked()
     others = found()
     listed = []
     for name in list_models(shelf):
         own = not (shelf / name).is_dir()
         folder = others[name] if own else shelf / name
-        listed.append(_look(name, folder, own, _stamp(folder)))
+        listed.append(_look(name, folder, own, _stamp(folder), placing))
     return tuple(listed)
 
 
@@ -79,72 +70,39 @@ def _stamp(path: Path) -> Stamp:
 
 
 @lru_cache(maxsize=1024)
-def _look(name: str, folder: Path, own: bool, stamp: Stamp) -> Listed:
+def _look(name: str, folder: Path, own: bool, stamp: Stamp, placing: Placing) -> Listed:
     n_bytes = sum(size for _, size, _ in stamp)
     family = ""
     try:
-        at = revision(folder)
-        if not (at / CONFIG).is_file() and (file := gguf_in(at)) is not None:
-            return Listed(name, folder, own, "gguf", n_bytes=n_bytes, problem=_of_gguf(file))
-        values = json.loads((at / CONFIG).read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise CheckpointError(f"{CONFIG} must be one JSON object")
-        family = str(values.get("model_type") or values.get("family") or "")
-        if "model_type" in values:
-            opening._family(values)  # refuses by name what is known to be impossible
-            config, parameters = _planned(family, values, Safetensors(at), CONFIG)
-        else:
-            config = ModelConfig.from_json((at / CONFIG).read_text(encoding="utf-8"))
-            family = config.family
-            parameters = sum(map(math.prod, Safetensors(at).shapes.values()))
-        if FLOAT32 * parameters > memory():
-            raise CheckpointError(
-                f"it needs {FLOAT32 * parameters / 1e9:.1f} GB in float32, this machine has "
-                f"{memory() / 1e9:.1f} GB"
-            )
+        family = _said(folder)
+        seen = look(folder)
+        dtype = placing.dtype_for(seen.parameters, seen.half)
     except OSError as error:
         why = f"{error.filename or folder} cannot be read: {error.strerror or error}"
         return Listed(name, folder, own, family, n_bytes=n_bytes, problem=why)
-    except (CheckpointError, ValueError, TypeError) as error:
+    except ValueError as error:
         return Listed(name, folder, own, family, n_bytes=n_bytes, problem=str(error))
+    if seen.config is None:
+        return Listed(name, folder, own, seen.family, n_bytes=n_bytes)
     return Listed(
         name,
         folder,
         own,
-        family,
-        parameters,
-        config.n_layers,
-        config.n_heads,
-        config.d_model,
+        seen.family,
+        seen.parameters,
+        seen.config.n_layers,
+        seen.config.n_heads,
+        seen.config.d_model,
         n_bytes,
+        dtype.itemsize * seen.parameters,
+        name_of(dtype),
     )
 
 
-def _of_gguf(file: Path) -> str:
-    """Why a GGUF file cannot be opened, "" where nothing speaks against it.
-
-    Its header holds the whole vocabulary, which takes seconds to read, so no more is asked here.
-    """
-    with file.open("rb") as opened:
-        if opened.read(4) != b"GGUF":
-            return f"{file.name} is not a GGUF file"
-    if find_spec("gguf") is None:
-        return f"{file.name} needs the package gguf: pip install 'headlight[gguf]'"
-    return ""
-
-
-def _planned(
-    kind: str, values: dict[str, object], stored: Stored, file: str
-) -> tuple[ModelConfig, int]:
-    """The config of a model of another library, and how many numbers its tensors hold.
-
-    Tensors that are ignored do not count. Raises CheckpointError.
-    """
-    family = FAMILIES[kind]
-    named = {opening._plain(name, family.prefixes): name for name in stored.shapes}
-    plan: Plan = opening._plan(family, values, named, file)
-    used = {named[each] for row in plan.rows for each in row.theirs if each in named}
-    lacking = sorted(each for row in plan.rows for each in row.theirs if each not in named)
-    if lacking:
-        raise CheckpointError(f"the weights lack {lacking[0]}")
-    return plan.config, sum(math.prod(stored.shapes[each]) for each in used)
+def _said(folder: Path) -> str:
+    """The `model_type` of a config, also where the model cannot be opened; "" without one."""
+    try:
+        values = json.loads((revision(folder) / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return str(values.get("model_type") or "") if isinstance(values, dict) else ""

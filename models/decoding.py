@@ -315,7 +315,7 @@ def _steps(
             index=index,
             forced=index < len(prefix),
             sentences=tuple(reader.sentences),
-            input_tokens=reader.rows.tgt,
+            input_tokens=reader.rows.tgt.cpu(),
             positions=reader.positions(),
             log_probs=log_probs,
             probs=probs,

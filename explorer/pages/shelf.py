@@ -84,6 +84,7 @@ def _numbers(each: Listed) -> str:
         d_model=each.d_model,
         size=megabytes(each.n_bytes),
         memory=megabytes(each.memory),
+        dtype=each.dtype,
     )
 
 

@@ -19,6 +19,7 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
+from models.foreign.placing import inside
 from models.hooks import LOGITS, Record, StackSite, visiting
 from models.rows import Rows
 from models.transformer import Stack
@@ -172,7 +173,7 @@ def read_part(
     stacks = loaded.model.stacks()
 
     def stream(name: str) -> Tensor:
-        return torch.tensor(kept[name])[None]
+        return inside(loaded.model, torch.tensor(kept[name])[None])
 
     def module(stack: StackSite) -> Stack:
         return cast(Stack, loaded.model.get_submodule(stack.name))
@@ -193,9 +194,10 @@ def read_part(
             stack = stacks[part.stack]
             before = [each for each in stacks if each.stream in stack.reads_too]
             memory = output(before[0]) if before else None
-            valid = rows.src_valid if stack.stream == "src" else rows.tgt_valid
+            given = rows.to(next(loaded.model.parameters()).device)
+            valid = given.src_valid if stack.stream == "src" else given.tgt_valid
             _, through = module(stack).enter(
-                rows.tokens(stack.stream), valid, memory, rows.src_valid
+                given.tokens(stack.stream), valid, memory, given.src_valid
             )
             with visiting(record):
                 through(part.layer, stream(stack.block_hook(part.layer, "resid_pre")))

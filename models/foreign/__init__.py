@@ -9,6 +9,7 @@ folder -> opening   what it is, and what of it cannot be opened
 
 from models.foreign.families import FAMILIES
 from models.foreign.finding import found
-from models.foreign.opening import open_folder, revision
+from models.foreign.opening import Look, look, open_folder, revision
+from models.foreign.placing import Placing
 
-__all__ = ["FAMILIES", "found", "open_folder", "revision"]
+__all__ = ["FAMILIES", "Look", "Placing", "found", "look", "open_folder", "revision"]

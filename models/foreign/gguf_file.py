@@ -67,12 +67,9 @@ class GGUF:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            from gguf import GGUFReader, dequantize
-        except ImportError as error:
-            raise CheckpointError(
-                f"{path.name} needs the package gguf: pip install 'headlight[gguf]'"
-            ) from error
+        require_gguf(path)
+        from gguf import GGUFReader, dequantize
+
         self._dequantize: Any = dequantize
         try:
             reader = GGUFReader(path)
@@ -84,6 +81,7 @@ class GGUF:
             name: tuple(int(size) for size in reversed(tensor.shape))
             for name, tensor in self._tensors.items()
         }
+        self.half: torch.dtype | None = None  # its blocks are read as float32
         self.values = self._config()
 
     def _config(self) -> dict[str, Any]:
@@ -196,6 +194,19 @@ class GGUF:
             [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
         )
         return raw
+
+
+def require_gguf(path: Path) -> None:
+    """Raise CheckpointError for a file that is no GGUF file, or that nothing here can read."""
+    with path.open("rb") as opened:
+        if opened.read(4) != b"GGUF":
+            raise CheckpointError(f"{path.name} is not a readable GGUF file")
+    try:
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise CheckpointError(
+            f"{path.name} needs the package gguf: pip install 'headlight[gguf]'"
+        ) from error
 
 
 def gguf_in(path: Path) -> Path | None:

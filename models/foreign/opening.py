@@ -4,13 +4,15 @@ Nothing but these files is read, and no code that comes with them is run.
 """
 
 import json
+import math
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import tokenizers
+import torch
 
 from models.checkpoint import (
     CONFIG,
@@ -20,8 +22,10 @@ from models.checkpoint import (
     CheckpointError,
     load_checkpoint,
 )
+from models.config import ModelConfig
 from models.foreign.families import FAMILIES, Family
-from models.foreign.gguf_file import GGUF, gguf_in
+from models.foreign.gguf_file import GGUF, gguf_in, require_gguf
+from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, marks_of, named_tokens
@@ -32,20 +36,20 @@ from models.transformer import Model
 _LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
 
 
-def open_folder(folder: Path, weights: str = WEIGHTS) -> Checkpoint:
+def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) -> Checkpoint:
     """The model in a folder, whether it is ours or another library's.
 
-    `weights` is as in `load_checkpoint`. Raises CheckpointError, with the file's name and the
-    reason, for whatever cannot be opened.
+    `weights` is as in `load_checkpoint`; `placing` says where and in which floats it computes.
+    Raises CheckpointError, with the file's name and the reason, for whatever cannot be opened.
     """
     try:
         folder = revision(Path(folder))
         if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
-            return _open_gguf(file)
+            return _open_gguf(file, placing)
         values = _json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
         if "model_type" not in values:
-            return load_checkpoint(folder, weights)
-        return _open(folder, values)
+            return _of_ours(load_checkpoint(folder, weights), placing)
+        return _open(folder, values, placing)
     except CheckpointError as error:
         said = str(error)
         named = said.startswith(f"{folder.name}: ")
@@ -70,7 +74,16 @@ def revision(folder: Path) -> Path:
     return versions[-1] if versions else folder
 
 
-def _open_gguf(path: Path) -> Checkpoint:
+def _of_ours(checkpoint: Checkpoint, placing: Placing) -> Checkpoint:
+    size = sum(parameter.numel() for parameter in checkpoint.model.parameters())
+    try:
+        place(checkpoint.model, placing, placing.dtype_for(size))
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
+    return checkpoint
+
+
+def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
     stored = GGUF(path)
     named = {name: name for name in stored.shapes}
     plan = _plan(FAMILIES[stored.values["model_type"]], stored.values, named, path.name)
@@ -80,7 +93,7 @@ def _open_gguf(path: Path) -> Checkpoint:
         raise
     except _LIBRARY_ERRORS as error:
         raise CheckpointError(f"{path.name}: {error}") from error
-    model = fill(plan.config, plan.rows, stored, str)
+    model = fill(plan.config, plan.rows, stored, str, placing)
     give_marks(model, tokenizer)
     return Checkpoint(model, tokenizer, plan.config, path)
 
@@ -97,13 +110,67 @@ def _plan(
     return plan
 
 
-def _open(folder: Path, values: Mapping[str, Any]) -> Checkpoint:
+@dataclass(frozen=True)
+class Look:
+    """What a folder's config and the headers of its files say of the model in it.
+
+    `family` is the `model_type` of another library, or our own family. `parameters` are the stored
+    numbers that it uses, `half` the half precision that they are stored in, if they are. Of a GGUF
+    file, whose header takes seconds to read, nothing but the family "gguf" is said.
+    """
+
+    family: str
+    config: ModelConfig | None = None
+    parameters: int = 0
+    half: torch.dtype | None = None
+
+
+def look(folder: Path) -> Look:
+    """Look at a model without opening it: no tensor is read.
+
+    Raises CheckpointError for what cannot be opened, as far as config and headers tell, and OSError
+    for what cannot be read.
+    """
+    folder = revision(Path(folder))
+    if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
+        require_gguf(file)
+        return Look("gguf")
+    values = _json(folder / CONFIG)
+    if "model_type" not in values:
+        config, stored = _own_config(folder), Safetensors(folder)
+        used: Iterable[str] = stored.shapes
+        return Look(config.family, config, _count(stored, used), stored.half)
+    plan, named, stored = _planned(folder, values)
+    theirs = {each for row in plan.rows for each in row.theirs}
+    if lacking := sorted(theirs - named.keys()):
+        raise CheckpointError(f"the weights lack {lacking[0]}")
+    used = [named[each] for each in theirs]
+    return Look(str(values["model_type"]), plan.config, _count(stored, used), stored.half)
+
+
+def _own_config(folder: Path) -> ModelConfig:
+    try:
+        return ModelConfig.from_json((folder / CONFIG).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise CheckpointError(f"{CONFIG}: {error}") from error
+
+
+def _count(stored: Safetensors, names: Iterable[str]) -> int:
+    return sum(math.prod(stored.shapes[name]) for name in names)
+
+
+def _planned(folder: Path, values: Mapping[str, Any]) -> tuple[Plan, dict[str, str], Safetensors]:
+    """The plan of a folder, the stored names by those that the plan uses, and the tensors."""
     family = _family(values)
     stored = Safetensors(folder)
     named = {_plain(name, family.prefixes): name for name in stored.shapes}
-    plan = _plan(family, values, named, CONFIG)
+    return _plan(family, values, named, CONFIG), named, stored
+
+
+def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoint:
+    plan, named, stored = _planned(folder, values)
     tokenizer = _tokenizer(folder, values, plan)
-    model = fill(plan.config, plan.rows, stored, lambda name: named.get(name, name))
+    model = fill(plan.config, plan.rows, stored, lambda name: named.get(name, name), placing)
     give_marks(model, tokenizer)
     return Checkpoint(model, tokenizer, plan.config, folder)
 

@@ -1,7 +1,6 @@
 """The tensors of a folder: one safetensors file, or shards with an index. Read one at a time."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,11 +11,13 @@ from torch import Tensor, nn
 
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
+from models.foreign.placing import Placing, place
 from models.foreign.plan import Row
 from models.transformer import Model, build_model
 
 INDEX = f"{WEIGHTS}.index.json"
 FLOATS = {"F64", "F32", "F16", "BF16"}
+HALVES = {"F16": torch.float16, "BF16": torch.bfloat16}
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 CONVERSION = (
     'python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in '
@@ -28,6 +29,8 @@ class Stored(Protocol):
     """Tensors by their names, whose shapes are known before they are read."""
 
     shapes: Mapping[str, tuple[int, ...]]
+    half: torch.dtype | None
+    """The half precision that its floats are stored in, if they all are."""
 
     def read(self, name: str) -> Tensor:
         """One tensor, in float32. Raises CheckpointError where that fails."""
@@ -44,6 +47,7 @@ class Safetensors:
     def __init__(self, folder: Path) -> None:
         self._in: dict[str, tuple[str, Any]] = {}  # name of a tensor -> its file's name and handle
         shapes: dict[str, tuple[int, ...]] = {}
+        kinds: set[str] = set()
         for file_name, wanted in _files(folder).items():
             try:
                 # Closed when it is collected: no tensor is read yet.
@@ -59,7 +63,9 @@ class Safetensors:
             for name, part in found.items():
                 shapes[name] = tuple(part.get_shape())
                 self._in[name] = (file_name, file)
+                kinds.add(part.get_dtype())
         self.shapes: Mapping[str, tuple[int, ...]] = shapes
+        self.half = HALVES.get(kinds.pop()) if len(kinds) == 1 else None
 
     def read(self, name: str) -> Tensor:
         file_name, file = self._in[name]
@@ -106,7 +112,11 @@ def _files(folder: Path) -> dict[str, set[str] | None]:
 
 
 def fill(
-    config: ModelConfig, rows: tuple[Row, ...], stored: Stored, real_name: Callable[[str], str]
+    config: ModelConfig,
+    rows: tuple[Row, ...],
+    stored: Stored,
+    real_name: Callable[[str], str],
+    placing: Placing,
 ) -> Model:
     """A model of this config in eval mode, each of its parameters filled by its row.
 
@@ -123,14 +133,14 @@ def fill(
         wrong = sorted(by_name.keys() ^ parameters.keys())
         raise CheckpointError(f"this family's table does not fit its config: {wrong[:3]}")
     _check_shapes(parameters, by_name, stored, real_name)
-    needed = sum(4 * parameter.numel() for parameter in parameters.values())
-    if needed > memory():
-        raise CheckpointError(
-            f"the model needs {needed / 1e9:.1f} GB in float32, this machine has "
-            f"{memory() / 1e9:.1f} GB"
-        )
+    try:
+        size = sum(parameter.numel() for parameter in parameters.values())
+        dtype = placing.dtype_for(size, stored.half)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from error
     for name, row in by_name.items():
         tensor = row.fold(*(stored.read(real_name(each)) for each in row.theirs)).contiguous()
+        tensor = tensor.to(placing.device, dtype)
         if tensor.untyped_storage().nbytes() > tensor.nbytes:
             tensor = tensor.clone()  # a part of a fused matrix would keep the whole in memory
         path, _, leaf = name.rpartition(".")
@@ -138,6 +148,7 @@ def fill(
         setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
     if config.lm_head and config.tie_embeddings:
         model.unembed.weight = model.last_stack.embed.weight
+    place(model, placing, dtype)
     return model.eval().requires_grad_(False)
 
 
@@ -163,8 +174,3 @@ def _check_shapes(
                 f"{' and '.join(row.theirs)} is {', '.join(map(str, shapes))}, which does not fit "
                 f"the config: {name} is {tuple(parameter.shape)}"
             )
-
-
-def memory() -> int:
-    """The machine's memory in bytes."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

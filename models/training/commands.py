@@ -33,6 +33,7 @@ from models.training.options import (
     add_model,
     add_strategy,
     open_checkpoint,
+    placing_of,
     strategy_of,
 )
 from models.training.recipe import Recipe, read_recipe, recipe_names
@@ -152,7 +153,7 @@ def _rows(recipe: Recipe, path: Path | None, option: str, held_apart: bool = Fal
 
 def evaluate_model(args: argparse.Namespace) -> None:
     """Score a model: BLEU and chrF on pairs, perplexity on plain text; JSON in the last line."""
-    checkpoint = open_checkpoint(args.model)
+    checkpoint = open_checkpoint(args.model, placing_of(args))
     if args.recipe:
         rows = _rows(read_recipe(args.recipe, []), args.pairs, "--pairs", held_apart=True)
     elif args.pairs:

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 from models.checkpoint import Checkpoint
 from models.fast import speed_up
-from models.foreign import found, open_folder
+from models.foreign import Placing, found, open_folder
+from models.foreign.placing import DEVICE_VARIABLE, DEVICES, DTYPE_VARIABLE, DTYPES, USUAL
 from models.strategies import Beam, Sample, Strategy
 from models.training.home import asset
 
@@ -27,15 +28,16 @@ def add_command(
     return command
 
 
-def open_checkpoint(name: str) -> Checkpoint:
+def open_checkpoint(name: str, placing: Placing = USUAL) -> Checkpoint:
     """A model by its folder, or by its name among the shipped ones and those of HEADLIGHT_MODELS.
 
-    Raises ValueError for neither, and says so of a folder that is not there.
+    `placing` says where and in which floats it computes. Raises ValueError for neither, and says so
+    of a folder that is not there.
     """
     own = found()
     for folder in (Path(name), SHIPPED / name, own.get(name, SHIPPED / name)):
         if folder.is_dir() or folder.is_file():
-            checkpoint = open_folder(folder)
+            checkpoint = open_folder(folder, placing=placing)
             speed_up(checkpoint.model)
             return checkpoint
     if is_path(name):
@@ -56,6 +58,25 @@ def add_model(
         ways.add_argument("model", nargs="?", default=argparse.SUPPRESS, help=words)
         required = False
     ways.add_argument("--model", default=usual, required=required, help=words)
+    add_placing(command)
+
+
+def add_placing(command: argparse.ArgumentParser) -> None:
+    """The options that `placing_of` reads."""
+    command.add_argument(
+        "--device", choices=DEVICES, help=f"cpu unless given (or {DEVICE_VARIABLE})"
+    )
+    command.add_argument(
+        "--dtype",
+        choices=DTYPES,
+        help="what the model computes in: float32 unless given, whatever its file holds, or only "
+        f"half precision fits into memory (or {DTYPE_VARIABLE})",
+    )
+
+
+def placing_of(args: argparse.Namespace) -> Placing:
+    """Where a model is to compute. Raises ValueError for a GPU where there is none."""
+    return Placing.asked(args.device, args.dtype)
 
 
 def is_path(name: str) -> bool:

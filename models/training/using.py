@@ -15,13 +15,14 @@ from models.training.options import (
     add_model,
     add_strategy,
     open_checkpoint,
+    placing_of,
     strategy_of,
 )
 
 
 def translate_text(args: argparse.Namespace) -> None:
     """Translate the given sentences, or standard input, one sentence per line."""
-    checkpoint = open_checkpoint(args.model)
+    checkpoint = open_checkpoint(args.model, placing_of(args))
     if "src" not in checkpoint.model.reads:
         says = {"next": "continues a text", "same": "fills in the [MASK]s of a text"}
         does = says.get(checkpoint.model.predicts or "", "reads a text and writes none")
@@ -54,7 +55,7 @@ def _note(words: str) -> None:
 
 def generate(args: argparse.Namespace) -> None:
     """Write with a model of any family: continue a text, translate it, or fill in its [MASK]s."""
-    checkpoint = open_checkpoint(args.model)
+    checkpoint = open_checkpoint(args.model, placing_of(args))
     model, tokenizer = checkpoint.model, checkpoint.tokenizer
     strategy = strategy_of(args)
     if model.predicts is None:
@@ -73,7 +74,7 @@ def generate(args: argparse.Namespace) -> None:
 
 def info(args: argparse.Namespace) -> None:
     """Sizes, choices, parameters and attention sites of a model."""
-    checkpoint = open_checkpoint(args.model)
+    checkpoint = open_checkpoint(args.model, placing_of(args))
     print(checkpoint.config.to_json(), end="")
     for name, child in checkpoint.model.named_children():
         count = sum(p.numel() for p in child.parameters())

@@ -10,6 +10,7 @@ from explorer import cli
 from explorer.library import list_models, open_model, snapshots
 from explorer.problems import InputProblem
 from models.foreign.finding import VARIABLE
+from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 
 
 @pytest.fixture
@@ -42,7 +43,10 @@ def test_what_cannot_be_opened_is_refused_by_name(shelf: Path) -> None:
 
 
 def test_commands_work_on_a_folder_and_on_a_name(
-    shelf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shelf: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for option, model in (([], "mine@3"), (["--model"], str(tmp_path / "own" / "mine@3"))):
         assert cli.main(["info", *option, model]) == 0
@@ -57,6 +61,12 @@ def test_commands_work_on_a_folder_and_on_a_name(
         assert cli.main(["export", *option, model, *text]) == 0
         tokens = json.loads((out / "tokens.json").read_text(encoding="utf-8"))["tgt"]["tokens"]
         assert tokens[:4] == ["我₁", "我₂", "我₃", "the"]
+    for dtype in ("float16", "bfloat16"):
+        half = ["generate", "--model", "mine@3", "--dtype", dtype, "I love", *more]
+        assert cli.main(half) == 0
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert cli.main(["info", "mine@3", "--device", "cuda"]) == 2
+    assert "torch finds no CUDA GPU here" in capsys.readouterr().err
     assert cli.main(["translate", "--model", "mine@3", "I love"]) == 2
     assert "it continues a text; use `generate`" in capsys.readouterr().err
     assert cli.main(["info", "broken"]) == 2
@@ -92,7 +102,8 @@ def test_the_app_is_told_where_models_are(
 ) -> None:
     started: list[object] = []
     monkeypatch.setattr("streamlit.web.cli.main", lambda *said, **_: started.append(said))
-    monkeypatch.setenv(VARIABLE, "before")
+    for name in (VARIABLE, DEVICE_VARIABLE, DTYPE_VARIABLE):
+        monkeypatch.setenv(name, "")
     import os
 
     for name in ("a", "b"):
@@ -101,5 +112,11 @@ def test_the_app_is_told_where_models_are(
     assert cli.main(["app", "--models", folders[0], "--models", folders[1]]) == 0
     assert os.environ[VARIABLE].split(os.pathsep) == folders
     assert len(started) == 1
+    assert cli.main(["app", "--dtype", "bfloat16", "--server.headless", "true"]) == 0
+    assert os.environ[DTYPE_VARIABLE] == "bfloat16"
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert cli.main(["app", "--device", "cuda"]) == 2
+    assert "torch finds no CUDA GPU here" in capsys.readouterr().err
+    assert len(started) == 2
     assert cli.main(["app", "--models", str(tmp_path / "none")]) == 2
     assert "there is no folder" in capsys.readouterr().err

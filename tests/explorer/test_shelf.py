@@ -9,8 +9,9 @@ import torch
 from foreign import Golden
 
 from explorer.library import CHECKPOINTS, open_model
-from explorer.shelf import FLOAT32, Listed, survey
+from explorer.shelf import Listed, survey
 from models.foreign.finding import VARIABLE
+from models.foreign.placing import DTYPE_VARIABLE, Placing
 
 
 @pytest.fixture
@@ -34,8 +35,21 @@ def test_sizes_are_those_of_the_opened_model(own: Path, name: str) -> None:
     assert (told.n_layers, told.n_heads) == (config.n_layers, config.n_heads)
     parameters = {id(each): each.numel() for each in model.parameters()}
     assert told.parameters == pytest.approx(sum(parameters.values()), rel=0.1)
-    assert told.memory == FLOAT32 * told.parameters
+    assert (told.memory, told.dtype) == (4 * told.parameters, "float32")
     assert told.n_bytes == sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_the_memory_is_that_of_the_floats_that_it_computes_in(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Golden.load("llama").write(own / "mine", "own")
+    monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
+    told = listed("mine")
+    assert (told.memory, told.dtype) == (2 * told.parameters, "bfloat16")
+    assert open_model("mine").model.unembed.weight.dtype == torch.bfloat16
+    Golden.load("llama").write(own / "large", "own")
+    monkeypatch.setattr(Placing, "memory", property(lambda _: 1000))
+    assert "GB in bfloat16, this machine has" in listed("large").problem
 
 
 def test_shipped_models_are_listed_first() -> None:
@@ -93,4 +107,4 @@ def test_no_tensor_is_read(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gguf_file_that_is_none_is_told_so(own: Path) -> None:
     (own / "mine.gguf").write_bytes(b"not one")
-    assert listed("mine").problem == "mine.gguf is not a GGUF file"
+    assert listed("mine").problem == "mine.gguf is not a readable GGUF file"

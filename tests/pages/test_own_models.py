@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.pages import PAGES
 from models.foreign.finding import VARIABLE
+from models.foreign.placing import DTYPE_VARIABLE
 
 Open = Callable[..., AppTest]
 KINDS = ("gpt2", "llama", "qwen3", "gemma2", "gemma3_text", "gpt_neox", "bert", "marian", "t5")
@@ -45,6 +46,17 @@ def test_each_page_opens(open_page: Open, page: str, model: str) -> None:
 def test_each_part_opens(open_page: Open, page: str, part: str) -> None:
     """For the design that is furthest from ours."""
     at = open_page(page, model="my-gemma3_text", text=TEXT, part=part)
+    assert not at.exception
+    assert [each.value for each in at.error] == []
+
+
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_each_page_opens_in_half_precision(
+    open_page: Open, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No page reads a weight or a tensor without asking for it in float32."""
+    monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16")
+    at = open_page(page, model="my-marian", text=TEXT)
     assert not at.exception
     assert [each.value for each in at.error] == []
 

@@ -28,7 +28,7 @@ PARTS = ("word_word", "word_position", "position_word", "position_position", "co
 
 def module_of(loaded: LoadedModel, site: AttentionSite) -> Attention:
     """The attention sublayer at a site. Raises TypeError where the module is another one."""
-    module = loaded.model.get_submodule(site.name)
+    module = loaded.part(site.name)
     if not isinstance(module, Attention):
         raise TypeError(f"{site.name} is {type(module).__name__}, not Attention")
     return module
@@ -49,13 +49,13 @@ def site_inputs(
             return x, x
         source = _stack(traced, site.key_stream)
         memory = torch.tensor(traced.activations[source.hook("resid_final")])
-        finish: Any = loaded.model.get_submodule(source.path("final_norm"))
+        finish: Any = loaded.part(source.path("final_norm"))
         return x, finish(memory)
 
 
 def _norm_of(loaded: LoadedModel, site: AttentionSite) -> nn.Module:
     name = "cross_attn_norm" if site.kind == "cross" else "attn_norm"
-    return loaded.model.get_submodule(f"{site.block}.{name}")
+    return loaded.part(f"{site.block}.{name}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,7 +131,7 @@ def output_weights(
     loaded: LoadedModel, site: AttentionSite
 ) -> tuple[Float[np.ndarray, "d_model head d_head"], Float[np.ndarray, " d_model"]]:
     """W_O cut into the part of each head, and its bias (zeros where it has none)."""
-    w_o = loaded.model.get_submodule(site.name).get_submodule("w_o")
+    w_o = loaded.part(f"{site.name}.w_o")
     weight: Tensor = w_o.get_parameter("weight").detach()
     bias = getattr(w_o, "bias", None)
     added = np.zeros(len(weight), np.float32) if bias is None else bias.detach().numpy()

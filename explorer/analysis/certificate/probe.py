@@ -64,7 +64,7 @@ class Probe:
     ) -> None:
         self.model: Any = model
         if isinstance(model, nn.Module):
-            self.model = copy.deepcopy(model).double().eval()
+            self.model = copy.deepcopy(model).to("cpu", torch.float64).eval()
         self.config = config
         self.interference = interference
         self.sites = model.attention_sites()

@@ -19,6 +19,7 @@ from explorer.runs.generation import Generation, StepsDone
 from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
+from models.foreign.placing import outside
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 RUNS = 3
@@ -85,7 +86,7 @@ def cached_and_not(loaded: LoadedModel, made: Generation) -> Cached:
 
 def _lengths(tensors: Sequence[Tensor]) -> np.ndarray:
     """The Euclidean length of each vector: [layer, kv_head, pos]."""
-    return torch.stack([each[0].norm(dim=-1) for each in tensors]).float().numpy()
+    return outside(torch.stack([each[0].norm(dim=-1) for each in tensors])).numpy()
 
 
 def _reader(
@@ -107,11 +108,11 @@ def multiply_adds(config: ModelConfig, n_src: int, past: int, new: int) -> int:
     the pass that has no past. Masked cells are counted, as they are computed. Not counted: the
     encoder, which runs once either way, norms, softmax, embeddings.
     """
-    d, d_kv = config.d_model, config.kv_heads * config.d_head
-    own = new * (2 * d * d + 2 * d * d_kv) + 2 * new * (past + new) * d
+    d, d_q, d_kv = config.d_model, *(n * config.d_head for n in (config.n_heads, config.kv_heads))
+    own = new * (2 * d * d_q + 2 * d * d_kv) + 2 * new * (past + new) * d_q
     cross = 0
     if config.reads_source:
-        cross = new * 2 * d * d + 2 * new * n_src * d + (0 if past else 2 * n_src * d * d_kv)
+        cross = new * 2 * d * d_q + 2 * new * n_src * d_q + (0 if past else 2 * n_src * d * d_kv)
     feed_forward = new * (3 if config.ffn in GATED else 2) * d * config.d_ff
     return config.n_layers * (own + cross + feed_forward) + new * d * config.vocab_size
 

@@ -160,8 +160,7 @@ def _contribution(
     loaded: LoadedModel, traced: Trace, site: AttentionSite
 ) -> tuple[Cells, Float[np.ndarray, "head query"]]:
     """||weight x v W_O|| of each cell, and the length of each query's sum of them."""
-    attention = loaded.model.get_submodule(site.name)
-    w_o: Tensor = attention.get_submodule("w_o").get_parameter("weight")  # [d_model, head * d_head]
+    w_o = loaded.part(f"{site.name}.w_o").get_parameter("weight")  # [d_model, head * d_head]
     slices = w_o.detach().numpy().reshape(len(w_o), site.n_heads, -1)  # [d_model, head, d_head]
     v, z = (traced.activations[site.hook(what)] for what in ("v", "z"))
     v = np.repeat(v, site.n_heads // len(v), axis=0)  # heads that share values get a copy each

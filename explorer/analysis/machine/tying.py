@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model
 from explorer.runs.trace import Trace
+from models.foreign.placing import outside, shown
 
 N_WORDS = 8
 N_NEAR = 10
@@ -63,11 +64,11 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
     if traced.predicts is None:
         raise ValueError(f"{loaded.name} has no output matrix")
     model = loaded.model
-    rows = model.unembed.weight.float().numpy()
-    embedding = model.last_stack.embed.weight.float().numpy()
+    rows = outside(model.unembed.weight).numpy()
+    embedding = outside(model.last_stack.embed.weight).numpy()
     centred, centred_rows = embedding - embedding.mean(0), rows - rows.mean(0)
     final = traced.activations[traced.stacks[-1].hook("resid_final")]
-    last = model.last_stack.final_norm(torch.tensor(final)).numpy()
+    last = shown(model.last_stack.final_norm)(torch.tensor(final)).numpy()
     lengths = np.linalg.norm(rows, axis=1)
     h = float(np.linalg.norm(last[at]))
     first = np.argsort(-traced.logits[at], kind="stable")[:N_WORDS]

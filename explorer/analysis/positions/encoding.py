@@ -9,6 +9,7 @@ from jaxtyping import Float
 from explorer.analysis.positions.changes import stack_of
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
+from models.foreign.placing import outside
 from models.positions import frequencies, sinusoidal_table
 from models.rows import Stream
 
@@ -48,7 +49,7 @@ def model_table(
         n_positions = min(n_positions, loaded.config.longest)
     with torch.inference_mode():
         added = stack.positions.added(torch.arange(n_positions)[None])
-    return None if added is None else added[0].numpy()
+    return None if added is None else outside(added[0]).numpy()
 
 
 def sizes(
@@ -99,7 +100,7 @@ def projected_gram(
     encoding = model_table(loaded, n_positions, found.query_stream)
     if encoding is None or found.kind != "self":
         return None
-    attention = loaded.model.get_submodule(site)
+    attention = loaded.part(site)
     d_head, group = loaded.config.d_head, loaded.config.n_heads // loaded.config.kv_heads
     table_ = torch.from_numpy(encoding).double()
     rows = {"w_q": head, "w_k": head // group}

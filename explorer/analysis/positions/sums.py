@@ -15,6 +15,7 @@ from explorer.analysis.machine.parameters import count_config
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.config import ModelConfig
+from models.foreign.placing import outside
 from models.rows import Stream
 from models.transformer import Stack
 
@@ -94,7 +95,8 @@ def room(loaded: LoadedModel, stream: Stream) -> Room:
     assert isinstance(module, Stack)
     added = module.positions.added(torch.arange(loaded.config.n_ctx)[None])
     assert added is not None
-    return shared_room(added[0].double().numpy(), module.embed.weight.double().numpy())
+    tokens = outside(module.embed.weight)
+    return shared_room(outside(added[0]).double().numpy(), tokens.double().numpy())
 
 
 def shared_room(
@@ -138,7 +140,7 @@ def by_two_halves(
 ) -> Float[np.ndarray, "pos n_features"]:
     """|W (e + p) - [W W] [e; p]| for the first block's query matrix: 0 up to rounding."""
     site = next(s for s in loaded.sites if s.query_stream == stream and s.kind == "self")
-    weight = loaded.model.get_parameter(f"{site.name}.w_q.weight").detach().numpy()
+    weight = loaded.part(f"{site.name}.w_q").get_parameter("weight").detach().numpy()
     joined = np.concatenate((found.token, found.position), axis=1)
     twice = np.concatenate((weight, weight), axis=1)
     return np.abs(found.total @ weight.T - joined @ twice.T)

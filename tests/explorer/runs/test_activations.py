@@ -2,17 +2,20 @@
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from foreign import Golden
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, open_model
 from explorer.runs import activations
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.rerun import read_again
 from explorer.runs.trace import Trace, trace
+from models.foreign import Placing
 from models.hooks import LOGITS
 
 TEXT = "The cat sat on the mat."
@@ -64,6 +67,20 @@ def test_what_is_read_again_is_what_the_run_computed(
             # Where nobody saw the cells, the run itself took the fused kernel: rounded otherwise.
             largest = float(np.abs(array).max(initial=0)) if patterns == 0 else 0.0
             np.testing.assert_allclose(again, array, rtol=0, atol=1e-5 * largest, err_msg=name)
+
+
+def test_in_half_precision_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Golden.load("marian").write(tmp_path / "tiny", "own")
+    loaded = open_model(folder, placing=Placing(dtype="bfloat16"))
+    keeping(monkeypatch, 10**9)
+    whole = trace(loaded, "I like you.", "我")
+    keeping(monkeypatch, 0)
+    part = trace(loaded, "I like you.", "我")
+    for name, array in whole.activations.items():
+        again = part.activations[name]
+        assert again.dtype == array.dtype
+        largest = float(np.abs(array).max(initial=0))
+        np.testing.assert_allclose(again, array, rtol=0, atol=2e-2 * largest, err_msg=name)
 
 
 def test_one_block_alone_runs_again(

@@ -12,7 +12,7 @@ from foreign import Golden
 from safetensors.torch import load_file, save_file
 
 from models import CheckpointError
-from models.foreign import open_folder, weights
+from models.foreign import Placing, open_folder, weights
 from models.foreign.families import FAMILIES
 
 
@@ -207,7 +207,7 @@ def test_a_tokenizer_of_another_model(folder: Path) -> None:
 def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "memory", lambda: 1000)
+    monkeypatch.setattr(Placing, "memory", property(lambda _: 1000))
     monkeypatch.setattr(weights.Safetensors, "read", lambda *_: pytest.fail("a tensor was read"))
     refused(folder, "GB in float32")
 

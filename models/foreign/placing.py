@@ -1,0 +1,143 @@
+"""Where an opened model computes, and in which floats: on the CPU in float32 unless asked.
+
+A model that computes elsewhere is still read from the CPU, in float32: rows go in from there, and
+what its hook points show and its logits come out so. Whoever reads it need not know.
+"""
+
+import copy
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from models.fast import FastHookPoint
+from models.hooks import HookPoint
+from models.rows import Rows
+from models.transformer import Model
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+DEVICES = ("cpu", "cuda")
+DTYPE_VARIABLE, DEVICE_VARIABLE = "HEADLIGHT_DTYPE", "HEADLIGHT_DEVICE"
+HALVES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Placing:
+    """A device, and a kind of floats; None: float32, unless only the half precision that the
+    weights are stored in fits into the device's memory.
+
+    Raises ValueError for a name that is not known, and for a GPU where torch finds none.
+    """
+
+    device: str = "cpu"
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.device not in DEVICES:
+            raise ValueError(f"device is {self.device!r}: it must be {' or '.join(DEVICES)}")
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise ValueError(f"dtype is {self.dtype!r}: it must be one of {', '.join(DTYPES)}")
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise ValueError("device is 'cuda', but torch finds no CUDA GPU here")
+
+    @classmethod
+    def asked(cls, device: str | None = None, dtype: str | None = None) -> "Placing":
+        """As these say; where they say nothing, as HEADLIGHT_DEVICE and HEADLIGHT_DTYPE do."""
+        of_environment = os.environ.get(DEVICE_VARIABLE), os.environ.get(DTYPE_VARIABLE)
+        return cls(device or of_environment[0] or "cpu", dtype or of_environment[1] or None)
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that the device has."""
+        if self.device == "cuda":
+            return torch.cuda.get_device_properties(0).total_memory
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def dtype_for(self, n_parameters: int, stored: torch.dtype | None = None) -> torch.dtype:
+        """The floats in which a model of this size is computed; `stored`: those of its file.
+
+        Raises ValueError for a model that needs more memory than there is.
+        """
+        dtype = DTYPES[self.dtype or "float32"]
+        if self.dtype is None and stored in HALVES and 4 * n_parameters > self.memory:
+            dtype = stored
+        if (needed := dtype.itemsize * n_parameters) > self.memory:
+            where = "this machine" if self.device == "cpu" else "the GPU"
+            half = "" if dtype.itemsize == 2 else f"; --dtype bfloat16 takes {needed / 2e9:.1f} GB"
+            raise ValueError(
+                f"the model needs {needed / 1e9:.1f} GB in {name_of(dtype)}, {where} has "
+                f"{self.memory / 1e9:.1f} GB{half}"
+            )
+        return dtype
+
+
+USUAL = Placing()
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """ "bfloat16" for torch.bfloat16."""
+    return str(dtype).removeprefix("torch.")
+
+
+def outside(tensor: Tensor) -> Tensor:
+    """A tensor as it is seen from outside: on the CPU, half precision in float32."""
+    tensor = tensor.cpu()
+    return tensor.float() if tensor.dtype in HALVES else tensor
+
+
+def inside(model: nn.Module, tensor: Tensor) -> Tensor:
+    """Floats as the parts of a model take them: where it computes, and in its kind of floats."""
+    parameter = next(model.parameters())
+    return tensor.to(parameter.device, parameter.dtype)
+
+
+class PlacedHookPoint(FastHookPoint):
+    """A hook point whose visitor sees the tensor from outside, and changes it there."""
+
+    def forward(self, tensor: Tensor) -> Tensor:
+        if not self.wanted:
+            return tensor
+        shown = outside(tensor)
+        seen = super().forward(shown)
+        if seen is shown and not shown.requires_grad:
+            return tensor
+        return seen.to(tensor.device, tensor.dtype)  # what a gradient is asked of is passed through
+
+
+if TYPE_CHECKING:
+    _Base = Model
+else:
+    _Base = object
+
+
+class _Placed(_Base):
+    """A family's model, read from outside."""
+
+    def read(self, rows: Rows, *rest: Any, **more: Any) -> Tensor:
+        rows = rows.to(next(self.parameters()).device)
+        return outside(super().read(rows, *rest, **more))
+
+    def memory_of(self, rows: Rows) -> Tensor | None:
+        return super().memory_of(rows.to(next(self.parameters()).device))
+
+
+def place(model: Model, placing: Placing, dtype: torch.dtype) -> None:
+    """Move a built model, in place, and let it be read from outside."""
+    model.to(placing.device, dtype)
+    if placing.device == "cpu" and dtype == torch.float32:
+        return
+    for module in model.modules():
+        if isinstance(module, HookPoint):
+            module.__class__ = PlacedHookPoint
+    family = type(model)
+    model.__class__ = type(family.__name__, (_Placed, family), {})
+
+
+def shown(module: nn.Module) -> nn.Module:
+    """A module whose weights can be read from outside: itself, or a copy of one elsewhere."""
+    parameters = list(module.parameters())
+    if all(each.device.type == "cpu" and each.dtype not in HALVES for each in parameters):
+        return module
+    return copy.deepcopy(module).to("cpu", torch.float32)
