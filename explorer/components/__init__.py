@@ -8,6 +8,7 @@ from explorer.components.batch_rows import batch_rows, pack_batch_rows
 from explorer.components.cache_view import cache_view, pack_cache_view
 from explorer.components.film import Frame, Scene, film, sent_choice, sent_scene
 from explorer.components.frame import frame
+from explorer.components.heads_grid import Cells, Grid, grid
 from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection, Measure, Scale
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.machine_view import Box, Column, machine_view
@@ -20,8 +21,10 @@ __all__ = [
     "MAX_PINNED",
     "SCALES",
     "Box",
+    "Cells",
     "Column",
     "Frame",
+    "Grid",
     "HeadsSelection",
     "Measure",
     "Scale",
@@ -32,6 +35,7 @@ __all__ = [
     "cache_view",
     "film",
     "frame",
+    "grid",
     "heads_view",
     "index_of",
     "inside",

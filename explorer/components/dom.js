@@ -54,3 +54,21 @@ export function chip(row, index, tag = "button") {
   if (row.stream) node.classList.add(row.stream);
   return node;
 }
+
+/** A row of radio buttons named `name`, of which one is `chosen`. */
+export function choice(name, label, options, chosen, set) {
+  const group = el("div", "choice");
+  group.setAttribute("role", "radiogroup");
+  group.setAttribute("aria-label", label);
+  group.append(el("span", "caption", label));
+  options.forEach(([option, text]) => {
+    const line = el("label");
+    const input = el("input");
+    Object.assign(input, { type: "radio", name, value: String(option), checked: option === chosen });
+    input.dataset.at = name + option;
+    input.addEventListener("change", () => set(option));
+    line.append(input, el("span", "", text));
+    group.append(line);
+  });
+  return group;
+}

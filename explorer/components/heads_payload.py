@@ -128,11 +128,16 @@ def small(codes: Bytes) -> tuple[Bytes, int]:
 
     At most MAX_SIDE a side, and all of them together at most MAX_BYTES, or one cell each.
     """
-    n, n_query, n_key = codes.shape
-    step = -(-max(n_query, n_key) // MAX_SIDE)
+    step = step_of(*codes.shape)
+    return pool(codes, step), step
+
+
+def step_of(n: int, n_query: int, n_key: int) -> int:
+    """How many cells a side one pixel of `n` thumbnails holds, as `small` makes them."""
+    step = max(1, -(-max(n_query, n_key) // MAX_SIDE))
     while step < max(n_query, n_key) and n * -(-n_query // step) * -(-n_key // step) > MAX_BYTES:
         step += 1
-    return pool(codes, step), step
+    return step
 
 
 def pool(codes: Bytes, step: int) -> Bytes:

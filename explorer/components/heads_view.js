@@ -1,6 +1,7 @@
-import { el, rebuild, redraws } from "./dom.js";
+import { choice, el, rebuild, redraws } from "./dom.js";
 import { headPanel } from "./heads_panel.js";
 import { headThumbs } from "./heads_thumbs.js";
+import { hold } from "./held.js";
 import { percent } from "./numbers.js";
 import { followTheme } from "./palette.js";
 import { BLOCKED, unpack, weightOf } from "./payload.js";
@@ -16,7 +17,8 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const theme = followTheme(root);
   const likeness = JSON.stringify([{ ...head, chosen: null, arrays: null }, root.hasAttribute("data-dark")]);
   const old = root.view;
-  const same = old?.likeness === likeness && arrays.cells.every((code, cell) => code === old.arrays.cells[cell]);
+  const same = old?.likeness === likeness;
+  if (!hold(head, arrays)) { setTriggerValue("lost", head.small); return root.stop; }
   if (!same) root.view = headsView(root, head, arrays, theme, likeness, old);
   root.view.send = setTriggerValue;
   root.view.receive(head.chosen, arrays);
@@ -111,6 +113,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     view.send("picked", {
       opened: opened === null ? null : addressOf(opened), pinned: pinned.map(addressOf), query,
       key: query === null ? null : key, scale, shared, by_measure, turn: view.turn,
+      held: head.small,
     });
   }
 
@@ -153,7 +156,9 @@ function headsView(root, head, arrays, theme, likeness, old) {
         reasons: chosen.reasons, summary: chosen.summaries[place], exact: true,
       });
     });
-    if (chosen.turn !== null && chosen.turn !== view.turn) { settle(); return; }
+    const turn = chosen.turn ?? 0;
+    if (turn < view.turn) { settle(); return; } // packed before Python heard of the newest choice
+    view.turn = turn;
     const { opened, pinned, query, scale, shared, by_measure } = chosen;
     const before = view.chosen;
     // A locked column is the browser's own: Python knows rows and their cells.
@@ -201,24 +206,6 @@ function headsView(root, head, arrays, theme, likeness, old) {
     panels.forEach((panel) => panel.draw());
   }
 
-  /** A row of radio buttons that change how the weights are drawn. */
-  function choice(name, label, options, set) {
-    const group = el("div", "choice");
-    group.setAttribute("role", "radiogroup");
-    group.setAttribute("aria-label", label);
-    group.append(el("span", "caption", label));
-    options.forEach(([option, text]) => {
-      const line = el("label");
-      const input = el("input");
-      Object.assign(input, { type: "radio", name, value: String(option), checked: option === view.chosen[name] });
-      input.dataset.at = name + option;
-      input.addEventListener("change", () => set(option));
-      line.append(input, el("span", "", text));
-      group.append(line);
-    });
-    return group;
-  }
-
   /** Redraws what `before` showed in other colours or another order. */
   function recolour(before) {
     if (!view.drawn) return;
@@ -234,11 +221,11 @@ function headsView(root, head, arrays, theme, likeness, old) {
 
   view.start = () => {
     nodes.bar.append(
-      choice("scale", words.scale, ["linear", "log", "rank"].map((name) => [name, words[name]]), (scale) => change({ scale })),
-      choice("shared", words.range, [[true, words.shared], [false, words.own]], (shared) => change({ shared })));
+      choice("scale", words.scale, ["linear", "log", "rank"].map((name) => [name, words[name]]), view.chosen.scale, (scale) => change({ scale })),
+      choice("shared", words.range, [[true, words.shared], [false, words.own]], view.chosen.shared, (shared) => change({ shared })));
     if (head.measure) {
       nodes.bar.append(choice("by_measure", words.order, [[false, words.layers], [true, head.measure.name]],
-        (by_measure) => change({ by_measure })));
+        view.chosen.by_measure, (by_measure) => change({ by_measure })));
     }
     nodes.panels.replaceChildren(...panels.map(({ node }) => node));
     thumbs.arrange();

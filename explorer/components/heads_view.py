@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from explorer.components.heads_grid import Cells, CellsOf, Grid, grid
 from explorer.components.heads_payload import (
     EXACT_BYTES,
     MAX_PINNED,
@@ -17,10 +18,9 @@ from explorer.components.heads_payload import (
     measure_head,
     read_selection,
     reasons,
-    small,
     summary,
 )
-from explorer.components.mount import Index, index_of, sent, view, whole
+from explorer.components.mount import Index, index_of, newest_turn, sent, view, whole
 from explorer.components.payload import (
     Bools,
     Floats,
@@ -28,9 +28,10 @@ from explorer.components.payload import (
     check_index,
     check_length,
     check_words,
-    encode_weights,
+    head_of,
     pack,
     tokens_head,
+    without,
 )
 from explorer.figures.theme import Stream, show
 
@@ -69,7 +70,7 @@ WORDS = (
 
 
 def heads_view(
-    patterns: Floats,
+    patterns: Floats | Grid,
     *,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -82,10 +83,12 @@ def heads_view(
     `selection` is what is open, pinned and locked; a click in the browser takes precedence and is
     returned in the run that it starts (`sent_selection` reads it earlier in that run), so keep what
     is returned and pass it again. `options` are those of `pack_heads_view`. Hovering and locking
-    light up in the browser, without waiting for a run.
+    light up in the browser, without waiting for a run. Where the browser says that it holds these
+    thumbnails they are not sent again.
     """
     aggregates = options.get("aggregates") or {}
-    heads = Heads(patterns.shape[0], patterns.shape[1], len(aggregates))
+    n_layers, n_heads, *_ = patterns.shape
+    heads = Heads(n_layers, n_heads, len(aggregates))
     picked = sent(key, "picked")
     clicked = read_selection(picked, heads, len(query_tokens), len(key_tokens))
     now = clicked or selection or HeadsSelection()
@@ -94,11 +97,17 @@ def heads_view(
         query_tokens=query_tokens,
         key_tokens=key_tokens,
         selection=now,
-        turn=None if clicked is None else whole(picked.get("turn")),
+        turn=newest_turn(key, None if clicked is None else whole(picked.get("turn"))),
         **options,
     )
+    holds = clicked is not None and picked.get("held") == head_of(data)["small"]
     view("heads_view")(
-        key=key, data=data, on_picked_change=lambda: None, on_down_change=lambda: None
+        key=key,
+        data=data,
+        sent=without(data, "cells") if holds else data,
+        on_picked_change=lambda: None,
+        on_down_change=lambda: None,
+        on_lost_change=lambda: None,  # thumbnails that it was said to hold: this run sends them
     )
     return now
 
@@ -122,7 +131,7 @@ def sent_cell(key: str, shape: tuple[int, int, int, int]) -> Index | None:
 
 
 def pack_heads_view(
-    patterns: Floats,
+    patterns: Floats | Grid,
     *,
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
@@ -141,6 +150,7 @@ def pack_heads_view(
     top: float | None = None,
     least: float = 0.02,
     turn: int | None = None,
+    cells_of: CellsOf | None = None,
     alone: bool = False,
     file: str = "headlight",
     words: Words,
@@ -154,12 +164,14 @@ def pack_heads_view(
     behind the heads, an average or a rollout say, with addresses (n_layers, 0), (n_layers, 1) …
     and a mask broadcastable to [aggregate, query, key]. `measure` is written under each head and
     can sort them. `top` is the darkest weight when shared (None: the largest there is). Weights
-    under `least` draw no line. `turn` echoes what the browser counted. `alone`: there is no Python
-    to ask for more, so every head travels whole, exactly while all fit into `EXACT_BYTES`.
+    under `least` draw no line. `turn` echoes what the browser counted. In place of patterns there
+    may be a `Grid` of them and of the aggregates, whose names alone count then, with `cells_of` for
+    those that are shown. `alone`: there is no Python to ask for more, so every head travels whole,
+    exactly while all fit into `EXACT_BYTES`.
     `file` begins the names of pictures that are kept.
     Raises ValueError naming the sizes that disagree.
     """
-    if patterns.ndim != 4:
+    if len(patterns.shape) != 4:
         raise ValueError(f"patterns has shape {patterns.shape}, expected [layer, head, query, key]")
     n_layers, n_heads, n_query, n_key = patterns.shape
     check_length("query_tokens", len(query_tokens), n_query, "queries in patterns")
@@ -181,34 +193,46 @@ def pack_heads_view(
     check_index("key", chosen.key, n_key, "keys")
     if len(chosen.pinned) > MAX_PINNED:
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
-    weights = _flat(patterns, further)
-    blocked = _flat_blocked(mask, aggregates_mask, patterns.shape, len(further))
-    codes = encode_weights(weights, ~blocked)
-    codes, step = (codes, 1) if alone else small(codes)
+    if isinstance(patterns, Grid):
+        if cells_of is None:
+            raise ValueError(
+                "a grid needs cells_of, which gives the exact cells of the shown heads"
+            )
+        small, exactly = patterns, cells_of
+    else:
+        weights = _flat(patterns, further)
+        mask = ~_flat_blocked(mask, aggregates_mask, patterns.shape, len(further))
+        small = grid(patterns.shape, [(weights, mask)], len(further), whole=alone)
+
+        def exactly(address: Address) -> Cells:
+            at = _index(heads, address)
+            return weights[at], mask[at]
+
     known: list[str] = []
     cells, whys, texts = [], [], []
     sent_exactly: Sequence[Address] = chosen.shown
-    if alone and 4 * weights.size <= EXACT_BYTES:
+    if alone and 4 * len(small.codes) * n_query * n_key <= EXACT_BYTES:
         sent_exactly = heads.addresses
     for address in sent_exactly:
-        at = _index(heads, address)
-        shut = blocked[at]
-        cells.append(exact(np.where(shut, 0, weights[at])))
+        _index(heads, address)
+        own, allowed = exactly(address)
+        shut = ~np.asarray(allowed)
+        cells.append(exact(np.where(shut, 0, own)))
         words_of = None
         if blocked_by is not None and address[0] < n_layers:
             words_of = blocked_by(*address)
         whys.append(reasons(shut, words_of, known))
-        texts.append(summary(weights[at], shut, query_tokens, key_tokens))
-    darkest = top if top is not None else float(np.where(blocked, 0, weights).max(initial=0.01))
+        texts.append(summary(own, shut, query_tokens, key_tokens))
     head = {
         "queries": {**queries, "title": query_title, "stream": query_stream},
         "keys": {**tokens_head(key_tokens), "title": key_title, "stream": key_stream},
         "labels": [*labels, *further],
         "layers": n_layers,
         "columns": n_heads,
-        "step": step,
+        "step": small.step,
+        "small": small.digest,
         "alone": alone,
-        "top": darkest,
+        "top": top if top is not None else small.darkest,
         "least": least,
         "most": MAX_PINNED,
         "file": file,
@@ -231,7 +255,7 @@ def pack_heads_view(
     none = np.zeros((0, n_query, n_key), np.uint8)
     return pack(
         head,
-        cells=codes,
+        cells=small.codes,
         exact=np.stack(cells) if cells else none,
         blocked=np.stack(whys) if whys else none,
     )

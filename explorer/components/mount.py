@@ -17,11 +17,14 @@ from explorer.figures.theme import css
 
 
 def view(name: str) -> Callable[..., Any]:
-    """The mounting command of a view, which takes `key`, `data` and what Streamlit's own takes."""
+    """The mounting command of a view, which takes `key`, `data` and what Streamlit's own takes.
 
-    def mount(*, data: bytes, **options: Any) -> Any:
+    `sent` is what goes to the browser where that is less than `data`, which is all there is to see.
+    """
+
+    def mount(*, data: bytes, sent: bytes | None = None, **options: Any) -> Any:
         record(View(name, data))
-        return _registered(name)(data=data, **options)
+        return _registered(name)(data=data if sent is None else sent, **options)
 
     return mount
 
@@ -74,6 +77,18 @@ def sent(key: str, what: str) -> Any:
     """What the browser has just sent from the view with this key, as it came; else None."""
     before = st.session_state.get(key)
     return before.get(what) if before else None
+
+
+def newest_turn(key: str, turn: int | None) -> int | None:
+    """The number of the last choice that the browser made in this view and Python has taken in.
+
+    It goes into every payload: one that was packed before a newer choice arrived is older than
+    what the browser shows.
+    """
+    if turn is not None:
+        st.session_state[f"{key}.turn"] = turn
+    last: int | None = st.session_state.get(f"{key}.turn")
+    return last
 
 
 def inside(index: Any, size: int) -> int | None:

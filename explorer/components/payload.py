@@ -6,6 +6,7 @@ cost several times their size, so head and matrices share one string:
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,25 @@ def pack(head: Mapping[str, Any], **matrices: Bytes) -> bytes:
     text = json.dumps({**head, "arrays": arrays}, ensure_ascii=False).encode()
     body = b"".join(np.ascontiguousarray(matrix).tobytes() for matrix in matrices.values())
     return len(text).to_bytes(4, "little") + text + body
+
+
+def head_of(packed: bytes) -> dict[str, Any]:
+    """The head of what `pack` made, `arrays` included."""
+    head: dict[str, Any] = json.loads(packed[4 : 4 + int.from_bytes(packed[:4], "little")])
+    return head
+
+
+def without(packed: bytes, name: str) -> bytes:
+    """What `pack` made, with the bytes of one matrix left out; it then has no entries."""
+    head = head_of(packed)
+    body = packed[4 + int.from_bytes(packed[:4], "little") :]
+    matrices = {
+        each: np.frombuffer(body, np.uint8, math.prod(of["shape"]), of["offset"]).reshape(
+            of["shape"]
+        )
+        for each, of in head.pop("arrays").items()
+    }
+    return pack(head, **matrices | {name: matrices[name][:0]})
 
 
 def encode_weights(weights: Floats, mask: Bools | None = None) -> Bytes:

@@ -9,15 +9,18 @@ from functools import partial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, Finding
+from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
 from explorer.runs.rerun import read_again
 from explorer.ui.caching import cached
+from models.hooks import Role
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,12 @@ def trace(run: Run) -> tracing.Trace:
 def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:
     """A part of a run that its trace does not keep. Raises InputProblem."""
     return read_again(open_model(run.model), trace(run), part)
+
+
+@cached
+def measures(run: Run, kind: Role) -> dict[HeadMeasure, NDArray[np.float64]]:
+    """What each head of one kind of attention does in a run. Raises InputProblem."""
+    return measure_maps(trace(run), kind)
 
 
 @cached

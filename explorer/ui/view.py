@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import TypeVar
 
 from explorer import text
-from explorer.analysis.heads.measures import head_measures
 from explorer.library import LoadedModel
 from explorer.numbers import root
 from explorer.problems import InputProblem
@@ -164,8 +163,8 @@ def build(state: State, dark: bool, usual_pads: int = 0) -> View:
     sites = trace.sites_of(kind)
     # Chosen in the run without changes, so that a switch never moves what is looked at.
     changed = state.head is None and (state.edits or pads)
-    usual = cache.trace(Run(loaded.name, sentence, state.target)) if changed else trace
-    site, head = _place(state, usual, sites, notes)
+    run = Run(loaded.name, sentence, state.target, *(() if changed else (state.edits, pads)))
+    site, head = _place(state, run, sites, notes)
     n_rows = len(trace.query_tokens(site.name))
     chosen_row = default_row(trace, site) if state.row in (None, FREE) else state.row
     row = min(chosen_row or 0, n_rows - 1)
@@ -186,7 +185,7 @@ def first_sentence(model: str) -> str:
 
 
 def _place(
-    state: State, trace: Trace, sites: tuple[AttentionSite, ...], notes: list[InputProblem]
+    state: State, run: Run, sites: tuple[AttentionSite, ...], notes: list[InputProblem]
 ) -> tuple[AttentionSite, int]:
     """The site and head that were asked for; where none was, the most telling one."""
     layer = _checked("layer", state.layer, len(sites), notes)
@@ -194,9 +193,10 @@ def _place(
     choice = sites if layer is None else (sites[layer],)
     if head is not None:
         return choice[0], head
-    measures = [measure for each in choice for measure in head_measures(trace, each.name)]
-    telling = max(measures, key=lambda measure: measure.information)
-    return trace.site(telling.site), telling.head
+    information = cache.measures(run, sites[0].role)["information"]
+    information = information if layer is None else information[layer : layer + 1]
+    at, telling = divmod(int(information.argmax()), sites[0].n_heads)
+    return choice[at], telling
 
 
 def _checked(name: str, index: int | None, size: int, notes: list[InputProblem]) -> int | None:

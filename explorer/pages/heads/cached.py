@@ -1,11 +1,14 @@
 """What the Heads page computes, kept as `ui.caching` says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from explorer import library
 from explorer.analysis.heads import ablation as ablating
 from explorer.analysis.heads import aggregates, attribution
 from explorer.analysis.heads import versus as comparing
+from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
+from explorer.components import Cells, Grid, grid
+from explorer.components.payload import Bools, Floats
 from explorer.ui import cache
 from explorer.ui.cache import Run
 from explorer.ui.caching import cached
@@ -16,6 +19,36 @@ from models.hooks import Role
 def aggregates_of(run: Run, kind: Role) -> tuple[aggregates.Aggregate, ...]:
     """Means, rollout and flow of one kind of attention. Raises InputProblem."""
     return aggregates.aggregates_of(cache.trace(run), kind)
+
+
+@cached
+def grid_of(run: Run, kind: Role, by_words: bool) -> Grid:
+    """All heads of one kind of attention small, and then the aggregates. Raises InputProblem."""
+    trace, behind = cache.trace(run), aggregates_of(run, kind)
+    sites = trace.sites_of(kind)
+    tokens = trace.query_tokens(sites[0].name), trace.key_tokens(sites[0].name)
+    words = tuple(map(words_of, tokens)) if by_words else None
+    n_query, n_key = map(len, tokens if words is None else (each.starts for each in words))
+
+    def parts() -> Iterator[Cells]:
+        further = [(each.pattern[None], each.mask[None], each.name == "flow") for each in behind]
+        for site in sites:
+            yield from _merged([(trace.pattern(site.name), trace.mask(site.name), False)], words)
+        yield from _merged(further, words)
+
+    return grid((len(sites), sites[0].n_heads, n_query, n_key), parts(), len(behind))
+
+
+def _merged(
+    given: Iterable[tuple[Floats, Bools, bool]], words: tuple[Words, ...] | None
+) -> Iterator[Cells]:
+    """Weights and masks of tokens, or of words; those that say so are flows, not shares."""
+    for weights, mask, flows in given:
+        if words is None:
+            yield weights, mask
+            continue
+        merged = flow_by_word(weights[0], *words)[None] if flows else by_word(weights, *words)
+        yield merged, mask_by_word(mask, *words)
 
 
 @cached

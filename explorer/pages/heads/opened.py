@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.analysis.heads.aggregates import Aggregate
-from explorer.analysis.heads.measures import measure_maps
 from explorer.analysis.heads.words import Words, words_of
 from explorer.components import HeadsSelection
 from explorer.pages.heads import cached
 from explorer.pages.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
-from explorer.ui import session
+from explorer.ui import cache, session
 from explorer.ui.url import FREE
 from explorer.ui.view import View
 from models.hooks import AttentionSite, Role
@@ -59,7 +58,7 @@ class Opened:
     @cached_property
     def measures(self) -> dict[str, NDArray[np.float64]]:
         """Maps of layers x heads by the measure's name."""
-        found = {str(name): of for name, of in measure_maps(self.view.trace, self.kind).items()}
+        found = {str(name): of for name, of in cache.measures(self.view.run, self.kind).items()}
         return found if self.differs is None else {**found, "differs": self.differs}
 
     @property

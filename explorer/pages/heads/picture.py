@@ -9,7 +9,15 @@ import streamlit as st
 from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.words import by_word, flow_by_word, mask_by_word
 from explorer.analysis.masks.reasons import blocked_by
-from explorer.components import HeadsSelection, Measure, heads_view, sent_cell, sent_selection
+from explorer.components import (
+    Cells,
+    HeadsSelection,
+    Measure,
+    heads_view,
+    sent_cell,
+    sent_selection,
+)
+from explorer.pages.heads import cached
 from explorer.pages.heads.matter import begun
 from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.reading import predictions
@@ -108,24 +116,13 @@ def draw_heads(choice: Opened, key: str) -> None:
     view, trace = choice.view, choice.view.trace
     aggregates = choice.aggregates
 
-    patterns = np.stack([trace.pattern(site.name) for site in choice.sites])
-    mask = np.stack([trace.mask(site.name) for site in choice.sites])
     behind = {choice.aggregate_name(each): each.pattern for each in aggregates}
-    behind_mask = np.stack([each.mask for each in aggregates])
     query_tokens = trace.query_tokens(view.site.name)
     key_tokens = trace.key_tokens(view.site.name)
     about_to_write = predictions(view)
     starts: tuple[Any, ...] = (slice(None), slice(None))
     if choice.words is not None:
         queries, keys = choice.words
-        patterns, mask = by_word(patterns, queries, keys), mask_by_word(mask, queries, keys)
-        behind = {
-            choice.aggregate_name(each): (flow_by_word if each.name == "flow" else by_word)(
-                each.pattern, queries, keys
-            )
-            for each in aggregates
-        }
-        behind_mask = mask_by_word(behind_mask, queries, keys)
         query_tokens, key_tokens = queries.labels, keys.labels
         starts = np.ix_(queries.starts, keys.starts)
         if about_to_write is not None:  # what follows a word follows its last token
@@ -136,15 +133,22 @@ def draw_heads(choice: Opened, key: str) -> None:
         names = blocked_by(trace, choice.sites[layer].name)[head]
         return controls.blocker_words(view, names[starts])
 
+    def cells_of(address: tuple[int, int]) -> Cells:
+        shown = choice.at(address)
+        if choice.words is None:
+            return shown.pattern, shown.mask
+        flows = shown.aggregate is not None and shown.aggregate.name == "flow"
+        merged = (flow_by_word if flows else by_word)(shown.pattern, *choice.words)
+        return merged, mask_by_word(shown.mask, *choice.words)
+
     heads_view(
-        patterns,
-        mask=mask,
+        cached.grid_of(view.run, choice.kind, choice.words is not None),
+        cells_of=cells_of,
         query_tokens=query_tokens,
         key_tokens=key_tokens,
         about_to_write=about_to_write,
         blocked_by=why,
         aggregates=behind,
-        aggregates_mask=behind_mask,
         measure=_measure(choice),
         selection=_by_word(choice),
         file=file_name(view, "heads"),

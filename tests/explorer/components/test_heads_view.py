@@ -1,11 +1,14 @@
 """What the linked view of heads sends, what it takes back, and what it refuses."""
 
+import sys
+from typing import Any
+
 import numpy as np
 import pytest
 from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
-from explorer.components import HeadsSelection, Measure
+from explorer.components import HeadsSelection, Measure, grid
 from explorer.components.heads_payload import (
     MAX_BYTES,
     Heads,
@@ -18,6 +21,8 @@ from explorer.components.heads_payload import (
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.payload import BLOCKED, encode_weights
 from explorer.text import family
+
+module = sys.modules["explorer.components.heads_view"]  # its name is also its function's
 
 QUERIES = ("<s>", "<script>alert(1)</script>")
 KEYS = ("the", '"><img src=x onerror=alert(1)>', "</s>")
@@ -251,6 +256,80 @@ def test_streamlit_shows_it_and_user_text_is_only_data() -> None:
     code = shown.proto.js_content + shown.proto.html_content + shown.proto.css_content
     assert "<script>" not in code
     assert unpack(shown.proto.bytes)[0]["keys"]["tokens"] == ["a", "<script>"]
+
+
+def test_a_grid_made_layer_by_layer_is_that_of_all_at_once() -> None:
+    patterns = np.random.default_rng(0).dirichlet(np.ones(70), (3, 2, 70)).astype(np.float32)
+    mask, mean = np.tri(70, dtype=bool), patterns[0].mean(0)
+    tokens: dict[str, Any] = {**TOKENS, "query_tokens": ["a"] * 70, "key_tokens": ["b"] * 70}
+    chosen = HeadsSelection((1, 1), ((3, 0),))
+    at_once = pack_heads_view(
+        patterns,
+        mask=mask,
+        aggregates={"mean": mean},
+        aggregates_mask=mask,
+        selection=chosen,
+        **tokens,
+    )
+    masks = np.broadcast_to(mask, (2, 70, 70))
+    parts = [*((layer, masks) for layer in patterns), (mean[None], mask[None])]
+    made = grid(patterns.shape, iter(parts), 1)
+    by_layer = pack_heads_view(
+        made,
+        cells_of=lambda at: (mean if at[0] == 3 else patterns[at], mask),
+        aggregates={"mean": mean},
+        selection=chosen,
+        **tokens,
+    )
+    assert by_layer == at_once
+    with pytest.raises(ValueError, match="needs cells_of"):
+        pack_heads_view(made, **tokens)
+
+
+def clicked_page() -> None:
+    import numpy as np
+    import streamlit as st
+
+    from explorer.components import heads_view
+    from explorer.components.mount import newest_turn
+    from explorer.text import family
+
+    # What a click leaves behind, as the browser sends it: its choice, its count, what it holds.
+    held = st.query_params.get("held", "")
+    for turn, known in ((None, None), (3, 3), (None, 3), (4, 4)):
+        assert newest_turn(f"other {held}", turn) == known
+    picked = {"opened": [0, 0], "pinned": [], "query": None, "turn": 5, "held": held}
+    st.session_state["heads"] = {"picked": picked}
+    heads_view.__globals__["view"] = lambda name: lambda **sent: st.session_state.update(out=sent)
+    heads_view(
+        np.eye(2, dtype=np.float32)[None, None],
+        query_tokens=("a", "b"),
+        key_tokens=("a", "b"),
+        query_title="query",
+        key_title="key",
+        key="heads",
+        words=family("components.heads_view", lang="en"),
+    )
+
+
+def test_thumbnails_that_the_browser_holds_are_not_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "view", module.view)
+    app = AppTest.from_function(clicked_page).run()
+    assert not app.exception
+    first = app.session_state["out"]
+    head, arrays = unpack(first["sent"])
+    assert arrays["cells"].shape == (1, 2, 2)
+    assert head["chosen"]["turn"] == 5
+    app.query_params["held"] = head["small"]
+    again = app.run().session_state["out"]
+    assert not app.exception
+    light, left = unpack(again["sent"])
+    assert left["cells"].size == 0
+    np.testing.assert_array_equal(left["exact"], arrays["exact"])
+    assert {**light, "arrays": None} == {**head, "arrays": None}
+    assert again["data"] == first["data"]  # what an exported page shows
 
 
 def test_a_row_can_say_what_it_is_about_to_write() -> None:

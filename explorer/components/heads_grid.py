@@ -1,0 +1,61 @@
+"""All heads small, as the linked view shows them at first, made layer by layer."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+
+import numpy as np
+
+from explorer.components.heads_payload import Address, pool, step_of
+from explorer.components.payload import Bools, Bytes, Floats, encode_weights
+
+Cells = tuple[Floats, Bools]
+"""Weights and mask (True = may attend) of heads, [head, query, key], or of one, [query, key]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Every head and then every aggregate small.
+
+    `shape` is [layer, head, query, key] of the heads; `codes` [head, row, column] are weights as
+    `encode_weights` writes them, pooled by `step` cells a side; `darkest` is the largest weight.
+    """
+
+    shape: tuple[int, int, int, int]
+    codes: Bytes = field(repr=False)
+    step: int
+    darkest: float
+
+    @cached_property
+    def digest(self) -> str:
+        """What names these thumbnails, so that a browser that has them needs none again."""
+        return blake2b(np.ascontiguousarray(self.codes).tobytes(), digest_size=12).hexdigest()
+
+
+def grid(
+    shape: tuple[int, int, int, int],
+    parts: Iterable[Cells],
+    n_aggregates: int = 0,
+    whole: bool = False,
+) -> Grid:
+    """The grid of `parts`: each layer's heads, then further ones, each [head, query, key].
+
+    `whole` makes none of them smaller. One part after another is asked for and made small, so that
+    they never all stand in memory.
+    Raises ValueError for weights outside 0 to 1.
+    """
+    n_layers, n_heads, n_query, n_key = shape
+    step = 1 if whole else step_of(n_layers * n_heads + n_aggregates, n_query, n_key)
+    codes, darkest = [], 0.01
+    for weights, mask in parts:
+        codes.append(pool(encode_weights(weights, mask), step))
+        darkest = max(darkest, float(np.where(mask, weights, 0).max(initial=0)))
+    rows, columns = -(-n_query // step), -(-n_key // step)
+    return Grid(
+        shape, np.concatenate([np.zeros((0, rows, columns), np.uint8), *codes]), step, darkest
+    )
+
+
+CellsOf = Callable[[Address], Cells]
+"""The exact weights and mask of one head or aggregate."""

@@ -1,0 +1,15 @@
+// Thumbnails that came before: Python sends none that the browser says it holds.
+
+const held = (globalThis.headlightHeads ??= new Map());
+const MOST_HELD = 4;
+
+/** Keeps the thumbnails that came, or finds those that did not; false where there are none. */
+export function hold(head, arrays) {
+  const cells = arrays.cells.length > 0 ? arrays.cells.slice() : held.get(head.small);
+  if (!cells) return head.labels.length === 0;
+  arrays.cells = cells;
+  held.delete(head.small);
+  held.set(head.small, cells);
+  if (held.size > MOST_HELD) held.delete(held.keys().next().value);
+  return true;
+}
