@@ -155,9 +155,10 @@ def _listening(port: int) -> int:
     raise LookupError(f"nobody listens on port {port}")
 
 
-def _tree(root: int) -> list[int]:
+def tree(root: int) -> list[int]:
+    """A process and all that it has started, in that order."""
     children = Path(f"/proc/{root}/task/{root}/children").read_text().split()
-    return [root, *(found for child in children for found in _tree(int(child)))]
+    return [root, *(found for child in children for found in tree(int(child)))]
 
 
 def cost(pids: Sequence[int]) -> tuple[float, float]:
@@ -187,7 +188,7 @@ def main() -> None:
 
 
 def _report(address: str, args: argparse.Namespace) -> None:
-    pids = _tree(_listening(int(address.rpartition(":")[2])))
+    pids = tree(_listening(int(address.rpartition(":")[2])))
     used, held = cost(pids)
     socket = address.replace("http", "ws", 1)
     changes = asyncio.run(

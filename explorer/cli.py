@@ -1,13 +1,14 @@
 """The command `headlight`: the app, and every command of the explorer and of the library."""
 
 import argparse
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import explorer.__main__
-from explorer import __version__
+from explorer import __version__, workers
 from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.training.commands import add_commands
@@ -49,10 +50,24 @@ def app(args: argparse.Namespace) -> int:
         os.environ[DTYPE_VARIABLE] = placing.dtype
     port = [] if args.port is None else ["--server.port", str(args.port)]
     print(f"headlight: {listening(args.public, args.further)}", flush=True)
+    if args.workers > 1:
+        return _several(args)
     address = ["--server.address", EVERYWHERE] if args.public else []
     # Streamlit reads the configuration in the script's own folder from wherever it is started.
     # It ends the process itself, with status 2 for an option that it does not know.
     cli.main(["run", str(home() / "app.py"), *port, *address, *args.further], prog_name="streamlit")
+    return 0
+
+
+def _several(args: argparse.Namespace) -> int:
+    """Several processes behind one address; their relay listens, and not Streamlit."""
+    taken = ("--server.address", "--server.port", "--server.headless")
+    for each in args.further:
+        if each.partition("=")[0] in taken:
+            raise ValueError(f"--workers listens itself: use --port and --public, not {each}")
+    address, port = EVERYWHERE if args.public else "localhost", args.port or 8501
+    print(f"headlight: {args.workers} workers, http://localhost:{port}", flush=True)
+    asyncio.run(workers.serve(args.workers, address, port, args.further))
     return 0
 
 
@@ -119,10 +134,25 @@ def _parser() -> argparse.ArgumentParser:
         help="let others on the network in (otherwise only this machine); read SECURITY.md first",
     )
     add_placing(command)
+    command.add_argument(
+        "--workers",
+        type=_workers,
+        default=1,
+        metavar="N",
+        help="so many processes behind one address, one for each core (usually 1)",
+    )
     command.add_argument("--port", type=_port, help="the port to listen on, usually 8501")
     add_commands(commands)
     explorer.__main__.add_commands(commands)
     return parser
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= workers.MOST_WORKERS:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a number from 1 to {workers.MOST_WORKERS}"
+        )
+    return int(text)
 
 
 def _port(text: str) -> int:

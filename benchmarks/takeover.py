@@ -1,0 +1,108 @@
+"""A worker is killed: how soon its visitors are back, and what the others notice.
+
+    python -m benchmarks.takeover
+
+Two workers behind one address, a visitor at each, in Chromium. The first one's worker is killed
+with SIGKILL; timed is the way from there to her page, in her state, drawn by the other worker.
+"""
+
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+from playwright.sync_api import Browser, Page
+
+from benchmarks.first_picture import HEATMAP
+from benchmarks.visitors import tree
+from explorer.workers import COOKIE
+from tests.browser.app import ROOT, answers, chromium, free_port
+
+N_TRIES = 3
+SENTENCE = "The old teacher reads a letter."
+DRAWN = """() => document.querySelector('[data-testid=stApp]')
+    ?.getAttribute('data-test-script-state') === 'notRunning'
+    && !document.querySelector('[data-stale=true]')
+    && !document.querySelector('[data-testid=stConnectionStatus]')"""
+
+
+@contextmanager
+def running_workers(n_workers: int = 2) -> Iterator[tuple[str, int]]:
+    """`headlight app --workers` of this project; its address and its process."""
+    port = free_port()
+    start = "import sys; from explorer.cli import main; sys.exit(main())"
+    server = subprocess.Popen(
+        [sys.executable, "-c", start, "app", "--workers", str(n_workers), "--port", str(port)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    address = f"http://localhost:{port}"
+    try:
+        while not answers(f"{address}/_stcore/health"):
+            if server.poll() is not None:
+                raise RuntimeError(f"headlight app ended with status {server.returncode}")
+        yield address, server.pid
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def visitor(browser: Browser, address: str, head: int) -> Page:
+    """Somebody who looks at her sentence and at one head of it."""
+    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    page.set_default_timeout(120_000)
+    query = {"lang": "en", "text": SENTENCE, "layer": 1, "head": head}
+    page.goto(f"{address}/?{urlencode(query)}")
+    page.locator(HEATMAP).first.wait_for(state="attached")
+    page.wait_for_function(DRAWN)
+    return page
+
+
+def worker_of(page: Page) -> str:
+    """The number of the worker that serves a page."""
+    return next(each["value"] for each in page.context.cookies() if each["name"] == COOKIE)
+
+
+def run() -> list[str]:
+    """Seconds until a killed worker's visitor is back, and whether the other noticed."""
+    seconds, undisturbed = [], True
+    with chromium() as browser:
+        for _ in range(N_TRIES):
+            with running_workers() as (address, server):
+                pages = {}
+                for head in (2, 3):
+                    page = visitor(browser, address, head)
+                    pages[worker_of(page)] = page
+                lost, kept = pages["0"], pages["1"]
+                drops: list[object] = []
+                kept.on("websocket", drops.append)  # a new one would mean that the old one broke
+                before = lost.url
+                first = tree(server)[1]  # started first: worker 0
+                assert b"explorer.workers" in Path(f"/proc/{first}/cmdline").read_bytes()
+                with lost.expect_event("websocket") as _:
+                    os.kill(first, signal.SIGKILL)
+                    began = time.perf_counter()
+                lost.locator(HEATMAP).first.wait_for(state="attached")
+                lost.wait_for_function(DRAWN)
+                lost.get_by_text(SENTENCE).first.wait_for()
+                seconds.append(time.perf_counter() - began)
+                assert lost.url == before, (lost.url, before)
+                undisturbed = undisturbed and not drops
+                for page in pages.values():
+                    page.context.close()
+    return [
+        f"{'worker killed, until its visitor sees her page again':<58} "
+        f"{statistics.median(seconds):9.2f} s   slowest {max(seconds):.2f} s",
+        f"the other worker's visitor: {'undisturbed' if undisturbed else 'DISTURBED'}",
+    ]
+
+
+if __name__ == "__main__":
+    print(*run(), sep="\n")

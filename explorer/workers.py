@@ -1,0 +1,228 @@
+"""Several processes behind one address: `headlight app --workers 2`.
+
+Python runs one thread at a time, so one process serves with one core. Each worker is a whole app on
+a port of its own, on this machine only; in front of them stands a relay that sends a visitor's
+requests to one worker, named by a cookie. If that worker is gone, the next one takes over: all that
+a visitor chose stands in her link, which the page sends when it connects again.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import re
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+
+from models.training.home import home
+
+COOKIE = "headlight_worker"
+MOST_WORKERS = 64
+HEAD = 64 * 1024
+"""The largest head of a request, in bytes: cookies and address together."""
+PATIENCE = 30.0
+"""Seconds for a connection to say what it wants and to find a worker."""
+USAGE = 2
+"""The exit status with which Streamlit refuses an option."""
+_CHUNK = 64 * 1024
+_AGAIN = 0.2  # seconds between two looks at whether a worker answers
+_WORKER = re.compile(rf"(?im)^cookie:.*\b{COOKIE}=(\d+)")
+
+
+class Worker:
+    """One process of the app, started again whenever it ends."""
+
+    def __init__(self, number: int, options: Sequence[str]) -> None:
+        self.number = number
+        self._options = options
+        self.port = 0
+        self.n_visitors = 0  # websockets that are open
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def keep(self) -> None:
+        """Run it, again and again, until this task is cancelled; then end it.
+
+        Raises ValueError where Streamlit does not take the options.
+        """
+        try:
+            while True:
+                self.port = _free_port()
+                self.process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-m", "explorer.workers", str(self.port), *self._options,
+                    stdin=asyncio.subprocess.PIPE,  # closed when this process ends, however it ends
+                    stdout=asyncio.subprocess.DEVNULL,  # an address that nobody should open
+                )  # fmt: skip
+                if await self.process.wait() == USAGE:
+                    raise ValueError(f"Streamlit does not take {' '.join(self._options)}")
+                print(f"headlight: worker {self.number} ended, starting it again", flush=True)
+                await asyncio.sleep(_AGAIN)
+        finally:
+            if self.process is not None and self.process.returncode is None:
+                self.process.terminate()
+                await self.process.wait()
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to it. Raises OSError while it does not listen."""
+        return await asyncio.open_connection("127.0.0.1", self.port)
+
+
+class Relay:
+    """Passes every request on to the worker of its visitor."""
+
+    def __init__(self, workers: Sequence[Worker]) -> None:
+        self._workers = workers
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request and its answer, or one websocket for as long as it lasts."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                worker, (from_worker, to_worker) = await self._worker_for(head)
+        except TimeoutError:
+            await _refuse(writer, "503 Service Unavailable")
+            return
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            await _close(writer)
+            return
+        is_visitor = _is_upgrade(head)
+        worker.n_visitors += is_visitor
+        to_worker.write(_one_request(head))
+        ways = (
+            asyncio.create_task(_pass(reader, to_worker)),
+            asyncio.create_task(_answer(from_worker, writer, worker, head)),
+        )
+        try:  # either end may end it
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            worker.n_visitors -= is_visitor
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            await _close(to_worker)
+            await _close(writer)
+
+    async def _worker_for(
+        self, head: bytes
+    ) -> tuple[Worker, tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """The visitor's worker and a connection to it; while it is gone, one that listens.
+
+        A newcomer goes where the fewest are; of several such, to any.
+        """
+        known = _known(head)
+        while True:
+            for worker in sorted(
+                self._workers,
+                key=lambda each: (each.number != known, each.n_visitors, random.random()),
+            ):
+                with contextlib.suppress(OSError):
+                    return worker, await worker.connect()
+            await asyncio.sleep(_AGAIN)
+
+
+def _known(head: bytes) -> int | None:
+    found = _WORKER.search(head.decode("latin-1"))
+    return int(found[1]) if found and len(found[1]) < 4 else None
+
+
+def _is_upgrade(head: bytes) -> bool:
+    return re.search(rb"(?im)^upgrade: *websocket", head) is not None
+
+
+def _one_request(head: bytes) -> bytes:
+    """The head of a request that asks for one answer on this connection, and not for more.
+
+    The next request on it may be another visitor's, where a further proxy stands in front.
+    """
+    if _is_upgrade(head):
+        return head
+    lines = [line for line in head.split(b"\r\n") if not re.match(rb"(?i)connection *:", line)]
+    return b"\r\n".join([lines[0], b"Connection: close", *lines[1:]])
+
+
+async def _answer(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, worker: Worker, head: bytes
+) -> None:
+    """Pass an answer on, and say in it which worker gave it, where the request did not know."""
+    answer = await reader.readuntil(b"\r\n\r\n")
+    if _known(head) != worker.number:
+        cookie = f"Set-Cookie: {COOKIE}={worker.number}; Path=/; HttpOnly; SameSite=Lax\r\n\r\n"
+        answer = answer[:-2] + cookie.encode()
+    writer.write(answer)
+    await _pass(reader, writer)
+
+
+async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Everything from one end to the other, no faster than it is taken."""
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+
+
+async def _refuse(writer: asyncio.StreamWriter, status: str) -> None:
+    writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    await _close(writer)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    """Close it once everything is sent, or its other end is gone."""
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+    return port
+
+
+async def serve(n_workers: int, address: str, port: int, options: Sequence[str] = ()) -> None:
+    """Serve the app at an address with several processes, until this process is asked to end.
+
+    `options` are passed on to `streamlit run` in each of them. Raises OSError where the address is
+    taken, ValueError where Streamlit does not take the options.
+    """
+    # One secret for all: an upload is signed by the worker that drew the page, and may reach
+    # another one after that has ended.
+    os.environ.setdefault("STREAMLIT_SERVER_COOKIE_SECRET", secrets.token_hex(32))
+    workers = [Worker(number, options) for number in range(n_workers)]
+    server = await asyncio.start_server(Relay(workers).serve, address, port, limit=HEAD)
+    over = asyncio.Event()
+    for each in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(each, over.set)
+    tasks = [asyncio.create_task(worker.keep()) for worker in workers]
+    asked = asyncio.create_task(over.wait())
+    async with server:
+        await asyncio.wait({asked, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (asked, *tasks):
+            task.cancel()
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+
+
+def _with_parent() -> None:
+    """End when the process that started this one does, even if it was killed."""
+
+    def wait() -> None:
+        sys.stdin.read()
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _command(port: str, options: Sequence[str]) -> Iterator[str]:
+    yield from ("run", str(home() / "app.py"), *options)
+    yield from ("--server.address", "127.0.0.1", "--server.port", port, "--server.headless", "true")
+
+
+if __name__ == "__main__":
+    from streamlit.web import cli
+
+    _with_parent()
+    cli.main(list(_command(sys.argv[1], sys.argv[2:])), prog_name="streamlit")
