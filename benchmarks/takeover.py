@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -70,6 +71,10 @@ def worker_of(page: Page) -> str:
     return next(each["value"] for each in page.context.cookies() if each["name"] == COOKIE)
 
 
+def _note(seen: list[object], event: object) -> None:
+    seen.append(event)
+
+
 def run() -> list[str]:
     """Seconds until a killed worker's visitor is back, and whether the other noticed."""
     seconds, undisturbed = [], True
@@ -81,8 +86,8 @@ def run() -> list[str]:
                     page = visitor(browser, address, head)
                     pages[worker_of(page)] = page
                 lost, kept = pages["0"], pages["1"]
-                drops: list[object] = []
-                kept.on("websocket", drops.append)  # a new one would mean that the old one broke
+                again: list[object] = []  # a second websocket would mean that the first one broke
+                kept.on("websocket", partial(_note, again))
                 before = lost.url
                 first = tree(server)[1]  # started first: worker 0
                 assert b"explorer.workers" in Path(f"/proc/{first}/cmdline").read_bytes()
@@ -94,7 +99,7 @@ def run() -> list[str]:
                 lost.get_by_text(SENTENCE).first.wait_for()
                 seconds.append(time.perf_counter() - began)
                 assert lost.url == before, (lost.url, before)
-                undisturbed = undisturbed and not drops
+                undisturbed = undisturbed and not again
                 for page in pages.values():
                     page.context.close()
     return [
