@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from payloads import unpack
 from shown import everything, reading
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
 from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]
@@ -55,6 +57,33 @@ def test_the_diagram_has_the_order_of_the_model_and_its_arrows(
     assert layer[sublayer.index("add")]["skips"] == skips
     assert [box["receives"] for box in boxes(at)].count("memory") == n_cross
     assert [box["sends"] for box in boxes(at)].count("memory") == (n_cross > 0)
+
+
+def test_of_a_deep_model_layers_are_folded(
+    open_page: Open,
+    save_small: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    save_small(tmp_path / "deep", family="encoder-only", lm_head=False, n_layers=10)
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+
+    def titles(**chosen: str) -> list[str]:
+        at = open_page("machine", model="deep", text="I like you.", **chosen)
+        assert not at.exception
+        head, _ = unpack(at.get("bidi_component")[0].proto.bytes)
+        groups = head["columns"][0]["groups"]
+        assert at.slider(key="machine.unfolded").max == 10
+        notes = {title: group[0]["note"] for title, group in groups if len(group) == 1}
+        one = sum(int(box["note"].replace(",", "") or 0) for box in groups[1][1][:1])
+        assert all(int(note.replace(",", "")) > 2 * one for note in notes.values())
+        return [title for title, _ in groups[1:]]
+
+    assert titles() == ["Layer 1", "Layers 2 to 9", "Layer 10"]
+    assert titles(unfolded="4") == [
+        *("Layer 1", "Layers 2 to 4", "Layer 5", "Layers 6 to 9", "Layer 10")
+    ]
+    assert titles(unfolded="900") == ["Layer 1", "Layers 2 to 9", "Layer 10"]
 
 
 def test_a_longer_sentence_has_larger_tensors(open_page: Open) -> None:

@@ -8,7 +8,8 @@ from explorer.analysis.machine.parts import shapes, towers
 from explorer.components import machine_view
 from explorer.numbers import percent
 from explorer.pages.machine.asides import asides
-from explorer.pages.machine.boxes import columns
+from explorer.pages.machine.boxes import MOST_IN_FULL, columns
+from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.counting import calculator
 from explorer.pages.machine.reach import gradients
 from explorer.ui import cache, controls, session
@@ -55,6 +56,7 @@ def _drawn(view: View) -> None:
             tensors=len(shapes(view.loaded, view.trace)),
         ),
     )
+    _unfold(view, max(len(tower.layers) for tower in made))
     opened = machine_view(columns(view, made), key="machine.view")
     if opened is not None and opened.href:
         session.follow(opened.href)
@@ -75,6 +77,23 @@ def _drawn(view: View) -> None:
         numbers=lambda: _numbers(view),
     )
     asides(view)
+
+
+def _unfold(view: View, n_layers: int) -> None:
+    """Which layer of a deep model is drawn in full; nothing where all are."""
+    if n_layers <= MOST_IN_FULL:
+        return
+    chosen = min(view.choices(MachineChoices).unfolded, n_layers - 1)
+    st.session_state["machine.unfolded"] = chosen + 1
+    st.slider(
+        view.t("machine.unfolded"),
+        1,
+        n_layers,
+        key="machine.unfolded",
+        width=340,
+        help=view.t("machine.unfolded_help"),
+        on_change=lambda: session.change(unfolded=st.session_state["machine.unfolded"] - 1),
+    )
 
 
 def _model(view: View) -> list[object]:

@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 from explorer.analysis.machine.parts import Station, Tower
 from explorer.components import Box, Column
+from explorer.pages.machine.choices import MachineChoices
 from explorer.ui import session
 from explorer.ui.view import View
 
@@ -32,10 +33,13 @@ def _column(view: View, tower: Tower) -> Column:
     def boxes(stations: tuple[Station, ...], layer: int | None = None) -> tuple[Box, ...]:
         return tuple(_box(view, tower, station, layer) for station in stations)
 
-    layers = (
-        (view.t("machine.layer", layer=index + 1), boxes(layer, index))
-        for index, layer in enumerate(tower.layers)
-    )
+    whole = in_full(len(tower.layers), view.choices(MachineChoices).unfolded)
+    layers = []
+    for index, following in zip(whole, (*whole[1:], len(tower.layers)), strict=True):
+        title = view.t("machine.layer", layer=index + 1)
+        layers.append((title, boxes(tower.layers[index], index)))
+        if following > index + 1:
+            layers.append(_folded(view, tower, index + 1, following))
     after = ((view.t("machine.after"), boxes(tower.after)),) if tower.after else ()
     millions = f"{tower.parameters / 1e6:.2f}"
     return Column(
@@ -43,6 +47,26 @@ def _column(view: View, tower: Tower) -> Column:
         tower.stream,
         ((view.t("machine.before"), boxes(tower.before)), *layers, *after),
     )
+
+
+MOST_IN_FULL = 8
+"""Layers of a stack that are all drawn; of a deeper one the first, the last and a chosen one."""
+
+
+def in_full(n_layers: int, chosen: int) -> tuple[int, ...]:
+    """The layers of a stack that are drawn part by part, rising."""
+    if n_layers <= MOST_IN_FULL:
+        return tuple(range(n_layers))
+    return tuple(sorted({0, min(chosen, n_layers - 1), n_layers - 1}))
+
+
+def _folded(view: View, tower: Tower, first: int, end: int) -> tuple[str, tuple[Box, ...]]:
+    """Layers `first` to `end` - 1 as one box: how many, the stream's shape, their parameters."""
+    folded = [station for layer in tower.layers[first:end] for station in layer]
+    title = view.t("machine.folded", first=first + 1, last=end)
+    name = view.t("machine.folded_layers", count=end - first)
+    note = f"{sum(station.parameters for station in folded):,}"
+    return title, (Box(name, _shape(folded[-1].shape), note),)
 
 
 def _box(view: View, tower: Tower, station: Station, layer: int | None) -> Box:
