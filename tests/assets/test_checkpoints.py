@@ -8,7 +8,7 @@ import pytest
 from explorer import text
 from models import load_checkpoint
 from models.checkpoint import CARD, CONFIG, TOKENIZER, WEIGHTS
-from models.training.saving import SNAPSHOTS, snapshots
+from models.training.saving import SNAPSHOTS, snapshot_name, snapshots
 
 ASSETS = Path(__file__).parents[2] / "assets"
 
@@ -37,7 +37,7 @@ def test_each_loads_and_its_card_gives_its_size(folder: Path) -> None:
     files = {CARD, "CARD.zh.md", CONFIG, TOKENIZER, WEIGHTS}
     assert {path.name for path in folder.iterdir()} - {SNAPSHOTS} == files
     for step in snapshots(folder):
-        load_checkpoint(folder, step)
+        load_checkpoint(folder, f"{SNAPSHOTS}/{snapshot_name(step)}")
     checkpoint = load_checkpoint(folder)
     n_parameters = sum(p.numel() for p in checkpoint.model.parameters())
     card = (folder / CARD).read_text(encoding="utf-8")

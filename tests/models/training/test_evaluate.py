@@ -16,7 +16,7 @@ from models.training import evaluate as scores
 from models.training.recipe import read_recipe, recipe_names
 from models.training.recipes import numbering
 from models.training.repetition import repetition
-from models.training.saving import save_checkpoint, snapshots
+from models.training.saving import SNAPSHOTS, save_checkpoint, snapshot_name, snapshots
 from models.training.vocabulary import train_tokenizer
 from models.transformer import EncoderDecoder, Model
 
@@ -348,13 +348,16 @@ def test_a_task_trains_without_a_file_and_a_second_model_begins_with_the_first(
     assert main(["train", "--recipe", str(recipe), "--out", str(first)]) == 0
     trained = first / "checkpoint"
     assert snapshots(trained) == (0, 2)
-    assert not same_weights(load_checkpoint(trained, 0).model, load_checkpoint(trained).model)
+    assert not same_weights(
+        load_checkpoint(trained, f"{SNAPSHOTS}/{snapshot_name(0)}").model,
+        load_checkpoint(trained).model,
+    )
     arguments = ["evaluate", "--model", str(trained), "--recipe", str(recipe)]
     assert main(arguments) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["sentences"] == 9
     start = ["--set", f'data.start="{trained}"', "--out", str(second)]
     assert main(["train", "--recipe", str(recipe), *start]) == 0
-    begun = load_checkpoint(second / "checkpoint", 0).model
+    begun = load_checkpoint(second / "checkpoint", f"{SNAPSHOTS}/{snapshot_name(0)}").model
     assert same_weights(begun, load_checkpoint(trained).model)
 
 

@@ -12,7 +12,7 @@ from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
 from models.rows import Rows
 from models.training.recipes.growing import grow
-from models.training.saving import save_checkpoint
+from models.training.saving import SNAPSHOTS, save_checkpoint, snapshot_name
 from models.training.vocabulary import train_tokenizer
 from models.transformer import EncoderDecoder, Model
 
@@ -112,7 +112,9 @@ def test_a_recipe_with_more_layers_begins_with_the_grown_model(tmp_path: Path) -
     )
     arguments = ["--recipe", tmp_path / "deeper.toml", "--data", tmp_path / "stories.txt"]
     assert main(["train", *map(str, arguments), "--out", str(tmp_path / "run")]) == 0
-    begun = load_checkpoint(tmp_path / "run" / "checkpoint", 0).model
+    begun = load_checkpoint(
+        tmp_path / "run" / "checkpoint", f"{SNAPSHOTS}/{snapshot_name(0)}"
+    ).model
     expected = build_model(wanted)
     grow(small, expected)
     for one, other in zip(begun.parameters(), expected.parameters(), strict=True):
