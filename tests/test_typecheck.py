@@ -1,17 +1,61 @@
 """The checks of shapes are in force, wherever the tests are started from."""
 
+from dataclasses import dataclass
+
+import jaxtyping
 import pytest
 import torch
-from jaxtyping import TypeCheckError
-from typecheck import shaped_modules, unchecked
+from jaxtyping import Float, TypeCheckError
+from torch import Tensor
+from typecheck import check, shaped_modules, unchecked
 
 from models.attention import attend
+
+checked = jaxtyping.jaxtyped(typechecker=check)  # as in every module of shaped_modules
 
 
 def test_a_wrong_shape_is_caught() -> None:
     q = torch.ones(1, 2, 3, 4)
     with pytest.raises(TypeCheckError):
         attend(q, q, torch.ones(1, 2, 5, 4))  # three keys, five values
+
+
+def test_an_output_shares_the_axes_of_the_arguments() -> None:
+    @checked
+    def cut(x: Float[Tensor, "rows columns"], n: int) -> Float[Tensor, "rows columns"]:
+        return x[:n]
+
+    assert cut(torch.ones(3, 4), 3).shape == (3, 4)
+    assert cut(torch.ones(2, 4), n=5).shape == (2, 4)  # another call, other sizes
+    with pytest.raises(TypeCheckError, match="rows columns"):
+        cut(torch.ones(3, 4), 2)
+    with pytest.raises(TypeCheckError, match="parameter n"):
+        cut(torch.ones(3, 4), 2.5)
+
+
+def test_every_kind_of_method_is_checked() -> None:
+    @checked
+    @dataclass
+    class Pair:
+        left: Float[Tensor, " n"]
+        right: Float[Tensor, " n"]
+
+        @classmethod
+        @checked
+        def ones(cls, n: int) -> Float[Tensor, " n"]:
+            return torch.ones(n)
+
+        @property
+        @checked
+        def outer(self) -> Float[Tensor, " n"]:
+            return torch.outer(self.left, self.right)
+
+    with pytest.raises(TypeCheckError, match="right"):
+        Pair(torch.ones(2), torch.ones(3))
+    with pytest.raises(TypeCheckError, match="parameter n"):
+        Pair.ones("two")
+    with pytest.raises(TypeCheckError, match="return"):
+        _ = Pair(torch.ones(2), torch.ones(2)).outer
 
 
 def test_checks_pause_only_inside() -> None:

@@ -5,16 +5,61 @@ their visitors, called more than a hundred times in a pass and without shapes of
 take two thirds of the tests' time (measured: 150 against 60 s for tests/explorer/certificate).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import is_dataclass
+from functools import wraps
+from inspect import isgeneratorfunction
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
+import jaxtyping
 from beartype import BeartypeConf, beartype
-from jaxtyping import config, install_import_hook
+from beartype.roar import BeartypeCallHintViolation
+from jaxtyping import TypeCheckError, config, install_import_hook, jaxtyped
 
 ROOT = Path(__file__).parents[1]
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int for a float, as in mypy
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that raises TypeCheckError where a shape or type is not what it says."""
+    checking: list[Callable[..., Any]] = []
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if config.jaxtyping_disable:
+            return function(*args, **kwargs)
+        if not checking:  # at the first call: an annotation may name what follows in its file
+            checking.append(check(function))
+        try:
+            with jaxtyped("context"):
+                return checking[0](*args, **kwargs)
+        except BeartypeCallHintViolation as violation:
+            raise TypeCheckError(str(violation)) from violation
+
+    return call
+
+
+def _decorator(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
+    """What the import hook puts over every class and function: `jaxtyped` with cheaper calls."""
+
+    def decorate(given: Any) -> Any:
+        if isinstance(given, FunctionType) and not isgeneratorfunction(given):
+            return _checked(given)
+        if isinstance(given, staticmethod | classmethod):
+            return type(given)(decorate(given.__func__))
+        if isinstance(given, property):
+            return property(decorate(given.fget))
+        if isinstance(given, type):
+            if is_dataclass(given) and "__init__" in vars(given):
+                given.__init__ = decorate(given.__init__)  # type: ignore[misc]
+            return given
+        return jaxtyped(typechecker=typechecker)(given)
+
+    return decorate
 
 
 def shaped_modules() -> list[str]:
@@ -29,6 +74,7 @@ def shaped_modules() -> list[str]:
 
 def check_shapes() -> None:
     """Check every one of them, if called before its first import."""
+    jaxtyping.jaxtyped = _decorator  # type: ignore[assignment]  # which the hook's code calls
     install_import_hook(shaped_modules(), "typecheck.check")
 
 

@@ -1,9 +1,0 @@
-"""The Positions page of every shipped model that reads one text, one per design."""
-
-from collections.abc import Callable
-
-from designs import designs, parts_of
-
-
-def test_no_frame_breaks(broken_frames: Callable[..., list[str]]) -> None:
-    assert not broken_frames(parts_of("positions"), designs(pairs=False))
