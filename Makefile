@@ -1,4 +1,5 @@
 # make run: the app.  make test: every check.  make bench: timings.  make lint: style alone.
+# make sweep: every claim, case, part and aside of every shipped model, minutes.
 # make fuzz: random input for every way in, for SECONDS (60 unless said).
 # make parity: the numbers of models of other libraries, beside those of `transformers`.
 PYTHON ?= python3
@@ -10,7 +11,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test pytest bench fuzz parity lint chromium
+.PHONY: run test pytest sweep bench fuzz parity lint chromium
 
 run: .venv/runtime
 	@echo "Open to this machine only; for others on the network: make run ADDRESS=0.0.0.0"
@@ -23,6 +24,10 @@ test: chromium
 # Three workers for every two cores: a browser test mostly waits.
 pytest: chromium
 	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
+
+# All that is asked of the shipped models; `make test` has the core of it (tests/designs.py).
+sweep: .venv/development
+	$(BIN)/python -m pytest -n auto --dist worksteal -m sweep
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks

@@ -1,50 +1,83 @@
-"""The shipped models, one per design, and what each page is asked of them."""
+"""The shipped models, and what each page is asked of them: the sweep, and the core of it.
 
-from dataclasses import asdict
+The sweep asks everything of every model (`make sweep`). Its core is what `make test` runs: each
+visit with one or two models in turn, so that every model has several, and whatever once failed.
+"""
+
+import pytest
 
 from explorer import library
+from explorer.analysis.claims import CLAIMS
+from explorer.analysis.clinic import PITFALLS
 from explorer.pages import LESSONS
-from models.config import ModelConfig
+from explorer.pages.cell.choices import ASIDES
+from explorer.pages.machine.choices import ASIDES as FURTHER
+
+Visit = tuple[str, dict[str, str]]
 
 SHELF = library.CHECKPOINTS
-SIZES = {"vocab_size", "d_model", "n_layers", "n_encoder_layers", "n_heads", "d_ff", "n_ctx"}
+MODELS = library.list_models(SHELF)
+FAILED = {("offset_only", "twin-learned")}
+"""What a link asked of a model when a frame broke: a claim, a case or a part, and the model."""
 
 
-def designs(pairs: bool | None = None) -> list[str]:
-    """One model per design: models that differ in sizes alone run the same code.
-
-    The one with the shortest context stands for the others, then the one with the fewest layers:
-    sizes that are too small are what code breaks on. With `pairs`, translators alone or all others.
-    """
-    found: dict[str, tuple[int, int, str]] = {}
-    for name in library.list_models(SHELF):
-        config = ModelConfig.from_json((SHELF / name / "config.json").read_text("utf-8"))
-        kinds = {key: value for key, value in asdict(config).items() if key not in SIZES}
-        if pairs not in (None, config.reads_source):
-            continue
-        model = (config.n_ctx, config.n_layers, name)
-        found[str(kinds)] = min(model, found.get(str(kinds), model))
-    return [name for *_, name in found.values()]
-
-
-GROUPS = {
-    "masks": ("heads", "masks", "certificate"),
-    "blocks": ("blocks",),
-    "clinic": ("clinic", "machine"),
-    "cell": ("cell",),
-    "claims": ("claims",),
-    "decoding": ("decoding",),
-    "positions": ("positions",),
-}
-"""Pages that one file of tests visits; every page is in one of them."""
-
-
-def parts_of(group: str) -> list[tuple[str, dict[str, str]]]:
-    """A visit of each part of a group's pages; of the whole page where it has none."""
-    assert {name for names in GROUPS.values() for name in names} == {page.name for page in LESSONS}
+def parts_of(*pages: str) -> list[Visit]:
+    """A visit of each part of these pages; of the whole page where it has none."""
     return [
-        (page.name, {"part": part})
+        (page.name, {"part": part} if part else {})
         for page in LESSONS
         for part in getattr(page.choices, "parts", ("",))
-        if page.name in GROUPS[group]
+        if page.name in pages
     ]
+
+
+def claims(own: bool, slow: bool) -> list[Visit]:
+    """A visit of each claim, answered: of those about the opened model or not, quick or slow."""
+    return [
+        ("claims", {"claim": claim.id, "guess": "true"})
+        for claim in CLAIMS
+        if claim.own == own and claim.slow == slow
+    ]
+
+
+CASES: list[Visit] = [("clinic", {"case": pitfall.id}) for pitfall in PITFALLS]
+VISITS: dict[str, list[Visit]] = {
+    "masks": parts_of("heads", "masks", "certificate"),
+    "blocks": parts_of("blocks"),
+    "machine": [
+        *parts_of("machine"),
+        *(("machine", {"further": aside}) for aside in FURTHER),
+    ],
+    "cell": [*parts_of("cell"), *(("cell", {"aside": aside}) for aside in ASIDES if aside)],
+    "claims": [*parts_of("claims"), *claims(own=True, slow=False), *claims(own=True, slow=True)],
+    "fixed": claims(own=False, slow=False),
+    "trained": claims(own=False, slow=True),
+    "clinic": [*parts_of("clinic"), *CASES],
+    "decoding": parts_of("decoding"),
+    "positions": parts_of("positions"),
+}
+"""What one file of tests asks, by its name."""
+assert {page for asked in VISITS.values() for page, _ in asked} == {page.name for page in LESSONS}
+
+
+def _is_core(visits: list[Visit], at: int, model: str, turns: int) -> bool:
+    """Whether this model is one of those whose turn it is, or once failed here."""
+    behind = (5 * at + len(visits) - MODELS.index(model)) % len(MODELS)
+    failed = any((asked, model) in FAILED for asked in visits[at][1].values())
+    return failed or behind in [turn * len(MODELS) // turns for turn in range(turns)]
+
+
+def sweep(visits: list[Visit], turns: int = 2) -> pytest.MarkDecorator:
+    """Parametrize a test with a model and what it is asked; all but the core is marked `sweep`.
+
+    `turns` is how many models each visit of the core is asked of.
+    """
+    cases = []
+    for model in MODELS:
+        core = [each for at, each in enumerate(visits) if _is_core(visits, at, model, turns)]
+        rest = [each for each in visits if each not in core]
+        if core:
+            cases.append(pytest.param(model, core, id=f"{model}-core"))
+        if rest:
+            cases.append(pytest.param(model, rest, id=f"{model}-rest", marks=pytest.mark.sweep))
+    return pytest.mark.parametrize(("model", "visits"), cases)

@@ -42,7 +42,10 @@ def test_no_job_may_write_to_the_repository_or_run_for_hours() -> None:
     assert not any("permissions" in job for job in JOBS.values())
 
 
-def test_the_tests_of_two_jobs_are_all_tests() -> None:
+def test_the_tests_of_three_jobs_are_all_tests() -> None:
     plain, browser = commands("test")[-1], commands("browser")[-1]
-    assert plain.endswith('-m "not browser"')
+    assert plain.endswith('-m "not browser and not sweep"')
     assert browser.endswith("-m browser")
+    assert commands("sweep") == ["make sweep"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(r"^sweep: .*\n\t.* pytest .* -m sweep$", makefile, re.MULTILINE)

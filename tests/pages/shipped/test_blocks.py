@@ -1,9 +1,12 @@
-"""The Blocks page of every shipped design."""
+"""The Blocks page of every shipped model."""
 
 from collections.abc import Callable
 
-from designs import designs, parts_of
+from designs import VISITS, Visit, sweep
 
 
-def test_no_frame_breaks(broken_frames: Callable[..., list[str]]) -> None:
-    assert not broken_frames(parts_of("blocks"), designs())
+@sweep(VISITS["blocks"])
+def test_no_frame_breaks(
+    broken_frames: Callable[..., list[str]], model: str, visits: list[Visit]
+) -> None:
+    assert not broken_frames(visits, model)

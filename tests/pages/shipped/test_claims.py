@@ -1,17 +1,12 @@
-"""Every claim about the opened model, for every shipped design; test_claims.py has the others."""
+"""Every claim about the opened model, for every shipped model."""
 
 from collections.abc import Callable
 
-from designs import designs, parts_of
-
-from explorer.analysis.claims import CLAIMS
+from designs import VISITS, Visit, sweep
 
 
-def test_no_frame_breaks(broken_frames: Callable[..., list[str]]) -> None:
-    assert not broken_frames(
-        [
-            *parts_of("claims"),
-            *(("claims", {"claim": claim.id, "guess": "true"}) for claim in CLAIMS if claim.own),
-        ],
-        designs(),
-    )
+@sweep(VISITS["claims"])
+def test_no_frame_breaks(
+    broken_frames: Callable[..., list[str]], model: str, visits: list[Visit]
+) -> None:
+    assert not broken_frames(visits, model)

@@ -1,9 +1,12 @@
-"""The Pitfalls and Model pages of every shipped design."""
+"""Every case of the Pitfalls page, for every shipped model."""
 
 from collections.abc import Callable
 
-from designs import designs, parts_of
+from designs import VISITS, Visit, sweep
 
 
-def test_no_frame_breaks(broken_frames: Callable[..., list[str]]) -> None:
-    assert not broken_frames(parts_of("clinic"), designs())
+@sweep(VISITS["clinic"], turns=1)
+def test_no_frame_breaks(
+    broken_frames: Callable[..., list[str]], model: str, visits: list[Visit]
+) -> None:
+    assert not broken_frames(visits, model)

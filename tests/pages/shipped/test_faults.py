@@ -1,9 +1,9 @@
-"""Every fault of the Pitfalls page in every shipped design."""
+"""Every fault of the Pitfalls page in every shipped model."""
 
 import sys
 
 import pytest
-from designs import SHELF, designs
+from designs import CASES, SHELF, Visit, sweep
 
 from explorer import library
 from explorer.analysis.clinic import PITFALLS, symptom
@@ -11,15 +11,16 @@ from explorer.runs.trace import trace
 from explorer.text import examples
 
 
-@pytest.mark.parametrize("model", designs())
-def test_every_fault_of_the_clinic_shows_in_every_design(
-    model: str, monkeypatch: pytest.MonkeyPatch
+@sweep(CASES)
+def test_every_fault_of_the_clinic_shows(
+    model: str, visits: list[Visit], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the page of a fault draws comes from here; test_clinic.py draws it."""
     monkeypatch.setattr(sys.modules[symptom.__module__], "MAX_NEW_TOKENS", 2)
     loaded = library.open_model(model, SHELF)
     traced = trace(loaded, next(iter(examples(model).values()))[0])
-    for pitfall in PITFALLS:
+    cases = [asked["case"] for _, asked in visits]
+    for pitfall in (each for each in PITFALLS if each.id in cases):
         shown = f"{pitfall.id} {model}"
         assert pitfall.demonstrate(traced).figures, shown
         if pitfall.plant is not None:

@@ -1,9 +1,12 @@
-"""The pages of patterns and masks of every shipped design."""
+"""The pages of patterns and masks of every shipped model."""
 
 from collections.abc import Callable
 
-from designs import designs, parts_of
+from designs import VISITS, Visit, sweep
 
 
-def test_no_frame_breaks(broken_frames: Callable[..., list[str]]) -> None:
-    assert not broken_frames(parts_of("masks"), designs())
+@sweep(VISITS["masks"])
+def test_no_frame_breaks(
+    broken_frames: Callable[..., list[str]], model: str, visits: list[Visit]
+) -> None:
+    assert not broken_frames(visits, model)

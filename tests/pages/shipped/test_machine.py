@@ -1,0 +1,12 @@
+"""The Model page of every shipped model, with all its asides."""
+
+from collections.abc import Callable
+
+from designs import VISITS, Visit, sweep
+
+
+@sweep(VISITS["machine"])
+def test_no_frame_breaks(
+    broken_frames: Callable[..., list[str]], model: str, visits: list[Visit]
+) -> None:
+    assert not broken_frames(visits, model)
