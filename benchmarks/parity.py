@@ -2,7 +2,8 @@
 
 `make parity` builds each with `transformers` (eager attention, float32; norms and biases scattered,
 since fresh ones are 1 and 0 and hide faults), saves it as people save models, opens the folder here
-and compares the logits, every layer's stream and every pattern, at all positions. It needs an
+and compares the logits, every layer's stream and every pattern, at all positions; then the last
+layer with padding on either side, and read token by token with a cache. It needs an
 environment of its own, which the Makefile makes. `--write` writes the golden files that the tests
 compare with.
 """
@@ -10,6 +11,7 @@ compare with.
 import argparse
 import io
 import json
+import math
 import sys
 import tempfile
 from collections.abc import Callable
@@ -22,8 +24,10 @@ import transformers as hf
 from safetensors.torch import load_file, save_file
 
 from explorer.runs.run import run
+from models.cache import KVCache
 from models.foreign import open_folder
 from models.rows import Rows
+from models.transformer import Model
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from foreign import CHINESE, CORPUS, GOLDEN, TEXTS, TO_CUT, VOCABULARY, Golden, weights
@@ -235,20 +239,52 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
     return arrays
 
 
+def off(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """The largest difference, over the largest value."""
+    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+
+
+def padded_and_cached(
+    model: Model, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]
+) -> Small:
+    """How far the last layer is off where both texts stand in one batch with padding on either
+    side, and where one is read token by token with a cache (an encoder has none)."""
+    by_stream = {
+        stream: [ids[f"{text}.{stream}"][0].tolist() for text in TEXTS] for stream in ("tgt", "src")
+    }
+    source = by_stream["src"] if "src" in model.reads else None
+    rows = Rows.of(by_stream["tgt"], source, 0, left=3, right=2)
+    stack = next(stack for stack in model.stacks() if stack.stream == "tgt")
+    name = "hook_logits" if model.predicts else stack.block_hook(stack.n_layers - 1, "resid_post")
+    found = run(model, rows, {name})[name].numpy()
+    worst = {"padded": 0.0, "cached": 0.0}
+    for row, text in enumerate(TEXTS):
+        expected = theirs[f"{text}/{name}"]
+        worst["padded"] = max(worst["padded"], off(found[row, 3 : 3 + len(expected)], expected))
+    if not model.config.is_causal:
+        return worst | {"cached": math.nan}
+    tgt, src = ids["first.tgt"], ids["first.src"] if source else None
+    cache, steps = KVCache(model.config.n_layers), []
+    with torch.inference_mode():
+        memory = model.memory_of(Rows(tgt, None, src))
+        for at in range(tgt.shape[1]):
+            steps.append(model.read(Rows(tgt[:, at : at + 1], None, src), memory, cache))
+    return worst | {"cached": off(torch.cat(steps, 1)[0].numpy(), theirs["first/hook_logits"])}
+
+
 def differences(folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]) -> Small:
     """The largest difference of each kind, over the largest value of it."""
     model = open_folder(folder).model
-    worst = {"logits": 0.0, "stream": 0.0, "pattern": 0.0}
+    worst = {"logits": 0.0 if model.predicts else math.nan, "stream": 0.0, "pattern": 0.0}
     for text in TEXTS:
         src = ids[f"{text}.src"] if "src" in model.reads else None
         names = [key.partition("/")[2] for key in theirs if key.startswith(f"{text}/")]
         ours = run(model, Rows(ids[f"{text}.tgt"], None, src), names)
         for name in names:
             expected = theirs[f"{text}/{name}"]
-            off = np.abs(ours[name][0].numpy() - expected).max() / np.abs(expected).max()
             kind = next((k for k in worst if k in name), "stream")
-            worst[kind] = max(worst[kind], float(off))
-    return worst
+            worst[kind] = max(worst[kind], off(ours[name][0].numpy(), expected))
+    return worst | padded_and_cached(model, ids, theirs)
 
 
 def main() -> int:
@@ -260,8 +296,8 @@ def main() -> int:
     hf.logging.set_verbosity_error()
     hf.logging.disable_progress_bar()
     print(f"transformers {hf.__version__}, torch {torch.__version__}, float32, eager\n")
-    print("| model | logits | streams | patterns |")
-    print("| --- | --: | --: | --: |")
+    print("| model | logits | streams | patterns | padded | cached |")
+    print("| --- | --: | --: | --: | --: | --: |")
     if args.write and not args.names:
         write_pieces()
     failed = False
@@ -275,8 +311,9 @@ def main() -> int:
                 write(name, folder, ids, theirs)
             Golden.load(name).write(folder)  # the same folder, with a tokenizer
             worst = differences(folder, ids, theirs)
-        print(f"| {name} |" + "".join(f" {value:.1e} |" for value in worst.values()), flush=True)
-        failed = failed or max(worst.values()) > 1e-4
+        numbers = ("–" if math.isnan(value) else f"{value:.1e}" for value in worst.values())
+        print(f"| {name} | {' | '.join(numbers)} |", flush=True)
+        failed = failed or any(value > 1e-4 for value in worst.values())
     return int(failed)
 
 
