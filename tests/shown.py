@@ -45,7 +45,7 @@ def link(at: AppTest) -> dict[str, str]:
 
 
 def has_picture(at: AppTest) -> bool:
-    return bool(at.get("plotly_chart") or at.get("bidi_component"))
+    return bool(at.get("plotly_chart") or at.main.get("bidi_component"))
 
 
 def check_drawn(open_page: Open, page: str, lang: str, model: str) -> None:

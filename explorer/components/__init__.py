@@ -14,6 +14,7 @@ from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.machine_view import Box, Column, machine_view
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
 from explorer.components.mount import index_of, inside
+from explorer.components.pulse import is_due, pulse
 from explorer.components.token_strip import token_strip
 from explorer.components.tree_view import TreeNode, sent_node, tree_view
 
@@ -39,10 +40,12 @@ __all__ = [
     "heads_view",
     "index_of",
     "inside",
+    "is_due",
     "machine_view",
     "mask_matrix",
     "pack_batch_rows",
     "pack_cache_view",
+    "pulse",
     "sent_cell",
     "sent_choice",
     "sent_node",

@@ -16,6 +16,7 @@ from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
 from explorer.ui.parts import THEMES, ScreenChoices
 from explorer.ui.problem import show_problem
+from explorer.ui.self_check import self_check
 from explorer.ui.view import MOST_OTHERS, default_model, first_sentence
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
@@ -283,5 +284,6 @@ def _model() -> None:
             parameters=f"{sum(p.numel() for p in loaded.model.parameters()) / 1e6:.1f}",
         )
     )
+    self_check(whole)
     if st.button(_t("card.title"), key="sidebar.card", icon=":material/badge:", width="stretch"):
         session.visit("card")

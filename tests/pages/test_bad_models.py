@@ -21,7 +21,7 @@ def test_an_unknown_model_in_a_link_leaves_the_usual_one(open_page: Open, lang: 
     assert not at.exception
     said = messages(at).replace("&#45;", "-").replace("&#44;", ",")
     assert "en-zh, headless, reader, writer" in said
-    assert at.get("bidi_component")
+    assert at.main.get("bidi_component")
 
 
 def test_a_broken_checkpoint_is_explained(

@@ -37,7 +37,7 @@ def test_a_bad_upload_is_explained(
         **dict.fromkeys(("name", "allowed", "limit", "size", "reason"), "\0"),
     )
     assert all(part in messages(at) for part in template.split("\0"))
-    assert at.get("bidi_component")
+    assert at.main.get("bidi_component")
 
 
 def test_a_sentence_of_an_uploaded_table_is_read(open_page: Open) -> None:

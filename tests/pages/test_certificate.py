@@ -9,7 +9,7 @@ from explorer.text import t
 def test_the_certificate_of_one_text_names_no_target(open_page: Open) -> None:
     for model, name in (("writer", "text"), ("translator", "tgt")):
         at = open_page("certificate", model=model, tested="1", text="a b c")
-        drawn = [unpack(each.proto.bytes)[0] for each in at.get("bidi_component")]
+        drawn = [unpack(each.proto.bytes)[0] for each in at.main.get("bidi_component")]
         titles = {each[side]["title"] for each in drawn for side in ("queries", "keys")}
         named = {
             t(f"certificate.{what}", lang="en", stream=t(f"streams.{stream}", lang="en"))
@@ -21,12 +21,12 @@ def test_the_certificate_of_one_text_names_no_target(open_page: Open) -> None:
 
 def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) -> None:
     at = open_page("certificate")
-    assert not at.get("bidi_component")
+    assert not at.main.get("bidi_component")
     assert t("certify.future_leak.title", lang="en") in everything(at)
     at.button(key="certificate.run").click().run()
     assert "All 12 mask properties" in reading(at, "mask properties")
     assert at.query_params["tested"] == "1"
-    assert len(at.get("bidi_component")) == 3
+    assert len(at.main.get("bidi_component")) == 3
     at.button(key="sidebar.example.first.1").click().run()
     assert "All 12 mask properties" in reading(at, "mask properties")
 

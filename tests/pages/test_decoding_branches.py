@@ -15,7 +15,7 @@ Open = Callable[..., AppTest]
 
 def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
     """What the components of a page were given."""
-    return [unpack(each.proto.bytes) for each in at.get("bidi_component")]
+    return [unpack(each.proto.bytes) for each in at.main.get("bidi_component")]
 
 
 def film(at: AppTest) -> dict[str, Any]:

@@ -27,7 +27,7 @@ Open = Callable[..., AppTest]
 
 def sent(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What the picture of all heads was sent: head and arrays."""
-    return unpack(at.get("bidi_component")[0].proto.bytes)
+    return unpack(at.main.get("bidi_component")[0].proto.bytes)
 
 
 def chosen(at: AppTest) -> dict[str, Any]:
@@ -313,11 +313,11 @@ def test_a_second_sentence_stands_beside_with_the_same_head_open(open_page: Open
     second = "She reads a book."
     at = open_page("heads", beside=f"{second}\nWe went.", layer="2", head="3", site="encoder")
     assert not at.exception
-    left, right = (unpack(each.proto.bytes)[0] for each in at.get("bidi_component")[:2])
+    left, right = (unpack(each.proto.bytes)[0] for each in at.main.get("bidi_component")[:2])
     assert left["chosen"]["opened"] == right["chosen"]["opened"] == 6
     assert left["queries"]["tokens"] != right["queries"]["tokens"]
     unnamed = open_page("heads", beside=second)
-    left, right = (unpack(each.proto.bytes)[0] for each in unnamed.get("bidi_component")[:2])
+    left, right = (unpack(each.proto.bytes)[0] for each in unnamed.main.get("bidi_component")[:2])
     assert left["chosen"]["opened"] == right["chosen"]["opened"]
     assert t("contexts.title", lang="en") in everything_and_titles(at)
     assert second in everything(at).replace("&#46;", ".")
@@ -351,7 +351,7 @@ def test_what_positions_do_to_a_word_is_said_of_this_model(
 def test_a_second_sentence_that_cannot_be_read_is_said_and_left_out(open_page: Open) -> None:
     at = open_page("heads", beside="a " * 600)
     assert not at.exception
-    assert len(at.get("bidi_component")) == 1
+    assert len(at.main.get("bidi_component")) == 1
     assert at.error or at.warning
 
 

@@ -17,7 +17,7 @@ Open = Callable[..., AppTest]
 
 def boxes(at: AppTest) -> list[dict[str, str]]:
     """The parts of the model as the diagram is sent them."""
-    head, _ = unpack(at.get("bidi_component")[0].proto.bytes)
+    head, _ = unpack(at.main.get("bidi_component")[0].proto.bytes)
     return [box for column in head["columns"] for _, group in column["groups"] for box in group]
 
 
@@ -50,7 +50,7 @@ def test_the_diagram_has_the_order_of_the_model_and_its_arrows(
     open_page: Open, model: str, sublayer: list[str], skips: int, n_cross: int
 ) -> None:
     at = open_page("machine", model=model, text="I like you.")
-    head, _ = unpack(at.get("bidi_component")[0].proto.bytes)
+    head, _ = unpack(at.main.get("bidi_component")[0].proto.bytes)
     _, layer = head["columns"][-1]["groups"][1]
     names = [t(f"machine.parts.{what}", lang="en") for what in sublayer]
     assert [box["name"] for box in layer[:3]] == names

@@ -24,7 +24,7 @@ def test_emoji_right_to_left_and_unknown_letters_are_read(
     at = open_page(page, text=text, tested="1", guess="true")
     assert not at.exception
     assert not at.warning
-    assert at.get("plotly_chart") or at.get("bidi_component")
+    assert at.get("plotly_chart") or at.main.get("bidi_component")
 
 
 def test_unknown_characters_are_named(open_page: Open) -> None:

@@ -22,7 +22,7 @@ def shown(at: AppTest) -> str:
 
 def spec(at: AppTest) -> bytes:
     """What the picture of all heads was sent."""
-    data: bytes = at.get("bidi_component")[0].proto.bytes
+    data: bytes = at.main.get("bidi_component")[0].proto.bytes
     return data
 
 
@@ -59,7 +59,7 @@ def test_a_refused_sentence_in_a_link_leaves_an_example(open_page: Open, page: s
     at = open_page(page, text=" ", lang="zh", tested="1", guess="true")
     assert not at.exception
     assert messages(at) == t("problems.whitespace_only", lang="zh")
-    assert at.get("plotly_chart") or at.get("bidi_component")
+    assert at.get("plotly_chart") or at.main.get("bidi_component")
 
 
 def test_controls_still_work_on_the_last_good_picture(open_page: Open) -> None:

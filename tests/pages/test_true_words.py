@@ -177,7 +177,7 @@ def test_each_matrix_of_masks_has_a_name_of_its_own(open_page: Open) -> None:
         at = open_page(page, **params)
         names = [
             unpack(each.proto.bytes)[0]["title"]
-            for each in at.get("bidi_component")
+            for each in at.main.get("bidi_component")
             if each.proto.component_name == "headlight_mask_matrix"
         ]
         assert len(names) == len(set(names)) == 3

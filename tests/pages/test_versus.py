@@ -43,7 +43,7 @@ def _use_two(two: Path, _use_shelf: None, monkeypatch: pytest.MonkeyPatch) -> No
 
 def sent(at: AppTest, index: int) -> dict[str, Any]:
     """What the picture of the first or the second model was sent."""
-    return unpack(at.get("bidi_component")[index].proto.bytes)[0]
+    return unpack(at.main.get("bidi_component")[index].proto.bytes)[0]
 
 
 def compared(open_page: Open, other: str = "tuned", **params: str) -> AppTest:
@@ -140,7 +140,7 @@ def test_what_cannot_be_compared_is_said(
     said = everything(at)
     template = t(f"versus.{key}", lang="en", **dict.fromkeys(VALUES, "\0")).split("\0")
     assert all(part in said for part in template), key
-    assert len(at.get("bidi_component")) >= 2  # both pictures are there all the same
+    assert len(at.main.get("bidi_component")) >= 2  # both pictures are there all the same
 
 
 VALUES = ("one", "other", "kind", "layers", "heads", "their_layers", "their_heads")
@@ -158,7 +158,7 @@ def test_heads_without_numbers_in_common_open_beside_their_most_similar(open_pag
 def test_a_model_that_this_server_lacks_is_named_and_the_rest_is_shown(open_page: Open) -> None:
     at = compared(open_page, "gone")
     assert "gone" in "\n".join(str(each.value) for each in at.warning)
-    assert at.get("bidi_component")
+    assert at.main.get("bidi_component")
     assert at.selectbox(key="heads.with").value == "gone"
     at.selectbox(key="heads.with").select("").run()
     assert not at.warning

@@ -119,8 +119,8 @@ class Examination:
     `src` are token ids with their end mark and `tgt` those that the decoder reads, start mark
     first; `src` is ignored for a model of one text. Both are cut to `MAX_PROBED`. `interference`
     plants edits in every run (a fault of the clinic, a user's own masks); without `cached` the
-    promise of the cache is left out. The model is not changed. Raises ValueError for an empty row;
-    what the model itself raises becomes a Finding.
+    promise of the cache is left out. `probe` runs the model, which is not changed. Raises
+    ValueError for an empty row; what the model itself raises becomes a Finding.
 
     `names` are the promises in the order of a report; `left_out` those that a model like this does
     not make, each with the reason. May be shared by threads.
@@ -134,6 +134,7 @@ class Examination:
         tgt: Sequence[int],
         interference: Interference | None = None,
         cached: bool = True,
+        probe: type[Probe] = Probe,
     ) -> None:
         if not tgt or (config.reads_source and not src):
             raise ValueError("there is nothing to certify a model on: give it at least one token")
@@ -150,7 +151,7 @@ class Examination:
         self.names = tuple(name for name in FINDINGS if name not in left_out)
         room = min(MAX_PROBED, config.n_ctx)
         self._sentence = tuple(src[:room]), tuple(tgt[:room])
-        self._make_probe = partial(Probe, model, config, interference)
+        self._make_probe = partial(probe, model, config, interference)
         self._examiner: Examiner | None = None
         self._found: dict[str, Finding] = {}
         self._certificate: Certificate | None = None

@@ -55,15 +55,20 @@ def stacked(first: Rows, *others: Rows) -> Rows:
 class Probe:
     """A model ready to be probed. The model itself is never changed.
 
-    Its weights are copied to float64 where that can be done: the rounding of float32, about 1e-6
-    of the logits, depends on the shape of a batch, and could hide a small leak or be taken for one.
+    Its weights are copied to float64 where that can be done and is wanted (`exact`): the rounding
+    of float32, about 1e-6 of the logits, depends on the shape of a batch, and could hide a small
+    leak or be taken for one.
     """
 
     def __init__(
-        self, model: Subject, config: ModelConfig, interference: Interference | None = None
+        self,
+        model: Subject,
+        config: ModelConfig,
+        interference: Interference | None = None,
+        exact: bool = True,
     ) -> None:
         self.model: Any = model
-        if isinstance(model, nn.Module):
+        if exact and isinstance(model, nn.Module):
             self.model = copy.deepcopy(model).to("cpu", torch.float64).eval()
         self.config = config
         self.interference = interference
@@ -110,7 +115,7 @@ class Probe:
         """The residual stream after every block, and the logits where the model says any, each
         [batch, pos, ...]."""
         seen = {*self.blocks, *([LOGITS] if self.config.lm_head else [])}
-        return self._record(rows, seen.__contains__)
+        return self.record(rows, seen.__contains__)
 
     def weights(
         self, site: AttentionSite, rows: Rows, zero_queries: bool = False
@@ -125,10 +130,10 @@ class Probe:
         n_key, d_head = rows.valid(site.key_stream).shape[1], self.config.d_head
         hook, parts = site.hook("z"), []
         for first in range(0, n_key, d_head):
-            marks: dict[str, Change] = {site.hook("v"): partial(_marked, first=first)}
+            marks: dict[str, Change] = {site.hook("v"): marked(first)}
             if zero_queries:
                 marks[site.hook("q")] = torch.zeros_like
-            parts.append(self._record(rows, lambda name: name == hook, marks)[hook])
+            parts.append(self.record(rows, lambda name: name == hook, marks)[hook])
         return torch.cat(parts, dim=-1)[..., :n_key]
 
     def stepwise(self, rows: Rows) -> Float[Tensor, "batch tgt vocab"]:
@@ -143,12 +148,13 @@ class Probe:
                 steps.append(self.model.read(step, memory, cache))
         return torch.cat(steps, dim=1)
 
-    def _record(
+    def record(
         self,
         rows: Rows,
         wants: Callable[[str], bool],
         marks: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
     ) -> dict[str, Tensor]:
+        """What the wanted hook points see in a run in which `marks` change others."""
         record = self._visitor(rows, wants, marks)
         with torch.inference_mode(), visiting(record):
             self.model.read(rows)
@@ -162,6 +168,11 @@ class Probe:
     ) -> Record:
         edits = self.interference(rows) if self.interference else NO_EDITS
         return Record(wants, edits.then(Edits(marks or {})))
+
+
+def marked(first: int) -> Change:
+    """Values replaced by one-hot vectors, for the keys from `first` on."""
+    return partial(_marked, first=first)
 
 
 def _marked(v: Tensor, first: int) -> Tensor:

@@ -1,0 +1,11 @@
+import { unpack } from "./payload.js";
+
+const waiting = new WeakMap(); // one timer a place
+
+/** Nothing to see: it tells Python once when some seconds have passed. */
+export default function ({ parentElement, data, setTriggerValue }) {
+  const { turn, seconds } = unpack(data).head;
+  clearTimeout(waiting.get(parentElement));
+  waiting.set(parentElement, setTimeout(() => setTriggerValue("due", turn), 1000 * seconds));
+  return () => clearTimeout(waiting.get(parentElement));
+}

@@ -1,0 +1,90 @@
+"""The self-check of the open model: in the background, shown beside its name when it is done."""
+
+import os
+import sys
+from collections.abc import Hashable
+from threading import Lock, Thread, get_native_id
+
+import streamlit as st
+
+from explorer import library
+from explorer.analysis.certificate.quick import SelfCheck
+from explorer.analysis.certificate.quick import self_check as check
+from explorer.components import is_due, pulse
+from explorer.text import t
+from explorer.ui import cache, session
+from explorer.ui.caching import cached
+
+NICE = 15
+"""How far a check gives way to what visitors wait for, as `nice` counts."""
+INTERVAL = 1.0
+"""Seconds between two looks at a running check, and before the first: the page is drawn by then."""
+PULSE = "self_check.pulse"
+
+_ONE_AT_A_TIME = Lock()
+_STARTED: dict[Hashable, Thread] = {}
+
+
+@cached
+def found(model: str) -> SelfCheck | None:
+    """The self-check of a model of the shelf; None for one that cannot be opened or read."""
+    try:
+        return check(cache.open_model(model))
+    except ValueError:  # the page says why
+        return None
+
+
+def start(model: str) -> None:
+    """Check a model in the background, unless that is done or under way."""
+    key = (str(library.CHECKPOINTS), model)
+    running = _STARTED.get(key)
+    if found.is_kept(model) or (running is not None and running.is_alive()):
+        return
+    _STARTED[key] = Thread(target=_run, args=(model,), daemon=True, name=f"self-check {model}")
+    _STARTED[key].start()
+
+
+def _run(model: str) -> None:
+    """One check after the other, behind everything else: Linux has a priority for each thread."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, get_native_id(), NICE)
+    with _ONE_AT_A_TIME:
+        found(model)
+
+
+@st.fragment
+def self_check(model: str) -> None:
+    """Whether the model keeps what its masks promise. Until that is known, this place looks again
+    by itself; nothing else on the page runs for it. The first look, an interval after the page was
+    drawn, starts the check.
+    """
+    if found.is_kept(model):
+        known = found(model)
+        if known is not None:
+            _result(known)
+        return
+    if is_due(PULSE):
+        start(model)
+    st.caption(_t("self_check.running"))
+    pulse(PULSE, INTERVAL)
+
+
+def _result(known: SelfCheck) -> None:
+    if known.broken:
+        label = _t("self_check.broken", broken=len(known.broken), tested=known.tested)
+        icon = ":material/cancel:"
+        named = " · ".join(t(f"certify.{name}.title", lang=_lang()) for name in known.broken)
+        explained = f"{_t('self_check.help')}\n\n{_t('self_check.named', promises=named)}"
+    else:
+        label = _t("self_check.kept", kept=known.kept, tested=known.tested)
+        icon, explained = ":material/verified:", _t("self_check.help")
+    if st.button(label, key="self_check.open", type="tertiary", icon=icon, help=explained):
+        session.visit("certificate")
+
+
+def _lang() -> str:
+    return session.state().lang
+
+
+def _t(key: str, **values: object) -> str:
+    return t(key, lang=_lang(), **values)

@@ -1,0 +1,107 @@
+"""The self-check beside the model's name: in the background, once, one at a time."""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from explorer.analysis.certificate.quick import SelfCheck
+from explorer.text import t
+from explorer.ui import self_check, session
+
+Open = Callable[..., AppTest]
+
+
+def shown(at: AppTest) -> list[str]:
+    """What stands beside the model's name: the label of the result, else the words of waiting."""
+    waiting = t("self_check.running", lang="en")
+    result = [each.label for each in at.sidebar.button if each.key == "self_check.open"]
+    return result + [str(each.value) for each in at.sidebar.caption if each.value == waiting]
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[object, threading.Thread]]:
+    """The checks that this test started; none is left running."""
+    threads: dict[object, threading.Thread] = {}
+    monkeypatch.setattr(self_check, "_STARTED", threads)
+    yield threads
+    for each in threads.values():
+        each.join(20)
+        assert not each.is_alive()
+
+
+def finish(started: dict[object, threading.Thread], model: str) -> None:
+    self_check.start(model)
+    (thread,) = started.values()
+    thread.join(20)
+
+
+def test_drawing_a_page_starts_nothing(
+    open_page: Open, started: dict[object, threading.Thread]
+) -> None:
+    """The check waits until the page has been drawn for an interval."""
+    at = open_page("card")
+    assert shown(at) == [t("self_check.running", lang="en")]
+    assert not started
+
+
+def test_its_result_stands_beside_the_name_and_leads_to_the_tests(
+    open_page: Open, started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visited: list[str] = []
+    monkeypatch.setattr(session, "visit", visited.append)
+    finish(started, "en-zh")
+    at = open_page("card")
+    assert shown(at) == [t("self_check.kept", lang="en", kept=12, tested=12)]
+    at.button(key="self_check.open").click().run()
+    assert visited == ["certificate"]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_failure_names_what_is_broken(
+    open_page: Open, lang: str, started: dict[object, threading.Thread],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    broken = SelfCheck(12, ("future_leak", "prefix"))
+    monkeypatch.setattr(self_check, "check", lambda loaded: broken)
+    finish(started, "en-zh")
+    button = open_page("card", lang=lang).button(key="self_check.open")
+    assert button.label == t("self_check.broken", lang=lang, broken=2, tested=12)
+    assert t("certify.future_leak.title", lang=lang) in button.help
+    assert t("certify.prefix.title", lang=lang) in button.help
+
+
+def test_it_runs_once_one_at_a_time_behind_everything_else(
+    started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work, most, priorities = [0], [0], []
+    go_on = threading.Event()
+
+    def slow(loaded: object) -> SelfCheck:
+        at_work[0] += 1
+        most[0] = max(most[0], at_work[0])
+        if sys.platform == "linux":
+            priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
+        assert go_on.wait(20)
+        at_work[0] -= 1
+        return SelfCheck(1, ())
+
+    monkeypatch.setattr(self_check, "check", slow)
+    for model in ("en-zh", "writer", "en-zh"):
+        self_check.start(model)
+    assert len(started) == 2
+    go_on.set()
+    for each in started.values():
+        each.join(20)
+    self_check.start("en-zh")  # it is known
+    assert not any(each.is_alive() for each in started.values())
+    assert most == [1]
+    assert set(priorities) <= {self_check.NICE, 19}  # of a process that gives way already
+
+
+def test_a_model_that_does_not_open_has_no_result(started: dict[object, threading.Thread]) -> None:
+    finish(started, "gone")
+    assert self_check.found("gone") is None
