@@ -89,7 +89,8 @@ class Examiner:
 
     @property
     def tolerance(self) -> float:
-        return TOLERANCES.get(next(iter(self.plain.values())).dtype, 1e-2)
+        precision = self.probe.precision or next(iter(self.plain.values())).dtype
+        return TOLERANCES.get(precision, 1e-2)
 
     # Changed tokens.
 

@@ -60,6 +60,10 @@ class Probe:
     leak or be taken for one.
     """
 
+    precision: torch.dtype | None = None
+    """What it computes in, where its tensors do not tell: those of a model in half precision are
+    seen in float32."""
+
     def __init__(
         self,
         model: Subject,

@@ -9,7 +9,7 @@ that shows only on longer texts (a window, say) or below the rounding of float32
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from explorer.analysis.certificate.certify import Examination
 from explorer.analysis.certificate.probe import Interference, Probe, Subject, marked
@@ -47,6 +47,8 @@ class QuickProbe(Probe):
         self, model: Subject, config: ModelConfig, interference: Interference | None = None
     ) -> None:
         super().__init__(model, config, interference, exact=False)
+        if isinstance(model, nn.Module):
+            self.precision = next(model.parameters()).dtype
         self._of_all: dict[bool, dict[str, Tensor]] = {}
 
     def weights(self, site: AttentionSite, rows: Rows, zero_queries: bool = False) -> Tensor:

@@ -16,6 +16,7 @@ from explorer.analysis.heads.versus import (
 )
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
+from models.hooks import LOGITS
 
 SITE = "decoder.blocks.1.attn"
 
@@ -108,7 +109,7 @@ def test_predictions_piece_by_piece(traced: Trace, translator: LoadedModel) -> N
     shown = translator.str_tokens
     logits = traced.logits.copy()
     logits[1] = -logits[1]  # what was least expected after the second token is most expected now
-    other = replace(traced, logits=logits)
+    other = replace(traced, activations=traced.activations | {LOGITS: logits})
     found = expectations(traced, other, shown, shown)
     assert [each.piece for each in found] == list(traced.tgt_str_tokens)
     assert [each.same for each in found] == [True, False, True]
