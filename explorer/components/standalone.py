@@ -24,6 +24,8 @@ from explorer.figures.theme import DARK, FONT, LIGHT, css
 from models.training.home import data as data_folder
 
 FOLDER = data_folder("explorer.components")
+MOST_PACKED = 1 << 20
+"""Up to so many bytes, a payload travels packed; unpacking more takes longer than it saves."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,8 @@ def page(
         body.append(_DRAWN[type(block)](block, f"b{number}"))
     used = sorted({block.name for block in blocks if isinstance(block, View)})
     scripts = [f"<script>{_safe(_views(used))}</script>"] if used else []
+    if scripts or any(isinstance(block, Chart) for block in blocks):
+        scripts.append(f"<script>{_PRINTING}</script>")
     if any(isinstance(block, Chart) for block in blocks):
         shared = f'<script src="{quote(plotly)}"></script>'
         scripts.append(shared if plotly else f"<script>{_safe(plotly_script())}</script>")
@@ -149,11 +153,14 @@ def _title(block: Title, _: str) -> str:
 
 
 def _view(block: View, name: str) -> str:
-    packed = base64.b64encode(zlib.compress(block.payload)).decode()
+    is_packed = len(block.payload) <= MOST_PACKED
+    data = zlib.compress(block.payload) if is_packed else block.payload
+    sent = f'"{base64.b64encode(data).decode()}", {json.dumps(is_packed)}'
     # Radio buttons of one name exclude each other within a form; in the app views are apart anyway.
     return (
-        f'<form id="{name}" onsubmit="return false"><div class="hl"></div></form>'
-        f'<script>headlight("{block.name}", "{name}", "{packed}")</script>'
+        f'<form id="{name}" class="in-{block.name}" onsubmit="return false">'
+        '<div class="hl"></div></form>'
+        f'<script>headlight("{block.name}", "{name}", {sent})</script>'
     )
 
 
@@ -175,6 +182,30 @@ def _numbers(array: np.ndarray) -> Any:
     data = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
     return {"dtype": array.dtype.str[1:], "bdata": data, "shape": ", ".join(map(str, array.shape))}
 
+
+# On paper everything is light: what scripts have drawn is drawn again for it, and afterwards as it
+# was. (A style sheet for print reaches text alone.)
+_PRINTING = """
+(() => {
+  const { style } = document.documentElement;
+  const light = { color: "INK", background: "PAPER" };
+  [light["--st-text-color"], light["--st-background-color"]] = Object.values(light);
+  let before = null;
+  const wear = (colours) => {
+    for (const [name, value] of Object.entries(colours)) style.setProperty(name, value);
+    window.dispatchEvent(new Event("headlight-theme"));
+  };
+  window.addEventListener("beforeprint", () => {
+    const names = Object.keys(light);
+    before ??= Object.fromEntries(names.map((name) => [name, style.getPropertyValue(name)]));
+    wear(light);
+  });
+  window.addEventListener("afterprint", () => {
+    if (before) wear(before);
+    before = null;
+  });
+})();
+""".replace("INK", LIGHT.ink).replace("PAPER", LIGHT.paper)
 
 _CHARTS = """
 function headlightChart(place, [light, dark], toImageButtonOptions) {
@@ -216,12 +247,14 @@ def _views(names: Sequence[str]) -> str:
         "const views = {};\n"
         + "\n".join(scripts)
         + """
-async function headlight(view, place, packed) {
-  const letters = atob(packed);
-  const bytes = new Uint8Array(letters.length);
-  for (let at = 0; at < letters.length; at += 1) bytes[at] = letters.charCodeAt(at);
-  const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const data = new Uint8Array(await new Response(inflated).arrayBuffer());
+async function headlight(view, place, sent, isPacked) {
+  const letters = atob(sent);
+  let data = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at += 1) data[at] = letters.charCodeAt(at);
+  if (isPacked) {
+    const inflated = new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate"));
+    data = new Uint8Array(await new Response(inflated).arrayBuffer());
+  }
   const parentElement = document.getElementById(place);
   const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {}, plays: true });
   draw();
@@ -233,10 +266,11 @@ async function headlight(view, place, packed) {
 
 
 def _style(names: Sequence[str]) -> str:
-    sheets = "\n".join(
-        (FOLDER / file).read_text(encoding="utf-8")
-        for file in ("shared.css", *(f"{name}.css" for name in names))
-    )
+    def sheet(file: str) -> str:
+        return (FOLDER / file).read_text(encoding="utf-8")
+
+    # In the app each view has a style sheet of its own; here each one's rules stay inside it.
+    of_views = "\n".join(f":where(.in-{name}) {{\n{sheet(f'{name}.css')}\n}}" for name in names)
 
     def ground(selector: str, ink: str, paper: str) -> str:
         return (
@@ -245,10 +279,12 @@ def _style(names: Sequence[str]) -> str:
         )
 
     return f"""{css()}
-{sheets}
+{sheet("shared.css")}
+{of_views}
 {ground(":root", LIGHT.ink, LIGHT.paper)}
 @media (prefers-color-scheme: dark) {{ {ground(":root", DARK.ink, DARK.paper)} }}
 @media print {{ {ground(":root", LIGHT.ink, LIGHT.paper)} }}
+a {{ color: inherit; }}
 body {{ margin: 1rem auto; max-width: 90rem; padding: 0 1rem; font: 16px/1.5 {FONT}; }}
 p.reading {{ font-size: 1.15rem; font-weight: 600; }}
 p, h1 {{ overflow-wrap: anywhere; white-space: pre-wrap; }}

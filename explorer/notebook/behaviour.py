@@ -308,7 +308,10 @@ class _OtherPads(TorchFunctionMode):
 
 
 def _ids(name: str, given: Any, pad_id: int | None) -> list[int]:
-    ids = torch.as_tensor(given)
+    try:
+        ids = torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name}: expected a row of token ids ({error})") from None
     if ids.ndim == 2 and len(ids) == 1:
         ids = ids[0]
     if ids.ndim != 1 or not len(ids) or ids.is_floating_point():

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from explorer.numbers import whole_percent
 from explorer.text import t
@@ -38,12 +39,17 @@ def as_array(given: Any) -> np.ndarray:
     Raises ValueError for what is not numbers of one shape.
     """
     if hasattr(given, "detach"):
+        if given.is_meta:
+            raise ValueError("the tensor is on the meta device and holds no numbers")
         given = given.detach().cpu()
+        given = given if given.layout == torch.strided else given.to_dense()
         return given.float().numpy() if given.dtype.is_floating_point else given.numpy()
     if isinstance(given, list | tuple) and any(hasattr(part, "detach") for part in given):
         given = [as_array(part) for part in given]
     try:
         array = np.asarray(given)
+        if np.iscomplexobj(array):
+            raise TypeError("they are complex")
         return array if array.dtype == np.bool_ else array.astype(np.float32)
     except (ValueError, TypeError) as error:
         raise ValueError(f"expected numbers of one shape: {error}") from None

@@ -30,6 +30,8 @@ _NAMES: dict[str, tuple[How, Strategy]] = {
     "sample": ("sample", Sample()),
 }
 
+MOST_POSITIONS = 2048
+
 
 @worded
 def mask(
@@ -264,12 +266,12 @@ def positions(
 
     Arrays, for every stream ("src", "tgt"): "… table" [pos, d_model] and "… dot" [pos, pos], the
     dot products of every two rows. A model that adds nothing (rotary, relative) has no arrays, and
-    the picture says so. Raises ValueError for fewer than one position, or for a model that cannot
-    be used.
+    the picture says so. Raises ValueError for fewer positions than 1 or more than 2,048, or for a
+    model that cannot be used.
     """
     loaded = opened(model)
-    if n_positions < 1:
-        raise ValueError(f"n_positions is {n_positions}, expected at least 1")
+    if not isinstance(n_positions, int) or not 1 <= n_positions <= MOST_POSITIONS:
+        raise ValueError(f"n_positions is {n_positions}, expected 1 to {MOST_POSITIONS}")
     tables = {stream: model_table(loaded, n_positions, stream) for stream in loaded.model.reads}
     arrays: dict[str, np.ndarray] = {}
     for stream, added in tables.items():

@@ -11,7 +11,7 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import parse_edits
 from explorer.runs.trace import Trace
 from explorer.runs.trace import trace as run_trace
-from explorer.text import problem
+from explorer.text import LANGUAGES, problem
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,10 +22,12 @@ def worded(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        lang = str(kwargs.get("lang", "en"))
+        if lang not in LANGUAGES:
+            raise ValueError(f"lang is {lang!r}, expected one of {', '.join(LANGUAGES)}")
         try:
             return function(*args, **kwargs)
         except InputProblem as error:
-            lang = str(kwargs.get("lang", "en"))
             raise ValueError(problem(error.key, error.values, lang=lang)) from None
 
     return call

@@ -135,7 +135,10 @@ def _of_capture(
 ) -> tuple[list[Patterns], list[str]]:
     unseen = t("notebook.unseen", lang=lang, names=", ".join(seen.unseen)) if seen.unseen else ""
     if not seen.calls:
-        raise ValueError(f"no attention was seen. {unseen}".strip())
+        raise ValueError(
+            "no attention was seen: nothing called scaled_dot_product_attention or "
+            f"nn.MultiheadAttention, or multiplied a softmax by values. {unseen}".strip()
+        )
     groups: dict[tuple[str, tuple[int, ...]], list[int]] = {}
     for at, call in enumerate(seen.calls):
         kind = re.sub(r"\d+", "#", call.name)

@@ -35,6 +35,12 @@ def test_a_saved_picture_draws_without_network_and_opens_any_head(
     expect(panel.locator(".title")).to_contain_text("L2·H3")
     expect(panel).to_have_attribute("aria-busy", "false")
     assert page.locator("u").count() == 0
+    view = page.locator(".hl").first
+    expect(view).to_have_attribute("data-dark", "") if theme == "dark" else None
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # paper is light
+    expect(view).not_to_have_attribute("data-dark", "")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(view).to_have_attribute("data-dark", "") if theme == "dark" else None
     assert errors == []
     assert asked == [file.as_uri()]
     context.close()

@@ -10,7 +10,7 @@ import pytest
 
 from explorer.components.mount import FOLDER
 from explorer.components.payload import pack
-from explorer.components.standalone import Chart, Text, View, page, record, recorded
+from explorer.components.standalone import MOST_PACKED, Chart, Text, View, page, record, recorded
 from explorer.figures.frame import layout
 from explorer.figures.theme import DARK, LIGHT, Palette
 
@@ -42,10 +42,25 @@ def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours:
 def test_a_views_payload_arrives_as_it_was() -> None:
     payload = pack({"tokens": [NASTY]})
     made = page("", [View("token_strip", payload)], "zh")
-    sent = re.search(r'headlight\("token_strip", "b0", "([^"]*)"\)', made)
+    sent = re.search(r'headlight\("token_strip", "b0", "([^"]*)", true\)', made)
     assert sent is not None
     assert zlib.decompress(base64.b64decode(sent[1])) == payload
     assert '<html lang="zh">' in made
+
+
+def test_a_large_payload_travels_as_it_is() -> None:
+    payload = bytes(MOST_PACKED + 1)
+    made = page("", [View("token_strip", payload)], "en")
+    assert f'"{base64.b64encode(payload).decode()}", false)' in made
+
+
+def test_the_rules_of_a_view_stay_inside_it() -> None:
+    made = page("", [View("film", pack({})), View("heads_view", pack({}))], "en")
+    for name in ("film", "heads_view"):
+        sheet = (FOLDER / f"{name}.css").read_text(encoding="utf-8")
+        assert f":where(.in-{name}) {{\n{sheet}\n}}" in made
+        assert f'class="in-{name}"' in made
+        assert "@keyframes" not in sheet  # may not stand inside another rule
 
 
 def test_only_what_is_shown_is_carried() -> None:

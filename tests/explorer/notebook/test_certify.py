@@ -329,6 +329,7 @@ def test_the_report_names_place_size_cause_and_the_clinics_lines(lang: str) -> N
         ({"tgt": [1, 0, 2]}, "tgt holds the padding id 0"),
         ({"src": [0, 1]}, "src holds the padding id 0"),
         ({"tgt": []}, "expected a row of token ids"),
+        ({"tgt": "text"}, "tgt: expected a row of token ids"),
         ({"tgt": [[1, 2], [3, 4]]}, "expected a row of token ids"),
         ({"without": ["future"]}, "without: future; expected future_leak"),
         ({"forward": lambda src, tgt: torch.zeros(3)}, r"returned shape \[3\]"),

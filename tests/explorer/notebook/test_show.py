@@ -25,7 +25,7 @@ def _weights(*shape: int) -> np.ndarray:
 def _sent(html: str) -> list[bytes]:
     return [
         zlib.decompress(base64.b64decode(part))
-        for part in re.findall(r'headlight\("\w+", "b\d+", "(.*?)"\)', html)
+        for part in re.findall(r'headlight\("\w+", "b\d+", "(.*?)", (?:true|false)\)', html)
     ]
 
 
@@ -75,6 +75,7 @@ def test_144_heads_of_128_tokens_stay_below_4_mb() -> None:
         (torch.tensor(_weights(2, 3, 4, 5)).bfloat16().requires_grad_(), (2, 3, 4, 5)),
         (_weights(2, 3, 4, 5).astype(np.float16), (2, 3, 4, 5)),
         (_weights(2, 3, 4, 5).tolist(), (2, 3, 4, 5)),
+        (torch.eye(3).to_sparse(), (1, 1, 3, 3)),
     ],
 )
 def test_shapes_and_precisions(given: object, shape: tuple[int, ...]) -> None:
@@ -112,6 +113,9 @@ def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
         ([], {}, "shape"),
         ("text", {}, "a model needs a text"),
         (["text"], {}, "expected numbers of one shape"),
+        (np.eye(3) * 1j, {}, "they are complex"),
+        (torch.empty(1, 1, 3, 3, device="meta"), {}, "holds no numbers"),
+        (_weights(1, 1, 4, 4), {"lang": "de"}, "lang is 'de', expected one of en, zh"),
         (np.ones((4, 4), bool), {}, "these are masks"),
         (_weights(1, 1, 4, 4), {"mask": np.ones((3, 3), bool)}, "the mask has shape"),
         (_weights(1, 1, 4, 4), {"mask": np.ones((4, 4))}, "expected bool with True = may attend"),
@@ -156,7 +160,9 @@ def test_a_capture_that_saw_nothing_is_refused_with_what_it_did_not_see() -> Non
 
     with hl.capture() as seen:
         torch.nn.Sequential(MyAttention())(torch.ones(1))
-    with pytest.raises(ValueError, match=r"no attention was seen\. No pattern could be seen in: 0"):
+    with pytest.raises(
+        ValueError, match=r"no attention was seen: .* No pattern could be seen in: 0"
+    ):
         hl.show(seen)
 
 
@@ -277,8 +283,9 @@ def test_positions() -> None:
     assert np.allclose(arrays["src dot"], arrays["src table"] @ arrays["src table"].T, atol=1e-3)
     assert shown.html().count('<script>headlightChart("b') == 4
     ElementTree.fromstring(shown.svg())
-    with pytest.raises(ValueError, match="n_positions is 0"):
-        hl.positions("en-zh", 0)
+    for number in (0, 100_000, 2.5):
+        with pytest.raises(ValueError, match=f"n_positions is {number}, expected 1 to 2048"):
+            hl.positions("en-zh", number)  # type: ignore[arg-type]
 
 
 def test_positions_of_a_model_that_adds_none() -> None:
