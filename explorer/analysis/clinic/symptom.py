@@ -1,6 +1,8 @@
 """A fault planted into the reader's model, on the reader's sentence: before and after."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -80,11 +82,17 @@ def _loss(logprobs: np.ndarray) -> float:
     return float(-logprobs.mean()) if len(logprobs) else float("nan")
 
 
-def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
+def symptom(
+    loaded: LoadedModel,
+    traced: Trace,
+    pitfall: Pitfall,
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> Symptom:
     """Plant a fault into every run over the Trace's rows. The shared model is not changed.
 
-    The Trace's own edits are left out: the fault is compared with the model as it is. Raises
-    ValueError for a pitfall that cannot be planted, and for a Trace of another model.
+    `progress` is told the tokens written and the most there can be. The Trace's own edits are left
+    out: the fault is compared with the model as it is. Raises ValueError for a pitfall that cannot
+    be planted, and for a Trace of another model.
     """
     require_same_model(loaded, traced)
     if pitfall.plant is None:
@@ -98,7 +106,9 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
     for plant in (None, pitfall.plant):
         logits, patterns = _forced(loaded, rows, plant, left)
         logprobs.append(token_logprobs(logits, written))
-        outputs.append(_output(loaded, traced, plant, pitfall, left))
+        before = 0 if plant is None else MAX_NEW_TOKENS
+        tell = partial(_tell, progress, before)
+        outputs.append(_output(loaded, traced, plant, pitfall, left, tell))
     shown = [loaded.str_tokens(output) for output in outputs]
     return Symptom(
         tokens=tuple(loaded.str_tokens(written)),
@@ -111,6 +121,10 @@ def symptom(loaded: LoadedModel, traced: Trace, pitfall: Pitfall) -> Symptom:
         left=left,
         by_left=_by_left(loaded, traced, pitfall) if left else (),
     )
+
+
+def _tell(progress: Callable[[int, int], object], before: int, done: int) -> None:
+    progress(before + done, 2 * MAX_NEW_TOKENS)
 
 
 def room(loaded: LoadedModel, traced: Trace) -> int:
@@ -163,7 +177,12 @@ def _forced(
 
 
 def _output(
-    loaded: LoadedModel, traced: Trace, plant: Plant | None, pitfall: Pitfall, left: int
+    loaded: LoadedModel,
+    traced: Trace,
+    plant: Plant | None,
+    pitfall: Pitfall,
+    left: int,
+    tell: Callable[[int], object],
 ) -> list[int]:
     """What the model writes by itself, greedily; a new visitor each step, as rows grow."""
     model, rows = loaded.model, _rows(traced, pitfall, left)
@@ -181,4 +200,5 @@ def _output(
         if last.isnan().any() or int(last.argmax()) == loaded.marks.end:
             break
         row.append(int(last.argmax()))
+        tell(len(row) - n_given)
     return row[n_given:]

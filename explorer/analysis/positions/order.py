@@ -6,7 +6,7 @@ Positions break that, and so does a causal mask, under which a token sees as man
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -22,7 +22,7 @@ from explorer.runs.interventions import edit_functions
 from explorer.runs.rerun import edits_of, require_same_model, rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
-from models.decoding import best, decode
+from models.decoding import DecodeStep, best, decode
 from models.hooks import Edits, visiting
 from models.rows import Stream
 from models.strategies import Greedy
@@ -149,10 +149,12 @@ def written(
     given: Sequence[int],
     functions: Edits,
     order: Sequence[int] | None = None,
+    progress: Callable[[int, int], object] = lambda done, total: None,
 ) -> str:
     """What the model writes greedily when it is `given` tokens, in another `order`, under edits.
 
     A text is continued by at most `CONTINUED` tokens. "" where there is nothing to write.
+    `progress` is told the tokens written and the most there can be.
     """
     tokens = torch.tensor([list(given)])
     if order is not None:
@@ -161,18 +163,16 @@ def written(
     longest = min(room_after(loaded, tokens), usual)
     if longest < 1 or loaded.model.predicts is None:
         return ""
+    # Without a cache: what a shuffled or shifted row holds is recomputed at each step.
+    steps = decode(loaded.model, tokens, Greedy(), longest, use_cache=False, n_candidates=1)
+
+    def told() -> Iterator[DecodeStep]:
+        for done, step in enumerate(steps, start=1):
+            progress(done, longest)
+            yield step
+
     with visiting(functions):
-        # Without a cache: what a shuffled or shifted row holds is recomputed at each step.
-        (output,) = best(
-            decode(
-                loaded.model,
-                tokens,
-                Greedy(),
-                longest,
-                use_cache=False,
-                n_candidates=1,
-            )
-        )
+        (output,) = best(told())
     return loaded.tokenizer.decode(output.tokens)
 
 
@@ -186,8 +186,17 @@ class FourTexts:
     shuffled_without: str
 
 
-def four_texts(loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] = ()) -> FourTexts:
-    """Write four times. Raises InputProblem as `trace`."""
+def four_texts(
+    loaded: LoadedModel,
+    text: str,
+    seed: int,
+    edits: Sequence[Edit] = (),
+    progress: Callable[[int, int], object] = lambda done, total: None,
+) -> FourTexts:
+    """Write four times. `progress` is told the tokens written and the most there can be.
+
+    Raises InputProblem as `trace`.
+    """
     given, stream = given_tokens(loaded, text), reading_stream(loaded)
     order = shuffled_order(loaded.str_tokens(given), len(given), stream, seed)
 
@@ -195,6 +204,11 @@ def four_texts(loaded: LoadedModel, text: str, seed: int, edits: Sequence[Edit] 
         functions = edit_functions(loaded.sites, edits)
         if without:
             functions = functions.then(Edits(position_functions(loaded, stream, REMOVE)))
-        return written(loaded, given, functions, order if shuffle else None)
+        before = 2 * without + shuffle  # texts that are written already
+
+        def tell(done: int, longest: int) -> None:
+            progress(before * longest + done, 4 * longest)
+
+        return written(loaded, given, functions, order if shuffle else None, tell)
 
     return FourTexts(write(False, False), write(True, False), write(False, True), write(True, True))

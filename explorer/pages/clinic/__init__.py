@@ -21,7 +21,7 @@ from explorer.pages.clinic import cached
 from explorer.pages.clinic.choices import ClinicChoices
 from explorer.pages.clinic.formulas import FORMULAS
 from explorer.runs.trace import Trace
-from explorer.ui import cache, controls, session
+from explorer.ui import cache, controls, running, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_group
@@ -263,8 +263,16 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
     if pitfall.plant is None:
         st.markdown(view.t("clinic.not_planted"))
         return None
-    with st.spinner(view.t("clinic.working")):
-        found = cached.symptom(_unedited(view), pitfall.id)
+    asked = _unedited(view), pitfall.id
+    found = running.awaited(
+        "clinic.symptom",
+        asked,
+        lambda tell: cached.symptom(*asked, progress=running.whole(tell)),
+        view.t("clinic.working"),
+        view.lang,
+    )
+    if found is None:
+        return None
     if pitfall.left:
         st.markdown(view.t("clinic.read_left" if found.left else "clinic.no_room", n=found.left))
     if not found.changed:

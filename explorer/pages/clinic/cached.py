@@ -1,5 +1,7 @@
 """What the Clinic computes, kept as `ui.caching` says."""
 
+from collections.abc import Callable
+
 from explorer.analysis.clinic import PITFALLS, Symptom
 from explorer.analysis.clinic import symptom as planted
 from explorer.ui import cache
@@ -8,7 +10,13 @@ from explorer.ui.caching import cached
 
 
 @cached
-def symptom(run: Run, case: str) -> Symptom:
-    """A fault of the clinic planted into a run's model. Raises InputProblem."""
+def symptom(
+    run: Run, case: str, *, progress: Callable[[int, int], object] | None = None
+) -> Symptom:
+    """A fault of the clinic planted into a run's model; `progress` is told the tokens written.
+
+    Raises InputProblem.
+    """
+    tell = progress or (lambda done, total: None)
     pitfall = next(each for each in PITFALLS if each.id == case)
-    return planted(cache.open_model(run.model), cache.trace(run), pitfall)
+    return planted(cache.open_model(run.model), cache.trace(run), pitfall, tell)

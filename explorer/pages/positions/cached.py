@@ -1,5 +1,7 @@
 """What the Positions page computes, kept as `ui.caching` says."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from explorer.analysis.positions import beyond as reading_on
@@ -14,9 +16,27 @@ from models.rows import Stream
 
 
 @cached
-def four_texts(model: str, text: str, seed: int, edits: tuple[Edit, ...]) -> order.FourTexts:
-    """What is written in order and shuffled, with positions and without. Raises InputProblem."""
-    return order.four_texts(cache.open_model(model), text, seed, edits)
+def four_texts(
+    model: str,
+    text: str,
+    seed: int,
+    edits: tuple[Edit, ...],
+    *,
+    progress: Callable[[int, int], object] | None = None,
+) -> order.FourTexts:
+    """What is written in order and shuffled, with positions and without; `progress` is told the
+    tokens written. Raises InputProblem."""
+    tell = progress or (lambda done, total: None)
+    return order.four_texts(cache.open_model(model), text, seed, edits, tell)
+
+
+@cached
+def moved(run: Run, stream: Stream, places: tuple[int, ...]) -> tuple[order.Moved, ...]:
+    """How far each vector of a run moves when its row is read in another order.
+
+    Raises InputProblem; ValueError for an order that is none.
+    """
+    return order.moved(cache.open_model(run.model), cache.trace(run), stream, places)
 
 
 @cached

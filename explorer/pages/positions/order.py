@@ -12,7 +12,7 @@ from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.code import positions_at
 from explorer.runs.edits import CellEdit, MaskSize
-from explorer.ui import cache, controls, session
+from explorer.ui import cache, controls, running, session
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
@@ -52,7 +52,7 @@ def shuffled(view: View) -> None:
             words=view.words("components.token_strip"),
             key="positions.strip",
         )
-        found = moved(view.loaded, trace, stream, order)
+        found = cached.moved(view.run, stream, order)
         controls.chart(
             figures.moved(
                 new,
@@ -109,9 +109,17 @@ def _reading(view: View, found: tuple[Moved, ...]) -> str:
 
 def _texts(view: View, seed: int) -> None:
     """What is written: in order and shuffled, with positions and without."""
-    with st.spinner(view.t("shell.working")):
-        texts = cached.four_texts(view.loaded.name, view.text, seed, view.trace.edits)
     st.markdown(f"**{view.t('positions.texts')}**")
+    asked = (view.loaded.name, view.text, seed, view.trace.edits)
+    texts = running.awaited(
+        "positions.texts",
+        asked,
+        lambda tell: cached.four_texts(*asked, progress=running.whole(tell)),
+        view.t("positions.writing"),
+        view.lang,
+    )
+    if texts is None:
+        return
     rows = [
         (view.t("positions.as_is"), texts.in_order, texts.shuffled),
         (view.t("positions.without"), texts.in_order_without, texts.shuffled_without),
