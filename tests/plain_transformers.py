@@ -46,6 +46,25 @@ class TorchTranslator(nn.Module):
         return self.out(z if self.first else z.transpose(0, 1))
 
 
+class TorchAttentions(nn.Module):
+    """`nn.MultiheadAttention` in the decoder of a translator, with what it may be asked to add."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(20, 16)
+        self.own = nn.MultiheadAttention(16, 2, batch_first=True, **options)
+        self.across = nn.MultiheadAttention(16, 2, batch_first=True, **options)
+        self.out = nn.Linear(16, 20)
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        n = tgt.shape[1]
+        causal = torch.ones(n, n, dtype=torch.bool).triu(1)
+        memory, x = self.embed(src), self.embed(tgt)
+        x = x + self.own(x, x, x, key_padding_mask=tgt == PAD, attn_mask=causal)[0]
+        return self.out(x + self.across(x, memory, memory, key_padding_mask=src == PAD)[0])
+
+
 class TorchText(nn.Module):
     """`nn.TransformerEncoder` on one text, causal or not."""
 

@@ -16,6 +16,7 @@ threads keep theirs. That path differs in two ways: by rounding, and at padded p
 """
 
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -115,7 +116,7 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
 
     Results, gradients and random numbers are those without it. May be nested (both record) and used
     in several threads at once (each records its own). Nothing remains after an error; what was seen
-    before it is kept.
+    before it is kept. Compiled modules run as they were written meanwhile.
     """
 
     def __enter__(self) -> Captured:
@@ -125,6 +126,33 @@ class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
 
     def __exit__(self, *error: object) -> None:
         self._watch.stop()
+
+
+class _Eager:
+    """While any capture is active, compiled modules run as they were written, and so are seen.
+
+    torch keeps one such setting for the whole process, so the first capture switches and the last
+    puts it back. Nothing can be compiled where the compiler was never imported.
+    """
+
+    _lock, _active = threading.Lock(), 0
+    _stance: Any = None
+
+    @classmethod
+    def begin(cls) -> None:
+        with cls._lock:
+            cls._active += 1
+            if cls._stance is None and "torch._dynamo" in sys.modules:
+                cls._stance = torch.compiler.set_stance("force_eager")
+                cls._stance.__enter__()
+
+    @classmethod
+    def end(cls) -> None:
+        with cls._lock:
+            cls._active -= 1
+            if not cls._active and cls._stance is not None:
+                cls._stance.__exit__(None, None, None)
+                cls._stance = None
 
 
 class _Call:
@@ -153,10 +181,12 @@ class _Watch(TorchFunctionMode):
             hooks.register_module_forward_pre_hook(self._enter),
             hooks.register_module_forward_hook(self._leave, always_call=True),
         ]
+        _Eager.begin()
         self.__enter__()  # type: ignore[no-untyped-call]
 
     def stop(self) -> None:
         self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        _Eager.end()
         for handle in self._handles:
             handle.remove()
         self._weights.clear()
@@ -309,7 +339,7 @@ class _Watch(TorchFunctionMode):
             return
         if func in _SOFTMAX:
             axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
-            if result.ndim in (3, 4) and axis in (-1, result.ndim - 1):
+            if result.ndim in (2, 3, 4) and axis in (-1, result.ndim - 1):
                 scores = args[0] if args else kwargs["input"]
                 self._weights[id(result)] = result, result, scores.detach()
             return

@@ -166,6 +166,31 @@ def test_plain_code_is_seen_before_dropout() -> None:
     assert torch.equal(seen.patterns[0], (x @ x.transpose(-2, -1)).softmax(-1))
 
 
+def test_one_sequence_without_batch_and_heads() -> None:
+    x = _rand(3, 4)
+    with hl.capture() as seen:
+        (x @ x.T).softmax(-1) @ x
+    assert torch.equal(seen.patterns[0], (x @ x.T).softmax(-1)[None, None])
+
+
+def test_what_is_compiled_runs_as_it_was_written_and_is_compiled_again_afterwards() -> None:
+    compiled = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        compiled.append(graph)
+        return graph.forward
+
+    attend = torch.compile(lambda x: (x @ x.mT).softmax(-1) @ x, backend=backend)
+    x = _rand(1, 2, 3, 4)
+    with hl.capture() as outer, hl.capture() as seen:
+        attend(x)
+    assert torch.equal(seen.patterns[0], (x @ x.mT).softmax(-1))
+    assert len(outer) == 1
+    assert compiled == []
+    attend(x)
+    assert len(compiled) == 1
+
+
 def test_a_mask_after_the_softmax_is_part_of_the_pattern() -> None:
     x, keep = _rand(1, 1, 3, 3), torch.ones(3, 3).tril()
     with hl.capture() as seen:

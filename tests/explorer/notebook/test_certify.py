@@ -10,6 +10,7 @@ from plain_transformers import (
     PAD,
     CachedText,
     PlainTranslator,
+    TorchAttentions,
     TorchText,
     TorchTranslator,
     masked_softmax,
@@ -43,6 +44,14 @@ def test_no_false_alarm_on_nn_transformer(
     assert len(result.findings) == 11
     assert result.left_out == {"cache": "no_cache"}
     assert "finite_fill" not in result.notes
+
+
+@pytest.mark.parametrize("n_src", range(2, 9))  # an added key makes one length look like another
+@pytest.mark.parametrize("more", [{}, {"add_zero_attn": True}, {"add_bias_kv": True}])
+def test_no_false_alarm_on_multi_head_attention(n_src: int, more: dict[str, Any]) -> None:
+    model = TorchAttentions(**more).eval()
+    result = hl.certify(model, [3] * n_src, TGT)
+    assert result.passed, result.report()
 
 
 @pytest.mark.parametrize("causal", [True, False])
