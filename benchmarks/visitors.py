@@ -1,10 +1,11 @@
 """A class in front of one server: how long a change takes while many visitors make them.
 
-    python -m benchmarks.visitors --sessions 25 --seconds 60 [--url http://…]
+    python -m benchmarks.visitors --sessions 25 --seconds 60 [--heavy 2] [--url http://…]
 
 Each visitor is a session of Streamlit's own protocol, without a browser: every ten seconds on
 average it changes its sentence or the causal mask, and waits until the page is drawn. Every answer
-is searched for the other visitors' sentences.
+is searched for the other visitors' sentences. `--heavy` visitors besides ask for the most expensive
+things there are, one after the other; what they wait for does not count.
 """
 
 import argparse
@@ -31,6 +32,17 @@ NOUNS = ("book", "dog", "house", "teacher", "river", "city", "song", "letter", "
 VERBS = ("reads", "sees", "likes", "paints", "finds", "sells", "buys", "loves", "draws", "wants")
 PATIENCE = 120
 """Seconds after which a visitor gives up waiting for a page."""
+
+
+HEAVY = (
+    ("decoding", {"model": "stories", "strategy": "beam-8-0.6", "limit": "128"}),
+    ("claims", {"claim": "swiglu_equal", "guess": "true"}),
+    ("claims", {"claim": "norm_stabilises", "guess": "true"}),
+    ("certificate", {"tested": "1"}),
+)
+"""The longest computations that a link can ask for: minutes of them."""
+HEAVY_STAY = 8
+"""Seconds that an expensive visitor stays at each."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +109,7 @@ async def change(
 
 
 async def measure(
-    url: str, sessions: int, seconds: float, think: float, pages: Sequence[str]
+    url: str, sessions: int, seconds: float, think: float, pages: Sequence[str], heavy: int = 0
 ) -> list[Change]:
     """All visitors at once, each on the next of the pages. Raises what the first of them raised."""
     changes: list[Change] = []
@@ -106,9 +118,24 @@ async def measure(
         *(
             visit(each, url, pages[each % len(pages)], stop, think, changes)
             for each in range(sessions)
-        )
+        ),
+        *(overload(sessions + each, url, stop) for each in range(heavy)),
     )
     return changes
+
+
+async def overload(visitor: int, url: str, stop: float) -> None:
+    """Ask for the expensive things in turn, and leave each of them half computed."""
+    async with websockets.connect(
+        f"{url}/_stcore/stream", subprotocols=["streamlit"], max_size=None, ping_interval=None
+    ) as socket:
+        at = visitor
+        while time.monotonic() < stop:
+            page, query = HEAVY[at % len(HEAVY)]
+            text = f"Number {visitor} waits for {at} letters."
+            await change(socket, visitor, page, {"lang": "en", "text": text} | query)
+            await asyncio.sleep(HEAVY_STAY)
+            at += 1
 
 
 def quantile(seconds: Sequence[float], share: float) -> float:
@@ -178,6 +205,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=25)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--think", type=float, default=10, help="seconds between changes")
+    parser.add_argument("--heavy", type=int, default=0, help="expensive visitors besides")
     parser.add_argument("--pages", default=",".join(page.name for page in PAGES))
     args = parser.parse_args()
     if args.url is None:
@@ -192,7 +220,7 @@ def _report(address: str, args: argparse.Namespace) -> None:
     used, held = cost(pids)
     socket = address.replace("http", "ws", 1)
     changes = asyncio.run(
-        measure(socket, args.sessions, args.seconds, args.think, args.pages.split(","))
+        measure(socket, args.sessions, args.seconds, args.think, args.pages.split(","), args.heavy)
     )
     now_used, now_held = cost(pids)
     print(json.dumps(vars(args)))
