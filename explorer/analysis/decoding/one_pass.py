@@ -5,7 +5,7 @@ row every token is there at once, and only the causal mask hides it. So with the
 same logits, up to rounding; without it, every row but the last has seen its own answer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,11 +57,13 @@ class OnePass:
         return float(self.gaps_open.max())
 
 
-def one_pass(loaded: LoadedModel, made: Generation) -> OnePass:
+def one_pass(
+    loaded: LoadedModel, made: Generation, progress: Callable[[int, int], None] = lambda *_: None
+) -> OnePass:
     """Compute the rows of a Generation in one pass, and step by step without a cache.
 
-    Edits of the Generation stay in force, except those of the causal mask. Raises ValueError for a
-    Generation of another model, or without steps.
+    `progress(done, total)` hears of every step. Edits of the Generation stay in force, except those
+    of the causal mask. Raises ValueError for a Generation of another model, or without steps.
     """
     if made.model != loaded.name:
         raise ValueError(f"the decoding is of {made.model!r}, the model is {loaded.name!r}")
@@ -70,9 +72,11 @@ def one_pass(loaded: LoadedModel, made: Generation) -> OnePass:
     kept = [
         edit for edit in made.edits if not (isinstance(edit, MaskSwitch) and edit.part == "causal")
     ]
-    stepped, whole, patterns, masks = _both(loaded, made, kept)
-    stepped_open, whole_open, patterns_open, _ = _both(loaded, made, [*kept, CAUSAL_OFF])
     n = len(made.steps)
+    stepped, whole, patterns, masks = _both(loaded, made, kept, lambda done: progress(done, 2 * n))
+    stepped_open, whole_open, patterns_open, _ = _both(
+        loaded, made, [*kept, CAUSAL_OFF], lambda done: progress(n + done, 2 * n)
+    )
     return OnePass(
         queries=tuple(step.input_tokens[-1] for step in made.steps),
         keys=made.steps[-1].input_tokens,
@@ -88,7 +92,7 @@ def one_pass(loaded: LoadedModel, made: Generation) -> OnePass:
 
 
 def _both(
-    loaded: LoadedModel, made: Generation, edits: Sequence[Edit]
+    loaded: LoadedModel, made: Generation, edits: Sequence[Edit], tell: Callable[[int], None]
 ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Logits [step, vocab] step by step and in one pass; patterns and masks of the one pass."""
     given = torch.tensor([made.given])
@@ -97,7 +101,8 @@ def _both(
     logits = []
     # No cache: with the mask off, keys and values of old tokens do change.
     steps = decode(loaded.model, given, Greedy(), n, prefix=made.tokens, use_cache=False)
-    for _ in range(n):
+    for done in range(n):
+        tell(done)
         record = Record(lambda name: name == LOGITS, functions)
         with visiting(record):
             next(steps)

@@ -59,9 +59,11 @@ def tree_of(
 
 
 @cached
-def pass_of(made: Generation) -> one_pass.OnePass:
+def pass_of(
+    made: Generation, *, progress: Callable[[int, int], None] | None = None
+) -> one_pass.OnePass:
     """The rows of a decoding beside one pass over all of them."""
-    return one_pass.one_pass(cache.open_model(made.model), made)
+    return one_pass.one_pass(cache.open_model(made.model), made, progress or (lambda *_: None))
 
 
 @cached

@@ -15,7 +15,7 @@ from explorer.pages.decoding.choices import DecodingChoices
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation
 from explorer.text import examples
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 from models.masks import causal_mask
@@ -31,8 +31,15 @@ ROUNDING = 1e-3
 def one_pass(view: View, generation: Generation) -> None:
     """The section."""
     st.markdown(view.t("onepass.lead"))
-    with st.spinner(view.t("onepass.working")):
-        found = cached.pass_of(generation)
+    found = running.awaited(
+        "decoding.onepass",
+        generation,
+        lambda tell: cached.pass_of(generation, progress=running.whole(tell)),
+        view.t("onepass.working"),
+        view.lang,
+    )
+    if found is None:
+        return
     controls.reading(
         "onepass",
         view.t(
