@@ -54,7 +54,7 @@ def test_speculative_decoding_says_its_passes_and_follows_the_link(
     said = next(str(each.value) for each in at.markdown if "greedy decoding takes" in each.value)
     rounds = next(str(each.value) for each in at.markdown if str(each.value).startswith("| Round"))
     passes = len(rounds.splitlines()) - 2
-    assert f"in {passes} passes" in said
+    assert f"in {passes} pass" in said
     assert at.selectbox(key="speculation.draft").value == "layers-1"
     at.slider(key="speculation.ahead").set_value(5).run()
     assert at.query_params["ahead"] == "5"

@@ -168,8 +168,8 @@ def test_where_implementations_differ(open_page: Open, model: str) -> None:
     tables = [str(each.value) for each in at.markdown if str(each.value).startswith("| Choice")]
     (rows,) = tables
     assert "| Scale of the scores | **divided by √d_head** | this model |" in rows
-    said = next(str(each.value) for each in at.markdown if "change nothing beyond" in each.value)
-    count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("change words")[0]))
+    said = next(str(each.value) for each in at.markdown if "nothing beyond rounding" in each.value)
+    count, *kinds = (int(each) for each in re.findall(r"\b\d+\b", said.split("best tokens.")[0]))
     assert count == sum(kinds) > 15
     losses = [str(each.value) for each in at.markdown if str(each.value).startswith("| Form")]
     assert len(losses) == (model != "reader")
@@ -185,7 +185,7 @@ def test_a_model_without_predictions_has_none_that_could_change(open_page: Open)
 def test_a_logit_is_taken_apart(open_page: Open, model: str) -> None:
     at = open_page("machine", model=model, text="I like you.", further="tying", spot="1")
     assert not at.exception
-    assert reading(at, "no logit of the sentence differs by more than")
+    assert reading(at, "no logit of the sentence is missed by more than")
     at.selectbox(key="machine.spot").set_value(0).run()
     assert "spot" not in at.query_params
 

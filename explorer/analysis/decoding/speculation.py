@@ -47,7 +47,8 @@ class Speculation:
     `rounds` hold token ids, `drafted` and `written` the same as shown. `same`: the text is that of
     greedy decoding. `agree` [token]: whether the draft, having read what stands before a token of
     the text, finds it the best. `adds` are multiply-adds in the decoders: of greedy decoding (with
-    a cache), of the model in the rounds, of the draft. `seconds`: greedy decoding, and the rounds.
+    a cache), of the model in the rounds, of the draft. `seconds`: of each of RUNS tries, greedy
+    decoding and the rounds.
     """
 
     rounds: tuple[Round, ...]
@@ -56,7 +57,7 @@ class Speculation:
     same: bool
     agree: Bool[np.ndarray, " token"]
     adds: tuple[int, int, int]
-    seconds: tuple[float, float]
+    seconds: tuple[tuple[float, ...], tuple[float, ...]]
 
     @property
     def n_written(self) -> int:
@@ -162,12 +163,12 @@ def adds(
 
 def _seconds(
     model: Model, draft: Model, given: torch.Tensor, n_drafted: int, limit: int
-) -> tuple[float, float]:
-    """The best times of the same loop with nothing drafted, and with `n_drafted` tokens."""
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The times of the same loop with nothing drafted, and with `n_drafted` tokens, in turn."""
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(RUNS):
         for k, times in zip((0, n_drafted), taken, strict=True):
             started = time.perf_counter()
             list(speculate(model, draft, given, k, limit))
             times.append(time.perf_counter() - started)
-    return min(taken[0]), min(taken[1])
+    return tuple(taken[0]), tuple(taken[1])

@@ -230,7 +230,14 @@ def _placed(placement: NormPlacement) -> Option:
             if isinstance(block, Block):
                 block.norm_placement = placement
 
-    return Option("placement", placement, swap, lambda config: config.norm_placement == placement)
+    return Option(
+        "placement",
+        placement,
+        swap,
+        lambda config: config.norm_placement == placement,
+        # Elsewhere there is no one place: sublayers side by side, or norms on both sides of each.
+        lambda config: not config.parallel and not config.out_norms,
+    )
 
 
 def _final(wanted: bool) -> Callable[[Model], None]:
@@ -262,7 +269,7 @@ def _activation(name: str) -> Option:
         name,
         swap,
         lambda config: config.ffn == name,
-        lambda config: config.ffn not in GATED,
+        lambda config: config.ffn not in GATED and (name != "silu" or config.ffn == name),
     )
 
 
@@ -309,6 +316,8 @@ def _can_have(config: ModelConfig, positions: str) -> bool:
     """Whether these widths allow such positions; another order of sines needs sines."""
     if positions == "halves":
         return config.positions == "sinusoidal"
+    if positions in ("learned", "t5"):  # their numbers come from training
+        return config.positions == positions
     try:
         replace(config, positions=positions)  # type: ignore[arg-type]
     except ValueError:
@@ -368,10 +377,13 @@ OPTIONS: tuple[Option, ...] = (
     Option("norm", "both", _written(ddof=1, eps=1e-6, outside=True), fits=_is_layernorm),
     Option("norm", "tiny", _written(eps=1e-12), fits=_is_layernorm),
     Option("norm", "rms", _norms(_rms), fits=_is_layernorm),
-    *(_activation(name) for name in ("relu", "gelu", "gelu_tanh")),
+    *(_activation(name) for name in ("relu", "gelu", "gelu_tanh", "silu")),
     Option("embedding", "scaled", _embedded(True), lambda config: config.scale_embeddings),
     Option("embedding", "plain", _embedded(False), lambda config: not config.scale_embeddings),
-    *(_positions(name) for name in ("sinusoidal", "halves", "rotary", "alibi", "none")),
+    *(
+        _positions(name)
+        for name in ("sinusoidal", "halves", "learned", "rotary", "alibi", "t5", "none")
+    ),
     Option("bias", "with", lambda model: None, lambda config: True, lambda config: config.bias),
     Option("bias", "without", _without_biases, fits=lambda config: config.bias),
     Option("tying", "tied", lambda model: None, lambda c: True, lambda c: c.tie_embeddings),

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model
 from explorer.runs.trace import Trace
+from models.attention import capped
 from models.foreign.placing import outside, shown
 
 N_WORDS = 8
@@ -26,7 +27,9 @@ N_RANDOM = 2000
 
 @dataclass(frozen=True)
 class Logit:
-    """One word's logit as a product: length of the last vector, length of the row, cosine."""
+    """One word's logit, but for a bias or a cap, as a product: length of the last vector, length of
+    the row, cosine.
+    """
 
     word: str
     logit: float
@@ -39,13 +42,16 @@ class Tying:
     """The output matrix of a model on one text.
 
     `best` are the words with the highest logits at a position, best first, `h` the length of the
-    last vector there, `error` the largest difference between h · W_U[w] and the logit. `near_rank`
+    last vector there, before the output matrix; `error` is the largest difference between
+    h · W_U[w], with the word's `biases` and under the cap where the model has them, and the logit.
+    `near_rank`
     is where the nearest embeddings of each position's best word stand among all logits there, as a
     share of the vocabulary from 0, the top: 0.5 by chance. `same` is the mean cosine of E[w] and
     W_U[w] over many words, `other` that of E[w] and another word's row.
     """
 
     tied: bool
+    biased: bool
     best: tuple[Logit, ...]
     h: float
     error: float
@@ -68,25 +74,32 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
     embedding = outside(model.last_stack.embed.weight).numpy()
     centred, centred_rows = embedding - embedding.mean(0), rows - rows.mean(0)
     final = traced.activations[traced.stacks[-1].hook("resid_final")]
-    last = shown(model.last_stack.final_norm)(torch.tensor(final)).numpy()
+    normed = shown(model.last_stack.final_norm)(torch.tensor(final)[None])
+    last = shown(model.head)(normed)[0].numpy()
+    biases = None if model.unembed.bias is None else outside(model.unembed.bias)
+    products = last @ rows.T
+    made = torch.tensor(products) if biases is None else torch.tensor(products) + biases
+    reached = capped(made, loaded.config.logit_cap).numpy()
+    plain = biases is None and loaded.config.logit_cap is None
     lengths = np.linalg.norm(rows, axis=1)
     h = float(np.linalg.norm(last[at]))
     first = np.argsort(-traced.logits[at], kind="stable")[:N_WORDS]
     near = nearest(centred, int(first[0]))
     random = np.random.default_rng(0).permutation(len(rows))[:N_RANDOM]
     return Tying(
+        biased=biases is not None,
         tied=model.unembed.weight is model.last_stack.embed.weight,
         best=tuple(
             Logit(
                 loaded.str_tokens([int(w)])[0],
-                float(traced.logits[at, w]),
+                float((traced.logits if plain else products)[at, w]),
                 float(lengths[w]),
                 float(last[at] @ rows[w] / (h * lengths[w])),
             )
             for w in first
         ),
         h=h,
-        error=float(np.abs(last @ rows.T - traced.logits).max()),
+        error=float(np.abs(reached - traced.logits).max()),
         near=tuple(loaded.str_tokens([int(w)])[0] for w in near),
         near_rank=float(np.mean([_rank(traced.logits[t], centred) for t in range(len(last))])),
         same=float(cosines(centred[random], centred_rows[random]).mean()),

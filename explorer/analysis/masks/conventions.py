@@ -173,6 +173,13 @@ class Conventions:
         """What came of one pair."""
         return self.handed[RENDERINGS.index(rendering) * len(READERS) + READERS.index(reader)]
 
+    @property
+    def readers_of_all(self) -> int:
+        """How many readers give the right weights for every rendering."""
+        return sum(
+            all(self.of(one, other).outcome == "right" for one in RENDERINGS) for other in READERS
+        )
+
     def count(self, *outcomes: Outcome) -> int:
         """How many pairs ended so."""
         return sum(each.outcome in outcomes for each in self.handed)

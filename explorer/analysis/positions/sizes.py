@@ -23,6 +23,8 @@ DRAWN: tuple[Drawn, ...] = get_args(Drawn)
 SEEDS = (0, 1, 2, 3, 4)
 SAME = 0.99
 """A cosine from which two vectors count as nearly the same."""
+FEW = 3
+"""Places below which a text has hardly two ends."""
 ALIKE = 0.9
 """A mean cosine from which different words count as nearly the same."""
 
@@ -38,6 +40,7 @@ class Sizes:
 
     drawn: Drawn | None
     scaled: bool
+    n_places: int
     token: float
     position: float
     same_word: float
@@ -46,9 +49,9 @@ class Sizes:
     @property
     def verdict(self) -> Literal["drown", "dominate", "both"] | None:
         """Whether positions drown in the words, dominate them, or both are there to be read; None
-        for a text of one place or one word.
+        for a text of one word, or of so few places that its ends are near each other anyway.
         """
-        if math.isnan(self.same_word + self.same_place):
+        if self.n_places < FEW or math.isnan(self.same_word + self.same_place):
             return None
         if self.same_place > ALIKE:
             return "dominate"
@@ -77,13 +80,14 @@ def sizes(traced: Trace, stream: Stream, found: Sums) -> tuple[Sizes, ...]:
     ids = traced.src_tokens if stream == "src" else traced.tgt_tokens
     _, first = np.unique(np.array(ids), return_index=True)
     scaled = traced.config.scale_embeddings
+    n_places = len(found.token)
     own = compared(found.token[first], found.position)
-    d_model, n_places = found.token.shape[1], len(found.token)
+    d_model = found.token.shape[1]
     table = sinusoidal_table(n_places, d_model).numpy()
     return (
-        Sizes(None, scaled, *own),
+        Sizes(None, scaled, n_places, *own),
         *(
-            Sizes(drawn, times, *_of_seeds(drawn, times, len(first), table, traced))
+            Sizes(drawn, times, n_places, *_of_seeds(drawn, times, len(first), table, traced))
             for drawn in DRAWN
             for times in (False, True)
         ),

@@ -5,6 +5,7 @@ both halves are one matrix: W (e + p) = [W W] [e; p]. Nothing then keeps the two
 directions that training finds for them.
 """
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from models.transformer import Stack
 
 ENERGY = 0.99
 """The share of the position vectors' squared length that their span has to hold."""
+CLEARLY = 0.9
+"""The share of what chance gives below which embeddings are said to avoid the positions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +76,31 @@ class Room:
     """How far the embeddings stay out of the positions' way.
 
     The position vectors lie, up to 1 % of their squared length, in a space of `n` of the `of`
-    dimensions. `share` is how much of the embeddings' squared length lies in that space too;
-    directions chosen at random would have n / of of it there.
+    dimensions. `share` is how much of the squared length of `n_tokens` embeddings lies in that
+    space too; directions chosen at random would have n / of of it there.
     """
 
     n: int
     of: int
     share: float
+    n_tokens: int
 
     @property
     def by_chance(self) -> float:
         """The share of random directions."""
         return self.n / self.of
+
+    @property
+    def avoided(self) -> bool | None:
+        """Whether the embeddings stay out of that space: the share is below 0.9 of that by chance,
+        and by more than three standard deviations of so many random directions. None where the
+        space is nearly the whole, which nothing could avoid.
+        """
+        chance = self.by_chance
+        if chance > CLEARLY:
+            return None
+        deviation = math.sqrt(2 * chance * (1 - chance) / (self.of * self.n_tokens))
+        return self.share < min(CLEARLY * chance, chance - 3 * deviation)
 
 
 @torch.inference_mode()
@@ -107,7 +123,8 @@ def shared_room(
     held = np.cumsum(sizes**2) / np.sum(sizes**2)
     n = int(np.searchsorted(held, ENERGY) + 1)
     inside = tokens @ directions[:n].T
-    return Room(n, positions.shape[1], float(np.sum(inside**2) / np.sum(tokens**2)))
+    share = float(np.sum(inside**2) / np.sum(tokens**2))
+    return Room(n, positions.shape[1], share, len(tokens))
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer.analysis.decoding.speculation import (
     MOST_DRAFTED,
+    RUNS,
     Speculation,
     drafts,
     layers_of,
@@ -52,6 +53,7 @@ def speculative(view: View) -> None:
             view.t("speculation.ahead"),
             1,
             MOST_DRAFTED,
+            RUNS,
             key="speculation.ahead",
             width=240,
             on_change=lambda: session.change(ahead=st.session_state["speculation.ahead"]),
@@ -110,7 +112,7 @@ def _rounds(view: View, found: Speculation) -> None:
 
 def _reading(view: View, found: Speculation) -> None:
     greedy, model, draft = found.adds
-    slow, quick = found.seconds
+    slow, quick = (min(each) for each in found.seconds)
     words = view.t(
         "speculation.reading" if found.same else "speculation.reading_differs",
         written=found.n_written,
@@ -121,13 +123,21 @@ def _reading(view: View, found: Speculation) -> None:
         share=percent(found.n_accepted / max(found.n_drafted, 1)),
     )
     cost = view.t(
-        "speculation.faster" if quick < slow else "speculation.slower",
+        f"speculation.{_pace(*found.seconds)}",
         adds=fixed((model + draft) / greedy),
         times=fixed(max(slow, quick) / min(slow, quick)),
+        tries=RUNS,
         slow=f"{1000 * slow:.0f}",
         quick=f"{1000 * quick:.0f}",
     )
     controls.reading("speculation", f"{words} {cost}")
+
+
+def _pace(greedy: tuple[float, ...], rounds: tuple[float, ...]) -> str:
+    """Whether drafting was faster or slower in every try than greedy decoding in any."""
+    if max(rounds) < min(greedy):
+        return "faster"
+    return "slower" if min(rounds) > max(greedy) else "alike"
 
 
 def _by_number(view: View, found: Speculation, ahead: int) -> None:

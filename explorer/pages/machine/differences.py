@@ -13,6 +13,13 @@ from explorer.ui import controls
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
+NORMS = (
+    r"\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \qquad "
+    r"\frac{x - \mu}{\sigma + \varepsilon} \qquad "
+    r"\sigma^2 = \frac{1}{d}\sum_i (x_i - \mu)^2 \;\text{or}\; "
+    r"\frac{1}{d - 1}\sum_i (x_i - \mu)^2",
+)
+
 
 def differences(view: View) -> None:
     """The aside."""
@@ -27,20 +34,18 @@ def differences(view: View) -> None:
         found = cached.swapped(view.run)
     heads = ("choice", "option", "change", "loss", "kept", "parameters")
     table([view.t(f"swaps.{name}") for name in heads], _rows(view, found), "llrrrr")
-    st.caption(view.t("swaps.dropout_note", p=percent(P)))
+    fresh = "" if view.loaded.config.final_norm else view.t("swaps.norm_note")
+    st.caption(f"{view.t('swaps.dropout_note', p=percent(P))} {fresh}")
     _reading(view, found)
     _losses(view)
     controls.small_print(
         view,
         "swaps",
-        explained="swaps.formula",
+        explained="swaps.formula_norms" if _has_layernorm(view) else "swaps.formula",
         formula=(
             r"\Delta = \max_{t,\,w} |\ell'_{t,w} - \ell_{t,w}|, \qquad "
             r"\Delta\mathcal{L} = \frac{1}{T} \sum_t \ln p(y_t) - \ln p'(y_t)",
-            r"\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \qquad "
-            r"\frac{x - \mu}{\sigma + \varepsilon} \qquad "
-            r"\sigma^2 = \frac{1}{d}\sum_i (x_i - \mu)^2 \;\text{or}\; "
-            r"\frac{1}{d - 1}\sum_i (x_i - \mu)^2",
+            *(NORMS if _has_layernorm(view) else ()),
         ),
         code=(swapped, run, loss_forms),
         numbers=lambda: {
@@ -52,6 +57,11 @@ def differences(view: View) -> None:
             view.t("swaps.parameters"): [e.parameters for e in found],
         },
     )
+
+
+def _has_layernorm(view: View) -> bool:
+    """Whether there are ways to write the norm at all."""
+    return view.loaded.config.norm == "layernorm"
 
 
 def _name(view: View, each: Swapped) -> str:
@@ -85,19 +95,18 @@ def _rows(view: View, found: tuple[Swapped, ...]) -> list[tuple[str, ...]]:
 def _reading(view: View, found: tuple[Swapped, ...]) -> None:
     others = [each for each in found if not each.own]
     worst = max(others, key=lambda each: each.loss)
-    controls.reading(
-        "swaps",
-        view.t(
-            "swaps.reading",
-            count=len(others),
-            harmless=sum(each.harmless for each in others),
-            same=sum(each.kept == 1 and not each.harmless for each in others),
-            changed=sum(each.kept < 1 for each in others),
-            choice=view.t(f"swaps.choices.{worst.choice}"),
-            option=_name(view, worst),
-            loss=fixed(worst.loss),
-        ),
+    telling = [each for each in others if not each.harmless]
+    words = view.t(
+        "swaps.reading",
+        count=len(others),
+        harmless=len(others) - len(telling),
+        same=sum(each.kept == 1 for each in telling),
+        changed=sum(each.kept < 1 for each in telling),
     )
+    if worst.loss > 0 and not worst.harmless:
+        named = {"choice": view.t(f"swaps.choices.{worst.choice}"), "option": _name(view, worst)}
+        words += " " + view.t("swaps.costliest", loss=fixed(worst.loss), **named)
+    controls.reading("swaps", words)
 
 
 def _losses(view: View) -> None:

@@ -50,7 +50,8 @@ def _starts(found: tuple[Log, ...]) -> list[int]:
 
 
 def _losses(view: View, found: tuple[Log, ...]) -> None:
-    st.markdown(view.t("history.lead", runs=len(found)))
+    later = view.t("history.later") if len(found) > 1 else ""
+    st.markdown(f"{view.t('history.lead', runs=len(found))} {later}")
     gap = float("nan")  # a new run is a new curve
     x: list[float] = []
     ys: list[tuple[float, float]] = []
@@ -125,9 +126,12 @@ def _moments(view: View, kept: Moments) -> None:
     controls.reading(
         "moments",
         view.t(
-            "history.moments_reading",
+            "history.moments_reading"
+            if kept.losses[-1] < kept.losses[0]
+            else "history.moments_rose",
             first=fixed(float(kept.losses[0])),
             last=fixed(float(kept.losses[-1])),
+            begin=f"{kept.steps[0]:,}",
             step=f"{kept.steps[-1]:,}",
         ),
     )

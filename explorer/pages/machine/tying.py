@@ -31,7 +31,7 @@ def one_matrix(view: View) -> None:
     found = tying(view.loaded, view.trace, at)
     head = (
         view.t("tying.word"),
-        view.t("tying.logit"),
+        view.t("tying.product" if _goes_on(view, found) else "tying.logit"),
         view.t("tying.h"),
         view.t("tying.length"),
         view.t("tying.cosine"),
@@ -61,9 +61,18 @@ def one_matrix(view: View) -> None:
     )
 
 
+def _goes_on(view: View, found: Tying) -> list[str]:
+    """What the model does to the product before it is the logit."""
+    cap = view.loaded.config.logit_cap
+    biased = [view.t("tying.then_biased")] if found.biased else []
+    return biased + ([] if cap is None else [view.t("tying.then_capped", cap=f"{cap:g}")])
+
+
 def _reading(view: View, found: Tying) -> None:
     config = view.loaded.config
-    words = view.t(
+    goes_on = _goes_on(view, found)
+    words = view.t("tying.then", then=view.t("heads.and").join(goes_on)) if goes_on else ""
+    words += view.t(
         "tying.reading",
         error=number(found.error),
         word=controls.quoted(view, found.best[0].word),

@@ -56,7 +56,10 @@ def _renderings(view: View, found: Conventions) -> None:
                 controls.chart(figure, f"masks.rendering.{name}", alt=alt)
                 st.caption(view.t(f"masks.rendering_{name}_by"))
     words = {"alike": f"{found.alike:,}", "cells": f"{found.cells:,}", "count": len(RENDERINGS)}
-    controls.reading("renderings", view.t("masks.conventions_alike", **words))
+    said = view.t("masks.conventions_alike", **words)
+    if not found.readers_of_all:
+        said += " " + view.t("masks.conventions_none")
+    controls.reading("renderings", said)
     if found.keep.all():
         st.info(view.t("masks.conventions_open"), icon=":material/lightbulb:")
 

@@ -59,6 +59,8 @@ def sizes_at_the_start(view: View, summed: Sums, stream: Stream) -> None:
     }
     if own.verdict:
         controls.reading("sizes", view.t("sizes.reading", n=len(fresh), **counts))
+    else:
+        st.caption(view.t("sizes.verdict_few"))
     controls.small_print(
         view,
         "sizes",

@@ -15,9 +15,6 @@ from explorer.ui.tables import table
 from explorer.ui.view import View
 from models.rows import Stream
 
-CLEARLY = 0.9
-"""The share of what chance gives below which embeddings are said to avoid the positions."""
-
 
 def token_and_position(view: View) -> None:
     """The part."""
@@ -139,14 +136,9 @@ def _concatenated(view: View, found: Sums, stream: Stream) -> None:
     )
     space = room(view.loaded, stream)
     same = float(by_two_halves(view.loaded, found, stream).max())
-    controls.reading(
-        "concatenated",
-        view.t(
-            "sums.apart" if space.share < CLEARLY * space.by_chance else "sums.not_apart",
-            difference=number(same),
-            n=space.n,
-            of=space.of,
-            share=percent(space.share),
-            chance=percent(space.by_chance),
-        ),
-    )
+    sizes = {"n": space.n, "of": space.of}
+    words = view.t("sums.both_sides", difference=number(same), **sizes)
+    if space.avoided is not None:
+        shares = {"share": percent(space.share), "chance": percent(space.by_chance)}
+        words += " " + view.t("sums.apart" if space.avoided else "sums.not_apart", **shares)
+    controls.reading("concatenated", words)

@@ -170,3 +170,30 @@ def test_the_forms_of_the_loss_against_torch(translator: LoadedModel) -> None:
 def test_no_form_where_nothing_is_predicted_after_a_token(tiny: Tiny) -> None:
     reader = tiny("reader", family="encoder-only")
     assert loss_forms(trace(reader, TEXT)) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "choice", "name"),
+    [
+        ({"score_divisor": 1.0}, "scale", "none"),
+        ({"score_divisor": 1.7}, "scale", "own"),
+        ({}, "scale", "d_head"),
+        ({"positions": "t5"}, "positions", "t5"),
+        ({"positions": "learned"}, "positions", "learned"),
+        ({"ffn": "silu"}, "activation", "silu"),
+    ],
+)
+def test_what_the_model_has_is_one_of_the_options(
+    tiny: Tiny, changes: dict[str, object], choice: str, name: str
+) -> None:
+    config = tiny("own", **changes).config
+    own = [each.name for each in options(config) if each.choice == choice and each.own(config)]
+    assert own == [name]
+
+
+@pytest.mark.parametrize("changes", [{"parallel": True}, {"out_norms": True}])
+def test_a_block_without_one_place_of_the_norm_is_not_asked_for_it(
+    tiny: Tiny, changes: dict[str, object]
+) -> None:
+    config = tiny("elsewhere", norm_placement="pre", **changes).config
+    assert "placement" not in {each.choice for each in options(config)}

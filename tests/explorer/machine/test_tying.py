@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from explorer.analysis.machine.tying import cosines, nearest, tying
 from explorer.library import LoadedModel, open_model
@@ -37,6 +38,21 @@ def test_the_logit_is_the_product_of_its_columns(
     # A tied row is the word's own; untied, random ones have nothing to do with each other.
     assert (found.same == pytest.approx(1)) == tied
     assert abs(found.other) < 0.2
+
+
+def test_what_stands_between_the_product_and_the_logit_is_counted(tiny: Tiny) -> None:
+    """BERT's matrix and norm before its output, a bias of every word, Gemma 2's cap."""
+    loaded = tiny(
+        "more", family="encoder-only", head_net=True, unembed_bias=True, logit_cap=2.0, ffn="gelu"
+    )
+    with torch.no_grad():
+        loaded.model.unembed.bias.copy_(torch.linspace(-1, 1, loaded.config.vocab_size))
+    traced = trace(loaded, TEXT)
+    found = tying(loaded, traced, 1)
+    assert found.biased
+    assert found.error < 1e-4
+    for each in found.best:
+        assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
 
 
 def test_words_near_the_best_one_are_likely_in_a_trained_model_and_not_in_a_random_one(

@@ -95,3 +95,10 @@ def test_scores_of_any_head_go_through_torchs_own_functions(translator: LoadedMo
             assert found.of("keep", "mha").outcome == "inverted"
             assert found.alike == found.cells
             assert found.causal == (site.role == "decoder" and traced.tgt_valid.all())
+
+
+def test_no_reader_gets_every_notation_of_a_mask_that_blocks_something() -> None:
+    scores = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))
+    assert compared(scores, causal_mask(4)).readers_of_all == 0
+    # Where nothing is blocked, what is added changes nothing.
+    assert compared(scores, torch.ones(4, 4, dtype=torch.bool)).readers_of_all == 1

@@ -45,7 +45,8 @@ def test_the_sizes_of_tutorials() -> None:
     ],
 )
 def test_the_cosines_decide(same_word: float, same_place: float, verdict: str | None) -> None:
-    assert Sizes("unit", True, 1.0, 0.7, same_word, same_place).verdict == verdict
+    assert Sizes("unit", True, 3, 1.0, 0.7, same_word, same_place).verdict == verdict
+    assert Sizes("unit", True, 2, 1.0, 0.7, same_word, same_place).verdict is None
 
 
 def test_every_way_is_drawn_beside_the_trained_model(tiny: Tiny) -> None:

@@ -114,7 +114,7 @@ def test_a_model_without_positions_has_none_to_change(open_page: Open) -> None:
 
 def test_query_and_key_of_the_arrows_are_chosen(open_page: Open) -> None:
     at = open_page("positions", part="rotary", model="turner")
-    assert t("positions.as_if", lang="en") not in everything(at)
+    assert t("positions.as_if", lang="en", divisor="√6") not in everything(at)
     at.selectbox(key="positions.rotary.query").select(5).run()
     at.selectbox(key="positions.rotary.key").select(1).run()
     assert at.query_params["row"] == "5"
@@ -126,7 +126,7 @@ def test_query_and_key_of_the_arrows_are_chosen(open_page: Open) -> None:
     assert at.query_params["layout"] == "half"
     again = open_page("positions", **link(at))
     assert reading(again, "They are 4 apart") == reading(at, "They are 4 apart")
-    assert t("positions.as_if", lang="en") in everything(open_page("positions", part="rotary"))
+    assert t("positions.as_if", lang="en", divisor="√6") in everything(open_page("positions", part="rotary"))
 
 
 @pytest.mark.parametrize("change", ["swap-1", "shift-9999", "<b>"])
