@@ -126,7 +126,9 @@ def test_query_and_key_of_the_arrows_are_chosen(open_page: Open) -> None:
     assert at.query_params["layout"] == "half"
     again = open_page("positions", **link(at))
     assert reading(again, "They are 4 apart") == reading(at, "They are 4 apart")
-    assert t("positions.as_if", lang="en", divisor="√6") in everything(open_page("positions", part="rotary"))
+    assert t("positions.as_if", lang="en", divisor="√6") in everything(
+        open_page("positions", part="rotary")
+    )
 
 
 @pytest.mark.parametrize("change", ["swap-1", "shift-9999", "<b>"])
