@@ -161,10 +161,10 @@ def require_decodable(
                     f"{name} holds {token!r}: token ids are whole numbers from 0 to "
                     f"{config.vocab_size - 1}"
                 )
-    end = model.marks.end
-    if model.predicts == "next" and end in prefix[:-1]:
+    ended = [place for place, token in enumerate(prefix) if model.marks.ends(token)]
+    if model.predicts == "next" and ended and ended[0] < len(prefix) - 1:
         why = "eos ends an output, so it may stand at the end only"
-        raise ValueError(f"prefix holds eos_id = {end} at place {prefix.index(end)}: {why}")
+        raise ValueError(f"prefix holds eos_id = {prefix[ended[0]]} at place {ended[0]}: {why}")
     if len(prefix) > max_new_tokens:
         raise ValueError(
             f"prefix has {len(prefix)} tokens: max_new_tokens = {max_new_tokens} leaves no room"
@@ -218,7 +218,7 @@ class _Writer:
 
     def ends(self, row: int, output: tuple[int, ...]) -> bool:
         """Whether an output that extends `row` is complete."""
-        return output[-1] == self.model.marks.end
+        return self.model.marks.ends(output[-1])
 
     def go_on(self, parents: list[int], tokens: list[int]) -> None:
         """Row i becomes row parents[i], with tokens[i] written into it."""

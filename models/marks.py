@@ -17,10 +17,15 @@ class Marks:
     mask: int | None = None  # stands for a token to be filled in
     separator: int | None = None  # between two texts in one row
     unknown: int | None = None  # stands for what the vocabulary lacks
+    further_ends: tuple[int, ...] = ()  # besides `end`: those of a turn in a conversation, say
 
     def __contains__(self, token: object) -> bool:
         """Whether a token id is one of the marks."""
-        return token is not None and token in astuple(self)
+        return token is not None and token in (*astuple(self), *self.further_ends)
+
+    def ends(self, token: int) -> bool:
+        """Whether a token that is written ends the output."""
+        return token == self.end or token in self.further_ends
 
 
 PAD, START, END, UNKNOWN = range(4)

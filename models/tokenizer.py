@@ -8,6 +8,7 @@ blanks and gets none.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 
@@ -106,7 +107,7 @@ class Tokenizer:
 
 def marks_by_name(tokenizer: tokenizers.Tokenizer) -> Marks:
     """The marks of a tokenizer by the usual names of its tokens: the first name that it has."""
-    ids = {
+    ids: dict[str, Any] = {
         mark: next((i for name in names if (i := tokenizer.token_to_id(name)) is not None), None)
         for mark, names in MARK_NAMES.items()
     }

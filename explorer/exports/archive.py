@@ -86,7 +86,9 @@ def from_npz(data: bytes) -> Trace:
             StackSite(**stack | {"reads_too": tuple(stack["reads_too"])})
             for stack in meta["stacks"]
         )
-        fields["marks"] = Marks(**meta["marks"])
+        marks = meta["marks"]
+        ends = tuple(marks.pop("further_ends", ()))
+        fields["marks"] = Marks(**marks, further_ends=ends)
         traced = Trace(activations=arrays, predicts=meta["predicts"], **fields)
         _check_lengths(traced)
     # RuntimeError: an encrypted member; NotImplementedError: a way of packing that is unknown here.

@@ -101,7 +101,7 @@ def translate(
     longest = min(limit(loaded) - 1, 2 * len(given) + 20)
     with visiting(edit_functions(loaded.sites, edits, valid)):
         (output,) = best(_decoding(loaded, tokens, valid, Greedy(), longest, (), edits))
-    return [token for token in output.tokens if token != loaded.marks.end], output.finished
+    return [token for token in output.tokens if not loaded.marks.ends(token)], output.finished
 
 
 def _decoding(
@@ -250,8 +250,8 @@ def forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int
         return tuple(target_tokens(loaded, forced))
     for token in forced:
         checked_number("forced", token, 0, loaded.config.vocab_size - 1)
-    end = loaded.marks.end
-    return tuple(forced[: forced.index(end) + 1] if end in forced else forced)
+    ended = next((at for at, token in enumerate(forced) if loaded.marks.ends(token)), len(forced))
+    return tuple(forced[: ended + 1])
 
 
 def _step(

@@ -62,16 +62,17 @@ def speculate(
 
 def _rounds(model: "_Reader", draft: "_Reader", k: int, most: int) -> Iterator[Round]:
     output: tuple[int, ...] = ()
-    end = model.model.marks.end
-    while len(output) < most and end not in output[-1:]:
+    ends = model.model.marks.ends
+    while len(output) < most and not any(map(ends, output[-1:])):
         drafted: tuple[int, ...] = ()
-        while len(drafted) < min(k, most - len(output) - 1) and end not in drafted:
+        while len(drafted) < min(k, most - len(output) - 1) and not any(map(ends, drafted)):
             drafted += (draft.best_after((*output, *drafted))[-1],)
         own = model.best_after((*output, *drafted))[-1 - len(drafted) :]
         accepted = [d == o for d, o in zip((*drafted, None), own, strict=True)].index(False)
         written = tuple(own[: accepted + 1])
-        if end in written:  # accepted as well: nothing follows it
-            written = written[: written.index(end) + 1]
+        ended = [at for at, token in enumerate(written) if ends(token)]
+        if ended:  # accepted as well: nothing follows it
+            written = written[: ended[0] + 1]
         output += written
         yield Round(drafted, written, accepted)
 

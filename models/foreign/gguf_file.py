@@ -95,7 +95,7 @@ class GGUF:
         if scaled != "none" or self.fields.get(f"{kind}.expert_count"):
             raise CheckpointError(f"{self.path.name}: scaled angles and experts are not known")
         found = {ours: self.fields.get(f"{kind}.{theirs}") for theirs, ours in KEYS.items()}
-        tokens = ("bos", "eos", "padding", "unknown")
+        tokens = ("bos", "eos", "eot", "padding", "unknown")
         ids = {name: self.fields.get(f"tokenizer.ggml.{name}_token_id") for name in tokens}
         return {
             "model_type": kind,
@@ -104,7 +104,7 @@ class GGUF:
             "tie_word_embeddings": "lm_head.weight" not in self.shapes,
             "attention_bias": "layers.0.self_attn.q_proj.bias" in self.shapes,
             "bos_token_id": ids["bos"],
-            "eos_token_id": ids["eos"],
+            "eos_token_id": [each for each in (ids["eos"], ids["eot"]) if each is not None],
             "pad_token_id": ids["padding"],
             "unk_token_id": ids["unknown"],
         }

@@ -33,6 +33,7 @@ from models.foreign.weights import Safetensors, fill
 from models.marks import Marks
 from models.transformer import Model
 
+GENERATION = "generation_config.json"
 _LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
 
 
@@ -228,12 +229,23 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
             raw.no_padding()
             raw.no_truncation()
-            tokenizer = ForeignTokenizer(raw, marks_of(raw, named_tokens(folder), values))
+            said = {**values, "eos_token_id": _ends(folder, values)}
+            tokenizer = ForeignTokenizer(raw, marks_of(raw, named_tokens(folder), said))
     except (CheckpointError, OSError):
         raise
     except _LIBRARY_ERRORS as error:
         raise CheckpointError(f"the tokenizer cannot be used: {TOKENIZER}: {error}") from error
     return fitted(tokenizer, plan)
+
+
+def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:
+    """The ids that end an output, by the config and by the settings of generation beside it."""
+    path = folder / GENERATION
+    listed: list[Any] = []
+    for said in (values, _json(path) if path.is_file() else {}):
+        ids = said.get("eos_token_id")
+        listed += ids if isinstance(ids, list) else [ids]
+    return listed
 
 
 def fitted(tokenizer: ForeignTokenizer, plan: Plan) -> ForeignTokenizer:

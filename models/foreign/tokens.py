@@ -86,10 +86,14 @@ def marks_of(
 ) -> Marks:
     """What the special tokens are for: by their names in the folder, else by the config's ids.
 
-    Where neither says anything, by the usual names. Of several end tokens the first one counts.
+    Where neither says anything, by the usual names. Each of several end tokens ends an output.
     """
     usual = marks_by_name(tokenizer)
     known = set(tokenizer.get_vocab().values())
+    said = config.get("eos_token_id")
+    # Of an ordinary token a config says so only by mistake.
+    apart = tokenizer.get_added_tokens_decoder()
+    ends = [i for i in (said if isinstance(said, list) else [said]) if i in apart]
 
     def one(purpose: str, key: str, usual_id: int | None) -> int | None:
         by_name = tokenizer.token_to_id(named[f"{key}_token"]) if f"{key}_token" in named else None
@@ -99,10 +103,12 @@ def marks_of(
             return by_name
         return by_id if isinstance(by_id, int) and by_id in known else usual_id
 
+    end = one("end", "eos", usual.end)
     return Marks(
         pad=one("pad", "pad", usual.pad),
         start=one("start", "bos", usual.start),
-        end=one("end", "eos", usual.end),
+        end=end,
+        further_ends=tuple(dict.fromkeys(i for i in ends if i != end)),
         mask=one("mask", "mask", usual.mask),
         separator=one("separator", "sep", usual.separator),
         unknown=one("unknown", "unk", usual.unknown),

@@ -35,7 +35,8 @@ class ModelFacts:
 def facts(loaded: LoadedModel) -> ModelFacts:
     """What this model and its folder tell of themselves."""
     model, marks = loaded.model, loaded.marks
-    ids = {each.name: getattr(marks, each.name) for each in fields(marks)}
+    ids = {each.name: (getattr(marks, each.name),) for each in fields(marks)}
+    ids["end"] += ids.pop("further_ends")[0]
     weights = sorted(loaded.folder.glob("*.safetensors"))
     return ModelFacts(
         kind=_kind(loaded),
@@ -45,7 +46,9 @@ def facts(loaded: LoadedModel) -> ModelFacts:
         dtypes=tuple(sorted({dtype for path in weights for dtype in _dtypes(str(path))})),
         written_in=_written_in(loaded),
         marks={
-            name: loaded.str_tokens([token])[0] for name, token in ids.items() if token is not None
+            name: " ".join(loaded.str_tokens([token])[0] for token in tokens if token is not None)
+            for name, tokens in ids.items()
+            if tokens[0] is not None
         },
     )
 

@@ -197,7 +197,7 @@ def _output(
         new = replace(grown, tgt=grown.tgt[:, cache.length :]) if cache else grown
         with torch.inference_mode(), visiting(_edits(loaded, plant, grown)):
             last = model.read(new, cache=cache)[-1, -1]
-        if last.isnan().any() or int(last.argmax()) == loaded.marks.end:
+        if last.isnan().any() or loaded.marks.ends(int(last.argmax())):
             break
         row.append(int(last.argmax()))
         tell(len(row) - n_given)

@@ -12,8 +12,11 @@ from foreign import Golden
 from safetensors.torch import load_file, save_file
 
 from models import CheckpointError
+from models.decoding import best, decode
 from models.foreign import Placing, open_folder, weights
 from models.foreign.families import FAMILIES
+from models.hooks import LOGITS, Edits, visiting
+from models.strategies import Greedy
 
 
 @pytest.fixture
@@ -233,3 +236,22 @@ def test_every_family_has_a_golden_file() -> None:
     from foreign import NAMES
 
     assert {Golden.load(name).config["model_type"] for name in NAMES} == set(FAMILIES)
+
+
+def test_each_of_several_end_tokens_ends_an_output(tmp_path: Path) -> None:
+    """Those of the config, and those that are only in the settings of generation beside it."""
+    folder = Golden.load("llama").write(tmp_path / "tiny", "own")
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 0]}))
+    checkpoint = open_folder(folder)
+    model, tokenizer = checkpoint.model, checkpoint.tokenizer
+    assert (tokenizer.marks.end, tokenizer.marks.further_ends) == (2, (0,))
+    given = torch.tensor([model.with_marks("tgt", tokenizer.encode("I like"))])
+    for token, ends in ((2, True), (0, True), (7, False)):
+
+        def only(logits: torch.Tensor, token: int = token) -> torch.Tensor:
+            return torch.zeros_like(logits).index_fill(-1, torch.tensor([token]), 9.0)
+
+        with visiting(Edits({LOGITS: only})):
+            (output,) = best(decode(model, given, Greedy(), 3))
+        assert output.tokens == (token,) * (1 if ends else 3)
+        assert output.finished == ends
