@@ -2,6 +2,7 @@ import { axisBox, cellBeside, cellUnder, drawAxes, outlineCell } from "./axes.js
 import { fit, hatching } from "./canvas.js";
 import { el, rebuild, redraws } from "./dom.js";
 import { keepScrolled, scrollInto, withEdges } from "./edges.js";
+import { keepPicture } from "./keep.js";
 import { legendEntry } from "./legend.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
@@ -29,6 +30,14 @@ export default function ({ parentElement, data, setTriggerValue }) {
   const readout = el("div", "readout", hint);
   readout.setAttribute("aria-live", "polite");
   const legend = el("div", "legend");
+  const keep = el("button", "keep", "PNG");
+  keep.type = "button";
+  keep.title = words.keep;
+  keep.setAttribute("aria-label", `${words.keep}: ${head.title}`);
+  keep.dataset.at = "keep";
+  keep.onclick = () => keepPicture(canvas, () => draw(root.clientWidth), head.title, theme, head.file);
+  const foot = el("div", "foot");
+  foot.append(legend, keep);
 
   const byFinger = matchMedia("(pointer: coarse)").matches;
   const least = byFinger ? (nKey > 40 ? 9 : 18) : 4; // a mouse hits small cells, and sees all of them
@@ -179,7 +188,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   if (brush && root.stroke?.nQuery === nQuery && root.stroke.nKey === nKey) stroke = root.stroke;
   root.stroke = stroke; // one that has lost its matrix does not come back
   const scrollBack = keepScrolled(root, scroller);
-  rebuild(root, withEdges(scroller), legend, readout);
+  rebuild(root, withEdges(scroller), foot, readout);
   if (stroke) canvas.setPointerCapture(stroke.pointer);
   say();
   const stop = redraws(root, draw);

@@ -16,6 +16,7 @@ from explorer.components.payload import (
     pack,
     tokens_head,
 )
+from explorer.components.standalone import file_of
 from explorer.figures.theme import Stream
 
 WORDS = (
@@ -25,6 +26,7 @@ WORDS = (
     "blocked",
     "hint",
     "brush",
+    "keep",
 )
 """The words that the view shows, by the names under which the caller passes them."""
 
@@ -155,6 +157,7 @@ def pack_mask_matrix(
         "rules": list(rules),
         "selected": None if selected is None else list(selected),
         "brush": brush,
+        "file": file_of("mask"),
         "words": check_words(WORDS, words),
     }
     return pack(head, cells=blocked_by.astype(np.uint8))

@@ -46,6 +46,21 @@ def test_a_saved_picture_draws_without_network_and_opens_any_head(
     context.close()
 
 
+def test_a_mask_is_saved_as_a_png_made_in_the_browser(browser: Browser, tmp_path: Path) -> None:
+    file = hl.mask(np.tri(9, dtype=bool)).save(tmp_path / "x.html")
+    page = browser.new_page()
+    page.goto(file.as_uri())
+    with page.expect_download() as started:
+        page.get_by_role("button", name="save as an image (PNG): Masks").click()
+    assert started.value.suggested_filename == "headlight-mask.png"
+    data = started.value.path().read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    shown = page.locator("canvas").first.bounding_box()
+    assert shown is not None
+    assert int.from_bytes(data[16:20], "big") >= 2 * shown["width"]
+    page.close()
+
+
 def test_a_frame_takes_its_height_and_the_notebooks_theme(browser: Browser, tmp_path: Path) -> None:
     picture = _heads(1, 2, 5)
     notebook = tmp_path / "notebook.html"
