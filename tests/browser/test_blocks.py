@@ -50,7 +50,7 @@ def test_arrows_turn_in_the_rotary_model(visitor: Visitor) -> None:
     visitor.open("positions", model="stories", part="rotary", row="5", key="2")
     visitor.shows("They are 3 apart")
     visitor.page.get_by_text("λ 35,333").first.wait_for()
-    assert visitor.page.get_by_text(t("positions.as_if", lang="en", divisor="√24")).count() == 0
+    assert visitor.page.get_by_text(t("positions.as_if", lang="en", divisor="√32")).count() == 0
 
 
 @pytest.mark.parametrize("lang", ["en"])

@@ -8,12 +8,13 @@ compared without it.)
 Press & Wolf 2017; Inan et al. 2017.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from explorer.analysis.machine.parameters import count_config
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model
 from explorer.runs.trace import Trace
@@ -46,11 +47,13 @@ class Tying:
     h · W_U[w], with the word's `biases` and under the cap where the model has them, and the logit.
     `near_rank`
     is where the nearest embeddings of each position's best word stand among all logits there, as a
-    share of the vocabulary from 0, the top: 0.5 by chance. `same` is the mean cosine of E[w] and
+    share of the vocabulary from 0, the top: 0.5 by chance. `saved` is how many parameters more
+    separate matrices would take (0 where they are separate). `same` is the mean cosine of E[w] and
     W_U[w] over many words, `other` that of E[w] and another word's row.
     """
 
     tied: bool
+    saved: int
     biased: bool
     best: tuple[Logit, ...]
     h: float
@@ -74,6 +77,8 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
     embedding = outside(model.last_stack.embed.weight).numpy()
     centred, centred_rows = embedding - embedding.mean(0), rows - rows.mean(0)
     final = traced.activations[traced.stacks[-1].hook("resid_final")]
+    config = loaded.config
+    untied = count_config(replace(config, tie_embeddings=False)).total
     normed = shown(model.last_stack.final_norm)(torch.tensor(final)[None])
     last = shown(model.head)(normed)[0].numpy()
     biases = None if model.unembed.bias is None else outside(model.unembed.bias)
@@ -87,6 +92,7 @@ def tying(loaded: LoadedModel, traced: Trace, at: int) -> Tying:
     near = nearest(centred, int(first[0]))
     random = np.random.default_rng(0).permutation(len(rows))[:N_RANDOM]
     return Tying(
+        saved=untied - count_config(config).total,
         biased=biases is not None,
         tied=model.unembed.weight is model.last_stack.embed.weight,
         best=tuple(

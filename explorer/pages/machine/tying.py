@@ -82,7 +82,8 @@ def _reading(view: View, found: Tying) -> None:
     )
     said = view.t(
         "tying.tied" if found.tied else "tying.untied",
-        saved=f"{config.vocab_size * config.d_model:,}",
+        saved=f"{found.saved:,}",
+        streams=view.t("tying.streams") if config.reads_source else "",
         same=fixed(found.same),
         other=fixed(found.other),
     )

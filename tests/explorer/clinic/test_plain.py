@@ -1,7 +1,9 @@
 """Faults of plain Python and of number types, by hand and against torch."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -92,3 +94,13 @@ def test_a_row_of_zeros_spreads(translator: LoadedModel) -> None:
     traced = trace(translator, "The cat sat.", "猫坐在垫子上。")
     n = len(traced.tgt_tokens) + 1
     assert Figure("pad_nan_rows", n, 0, str(n)) in BY_ID["tiny_epsilon"].demonstrate(traced).figures
+
+
+def test_a_text_of_one_word_leaves_it_to_the_fixed_row(translator: LoadedModel) -> None:
+    """A net that knows one word only has nothing to learn, so no loss could fall."""
+    traced = trace(translator, "I love you.")
+    bare = replace(traced, tgt_tokens=traced.tgt_tokens[:1], tgt_valid=np.ones(1, dtype=np.bool_))
+    shown = BY_ID["unpacked_batch"].demonstrate(bare)
+    assert not shown.own
+    assert shown.figures == BY_ID["unpacked_batch"].demonstrate(None).figures
+    assert BY_ID["unpacked_batch"].demonstrate(traced).own

@@ -32,6 +32,8 @@ def test_the_logit_is_the_product_of_its_columns(
     found = tying(loaded, traced, 1)
     assert found.tied == tied
     assert found.error < 1e-4
+    tables = 2 if family == "encoder-decoder" else 1  # of both languages, the output's own one
+    assert found.saved == (tables * loaded.config.vocab_size * 24 if tied else 0)
     assert [each.logit for each in found.best] == sorted(traced.logits[1], reverse=True)[:8]
     for each in found.best:
         assert found.h * each.length * each.cosine == pytest.approx(each.logit, abs=1e-4)
