@@ -9,12 +9,14 @@ from pathlib import Path
 
 import explorer.__main__
 from explorer import __version__, workers
+from explorer.uploads import VARIABLE as UPLOADS
 from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.training.commands import add_commands
 from models.training.home import home
 from models.training.options import add_placing, placing_of
 
+UPLOAD_SIZE = ("--server.maxUploadSize", "64")
 ADDRESS, ADDRESS_VARIABLE = "--server.address", "STREAMLIT_SERVER_ADDRESS"
 EVERYWHERE = "0.0.0.0"
 DESCRIPTION = "Watch a really trained Transformer read your sentence."
@@ -48,6 +50,9 @@ def app(args: argparse.Namespace) -> int:
     os.environ[DEVICE_VARIABLE] = placing.device
     if placing.dtype is not None:
         os.environ[DTYPE_VARIABLE] = placing.dtype
+    if args.allow_uploads:
+        os.environ[UPLOADS] = "1"
+        args.further = [*UPLOAD_SIZE, *args.further]
     port = [] if args.port is None else ["--server.port", str(args.port)]
     print(f"headlight: {listening(args.public, args.further)}", flush=True)
     if args.workers > 1:
@@ -132,6 +137,12 @@ def _parser() -> argparse.ArgumentParser:
         "--public",
         action="store_true",
         help="let others on the network in (otherwise only this machine); read SECURITY.md first",
+    )
+    command.add_argument(
+        "--allow-uploads",
+        action="store_true",
+        help=f"let visitors upload a model as a zip of up to 64 MB, seen by its own session alone "
+        f"(or {UPLOADS}=1, with Streamlit's server.maxUploadSize)",
     )
     add_placing(command)
     command.add_argument(

@@ -11,6 +11,7 @@ from torch import nn
 
 from explorer.labels import str_tokens
 from explorer.problems import InputProblem
+from explorer.text import UPLOADED
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
@@ -131,7 +132,9 @@ def open_model(
         available = list_models(folder)
         base, step = (name, None) if name in available else split_step(name)
         if base not in available or (step is not None and step not in snapshots(base, folder)):
-            raise InputProblem("unknown_model", name=name, available=", ".join(available))
+            raise InputProblem(
+                "unknown_model", name=UPLOADED.sub("", name), available=", ".join(available)
+            )
         path = _folder(base, folder)
     else:
         path, base = name, name.name

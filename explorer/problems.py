@@ -37,6 +37,13 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "file_empty": "name",
         "file_table": "name reason",
         "too_many_sentences": "name limit",
+        # an uploaded model
+        "upload_too_large": "name limit size",  # bytes
+        "upload_no_zip": "name",
+        "upload_encrypted": "name",
+        "upload_bomb": "name limit",  # bytes unpacked
+        "upload_nothing": "name",
+        "upload_pickle": "name",
     }.items()
 }
 """Each key, with the names of the values that its words may use."""

@@ -16,6 +16,8 @@ from typing import Any
 from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
+UPLOADED = re.compile(r"~[A-Za-z0-9_-]{16}\Z")
+"""What `ui.uploads` puts behind the name of a model that a visitor uploaded."""
 _IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")
 
 
@@ -113,8 +115,8 @@ def family(table: str, *, lang: str) -> dict[str, str]:
 
 
 def model_name(name: str, *, lang: str) -> str:
-    """A shipped model in words; one of the visitor's own keeps its folder's name."""
-    return words(lang).get(f"models.{name}", name)
+    """A shipped model in words; one of the visitor's own keeps the name of its folder or file."""
+    return words(lang).get(f"models.{name}", UPLOADED.sub("", name))
 
 
 def in_order(names: Iterable[str], *, lang: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin, Subprotocol
 
 from explorer import cli
+from explorer.uploads import VARIABLE, allowed
 
 ROOT = Path(__file__).parents[1]
 MEGABYTE = 1_000_000
@@ -172,6 +173,17 @@ def test_who_can_reach_the_app_is_asked_for_and_said(
     assert cli.main(["app", *arguments]) == 0
     assert said in capsys.readouterr().out
     assert started[0][2:] == address
+
+
+def test_uploads_are_allowed_by_an_option_which_raises_their_size_too(
+    started: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "0")
+    assert cli.main(["app"]) == 0
+    assert not allowed()
+    assert cli.main(["app", "--allow-uploads"]) == 0
+    assert allowed()
+    assert started[1][2:] == ["--server.maxUploadSize", "64"]
 
 
 def test_two_wishes_about_the_address_are_refused(

@@ -3,12 +3,15 @@
 import streamlit as st
 
 from explorer import library, shelf, text
+from explorer import uploads as uploading
 from explorer.library import split_step
 from explorer.pages.heads.pair import compare_with
+from explorer.problems import InputProblem
 from explorer.shelf import Listed
-from explorer.ui import cache, session
+from explorer.ui import cache, session, uploads
 from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
+from explorer.ui.problem import show_problem
 from explorer.ui.view import default_model
 from models.foreign.finding import VARIABLE
 
@@ -30,6 +33,8 @@ def render() -> None:
         st.code("headlight app --models DIR", language=None)
     for each in own:
         _line(each)
+    if uploading.allowed():
+        _uploaded()
     refused = [each for each in listed if each.problem]
     if refused:
         st.subheader(_t("shelf.refused"), anchor=False)
@@ -44,30 +49,79 @@ def _t(key: str, **values: object) -> str:
     return text.t(key, lang=session.state().lang, **values)
 
 
+def _uploaded() -> None:
+    """The visitor's own uploads, and where to upload one more."""
+    st.subheader(_t("shelf.uploaded"), anchor=False)
+    for name in uploads.own():
+        model = cache.open_model(name).model
+        count = sum(each.numel() for each in model.parameters())
+        _offer(name, _t("shelf.upload_numbers", parameters=f"{count / 1e6:,.1f}"))
+        st.button(
+            _t("shelf.remove", model=escape(_title(name))),
+            key=f"shelf.remove.{name}",
+            type="tertiary",
+            icon=":material/delete:",
+            on_click=_remove,
+            args=(name,),
+        )
+    largest = min(uploading.MOST_BYTES // 1_000_000, st.get_option("server.maxUploadSize"))
+    given = st.file_uploader(
+        _t("shelf.upload", size=largest),
+        key="shelf.upload",
+        max_upload_size=largest,
+        help=_t("shelf.upload_help"),
+    )
+    if given is None:
+        return
+    try:
+        with st.spinner(_t("shelf.uploading")):
+            name = uploads.take(given.name, given)
+    except InputProblem as problem:
+        show_problem(problem, session.state().lang)
+        return
+    change_model(_current(), name)
+    session.visit("heads")  # away from the file, which need not be kept any longer
+
+
+def _remove(name: str) -> None:
+    if session.state().model == name:
+        session.change_site(model="", text=None, target=None)
+    uploads.remove(name)
+
+
+def _current() -> str:
+    """The model that is open, without the step of its training."""
+    return split_step(session.state().model or default_model(cache.models()))[0]
+
+
 def _line(each: Listed) -> None:
-    """One model in numbers, and the button that opens it."""
-    current, _ = split_step(session.state().model or default_model(cache.models()))
+    """One model in numbers, and the buttons that open it."""
+    _offer(each.name, _numbers(each))
+
+
+def _offer(name: str, numbers: str) -> None:
+    current = _current()
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         with st.container():
-            st.markdown(f"**{escape(_title(each.name))}**")
-            st.caption(_numbers(each))
-        is_open = each.name == current
+            st.markdown(f"**{escape(_title(name))}**")
+            st.caption(numbers)
+        is_open = name == current
         if not is_open and st.button(
             _t("shelf.compare"),
-            key=f"shelf.compare.{each.name}",
+            key=f"shelf.compare.{name}",
             type="tertiary",
             icon=":material/compare:",
             help=_t("shelf.compare_help", model=escape(_title(current))),
         ):
-            compare_with(each.name)
+            compare_with(name)
             session.visit("heads")
         if st.button(
             _t("shelf.opened" if is_open else "shelf.open"),
-            key=f"shelf.open.{each.name}",
+            key=f"shelf.open.{name}",
             type="primary" if is_open else "secondary",
         ):
             if not is_open:
-                change_model(current, each.name)
+                change_model(current, name)
             session.visit("heads")
 
 

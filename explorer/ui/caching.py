@@ -109,6 +109,16 @@ class Store:
             self._kept.pop(key, None)
             self._in_use.pop(key, None)
 
+    def forget_about(self, name: str) -> None:
+        """Drop everything in whose key a model's name occurs, which nothing else is called."""
+        with self._turn:
+            for key in [key for key in self._kept if name in repr(key)]:
+                self.forget(key)
+
+    def put(self, key: Hashable, made: object, is_model: bool = False) -> None:
+        """Keep what was made elsewhere."""
+        self._keep(key, _Entry(made, seal(made) + size_of(key)), is_model)
+
     def get(
         self,
         key: Hashable,
@@ -260,6 +270,10 @@ class Cached(Generic[P, Result]):
     def forget(self, *args: P.args, **kwargs: P.kwargs) -> None:
         """Drop the result, so that the next call recomputes it."""
         STORE.forget(self._key(*args, **kwargs)[0])
+
+    def keep(self, result: Result, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Keep this as the result of a call."""
+        STORE.put(self._key(*args, **kwargs)[0], result, self._is_model)
 
     def _key(self, *args: P.args, **kwargs: P.kwargs) -> tuple[Hashable, Callable[..., Any] | None]:
         bound = self._signature.bind(*args, **kwargs)

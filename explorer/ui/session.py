@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 import streamlit as st
 
 from explorer.text import LANGUAGES
+from explorer.ui.uploads import for_this_session
 from explorer.ui.url import Links, State
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
@@ -52,6 +53,7 @@ def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=
 
 def _load(params: Mapping[str, str], lang: str) -> None:
     chosen, refused = links().read({"lang": lang, **params})
+    chosen = links().change(chosen, model=for_this_session(chosen.model))
     if not params.keys() - {"lang"}:  # no link to anything
         chosen = _first(chosen.lang)
     st.session_state[_STATE] = chosen if "lang" not in dict(refused) else replace(chosen, lang=lang)

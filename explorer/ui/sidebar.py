@@ -17,6 +17,7 @@ from explorer.ui.hints import change_model
 from explorer.ui.parts import THEMES, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.self_check import self_check
+from explorer.ui.uploads import models
 from explorer.ui.view import MOST_OTHERS, default_model, first_sentence
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
@@ -125,6 +126,7 @@ def _file() -> None:
             _t("sidebar.file_label", types=", ".join(FILE_TYPES)),
             # The types are checked by the project itself, which can say what was wrong.
             key="sidebar.file",
+            max_upload_size=1,
             label_visibility="visible",
         )
         if uploaded is None:
@@ -247,7 +249,7 @@ def _pick_snapshot(model: str) -> None:
 
 
 def _model() -> None:
-    names = text.in_order(cache.models(), lang=session.state().lang)
+    names = text.in_order(models(), lang=session.state().lang)
     whole = session.state().model or default_model(names)
     current, _ = split_step(whole)
     if current in names:

@@ -27,6 +27,7 @@ from explorer.ui.cache import Run
 from explorer.ui.escape import escape
 from explorer.ui.hints import trained
 from explorer.ui.problem import show_problem
+from explorer.ui.uploads import for_this_session, models
 from explorer.ui.url import FREE, State
 from explorer.ui.view import View, build
 from models.hooks import Role
@@ -56,7 +57,7 @@ class Pair:
 
 def others(name: str) -> tuple[str, ...]:
     """The models that one can be compared with: those that read the same tokens first."""
-    shelf = cache.models()
+    shelf = models()
     offered = dict.fromkeys([*cached.alike(name, shelf), *shelf])
     return tuple(each for each in offered if each != name)
 
@@ -73,7 +74,7 @@ def title(view: View, name: str) -> str:
 def pick_other(view: View) -> None:
     """The control that puts a model beside this one. Its heads are then ordered by difference."""
     offered = others(view.loaded.name)
-    chosen = view.choices(HeadsChoices).with_
+    chosen = for_this_session(view.choices(HeadsChoices).with_)
     if chosen and chosen not in offered and chosen != view.loaded.name:
         offered = (*offered, chosen)  # of a link; what is wrong with it is said below
 
@@ -103,7 +104,7 @@ def pair_of(view: View) -> Pair | None:
 
     What is wrong with it is said in its place.
     """
-    name = view.choices(HeadsChoices).with_
+    name = for_this_session(view.choices(HeadsChoices).with_)
     if name in ("", view.loaded.name):
         return None
     try:

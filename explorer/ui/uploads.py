@@ -1,0 +1,65 @@
+"""Models that visitors upload: each is seen in its own session alone, and goes with it.
+
+An uploaded model is kept as the others are, under a name that nobody can guess, so all that is
+computed from it is kept apart as well. A link to it names a model that other sessions lack.
+"""
+
+import secrets
+from dataclasses import replace
+from typing import BinaryIO
+
+import streamlit as st
+
+from explorer.library import LoadedModel
+from explorer.text import UPLOADED
+from explorer.ui import cache, caching
+from explorer.uploads import open_zip
+
+_OWN = "uploads"
+
+
+def _drop(names: list[str]) -> None:
+    """Forget models, and all that was computed from them."""
+    for name in names:
+        caching.STORE.forget_about(name)
+
+
+@st.cache_resource(scope="session", on_release=_drop, show_spinner=False)
+def _until_the_end() -> list[str]:
+    """This session's uploads, once more: Streamlit releases them when the session ends."""
+    return []
+
+
+def own() -> tuple[str, ...]:
+    """The models that this session uploaded and that are still kept, oldest first."""
+    names: tuple[str, ...] = st.session_state.get(_OWN, ())
+    return tuple(name for name in names if cache.open_model.is_kept(name))
+
+
+def models() -> tuple[str, ...]:
+    """What this session can open: the shelf, and its own uploads."""
+    return (*cache.models(), *own())
+
+
+def take(name: str, file: BinaryIO) -> str:
+    """Open an uploaded zip for this session; the name under which it is found.
+
+    Raises InputProblem as `uploads.open_zip`.
+    """
+    loaded: LoadedModel = open_zip(name, file)
+    secret = f"{loaded.name}~{secrets.token_urlsafe(12)}"
+    cache.open_model.keep(replace(loaded, name=secret), secret)
+    st.session_state[_OWN] = (*own(), secret)
+    _until_the_end().append(secret)
+    return secret
+
+
+def remove(name: str) -> None:
+    """Forget one of this session's models."""
+    if name in own():
+        _drop([name])
+
+
+def for_this_session(name: str) -> str:
+    """The name of a model as a link gives it, without what would find another session's upload."""
+    return name if name in own() else UPLOADED.sub("", name)

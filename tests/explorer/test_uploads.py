@@ -1,0 +1,162 @@
+"""Zips that visitors upload: what is read of them, and every kind that is refused."""
+
+import io
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from foreign import Golden
+
+from explorer import uploads
+from explorer.problems import InputProblem
+from explorer.uploads import allowed, open_zip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Golden.load("llama").write(tmp_path_factory.mktemp("zipped") / "mine", "own")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where temporary folders are made; nothing is left there, whatever happened."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    yield tmp_path
+    assert list(tmp_path.glob("headlight-*")) == []
+
+
+def zipped(files: dict[str, bytes], **more: object) -> io.BytesIO:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, **more) as archive:  # type: ignore[call-overload]
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return file
+
+
+def files_of(folder: Path, prefix: str = "") -> dict[str, bytes]:
+    return {f"{prefix}{path.name}": path.read_bytes() for path in folder.iterdir()}
+
+
+def refusal(file: io.BytesIO, name: str = "a.zip") -> InputProblem:
+    with pytest.raises(InputProblem) as caught:
+        open_zip(name, file)
+    return caught.value
+
+
+@pytest.mark.parametrize("prefix", ["", "mine/", "some/where/"])
+def test_a_zip_of_a_model_opens_and_nothing_stays_on_disk(folder: Path, prefix: str) -> None:
+    loaded = open_zip("My model (1).zip", zipped(files_of(folder, prefix)))
+    assert loaded.name == "My-model-1"
+    assert loaded.config.n_layers > 0
+    assert not loaded.folder.exists()
+    assert loaded.tokenizer.encode("We went")
+
+
+def test_no_name_in_a_zip_becomes_a_path(folder: Path, place: Path) -> None:
+    evil = ("../evil", "/tmp/headlight-evil", "mine/../../evil", "..\\evil", "mine/evil.py")
+    written: list[str] = []
+    files = files_of(folder, "mine/") | {name: b"evil" for name in evil}
+    original = uploads._unpack
+
+    def watched(name: str, file: io.BytesIO, into: Path) -> None:
+        original(name, file, into)
+        written.extend(str(each.relative_to(place)) for each in place.rglob("*") if each.is_file())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uploads, "_unpack", watched)
+        assert open_zip("..zip/../a.zip", zipped(files)).name == "a"
+    assert {Path(each).name for each in written} <= uploads._FILES
+    assert all(Path(each).parent.name == "a" for each in written)
+    assert not Path("/tmp/headlight-evil").exists()
+
+
+def test_only_files_beside_the_outermost_config_are_read(folder: Path) -> None:
+    other = {f"mine/old/{name}": b"not this" for name in ("config.json", "model.safetensors")}
+    assert open_zip("a.zip", zipped(other | files_of(folder, "mine/"))).name == "a"
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"not a zip" * 100, b"PK\x05\x06" + b"\0" * 17])
+def test_what_is_no_zip(data: bytes) -> None:
+    assert refusal(io.BytesIO(data)).key == "upload_no_zip"
+
+
+def test_a_damaged_zip(folder: Path) -> None:
+    data = bytearray(zipped(files_of(folder)).getvalue())
+    data[len(data) // 3] ^= 255
+    assert refusal(io.BytesIO(bytes(data))).key == "upload_no_zip"
+    assert refusal(io.BytesIO(bytes(data[: len(data) // 2]))).key == "upload_no_zip"
+
+
+def test_a_zip_that_is_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = zipped(files_of(folder))
+    monkeypatch.setattr(uploads, "MOST_BYTES", 1000)
+    found = refusal(file)
+    assert (found.key, found.values["limit"]) == ("upload_too_large", 1000)
+    assert found.values["size"] == len(file.getvalue())
+
+
+def test_a_bomb_is_stopped_while_it_unpacks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "MOST_UNPACKED", 3_000_000)
+    bomb = files_of(folder) | {"model.safetensors": b"\0" * 40_000_000}
+    file = zipped(bomb)
+    assert len(file.getvalue()) < 200_000
+    assert refusal(file).key == "upload_bomb"
+    # One that says of itself that it is small: 100 bytes unpacked, in the list and at the file.
+    data = file.getvalue().replace(struct.pack("<L", 40_000_000), struct.pack("<L", 100))
+    assert refusal(io.BytesIO(data)).key in ("upload_bomb", "upload_no_zip")
+
+
+def test_a_list_of_files_that_would_fill_memory_is_not_read() -> None:
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 9, 9, 2_000_000, 0, 0)
+    assert refusal(io.BytesIO(b"\0" * 3_000_000 + end)).key == "upload_bomb"
+    large = b"PK\x06\x07" + b"\0" * 16
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 50, 0, 0)
+    assert refusal(io.BytesIO(b"\0" * 100 + large + end)).key == "upload_bomb"
+
+
+def test_nothing_in_it(folder: Path) -> None:
+    assert refusal(zipped({})).key == "upload_nothing"
+    assert refusal(zipped({"readme.txt": b"hello"})).key == "upload_nothing"
+    config = {"config.json": (folder / "config.json").read_bytes()}
+    assert refusal(zipped(config)).key == "upload_nothing"
+
+
+def test_a_pickle_inside(folder: Path) -> None:
+    files = files_of(folder)
+    files["pytorch_model.bin"] = files.pop("model.safetensors")
+    assert refusal(zipped(files)).key == "upload_pickle"
+    # Beside safetensors it is left alone, as in many folders.
+    both = files_of(folder) | {"pytorch_model.bin": b"evil"}
+    assert open_zip("a.zip", zipped(both)).name == "a"
+
+
+def test_an_encrypted_member(folder: Path) -> None:
+    data = bytearray(zipped(files_of(folder)).getvalue())
+    for signature, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):  # flags, here and in the list
+        start = data.find(signature)
+        while start >= 0:
+            data[start + at] |= 1
+            start = data.find(signature, start + 4)
+    assert refusal(io.BytesIO(bytes(data))).key == "upload_encrypted"
+
+
+def test_a_model_that_does_not_open_says_why_by_its_name(folder: Path) -> None:
+    files = files_of(folder) | {"config.json": b'{"model_type": "nobody"}'}
+    found = refusal(zipped(files), "theirs.zip")
+    assert found.key == "broken_model"
+    assert found.values["name"] == "theirs"
+    assert "nobody" in str(found.values["reason"])
+    assert "headlight-" not in str(found.values["reason"])
+
+
+def test_uploads_are_off_until_the_owner_allows_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(uploads.VARIABLE, raising=False)
+    assert not allowed()
+    monkeypatch.setenv(uploads.VARIABLE, "1")
+    assert allowed()
+    monkeypatch.setenv(uploads.VARIABLE, "yes")
+    with pytest.raises(ValueError, match="HEADLIGHT_UPLOADS must be 1 or 0, not 'yes'"):
+        allowed()

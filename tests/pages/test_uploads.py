@@ -1,0 +1,147 @@
+"""The uploader on the page of models, and who sees what was uploaded."""
+
+import io
+import zipfile
+from collections.abc import Callable
+
+import pytest
+from foreign import Golden
+from streamlit.runtime.caching import clear_session_resource_cache
+from streamlit.testing.v1 import AppTest
+
+from explorer import uploads as zips
+from explorer.text import t
+from explorer.ui import caching, session, uploads
+
+Open = Callable[..., AppTest]
+
+
+def _models() -> None:
+    from explorer.shell import LINKS, show_models
+    from explorer.ui import session
+
+    session.start(LINKS)
+    show_models()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    folder = Golden.load("llama").write(tmp_path_factory.mktemp("zipped") / "mine", "own")
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for path in folder.iterdir():
+            archive.write(path, path.name)
+    return file.getvalue()
+
+
+@pytest.fixture(autouse=True)
+def visited(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    clear_session_resource_cache("test session id")
+    pages: list[str] = []
+    monkeypatch.setenv(zips.VARIABLE, "1")
+    monkeypatch.setattr(session, "visit", pages.append)
+    return pages
+
+
+def models_page(**params: str) -> AppTest:
+    at = AppTest.from_function(_models, default_timeout=60)
+    for key, value in params.items():
+        at.query_params[key] = value
+    return at.run()
+
+
+def uploaded(data: bytes, lang: str = "en", name: str = "mine.zip") -> AppTest:
+    at = models_page(lang=lang)
+    at.file_uploader(key="shelf.upload").set_value((name, data, "application/zip")).run()
+    assert not at.exception
+    return at
+
+
+def test_no_uploader_where_the_owner_does_not_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(zips.VARIABLE)
+    at = models_page()
+    assert "shelf.upload" not in {each.key for each in at.get("file_uploader")}
+    assert t("shelf.uploaded", lang="en") not in [each.value for each in at.subheader]
+
+
+def test_an_upload_opens_and_is_on_the_menu(data: bytes, visited: list[str]) -> None:
+    at = uploaded(data)
+    assert visited == ["heads"]
+    name = str(at.query_params["model"])
+    assert name.startswith("mine~")
+    at = models_page_of(at)
+    assert "**mine**" in [each.value for each in at.markdown]
+    menu = at.selectbox(key="sidebar.model")
+    assert menu.value == name
+    assert "mine" in menu.options  # under its own name alone
+
+
+def models_page_of(at: AppTest) -> AppTest:
+    """The same visitor, once more without the file."""
+    at.file_uploader(key="shelf.upload").set_value(()).run()
+    assert not at.exception
+    return at
+
+
+def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(
+    data: bytes, open_page: Open
+) -> None:
+    name = str(uploaded(data).query_params["model"])
+    at = open_page("heads", model=name, text="We went to the park.")
+    assert not at.exception
+    (said,) = [str(each.value) for each in at.warning]
+    assert "mine" in said
+    assert name.partition("~")[2] not in said
+    assert at.main.get("bidi_component")  # the sentence in a model that is there
+    assert name not in at.selectbox(key="sidebar.model").options
+    beside = open_page("heads", **{"with": name, "text": "We went to the park."})
+    assert "mine" in "".join(str(each.value) for each in beside.warning)
+    assert "versus.swap" not in {each.key for each in beside.button}
+
+
+def test_it_counts_among_what_is_kept_and_goes_with_its_session(data: bytes) -> None:
+    before = caching.STORE.n_bytes
+    name = str(uploaded(data).query_params["model"])
+    assert any(name in repr(key) for key in caching.STORE._kept)
+    clear_session_resource_cache("test session id")  # as Streamlit does when a session ends
+    assert not [key for key in caching.STORE._kept if name in repr(key)]
+    assert caching.STORE.n_bytes <= before + 100_000
+
+
+def test_its_owner_can_remove_it(data: bytes) -> None:
+    at = models_page_of(uploaded(data))
+    name = str(at.query_params["model"])
+    at.button(key=f"shelf.remove.{name}").click().run()
+    assert not at.exception
+    assert "model" not in at.query_params
+    assert "**mine**" not in [each.value for each in at.markdown]
+    assert not [key for key in caching.STORE._kept if name in repr(key)]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [(b"nothing of the kind", "upload_no_zip"), (None, "upload_nothing")],
+)
+def test_a_refusal_is_said_and_nothing_opens(
+    lang: str, content: bytes | None, key: str, visited: list[str]
+) -> None:
+    if content is None:
+        file = io.BytesIO()
+        zipfile.ZipFile(file, "w").close()
+        content = file.getvalue()
+    at = uploaded(content, lang, "odd_name.zip")
+    before, _, behind = t(f"problems.{key}", lang=lang, name="\0").partition("\0")
+    assert any(before in each.value and behind in each.value for each in at.warning)
+    assert visited == []
+
+
+@pytest.mark.parametrize("page", ["card", "masks", "certificate"])
+def test_pages_open_for_an_upload(
+    data: bytes, page: str, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = str(uploaded(data).query_params["model"])
+    monkeypatch.setattr(uploads, "own", lambda: (name,))
+    at = open_page(page, model=name, text="We went to the park.")
+    assert not at.exception
+    assert not at.warning
