@@ -239,6 +239,21 @@ def pick_head(view: View, key: str) -> None:
     )
 
 
+def pick_token(view: View, field: str, label: str, tokens: Sequence[str], key: str) -> int:
+    """A place in a row of tokens; the last one where the state names a place behind it."""
+    at: int = min(session.links().chosen(view.state, field), len(tokens) - 1)
+    with st.container(width=260):
+        pick(
+            label,
+            range(len(tokens)),
+            at,
+            key,
+            lambda place: session.change(**{field: place}),
+            format_func=lambda place: f"{place} · {tokens[place]}",
+        )
+    return at
+
+
 def pick_place(view: View, page: str, *, kind: bool = True) -> None:
     """Kind of attention, layer and head, for a row of controls; `kind` False: not the kind."""
     if kind:

@@ -17,6 +17,7 @@ from explorer.numbers import fixed, percent, signed
 from explorer.pages.cell import backward, engines, single
 from explorer.pages.cell.choices import ASIDES, CellChoices
 from explorer.pages.cell.initial import initial
+from explorer.pages.cell.shown import pick_dropout
 from explorer.ui import controls, session
 from explorer.ui.parts import PartChoices, pick_one
 from explorer.ui.tables import table
@@ -255,18 +256,7 @@ def _groups(view: View, cell: Cell) -> None:
 def _dropout(view: View, cell: Cell) -> None:
     trained = view.loaded.config.pattern_dropout
     st.markdown(view.t("cell.dropout_lead", p=trained) if trained else view.t("cell.dropout_none"))
-    st.session_state["cell.drop"] = view.choices(CellChoices).drop
-    st.slider(
-        view.t("cell.drop"),
-        0,
-        90,
-        key="cell.drop",
-        step=5,
-        format="%d %%",
-        width=320,
-        on_change=lambda: session.change(drop=st.session_state["cell.drop"]),
-    )
-    share = view.choices(CellChoices).drop / 100
+    share = pick_dropout(view, "cell.drop", width=320)
     found = cell_layouts.dropped(view.trace, cell.site, cell.head, cell.query, share)
     figure = paired(
         view.trace.key_tokens(cell.site.name),

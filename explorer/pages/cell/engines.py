@@ -16,9 +16,9 @@ from explorer.analysis.cell.engines import (
 from explorer.analysis.cell.layouts import possible_groups
 from explorer.analysis.cell.scaling import Scaling, divisor_of
 from explorer.analysis.cell.steps import Cell
-from explorer.figures.heatmap import attention
 from explorer.numbers import fixed, number, percent
 from explorer.pages.cell.choices import CellChoices
+from explorer.pages.cell.shown import pick_dropout, weights
 from explorer.ui import controls, session
 from explorer.ui.parts import PartChoices, pick_one
 from explorer.ui.tables import table
@@ -71,19 +71,8 @@ def _name(view: View, name: Engine) -> str:
 
 
 def _mode(view: View) -> None:
-    choices = view.choices(CellChoices)
-    st.session_state["cell.training"] = choices.training
-    st.session_state["cell.engine_drop"] = choices.drop
-    st.slider(
-        view.t("cell.drop"),
-        0,
-        90,
-        key="cell.engine_drop",
-        step=5,
-        format="%d %%",
-        width=220,
-        on_change=lambda: session.change(drop=st.session_state["cell.engine_drop"]),
-    )
+    st.session_state["cell.training"] = view.choices(CellChoices).training
+    pick_dropout(view, "cell.engine_drop", width=220)
     st.toggle(
         view.t("cell.training"),
         key="cell.training",
@@ -173,24 +162,12 @@ def _weights(view: View, cell: Cell, found: Engines, chosen: Engine) -> None:
     if chosen == "fused":
         st.info(view.t("cell.engine_no_weights"), icon=":material/visibility_off:")
         return
-    shown = [("engine_own", found.own)]
+    own = ("engine_own", view.t("cell.engine_own", head=cell.head + 1), found.own)
+    shown = [own]
     if chosen == "module" and found.mean is not None:
-        shown.append(("engine_mean", found.mean))
-    for (name, pattern), column in zip(shown, st.columns(2, gap="large"), strict=False):
-        with column:
-            title = view.t(f"cell.{name}", head=cell.head + 1, heads=cell.site.n_heads)
-            st.caption(title)
-            figure = attention(
-                pattern,
-                view.trace.mask(cell.site.name)[cell.head],
-                view.trace.query_tokens(cell.site.name),
-                view.trace.key_tokens(cell.site.name),
-                selected=cell.query,
-                dark=view.dark,
-                words=view.words("figures.heatmap"),
-                **controls.place_titles(view),
-            )
-            controls.chart(figure, f"cell.{name}", alt=title)
+        title = view.t("cell.engine_mean", heads=cell.site.n_heads)
+        shown.append(("engine_mean", title, found.mean))
+    weights(view, cell, shown)
     if chosen == "module" and found.mean is not None:
         st.markdown(view.t("cell.engine_averages", apart=percent(found.apart)))
 

@@ -7,9 +7,9 @@ import streamlit as st
 
 from explorer.analysis.cell.single import Single, SingleHead, cut_head, single, widths
 from explorer.analysis.cell.steps import Cell
-from explorer.figures.heatmap import attention
 from explorer.numbers import fixed, number, percent
 from explorer.pages.cell.choices import CellChoices
+from explorer.pages.cell.shown import weights
 from explorer.ui import controls, session
 from explorer.ui.tables import table
 from explorer.ui.view import View
@@ -24,26 +24,11 @@ def alone(view: View, cell: Cell) -> None:
     st.markdown(view.t("cell.single_lead", d_in=view.loaded.config.d_model))
     found = single(view.loaded, view.trace, cell.site, cell.head, _pick_width(view, cell))
     _shapes(view, cell, found)
-    for name, pattern, column in zip(
-        ("single_this", "single_own"),
-        (found.tensors["pattern"], view.trace.pattern(cell.site.name)[cell.head]),
-        st.columns(2, gap="large"),
-        strict=True,
-    ):
-        with column:
-            title = view.t(f"cell.{name}", d_out=found.d_out, head=cell.head + 1)
-            st.caption(title)
-            figure = attention(
-                pattern,
-                view.trace.mask(cell.site.name)[cell.head],
-                view.trace.query_tokens(cell.site.name),
-                view.trace.key_tokens(cell.site.name),
-                selected=cell.query,
-                dark=view.dark,
-                words=view.words("figures.heatmap"),
-                **controls.place_titles(view),
-            )
-            controls.chart(figure, f"cell.{name}", alt=title)
+    own = view.trace.pattern(cell.site.name)[cell.head]
+    titles = {"d_out": found.d_out, "head": cell.head + 1}
+    patterns = {"single_this": found.tensors["pattern"], "single_own": own}
+    named = ((name, view.t(f"cell.{name}", **titles), each) for name, each in patterns.items())
+    weights(view, cell, tuple(named))
     controls.reading("aside", _reading(view, found))
     if found.refused:
         st.markdown(view.t("cell.single_refused", d_in=found.d_in, d_out=found.d_out))

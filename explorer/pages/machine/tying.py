@@ -4,8 +4,7 @@ import streamlit as st
 
 from explorer.analysis.machine.tying import N_NEAR, Tying, tying
 from explorer.numbers import fixed, number, percent
-from explorer.pages.machine.choices import MachineChoices
-from explorer.ui import controls, session
+from explorer.ui import controls
 from explorer.ui.escape import escape
 from explorer.ui.tables import table
 from explorer.ui.view import View
@@ -18,16 +17,7 @@ def one_matrix(view: View) -> None:
         return
     st.markdown(view.t("tying.lead"))
     tokens = view.trace.tgt_str_tokens
-    at = min(view.choices(MachineChoices).spot, len(tokens) - 1)
-    with st.container(width=260):
-        controls.pick(
-            view.t("tying.spot"),
-            range(len(tokens)),
-            at,
-            "machine.spot",
-            lambda spot: session.change(spot=spot),
-            format_func=lambda spot: f"{spot} · {tokens[spot]}",
-        )
+    at = controls.pick_token(view, "spot", view.t("tying.spot"), tokens, "machine.spot")
     found = tying(view.loaded, view.trace, at)
     head = (
         view.t("tying.word"),

@@ -7,9 +7,8 @@ from explorer.analysis.positions.sums import Sums, by_two_halves, room, sums, wi
 from explorer.figures.curves import lines
 from explorer.figures.positions import sums as figures
 from explorer.numbers import fixed, number, percent
-from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.sizes import sizes_at_the_start
-from explorer.ui import controls, session
+from explorer.ui import controls
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
 from explorer.ui.view import View
@@ -25,16 +24,7 @@ def token_and_position(view: View) -> None:
         return
     st.markdown(view.t("sums.lead"))
     tokens = view.trace.src_str_tokens if stream == "src" else view.trace.tgt_str_tokens
-    at = min(view.choices(PositionsChoices).place, len(tokens) - 1)
-    with st.container(width=260):
-        controls.pick(
-            view.t("sums.token"),
-            range(len(tokens)),
-            at,
-            "positions.place",
-            lambda place: session.change(place=place),
-            format_func=lambda place: f"{place} · {tokens[place]}",
-        )
+    at = controls.pick_token(view, "place", view.t("sums.token"), tokens, "positions.place")
     _drawn(view, found, at, tokens[at])
     _every(view, found)
     _concatenated(view, found, stream)
