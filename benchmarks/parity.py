@@ -94,6 +94,12 @@ GEMMA: Small = {
 WINDOW: Small = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
 CAPS: Small = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
 KINDS: Small = {"layer_types": ["sliding_attention", "full_attention"]}
+STRETCHED: Small = {
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+    }
+}
 T5: Small = {
     "d_model": 24,
     "d_kv": 10,
@@ -140,6 +146,10 @@ MODELS: dict[str, tuple[str, Small]] = {
     "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 10}),
     "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 6}),
     "gemma3_text": ("Gemma3ForCausalLM", {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS}),
+    "gemma3_text-linear": (
+        "Gemma3ForCausalLM",
+        {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS, **STRETCHED},
+    ),
     "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
     "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),
     "marian": ("MarianMTModel", MARIAN),

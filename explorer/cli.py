@@ -10,7 +10,7 @@ from pathlib import Path
 import explorer.__main__
 from explorer import __version__, workers
 from explorer.uploads import VARIABLE as UPLOADS
-from models.foreign.finding import VARIABLE
+from models.foreign.finding import VARIABLE, missing
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.training.commands import add_commands
 from models.training.home import home
@@ -46,6 +46,8 @@ def app(args: argparse.Namespace) -> int:
             if not folder.is_dir():
                 raise ValueError(f"--models: {folder} is not a folder")
         os.environ[VARIABLE] = os.pathsep.join(str(folder.resolve()) for folder in args.models)
+    for folder in missing():
+        print(f"headlight: {VARIABLE}: there is no folder {folder}", file=sys.stderr)
     placing = placing_of(args)  # a GPU that is not there is said now, not to the first visitor
     os.environ[DEVICE_VARIABLE] = placing.device
     if placing.dtype is not None:

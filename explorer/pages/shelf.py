@@ -13,7 +13,7 @@ from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
 from explorer.ui.view import default_model
-from models.foreign.finding import VARIABLE
+from models.foreign.finding import VARIABLE, missing
 
 NAME = "models"
 """Its address: /models. In the menu of pages it does not stand, but behind that of models."""
@@ -28,6 +28,8 @@ def render() -> None:
     by_name = {each.name: each for each in opens if not each.own}
     shipped = [by_name[name] for name in text.in_order(by_name, lang=session.state().lang)]
     st.subheader(_t("shelf.own"), anchor=False)
+    for folder in missing():  # its name alone: visitors need not know where the server has it
+        st.warning(_t("shelf.missing", folder=escape(folder.name)), icon=":material/folder_off:")
     if not own:
         st.info(_t("shelf.none", variable=VARIABLE), icon=":material/lightbulb:")
         st.code("headlight app --models DIR", language=None)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from models.foreign.bert import bert, distilbert, roberta
-from models.foreign.gemma import gemma2, gemma3
+from models.foreign.gemma import gemma2, gemma3, gemma3_with_pictures
 from models.foreign.gpt2 import gpt2
 from models.foreign.llama import llama, mistral, qwen2, qwen3
 from models.foreign.marian import marian
@@ -29,6 +29,10 @@ FAMILIES: dict[str, Family] = {
     "qwen3": Family(qwen3),
     "gemma2": Family(gemma2),
     "gemma3_text": Family(gemma3),
+    "gemma3": Family(
+        gemma3_with_pictures,
+        ("model.language_model.", "language_model.model.", "language_model.", "model."),
+    ),
     "gpt_neox": Family(neox, ("gpt_neox.",)),
     "marian": Family(marian),
     "t5": Family(t5, ()),

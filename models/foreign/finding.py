@@ -16,6 +16,11 @@ def places() -> tuple[Path, ...]:
     return tuple(Path(name) for name in os.environ.get(VARIABLE, "").split(os.pathsep) if name)
 
 
+def missing() -> tuple[Path, ...]:
+    """The folders that HEADLIGHT_MODELS names and that are not there."""
+    return tuple(place for place in places() if not place.expanduser().exists())
+
+
 def found(where: Sequence[Path] | None = None) -> dict[str, Path]:
     """Every model in these folders (None: `places()`) by its name, in the order of the folders.
 

@@ -1,12 +1,14 @@
 """Gemma 2 and the text models of Gemma 3. Gemma team 2024 and 2025."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, in_turn, neighbours, plus_one
-from models.foreign.llama import near_layers, window
+from models.foreign.llama import near_layers, rope_scaling, window
 from models.foreign.plan import Keys, Plan, blocks, weight
+from models.positions import Scaling
 
 NORMS = {
     "attn_norm": "input_layernorm",
@@ -34,6 +36,24 @@ def gemma3(keys: Keys) -> Plan:
     return _plan(keys, keys.size("sliding_window_pattern", 6), {"qk_norm": True})
 
 
+WITH_PICTURES = {
+    "vocab_size": 262208,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 131072,
+}
+"""What a config of Gemma 3 with pictures leaves unsaid about its text model."""
+
+
+def gemma3_with_pictures(keys: Keys) -> Plan:
+    """The text model inside; what reads pictures is left out, as no text ever reaches it."""
+    said = keys.values.get("text_config")
+    if not isinstance(said, Mapping):
+        raise ValueError(f"text_config is {said!r}: it must be the config of the text model")
+    plan = gemma3(Keys({**WITH_PICTURES, **said}, keys.names))
+    return replace(plan, ignored=(*plan.ignored, r"vision_tower\..*", r"multi_modal_projector\..*"))
+
+
 def _cap(keys: Keys, name: str, usual: float | None) -> float | None:
     said = keys.values.get(name, usual)
     return None if said is None else keys.number(name, usual)
@@ -46,7 +66,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
     keys.only("tie_word_embeddings", True)
     n_layers, d_head = keys.layers("num_hidden_layers"), keys.size("head_dim", 256)
     usual = [layer for layer in range(n_layers) if (layer + 1) % full_every]
-    base, near = _bases(keys, "qk_norm" in more)
+    base, near, scaling = _bases(keys, "qk_norm" in more)
     n_heads = keys.size("num_attention_heads")
     scalar = keys.number("query_pre_attn_scalar", 256.0)
     config = ModelConfig(
@@ -68,6 +88,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         rope_base=base,
         near_layers=near_layers(keys, usual),
         near_rope_base=near,
+        rope_scaling=scaling,
         window=window(keys, 4096),
         score_divisor=None if scalar == d_head else scalar**0.5,
         ffn="geglu_tanh",
@@ -95,22 +116,19 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
     return Plan(config, tuple(rows), (r".*rotary_emb\.inv_freq", r"lm_head\.weight"))
 
 
-def _bases(keys: Keys, has_two: bool) -> tuple[float, float | None]:
-    """The bases of the angles, of the full layers and of the others where they differ."""
+def _bases(keys: Keys, has_two: bool) -> tuple[float, float | None, Scaling | None]:
+    """The bases of the angles, of the full layers and of the others where they differ, and how the
+    angles of the full layers are stretched."""
     said = keys.values.get("rope_parameters") or {}
-    by_kind = {
-        name: Keys(said.get(name) or {}, ()) for name in ("full_attention", "sliding_attention")
-    }
-    for each in (
-        *by_kind.values(),
-        Keys(said, ()),
-        Keys(keys.values.get("rope_scaling") or {}, ()),
-    ):
-        each.only("rope_type", "default", None)
     if not has_two:
-        return Keys(said, ()).number("rope_theta", keys.number("rope_theta", 10000.0)), None
-    full, near = by_kind.values()
+        for each in (Keys(said, ()), Keys(keys.values.get("rope_scaling") or {}, ())):
+            each.only("rope_type", "default", None)
+        return Keys(said, ()).number("rope_theta", keys.number("rope_theta", 10000.0)), None, None
+    full, near = (said.get(name) or {} for name in ("full_attention", "sliding_attention"))
+    Keys(near, ()).only("rope_type", "default", None)
+    stretched = {"rope_scaling": keys.values.get("rope_scaling") or full}
     return (
-        full.number("rope_theta", keys.number("rope_theta", 1e6)),
-        near.number("rope_theta", keys.number("rope_local_base_freq", 1e4)),
+        Keys(full, ()).number("rope_theta", keys.number("rope_theta", 1e6)),
+        Keys(near, ()).number("rope_theta", keys.number("rope_local_base_freq", 1e4)),
+        rope_scaling(Keys(stretched, ())),
     )

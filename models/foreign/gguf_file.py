@@ -81,6 +81,7 @@ class GGUF:
             name: tuple(int(size) for size in reversed(tensor.shape))
             for name, tensor in self._tensors.items()
         }
+        self.name = path.name
         self.half: torch.dtype | None = None  # its blocks are read as float32
         self.values = self._config()
 

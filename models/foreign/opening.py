@@ -29,7 +29,7 @@ from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, marks_of, named_tokens
-from models.foreign.weights import Safetensors, fill
+from models.foreign.weights import INDEX, Safetensors, fill
 from models.marks import Marks
 from models.transformer import Model
 
@@ -45,6 +45,7 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
     """
     try:
         folder = revision(Path(folder))
+        _require_no_dead_links(folder)
         if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
             return _open_gguf(file, placing)
         values = _json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
@@ -58,6 +59,14 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
     except OSError as error:  # no rights, or a circle of links
         where = error.filename or folder
         raise CheckpointError(f"{folder.name}: {where} cannot be read: {error.strerror}") from error
+
+
+def _require_no_dead_links(folder: Path) -> None:
+    """Raise CheckpointError for a file that is a link to nothing, or to itself."""
+    for name in (CONFIG, WEIGHTS, INDEX, TOKENIZER):
+        path = folder / name
+        if path.is_symlink() and not path.exists():
+            raise CheckpointError(f"{name} is a link that leads to no file, or back to itself")
 
 
 def revision(folder: Path) -> Path:
@@ -87,7 +96,7 @@ def _of_ours(checkpoint: Checkpoint, placing: Placing) -> Checkpoint:
 def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
     stored = GGUF(path)
     named = {name: name for name in stored.shapes}
-    plan = _plan(FAMILIES[stored.values["model_type"]], stored.values, named, path.name)
+    plan = _plan(FAMILIES[stored.values["model_type"]], stored.values, named, path.name, path.name)
     try:
         tokenizer = fitted(stored.tokenizer(), plan)
     except CheckpointError:
@@ -100,14 +109,14 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
 
 
 def _plan(
-    family: Family, values: Mapping[str, Any], named: Mapping[str, str], file_name: str
+    family: Family, values: Mapping[str, Any], named: Mapping[str, str], config: str, weights: str
 ) -> Plan:
     """What a config means, every stored tensor being used. Raises CheckpointError."""
     try:
         plan = family.plan(Keys(values, named))
     except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{file_name}: {error}") from error
-    _all_are_used(plan, named)
+        raise CheckpointError(f"{config}: {error}") from error
+    _all_are_used(plan, named, weights)
     return plan
 
 
@@ -133,6 +142,7 @@ def look(folder: Path) -> Look:
     for what cannot be read.
     """
     folder = revision(Path(folder))
+    _require_no_dead_links(folder)
     if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
         require_gguf(file)
         return Look("gguf")
@@ -144,7 +154,7 @@ def look(folder: Path) -> Look:
     plan, named, stored = _planned(folder, values)
     theirs = {each for row in plan.rows for each in row.theirs}
     if lacking := sorted(theirs - named.keys()):
-        raise CheckpointError(f"the weights lack {lacking[0]}")
+        raise CheckpointError(f"{stored.name} lacks {lacking[0]}")
     used = [named[each] for each in theirs]
     return Look(str(values["model_type"]), plan.config, _count(stored, used), stored.half)
 
@@ -165,7 +175,7 @@ def _planned(folder: Path, values: Mapping[str, Any]) -> tuple[Plan, dict[str, s
     family = _family(values)
     stored = Safetensors(folder)
     named = {_plain(name, family.prefixes): name for name in stored.shapes}
-    return _plan(family, values, named, CONFIG), named, stored
+    return _plan(family, values, named, CONFIG, stored.name), named, stored
 
 
 def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoint:
@@ -207,14 +217,14 @@ def _today(old: re.Match[str]) -> str:
     return f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}"
 
 
-def _all_are_used(plan: Plan, named: Mapping[str, str]) -> None:
+def _all_are_used(plan: Plan, named: Mapping[str, str], file_name: str) -> None:
     """Raises CheckpointError for a stored tensor that nothing here reads."""
     used = {name for row in plan.rows for name in row.theirs}
     ignored = re.compile("|".join(plan.ignored) or "(?!)")
     left = sorted(name for name in named if name not in used and not ignored.fullmatch(name))
     if left:
         raise CheckpointError(
-            f"the weights have {named[left[0]]}, which this family does not ({len(left)} unknown)"
+            f"{file_name} has {named[left[0]]}, which this family does not ({len(left)} unknown)"
         )
 
 

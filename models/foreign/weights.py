@@ -28,6 +28,8 @@ CONVERSION = (
 class Stored(Protocol):
     """Tensors by their names, whose shapes are known before they are read."""
 
+    name: str
+    """That of the file, or of the index of several."""
     shapes: Mapping[str, tuple[int, ...]]
     half: torch.dtype | None
     """The half precision that its floats are stored in, if they all are."""
@@ -45,6 +47,7 @@ class Safetensors:
     """
 
     def __init__(self, folder: Path) -> None:
+        self.name = WEIGHTS if (folder / WEIGHTS).is_file() else INDEX
         self._in: dict[str, tuple[str, Any]] = {}  # name of a tensor -> its file's name and handle
         shapes: dict[str, tuple[int, ...]] = {}
         kinds: set[str] = set()
@@ -162,7 +165,7 @@ def _check_shapes(
         row = rows[name]
         for each in row.theirs:
             if real_name(each) not in stored.shapes:
-                raise CheckpointError(f"the weights lack {each}")
+                raise CheckpointError(f"{stored.name} lacks {each}")
         shapes = [stored.shapes[real_name(each)] for each in row.theirs]
         try:
             with torch.device("meta"):
@@ -171,6 +174,6 @@ def _check_shapes(
             made = ()
         if made != tuple(parameter.shape):
             raise CheckpointError(
-                f"{' and '.join(row.theirs)} is {', '.join(map(str, shapes))}, which does not fit "
-                f"the config: {name} is {tuple(parameter.shape)}"
+                f"{stored.name}: {' and '.join(row.theirs)} is {', '.join(map(str, shapes))}, "
+                f"which does not fit the config: {name} is {tuple(parameter.shape)}"
             )

@@ -112,11 +112,14 @@ def test_the_app_is_told_where_models_are(
     assert cli.main(["app", "--models", folders[0], "--models", folders[1]]) == 0
     assert os.environ[VARIABLE].split(os.pathsep) == folders
     assert len(started) == 1
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "gone"))
+    assert cli.main(["app"]) == 0
+    assert f"{VARIABLE}: there is no folder {tmp_path / 'gone'}" in capsys.readouterr().err
     assert cli.main(["app", "--dtype", "bfloat16", "--server.headless", "true"]) == 0
     assert os.environ[DTYPE_VARIABLE] == "bfloat16"
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     assert cli.main(["app", "--device", "cuda"]) == 2
     assert "torch finds no CUDA GPU here" in capsys.readouterr().err
-    assert len(started) == 2
+    assert len(started) == 3
     assert cli.main(["app", "--models", str(tmp_path / "none")]) == 2
     assert "there is no folder" in capsys.readouterr().err

@@ -142,7 +142,7 @@ MADE = {
     "figures.bars": words_in("figures/bars.py"),
     "figures.head_map": words_in("figures/head_map.py"),
     "card.kinds": set(MODEL_KINDS),
-    "card.marks": {each.name for each in fields(Marks)},
+    "card.marks": {each.name for each in fields(Marks)} - {"further_ends"},  # shown with `end`
     "machine.parts": set(get_args(What)),
     "machine.kinds": set(PART_KINDS),
     "machine.asides": set(MACHINE_ASIDES),

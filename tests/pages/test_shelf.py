@@ -1,5 +1,6 @@
 """The page of models: what was found, why something cannot be opened, and how one is opened."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,13 @@ def test_what_was_found_and_what_to_do(own: Path, lang: str) -> None:
     assert any("weights_only=True" in each.value for each in at.code)
     assert {each.key for each in at.button} >= {"shelf.open.mine", "shelf.open.en-zh"}
     assert "shelf.open.pickled" not in {each.key for each in at.button}
+
+
+def test_a_folder_that_is_not_there_is_named(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, f"{own}{os.pathsep}{own / 'private' / 'gone'}")
+    (said,) = (each.value for each in opened().warning)
+    assert "gone" in said
+    assert "private" not in said
 
 
 def test_a_button_opens_one(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def test_half_precision_is_read_as_float32_and_stays_near(
         assert found[hook].dtype == tensor.dtype, hook
         if tensor.is_floating_point():
             apart = (found[hook] - tensor).abs().max() / tensor.abs().max()
-            assert apart < (0.02 if dtype == "float16" else 0.2), hook
+            assert apart < (0.05 if dtype == "float16" else 0.2), hook
     assert not torch.equal(found["hook_logits"], expected["hook_logits"])
     assert half.read(rows).dtype == torch.float32
 

@@ -132,7 +132,7 @@ def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Pa
     with_tensors(**{name: torch.zeros(24, dtype=torch.int8)})
     refused(folder, f"{name} holds I8, not floats")
     change_weights(folder, lambda tensors: tensors.pop(name))
-    refused(folder, "the weights lack h.1.ln_2.bias")
+    refused(folder, "model.safetensors lacks h.1.ln_2.bias")
 
 
 @pytest.mark.parametrize(
@@ -220,10 +220,13 @@ def test_a_circle_of_links_and_a_folder_without_rights(
 ) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer.json").symlink_to(folder / "tokenizer.json")
-    refused(folder, "tokenizer.json")
+    refused(folder, "tokenizer.json is a link that leads to no file, or back to itself")
     (folder / "config.json").unlink()
     (folder / "config.json").symlink_to(folder / "config.json")
-    refused(folder, "config.json")
+    refused(folder, "config.json is a link that leads to no file, or back to itself")
+    for name in ("config.json", "tokenizer.json"):
+        (folder / name).unlink()
+        (folder / name).write_text("{}")
 
     def denied(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(folder / "config.json"))
@@ -235,7 +238,8 @@ def test_a_circle_of_links_and_a_folder_without_rights(
 def test_every_family_has_a_golden_file() -> None:
     from foreign import NAMES
 
-    assert {Golden.load(name).config["model_type"] for name in NAMES} == set(FAMILIES)
+    kinds = {Golden.load(name).config["model_type"] for name in NAMES}
+    assert kinds == set(FAMILIES) - {"gemma3"}, "gemma3 is gemma3_text with what reads pictures"
 
 
 def test_each_of_several_end_tokens_ends_an_output(tmp_path: Path) -> None:

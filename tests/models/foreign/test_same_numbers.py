@@ -4,12 +4,14 @@ The golden files are written by `benchmarks/parity.py`. All norms and biases are
 positions are compared, and each text is read alone, padded on either side, and with a cache.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from foreign import NAMES, TEXTS, Golden
+from safetensors.torch import load_file, save_file
 
 from explorer.runs.run import run
 from models.cache import KVCache
@@ -119,6 +121,28 @@ def test_made_fast_it_is_the_same(golden: Golden, tmp_path: Path) -> None:
         ours = run(model, rows, keep)
         for name in keep:
             _close(ours[name][0].numpy(), expected[name], name)
+
+
+def test_of_gemma_3_with_pictures_the_text_model_is_read(tmp_path: Path) -> None:
+    """The same tensors under the names of a file that also has what reads pictures."""
+    golden = Golden.load("gemma3_text-linear")
+    folder = golden.write(tmp_path / "tiny")
+    path = folder / "model.safetensors"
+    tensors = {f"language_model.{name}": each for name, each in load_file(path).items()}
+    tensors |= {"vision_tower.vision_model.post_layernorm.bias": torch.zeros(3)}
+    tensors |= {"multi_modal_projector.mm_input_projection_weight": torch.zeros(3, 2)}
+    save_file(tensors, path)
+    whole = {
+        "model_type": "gemma3",
+        "text_config": json.loads((folder / "config.json").read_text()),
+    }
+    (folder / "config.json").write_text(json.dumps(whole))
+    expected = _expected(golden, "second")
+    model = open_folder(folder).model
+    assert model.config.rope_scaling is not None
+    ours = run(model, Rows.of([_ids(golden, "second")[0]]), expected)
+    for name, theirs in expected.items():
+        _close(ours[name][0].numpy(), theirs, name)
 
 
 def test_a_decoder_that_begins_with_the_padding_never_writes_it(tmp_path: Path) -> None:
