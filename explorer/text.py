@@ -53,6 +53,16 @@ def words(lang: str) -> dict[str, str]:
         return _flatten(tomllib.load(file))
 
 
+@cache
+def _tables(lang: str) -> dict[str, dict[str, str]]:
+    """All words of one language by their table and last name."""
+    tables: dict[str, dict[str, str]] = {}
+    for key, value in words(lang).items():
+        table, _, name = key.rpartition(".")
+        tables.setdefault(table, {})[name] = value
+    return tables
+
+
 def t(key: str, /, *, lang: str, **values: object) -> str:
     """The words at `key` with their placeholders filled.
 
@@ -96,7 +106,7 @@ def has(key: str, /, *, lang: str) -> bool:
 
 def has_family(table: str, *, lang: str) -> bool:
     """Whether there are words directly under `table`."""
-    return any(key.rpartition(".")[0] == table for key in words(lang))
+    return table in _tables(lang)
 
 
 def family(table: str, *, lang: str) -> dict[str, str]:
@@ -104,11 +114,7 @@ def family(table: str, *, lang: str) -> dict[str, str]:
 
     Raises KeyError for a table that has none.
     """
-    found = {
-        key.removeprefix(f"{table}."): value
-        for key, value in words(lang).items()
-        if key.rpartition(".")[0] == table
-    }
+    found = dict(_tables(lang).get(table, {}))
     if not found:
         raise KeyError(f"assets/text/{lang}.toml has no words under {table!r}")
     return found

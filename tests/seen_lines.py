@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from typecheck import unchecked
 
 from explorer.pages import LESSONS
 from explorer.ui import controls
@@ -69,7 +70,10 @@ class Seen:
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
-    """Everything that runs from here on in threads that begin now, as a page's script does."""
+    """Everything that runs from here on in threads that begin now, as a page's script does.
+
+    Without the checks of shapes, whose calls would be profiled too: other tests ask these pages.
+    """
     found = Seen()
     small_print = controls.small_print
 
@@ -80,9 +84,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
         small_print(view, name, **given)
 
     monkeypatch.setattr(controls, "small_print", kept)
-    threading.setprofile(found.begin)
-    yield found
-    threading.setprofile(None)  # type: ignore[arg-type]
+    with unchecked():
+        threading.setprofile(found.begin)
+        yield found
+        threading.setprofile(None)  # type: ignore[arg-type]
     assert sys.getprofile() is None
 
 

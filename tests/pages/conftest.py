@@ -10,9 +10,11 @@ from streamlit.testing.v1 import AppTest
 from torch import nn
 
 from explorer import library
+from explorer.library import LoadedModel
 from explorer.ui import caching, running
 from explorer.ui.caching import Store, budget
 from models.config import ModelConfig
+from models.foreign.placing import Placing
 from models.tokenizer import SPECIAL_TOKENS
 from models.training.data import Batch, Example, collate
 from models.training.saving import save_checkpoint
@@ -103,6 +105,30 @@ def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caching, "STORE", Store(budget()))
     # However busy the machine is, a page waits for its decoding instead of asking again.
     monkeypatch.setattr(running, "PATIENCE", 60)
+
+
+@pytest.fixture(scope="session")
+def kept_models() -> dict[object, LoadedModel]:
+    """The models that visits opened, by their files."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def _open_once(kept_models: dict[object, LoadedModel], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A visit opens its model anew only where its files are new: a seventh of the tests' time."""
+    really = library.open_model
+
+    def open_model(name: str | Path, folder: Path = library.CHECKPOINTS) -> LoadedModel:
+        files = sorted((folder / name).rglob("*"))
+        if not files:  # a snapshot of a training, or nothing at all
+            return really(name, folder)
+        made = tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+        key = name, folder, made, Placing.asked()
+        if key not in kept_models:
+            kept_models[key] = really(name, folder)
+        return kept_models[key]
+
+    monkeypatch.setattr(library, "open_model", open_model)
 
 
 def _page(name: str) -> None:
