@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Hashable
 from threading import Lock, Thread, get_native_id
 
 import streamlit as st
@@ -13,7 +12,6 @@ from explorer.analysis.certificate.quick import self_check as check
 from explorer.components import is_due, pulse
 from explorer.text import t
 from explorer.ui import cache, session
-from explorer.ui.caching import cached
 
 NICE = 15
 """How far a check gives way to what visitors wait for, as `nice` counts."""
@@ -21,35 +19,43 @@ INTERVAL = 1.0
 """Seconds between two looks at a running check, and before the first: the page is drawn by then."""
 PULSE = "self_check.pulse"
 
+Key = tuple[str, str]
+"""The folder of checkpoints, and a model's name."""
 _ONE_AT_A_TIME = Lock()
-_STARTED: dict[Hashable, Thread] = {}
-
-
-@cached
-def found(model: str) -> SelfCheck | None:
-    """The self-check of a model of the shelf; None for one that cannot be opened or read."""
-    try:
-        return check(cache.open_model(model))
-    except ValueError:  # the page says why
-        return None
+_STARTED: dict[Key, Thread] = {}
+_FOUND: dict[Key, SelfCheck | None] = {}
+"""A few words a model, so they are kept for good: the cache may be set to keep nothing."""
 
 
 def start(model: str) -> None:
     """Check a model in the background, unless that is done or under way."""
-    key = (str(library.CHECKPOINTS), model)
-    running = _STARTED.get(key)
-    if found.is_kept(model) or (running is not None and running.is_alive()):
-        return
-    _STARTED[key] = Thread(target=_run, args=(model,), daemon=True, name=f"self-check {model}")
-    _STARTED[key].start()
+    key = _key(model)
+    if key not in _STARTED:
+        _STARTED[key] = Thread(target=_run, args=(key,), daemon=True, name=f"self-check {model}")
+        _STARTED[key].start()
 
 
-def _run(model: str) -> None:
+def _key(model: str) -> Key:
+    return str(library.CHECKPOINTS), model
+
+
+def _run(key: Key) -> None:
     """One check after the other, behind everything else: Linux has a priority for each thread."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, get_native_id(), NICE)
     with _ONE_AT_A_TIME:
-        found(model)
+        found = None
+        try:
+            found = _checked(key[1])
+        finally:  # whatever happened, nobody waits for it any more
+            _FOUND[key] = found
+
+
+def _checked(model: str) -> SelfCheck | None:
+    try:
+        return check(cache.open_model(model))
+    except ValueError:  # it cannot be opened or read; the page says why
+        return None
 
 
 @st.fragment
@@ -58,8 +64,8 @@ def self_check(model: str) -> None:
     by itself; nothing else on the page runs for it. The first look, an interval after the page was
     drawn, starts the check.
     """
-    if found.is_kept(model):
-        known = found(model)
+    if _key(model) in _FOUND:
+        known = _FOUND[_key(model)]
         if known is not None:
             _result(known)
         return

@@ -6,6 +6,7 @@ computed from it is kept apart as well. A link to it names a model that other se
 
 import secrets
 from dataclasses import replace
+from threading import Timer
 from typing import BinaryIO
 
 import streamlit as st
@@ -16,23 +17,38 @@ from explorer.ui import cache, caching
 from explorer.uploads import open_zip
 
 _OWN = "uploads"
+PATIENCE = 20.0
+"""Seconds that a model is kept when its session's line breaks: .streamlit/config.toml keeps the
+session itself for 15."""
+_LEAVING: dict[str, Timer] = {}
 
 
-def _drop(names: list[str]) -> None:
-    """Forget models, and all that was computed from them."""
+def _leave(names: list[str]) -> None:
+    """Forget models, and all that was computed from them, unless their session comes back soon."""
     for name in names:
-        caching.STORE.forget_about(name)
+        _LEAVING[name] = timer = Timer(PATIENCE, _forget, [name])
+        timer.daemon = True
+        timer.start()
 
 
-@st.cache_resource(scope="session", on_release=_drop, show_spinner=False)
-def _until_the_end() -> list[str]:
-    """This session's uploads, once more: Streamlit releases them when the session ends."""
+def _forget(name: str) -> None:
+    _LEAVING.pop(name, None)
+    caching.STORE.forget_about(name)
+
+
+@st.cache_resource(scope="session", on_release=_leave, show_spinner=False)
+def _while_here() -> list[str]:
+    """This session's uploads, once more: Streamlit releases them when nobody is connected."""
     return []
 
 
 def own() -> tuple[str, ...]:
     """The models that this session uploaded and that are still kept, oldest first."""
     names: tuple[str, ...] = st.session_state.get(_OWN, ())
+    for name in names:
+        if (timer := _LEAVING.pop(name, None)) is not None:  # the session is back
+            timer.cancel()
+            _while_here().append(name)
     return tuple(name for name in names if cache.open_model.is_kept(name))
 
 
@@ -50,14 +66,14 @@ def take(name: str, file: BinaryIO) -> str:
     secret = f"{loaded.name}~{secrets.token_urlsafe(12)}"
     cache.open_model.keep(replace(loaded, name=secret), secret)
     st.session_state[_OWN] = (*own(), secret)
-    _until_the_end().append(secret)
+    _while_here().append(secret)
     return secret
 
 
 def remove(name: str) -> None:
     """Forget one of this session's models."""
     if name in own():
-        _drop([name])
+        _forget(name)
 
 
 def for_this_session(name: str) -> str:

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.certificate.quick import SelfCheck
 from explorer.text import t
-from explorer.ui import self_check, session
+from explorer.ui import caching, self_check, session
 
 Open = Callable[..., AppTest]
 
@@ -27,6 +27,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[object, threading.
     """The checks that this test started; none is left running."""
     threads: dict[object, threading.Thread] = {}
     monkeypatch.setattr(self_check, "_STARTED", threads)
+    monkeypatch.setattr(self_check, "_FOUND", {})
     yield threads
     for each in threads.values():
         each.join(20)
@@ -104,4 +105,13 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(
 
 def test_a_model_that_does_not_open_has_no_result(started: dict[object, threading.Thread]) -> None:
     finish(started, "gone")
-    assert self_check.found("gone") is None
+    assert list(self_check._FOUND.values()) == [None]
+
+
+def test_it_is_known_where_the_cache_keeps_nothing(
+    open_page: Open, started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the page would ask for it, and the server check the model, again and again."""
+    monkeypatch.setattr(caching, "STORE", caching.Store(0))
+    finish(started, "en-zh")
+    assert shown(open_page("card")) == [t("self_check.kept", lang="en", kept=12, tested=12)]

@@ -36,6 +36,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture(autouse=True)
 def visited(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(uploads, "PATIENCE", 0)
+    monkeypatch.setattr(uploads, "_LEAVING", {})
     clear_session_resource_cache("test session id")
     pages: list[str] = []
     monkeypatch.setenv(zips.VARIABLE, "1")
@@ -103,9 +105,34 @@ def test_it_counts_among_what_is_kept_and_goes_with_its_session(data: bytes) -> 
     before = caching.STORE.n_bytes
     name = str(uploaded(data).query_params["model"])
     assert any(name in repr(key) for key in caching.STORE._kept)
-    clear_session_resource_cache("test session id")  # as Streamlit does when a session ends
+    leave()
     assert not [key for key in caching.STORE._kept if name in repr(key)]
     assert caching.STORE.n_bytes <= before + 100_000
+
+
+def leave() -> None:
+    """What Streamlit does when nobody is connected to a session any more, and a while later."""
+    clear_session_resource_cache("test session id")
+    for timer in list(uploads._LEAVING.values()):
+        timer.join(10)
+
+
+def test_a_session_whose_line_broke_finds_its_model_again(
+    data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "PATIENCE", 600)
+    at = uploaded(data)
+    name = str(at.query_params["model"])
+    clear_session_resource_cache("test session id")
+    (timer,) = uploads._LEAVING.values()
+    models_page_of(at)
+    timer.join(10)  # it was called off
+    assert not timer.is_alive()
+    assert name in at.selectbox(key="sidebar.model").value
+    assert not uploads._LEAVING
+    monkeypatch.setattr(uploads, "PATIENCE", 0)
+    leave()  # it goes when the session does, all the same
+    assert not [key for key in caching.STORE._kept if name in repr(key)]
 
 
 def test_its_owner_can_remove_it(data: bytes) -> None:
