@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import streamlit as st
-
 from explorer.components.mount import sent, view
 from explorer.components.payload import Words, check_words, pack
 
@@ -26,6 +24,8 @@ def frame(
     something of `chosen` has changed, or of `typed` unless the visitor is already at the next
     field. Raises ValueError for other words than `WORDS`.
     """
+    import streamlit as st
+
     head = {
         "theme": theme,
         "pages": [[name, title] for name, title in pages.items()],

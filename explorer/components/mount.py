@@ -3,13 +3,13 @@
 A view's JS is its own file and the modules that this imports, linked into one; its CSS the palette,
 shared.css and its own file. Only files of this folder go into them: whatever a user typed travels
 as data and is drawn with textContent or fillText.
+
+Functions import Streamlit where they need it: a notebook packs and draws views without it.
 """
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
-
-import streamlit as st
 
 from explorer.components.modules import link
 from explorer.components.standalone import FOLDER, View, record
@@ -35,6 +35,8 @@ def _registered(name: str) -> Callable[..., Any]:
 
     Streamlit registers it again by itself on a runtime that has not seen it.
     """
+
+    import streamlit as st
 
     def read(file: str) -> str:
         return (FOLDER / file).read_text(encoding="utf-8")
@@ -75,6 +77,8 @@ def index_of(picked: Any, shape: Index) -> Index | None:
 
 def sent(key: str, what: str) -> Any:
     """What the browser has just sent from the view with this key, as it came; else None."""
+    import streamlit as st
+
     before = st.session_state.get(key)
     return before.get(what) if before else None
 
@@ -85,6 +89,8 @@ def newest_turn(key: str, turn: int | None) -> int | None:
     It goes into every payload: one that was packed before a newer choice arrived is older than
     what the browser shows.
     """
+    import streamlit as st
+
     if turn is not None:
         st.session_state[f"{key}.turn"] = turn
     last: int | None = st.session_state.get(f"{key}.turn")

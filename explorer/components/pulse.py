@@ -4,8 +4,6 @@
 whole page, which would take from a visitor what is typed and not yet sent.
 """
 
-import streamlit as st
-
 from explorer.components.mount import sent, view
 from explorer.components.payload import pack
 
@@ -15,6 +13,8 @@ WORDS = ()
 
 def pulse(key: str, seconds: float) -> None:
     """Run the fragment around this once more in so many seconds."""
+    import streamlit as st
+
     turn = st.session_state[f"{key}.turn"] = st.session_state.get(f"{key}.turn", 0) + 1
     data = pack({"turn": turn, "seconds": seconds})
     view("pulse")(key=key, data=data, on_due_change=lambda: None)
