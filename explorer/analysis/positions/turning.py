@@ -14,10 +14,13 @@ from torch import Tensor
 
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
-from models.positions import frequencies, rotate, rotation_at
+from models.positions import Rotation, frequencies, rotate, stretched
 
 Layout = Literal["interleaved", "half"]
 LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+
+
+Angles = Float[np.ndarray, " pair"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,7 @@ def pairs_of(d_head: int, layout: Layout) -> Int[np.ndarray, "pair 2"]:
 def rotate_as(
     x: Float[Tensor, "batch head pos d_head"],
     positions: Int[Tensor, "pos"],
-    base: float,
+    angles: Angles,
     layout: Layout,
 ) -> Float[Tensor, "batch head pos d_head"]:
     """`models.positions.rotate` for either layout: half-split features are put into pairs, turned
@@ -60,7 +63,12 @@ def rotate_as(
     order = torch.from_numpy(pairs_of(x.shape[-1] // 2 * 2, layout).reshape(-1))
     if x.shape[-1] % 2:
         raise ValueError(f"positions turn pairs of features: {x.shape[-1]} is odd")
-    return rotate(x[..., order], rotation_at(positions, x.shape[-1], base))[..., order.argsort()]
+    return rotate(x[..., order], _rotation(positions, angles))[..., order.argsort()]
+
+
+def _rotation(positions: Int[Tensor, "pos"], angles: Angles) -> Rotation:
+    turned = positions.double()[:, None] * torch.from_numpy(angles)
+    return Rotation(turned.cos()[None, None], turned.sin()[None, None])
 
 
 def bare(
@@ -75,13 +83,19 @@ def bare(
     vectors = torch.from_numpy(found[head // group if what == "k" else head].copy()).double()
     if not turns(loaded, site):
         return vectors.numpy()
-    back = rotation_at(-torch.arange(len(vectors)), vectors.shape[-1], base_of(loaded, site))
+    back = _rotation(-torch.arange(len(vectors)), angles_of(loaded, site))
     return rotate(vectors[None, None], back)[0, 0].numpy()
 
 
-def base_of(loaded: LoadedModel, site: str) -> float:
-    """The base of the angles at a site; layers may have different ones."""
-    return loaded.config.base_at(loaded.site(site).layer)
+def angles_of(loaded: LoadedModel, site: str) -> Angles:
+    """Radians a position by which each pair of a head's features is turned at a site: those of its
+    layer, stretched where the config says so, and 0 for the features that are not turned."""
+    config, layer = loaded.config, loaded.site(site).layer
+    near = config.near_rope_base is not None and config.looks_near(layer)
+    each = frequencies(config.rotary_dim or config.d_head, config.base_at(layer))
+    angles = np.zeros(config.d_head // 2)
+    angles[: len(each)] = stretched(each, None if near else config.rope_scaling).numpy()
+    return angles
 
 
 def turns(loaded: LoadedModel, site: str) -> bool:
@@ -99,17 +113,17 @@ def turned(
     layout: Layout = "interleaved",
 ) -> Turned:
     """The query and key at two places of a head, pair by pair, before and after their turn."""
-    base, d_head = base_of(loaded, site), loaded.config.d_head
-    at = pairs_of(d_head, layout)
+    angles = angles_of(loaded, site)
+    at = pairs_of(loaded.config.d_head, layout)
     q = bare(loaded, traced, site, head, "q")[query]
     k = bare(loaded, traced, site, head, "k")[key]
-    q_turned, k_turned = _turn(q, [query], base, layout)[0], _turn(k, [key], base, layout)[0]
+    q_turned, k_turned = _turn(q, [query], angles, layout)[0], _turn(k, [key], angles, layout)[0]
     return Turned(
         q=q[at],
         k=k[at],
         q_turned=q_turned[at],
         k_turned=k_turned[at],
-        angles=frequencies(d_head, base).numpy(),
+        angles=angles,
         contributions=(q_turned[at] * k_turned[at]).sum(1) / loaded.config.divisor,
         own=turns(loaded, site) and layout == "interleaved",
     )
@@ -119,35 +133,35 @@ def score_by_offset(
     q: Float[np.ndarray, " d_head"],
     k: Float[np.ndarray, " d_head"],
     offsets: Int[np.ndarray, " offset"],
-    base: float,
+    angles: Angles,
     divisor: float,
     layout: Layout = "interleaved",
 ) -> Float[np.ndarray, " offset"]:
     """q . k / divisor if the query were `offset` positions after the key; nothing else
     changes, so this is what position alone does to the two."""
-    return _turn(q, offsets.tolist(), base, layout) @ k / divisor
+    return _turn(q, offsets.tolist(), angles, layout) @ k / divisor
 
 
 def layout_difference(
     q: Float[np.ndarray, "pos d_head"],
     k: Float[np.ndarray, "pos d_head"],
-    base: float,
+    angles: Angles,
     divisor: float,
 ) -> tuple[float, float]:
     """The largest change of a score when weights for one layout are turned by the other's pairs,
     and what is left of it once the features are permuted to fit."""
     n = list(range(len(q)))
-    right = _turn(q, n, base, "interleaved") @ _turn(k, n, base, "interleaved").T / divisor
-    wrong = _turn(q, n, base, "half") @ _turn(k, n, base, "half").T / divisor
+    right = _turn(q, n, angles, "interleaved") @ _turn(k, n, angles, "interleaved").T / divisor
+    wrong = _turn(q, n, angles, "half") @ _turn(k, n, angles, "half").T / divisor
     fit = pairs_of(q.shape[1], "interleaved").T.reshape(-1)  # evens first, then odds
-    fitted = _turn(q[:, fit], n, base, "half") @ _turn(k[:, fit], n, base, "half").T / divisor
+    fitted = _turn(q[:, fit], n, angles, "half") @ _turn(k[:, fit], n, angles, "half").T / divisor
     return float(np.abs(wrong - right).max()), float(np.abs(fitted - right).max())
 
 
 def _turn(
-    x: Float[np.ndarray, "... d_head"], positions: list[int], base: float, layout: Layout
+    x: Float[np.ndarray, "... d_head"], positions: list[int], angles: Angles, layout: Layout
 ) -> Float[np.ndarray, "pos d_head"]:
     """Vectors turned to these positions; a single one is turned to each of them."""
     at = torch.tensor(positions)
     wide = torch.from_numpy(np.broadcast_to(x, (len(positions), x.shape[-1])).copy())
-    return rotate_as(wide[None, None], at, base, layout)[0, 0].numpy()
+    return rotate_as(wide[None, None], at, angles, layout)[0, 0].numpy()

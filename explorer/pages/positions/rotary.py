@@ -9,8 +9,8 @@ from explorer.analysis.positions.turning import (
     LAYOUTS,
     Layout,
     Turned,
+    angles_of,
     bare,
-    base_of,
     layout_difference,
     rotate_as,
     score_by_offset,
@@ -151,12 +151,12 @@ def _curve(
     offsets = np.arange(-far, far + 1)
     q = bare(view.loaded, view.trace, site.name, head, "q")[query]
     k = bare(view.loaded, view.trace, site.name, head, "k")[key]
-    base = base_of(view.loaded, site.name)
+    angles = angles_of(view.loaded, site.name)
     st.markdown(f"**{view.t('positions.score_by_offset')}**")
     st.caption(view.t("positions.score_by_offset_note"))
     figure = lines(
         offsets,
-        score_by_offset(q, k, offsets, base, view.loaded.config.divisor, layout)[None],
+        score_by_offset(q, k, offsets, angles, view.loaded.config.divisor, layout)[None],
         (view.t("positions.show_scores"),),
         x_title=view.t("positions.query_behind"),
         y_title=view.t("positions.show_scores"),
@@ -171,8 +171,8 @@ def _layouts(view: View, site: AttentionSite, head: int) -> None:
     """What happens when weights made for one layout are read in the other."""
     q = bare(view.loaded, view.trace, site.name, head, "q")
     k = bare(view.loaded, view.trace, site.name, head, "k")
-    base, divisor = base_of(view.loaded, site.name), view.loaded.config.divisor
-    wrong, left = layout_difference(q, k, base, divisor)
+    angles, divisor = angles_of(view.loaded, site.name), view.loaded.config.divisor
+    wrong, left = layout_difference(q, k, angles, divisor)
     st.markdown(view.t("positions.layouts", wrong=f"{wrong:.2f}", left=number(left)))
 
 

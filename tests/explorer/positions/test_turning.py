@@ -1,12 +1,15 @@
 """Rotations up close: against the model's own scores, and both layouts of pairs."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from explorer.analysis.cell.origin import module_of, site_inputs
 from explorer.analysis.positions.turning import (
+    angles_of,
     bare,
     layout_difference,
     pairs_of,
@@ -24,13 +27,13 @@ Tiny = Callable[..., LoadedModel]
 def test_the_half_split_layout_by_hand() -> None:
     # d = 4: features (0, 2) turn by 1, features (1, 3) by 1/100 a position.
     x = torch.tensor([[[[1.0, 2.0, 3.0, 4.0]]]], dtype=torch.float64)
-    found = rotate_as(x, torch.tensor([2]), 10000.0, "half")[0, 0, 0]
+    found = rotate_as(x, torch.tensor([2]), np.array([1, 0.01]), "half")[0, 0, 0]
     c, s, c2, s2 = np.cos(2), np.sin(2), np.cos(0.02), np.sin(0.02)
     expected = [c - 3 * s, 2 * c2 - 4 * s2, s + 3 * c, 2 * s2 + 4 * c2]
     np.testing.assert_allclose(found.numpy(), expected)
     assert pairs_of(6, "half").tolist() == [[0, 3], [1, 4], [2, 5]]
     with pytest.raises(ValueError, match="odd"):
-        rotate_as(torch.zeros(1, 1, 1, 3), torch.tensor([0]), 10.0, "half")
+        rotate_as(torch.zeros(1, 1, 1, 3), torch.tensor([0]), np.ones(1), "half")
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
@@ -44,9 +47,8 @@ def test_pairs_add_up_to_the_model_s_own_score(kv_heads: int, tiny: Tiny) -> Non
         assert found.own
         assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
         q, k = bare(loaded, traced, site, head, "q"), bare(loaded, traced, site, head, "k")
-        curve = score_by_offset(
-            q[query], k[key], np.arange(-5, 6), loaded.config.rope_base, loaded.config.divisor
-        )
+        angles = angles_of(loaded, site)
+        curve = score_by_offset(q[query], k[key], np.arange(-5, 6), angles, loaded.config.divisor)
         assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
         assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
         lengths = np.linalg.norm(found.q, axis=1)
@@ -65,6 +67,26 @@ def test_each_layer_has_its_own_angles(tiny: Tiny) -> None:
         np.testing.assert_allclose(found.angles, frequencies(loaded.config.d_head, base).numpy())
 
 
+@pytest.mark.parametrize(
+    "changes", [{"rotary_dim": 4}, {"rope_scaling": (8.0, 10.0, 40.0), "rope_base": 50.0}]
+)
+def test_what_the_model_itself_turned_is_taken_back(changes: dict[str, Any], tiny: Tiny) -> None:
+    """As in Pythia, which turns a part of each head, and in Llama 3, which stretches angles."""
+    loaded = tiny("writer", family="decoder-only", positions="rotary", **changes)
+    traced = trace(loaded, "The cat sat on the mat")
+    site = traced.sites[1]
+    module, (x, _) = module_of(loaded, site), site_inputs(loaded, traced, site)
+    before = module.w_q(x).detach().numpy()[:, module.d_head : 2 * module.d_head]
+    np.testing.assert_allclose(bare(loaded, traced, site.name, 1, "q"), before, atol=1e-5)
+    found = turned(loaded, traced, site.name, 1, 4, 1)
+    scores = traced.activations[site.hook("scores")]
+    assert found.score == pytest.approx(float(scores[1, 4, 1]), abs=1e-4)
+    if "rotary_dim" in changes:
+        assert found.angles.tolist() == [1.0, 0.01, 0.0]
+    else:
+        assert (found.angles < frequencies(6, 50.0).numpy()).any()
+
+
 def test_a_model_that_does_not_turn_is_shown_as_if(translator: LoadedModel) -> None:
     traced = trace(translator, "The cat ran", "猫跑开了")
     site = "encoder.blocks.1.attn"
@@ -79,7 +101,7 @@ def test_a_model_that_does_not_turn_is_shown_as_if(translator: LoadedModel) -> N
 def test_the_layouts_differ_by_a_permutation_only() -> None:
     draw = np.random.default_rng(3)
     q, k = draw.normal(size=(9, 16)), draw.normal(size=(9, 16))
-    wrong, left = layout_difference(q, k, 10000.0, q.shape[1] ** 0.5)
+    wrong, left = layout_difference(q, k, frequencies(16).numpy(), 4.0)
     assert wrong > 0.5
     assert left < 1e-12
 
@@ -88,4 +110,4 @@ def test_the_score_of_equal_arrows_is_a_sum_of_cosines() -> None:
     q = np.array([1.0, 0.0, 1.0, 0.0])
     offsets = np.arange(-3, 4)
     expected = (np.cos(offsets) + np.cos(offsets / 100)) / 2
-    np.testing.assert_allclose(score_by_offset(q, q, offsets, 10000.0, len(q) ** 0.5), expected)
+    np.testing.assert_allclose(score_by_offset(q, q, offsets, np.array([1, 0.01]), 2.0), expected)
