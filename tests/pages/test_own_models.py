@@ -66,3 +66,30 @@ def test_the_menu_offers_them(open_page: Open) -> None:
     menu = at.selectbox(key="sidebar.model")
     assert {f"my-{name}" for name in KINDS} <= set(menu.options)
     assert menu.value == "my-gpt2"
+
+
+SHORT = "We love you."
+
+
+@pytest.mark.parametrize(
+    ("model", "link", "said"),
+    [
+        ("t5", {"stage": "3"}, "÷ 1 is"),  # T5 divides its scores by nothing
+        ("gemma2", {"stage": "3"}, "÷ √7 ="),  # Gemma by a number of its own, and caps them
+        ("gemma2", {"stage": "5"}, "passes a norm, together with those of all other cells"),
+        ("qwen3", {"stage": "1"}, "then normalised, rotated by position (RoPE)."),
+        ("gpt_neox", {"stage": "1"}, "rotated by position (RoPE), the first 4 of them."),
+        ("llama", {"stage": "1"}, "then rotated by position (RoPE)."),
+        ("t5", {"aside": "engines"}, "its heads are always d_model ÷ heads = 6 wide"),
+        ("gemma2", {"aside": "engines"}, "it cannot cap the scores"),
+        ("gemma2", {"aside": "backward"}, "(dS ∘ (1 − tanh²)) K ÷ √7"),
+        ("gpt2", {"aside": "engines"}, "All three compute the same layer"),
+        ("llama", {"aside": "dropout"}, "This model was opened without it"),
+    ],
+)
+def test_one_cell_says_what_the_model_does(
+    open_page: Open, model: str, link: dict[str, str], said: str
+) -> None:
+    at = open_page("cell", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
+    assert not at.exception
+    assert said in "\n".join(str(each.value) for each in at.markdown)

@@ -173,7 +173,9 @@ def _layouts(view: View, site: AttentionSite, head: int) -> None:
     k = bare(view.loaded, view.trace, site.name, head, "k")
     angles, divisor = angles_of(view.loaded, site.name), view.loaded.config.divisor
     wrong, left = layout_difference(q, k, angles, divisor)
-    st.markdown(view.t("positions.layouts", wrong=f"{wrong:.2f}", left=number(left)))
+    st.markdown(
+        view.t("positions.layouts", divisor=view.divisor, wrong=f"{wrong:.2f}", left=number(left))
+    )
 
 
 def _numbers(view: View, found: Turned) -> dict[str, list[object]]:
