@@ -123,17 +123,11 @@ def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSe
     )
 
 
-def small(codes: Bytes) -> tuple[Bytes, int]:
-    """Thumbnails [head, row, column] of weight bytes, and how many cells a side one pixel holds.
-
-    At most MAX_SIDE a side, and all of them together at most MAX_BYTES, or one cell each.
-    """
-    step = step_of(*codes.shape)
-    return pool(codes, step), step
-
-
 def step_of(n: int, n_query: int, n_key: int) -> int:
-    """How many cells a side one pixel of `n` thumbnails holds, as `small` makes them."""
+    """How many cells a side one pixel of `n` thumbnails holds.
+
+    They have at most MAX_SIDE pixels a side, and all together at most MAX_BYTES, or one pixel each.
+    """
     step = max(1, -(-max(n_query, n_key) // MAX_SIDE))
     while step < max(n_query, n_key) and n * -(-n_query // step) * -(-n_key // step) > MAX_BYTES:
         step += 1

@@ -13,9 +13,10 @@ from explorer.components.heads_payload import (
     MAX_BYTES,
     Heads,
     measure_head,
+    pool,
     read_selection,
     reasons,
-    small,
+    step_of,
     summary,
 )
 from explorer.components.heads_view import pack_heads_view
@@ -344,13 +345,13 @@ def test_a_row_can_say_what_it_is_about_to_write() -> None:
 def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte() -> None:
     codes = np.zeros((32 * 32, 64, 64), np.uint8)
     codes[:, 63, 0] = 200
-    cells, step = small(codes)
+    step = step_of(*codes.shape)
+    cells = pool(codes, step)
     assert cells.nbytes <= MAX_BYTES
     assert (step, cells.shape) == (3, (1024, 22, 22))  # 31 x 31 of step 2 are 1,048,576 bytes
     assert (cells[:, 21, 0] == 200).all()  # the largest weight of a square is not lost
 
 
 def test_few_heads_keep_every_cell_of_a_short_text() -> None:
-    codes = np.zeros((24, 64, 64), np.uint8)
-    assert small(codes)[1] == 1
-    assert small(np.zeros((24, 128, 128), np.uint8))[1] == 2  # by the screen, not by the budget
+    assert step_of(24, 64, 64) == 1
+    assert step_of(24, 128, 128) == 2  # by the screen, not by the budget
