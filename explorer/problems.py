@@ -13,6 +13,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "nothing_left": "",  # only control characters, or nothing that makes a token
         "too_long_chars": "limit length",
         "too_many_tokens": "limit length",
+        "too_many_bytes": "limit length size bound",  # tokens, and megabytes
         "too_few_tokens": "limit length",  # of a text that is to go beyond the training
         # a typed translation, or the forced beginning of one
         "target_too_long": "limit length",

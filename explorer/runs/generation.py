@@ -11,7 +11,6 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.inputs import (
-    MAX_TOKENS,
     checked_number,
     given_tokens,
     limit,
@@ -26,6 +25,7 @@ from models.rows import padded
 from models.strategies import Greedy, Strategy, largest
 
 N_CANDIDATES = 12
+MAX_NEW_TOKENS = 128  # that are written, and shown step by step
 StepsDone = Callable[[int, int], bool]
 """Told the steps done and the most there can be; says whether to continue."""
 
@@ -224,7 +224,7 @@ def decoding_of(
 
 def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[int, ...], int]:
     """What the model is given, and how many tokens it can write. Raises InputProblem."""
-    checked_number("max_new_tokens", max_new_tokens, 1, MAX_TOKENS)
+    checked_number("max_new_tokens", max_new_tokens, 1, MAX_NEW_TOKENS)
     given = given_tokens(loaded, text)
     if loaded.model.predicts is None:
         raise InputProblem("no_logits")
@@ -238,7 +238,7 @@ def _given(loaded: LoadedModel, text: str, max_new_tokens: int) -> tuple[tuple[i
 
 def room(loaded: LoadedModel, text: str) -> int:
     """How many tokens can be written after `text`. Raises InputProblem as `generate`."""
-    return _given(loaded, text, MAX_TOKENS)[1]
+    return _given(loaded, text, MAX_NEW_TOKENS)[1]
 
 
 def forced_tokens(loaded: LoadedModel, forced: str | Sequence[int]) -> tuple[int, ...]:

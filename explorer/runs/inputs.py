@@ -1,5 +1,6 @@
 """Text to the tokens and rows that a model is given, bounded and refused in words."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 from torch import Tensor
@@ -7,26 +8,53 @@ from torch import Tensor
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.sentences import clean_text
+from models.config import ModelConfig
 from models.rows import Rows, Stream
 
-MAX_TOKENS = 128  # per stream, special tokens included, padding not
+MAX_TOKENS = 1024  # per stream, special tokens included, padding not
 MAX_PADS = 16
+MAX_BYTES = 1_000_000_000
+"""The most memory that reading one text may take, the model itself not counted."""
 
 
 def limit(loaded: LoadedModel) -> int:
     """The most tokens per stream, special ones included, that are traced for this model."""
-    return min(MAX_TOKENS, loaded.config.n_ctx)
+    fitting = bisect_right(
+        range(MAX_TOKENS + 1), MAX_BYTES, key=lambda n: bytes_of(loaded.config, n)
+    )
+    return min(loaded.config.n_ctx, fitting - 1)
+
+
+def bytes_of(config: ModelConfig, n: int) -> int:
+    """About what a model of this config takes to read a text of `n` tokens, in bytes.
+
+    The stream before each block and the logits, and of one attention sublayer at a time the scores,
+    the pattern and a copy, all in float32.
+    """
+    stream, cells = n * config.d_model, config.n_heads * n * n
+    layers = config.n_layers + (config.encoder_layers if config.reads_source else 0)
+    return 4 * (stream * (layers + 2) + n * config.vocab_size + 3 * cells)
+
+
+def _too_long(key: str, loaded: LoadedModel, length: int) -> InputProblem:
+    """The refusal of a text with so many tokens: by the memory it would take where that decides."""
+    most = limit(loaded)
+    if most == min(MAX_TOKENS, loaded.config.n_ctx):
+        return InputProblem(key, limit=most, length=length)
+    size, bound = round(bytes_of(loaded.config, length) / 1e6), round(MAX_BYTES / 1e6)
+    return InputProblem("too_many_bytes", limit=most, length=length, size=size, bound=bound)
 
 
 def given_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
     """What the model is given: `text` in the first stream that it reads, with its marks.
 
-    Raises InputProblem for a text that cannot be used, as `clean_text`, and `too_many_tokens`.
+    Raises InputProblem for a text that cannot be used, as `clean_text`, and `too_many_tokens`
+    or, where memory is what it would take too much of, `too_many_bytes`.
     """
     model = loaded.model
     tokens = model.with_marks(model.reads[0], _text_tokens(loaded, text))
     if len(tokens) > limit(loaded):
-        raise InputProblem("too_many_tokens", limit=limit(loaded), length=len(tokens))
+        raise _too_long("too_many_tokens", loaded, len(tokens))
     return tokens
 
 
@@ -42,11 +70,11 @@ def continued_tokens(loaded: LoadedModel, text: str, more: str = "") -> tuple[in
 def target_row(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
     """The row that the logits belong to: `tokens` with the marks that the model expects.
 
-    Raises InputProblem `target_too_long`.
+    Raises InputProblem `target_too_long`, or `too_many_bytes`.
     """
     row = loaded.model.with_marks("tgt", tokens)
     if len(row) > limit(loaded):
-        raise InputProblem("target_too_long", limit=limit(loaded), length=len(row))
+        raise _too_long("target_too_long", loaded, len(row))
     return row
 
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from explorer.problems import InputProblem
 
-MAX_CHARS = 1000
+MAX_CHARS = 6000  # 1,024 tokens of English, and a link that servers still take
 MAX_FILE_BYTES = 1_000_000
 MAX_SENTENCES = 1000
 FILE_TYPES = (".txt", ".csv", ".tsv")

@@ -19,7 +19,7 @@ from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
 from explorer.runs.rerun import read_again
-from explorer.ui.caching import cached
+from explorer.ui.caching import PARTS, cached
 from models.hooks import Role
 
 
@@ -60,10 +60,13 @@ def trace(run: Run) -> tracing.Trace:
     return tracing.trace(open_model(run.model), run.text, run.target, run.edits, run.pads, read)
 
 
-@cached
 def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:
     """A part of a run that its trace does not keep. Raises InputProblem."""
-    return read_again(open_model(run.model), trace(run), part)
+
+    def again() -> Mapping[str, np.ndarray]:
+        return read_again(open_model(run.model), trace(run), part)
+
+    return PARTS.get((str(library.CHECKPOINTS), run, part), again)
 
 
 @cached

@@ -243,8 +243,13 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
     return total
 
 
-STORE = Store(budget())
-"""Everything that is kept."""
+FOR_PARTS = 10
+"""One part in so many of the budget is for parts of runs that are read again."""
+PARTS = Store(budget() // FOR_PARTS)
+"""Parts of runs: whoever goes through all layers of a long text reads a gigabyte of them once, and
+would drive everything else out of STORE."""
+STORE = Store(budget() - budget() // FOR_PARTS)
+"""Everything else that is kept."""
 
 
 class Cached(Generic[P, Result]):

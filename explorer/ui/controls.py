@@ -108,8 +108,11 @@ def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
 
 def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
     """The names of `analysis.masks` in the visitor's language, cell by cell."""
-    words = {str(name): view.t(f"blockers.{name}") if name else "" for name in BLOCKERS}
-    return [[words[str(name)] for name in row] for row in names]
+    words = np.full(names.shape, "", dtype=object)
+    for name in filter(None, BLOCKERS):
+        words[names == name] = view.t(f"blockers.{name}")
+    found: list[list[str]] = words.tolist()
+    return found
 
 
 @contextmanager

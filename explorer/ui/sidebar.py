@@ -162,7 +162,7 @@ def _beside() -> None:
             _t("sidebar.beside"),
             key="sidebar.beside",
             height=100,
-            max_chars=MOST_OTHERS * MAX_CHARS,
+            max_chars=MOST_OTHERS * 1000,  # so that they fit into a link
             placeholder=_t("sidebar.beside_hint"),
             help=_t("sidebar.beside_help", count=MOST_OTHERS),
             label_visibility="collapsed",

@@ -33,7 +33,7 @@ def spec(at: AppTest) -> bytes:
         ("", "empty", {}),
         (" \n\t ", "whitespace_only", {}),
         ("\x00\x1b\x7f", "nothing_left", {}),
-        ("a" * 1001, "too_long_chars", {"limit": "1,000", "length": "1,001"}),
+        ("a" * 6001, "too_long_chars", {"limit": "6,000", "length": "6,001"}),
         ("you are kind " * 40, "too_many_tokens", {"limit": "64", "length": "121"}),
     ],
 )

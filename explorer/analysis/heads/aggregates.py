@@ -12,6 +12,8 @@ from models.hooks import AttentionSite, Role
 
 MAX_FLOW = 24
 """Longer rows have no flow among the aggregates: 24 tokens take two thirds of a second."""
+MAX_ROWS = 256
+"""Longer rows have no aggregates: those of 30 layers would take 160 MB at 1,024 tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +32,16 @@ class Aggregate:
 def aggregates_of(traced: Trace, kind: Role) -> tuple[Aggregate, ...]:
     """The aggregates of one kind: "mean-1" … per layer, "rollout", and for self-attention "flow".
 
-    Rollout and flow go through all layers; rollout of cross-attention through the encoder too.
+    Rollout and flow go through all layers; rollout of cross-attention through the encoder too. Rows
+    of more than `MAX_ROWS` tokens have none.
     Raises ValueError for a kind that the model does not have.
     """
     sites = traced.sites_of(kind)
     if not sites:
         raise ValueError(f"{traced.model} has no attention of the kind {kind!r}")
+    rows = (traced.query_tokens(sites[0].name), traced.key_tokens(sites[0].name))
+    if max(map(len, rows)) > MAX_ROWS:
+        return ()
     means = [
         Aggregate(
             f"mean-{site.layer + 1}",

@@ -51,7 +51,8 @@ def reasons(trace: Trace, site: str) -> Reasons:
     blocks was shut by an edit; one that the model left open is blocked by nothing, whatever the
     rules would have said. Raises KeyError for a site that is not there.
     """
-    applied = trace.mask(site)
+    shape = trace.mask(site).shape
+    applied = _once(trace.mask(site))
     of_site = trace.site(site)
     valid = {"src": trace.src_valid, "tgt": trace.tgt_valid}
     query_valid, key_valid = (
@@ -72,17 +73,23 @@ def reasons(trace: Trace, site: str) -> Reasons:
     causal = by_rule("causal", sizes=["prefix"])
     window, block = by_rule(sizes=["window"]), by_rule(sizes=["block"])
     unexplained = ~applied & ~(pad_key | pad_query | causal | window | block)
-    edited = _edited(trace, site, opened=False)
-    return Reasons(
-        pad_key=pad_key,
-        pad_query=pad_query,
-        causal=causal,
-        window=window,
-        block=block,
-        edit=unexplained & edited,
-        other=unexplained & ~edited,
-        opened=applied & _edited(trace, site, opened=True),
-    )
+    shut, opened = (_edited(trace, site, opened=each)[: len(applied)] for each in (False, True))
+    found: dict[str, Cells] = {
+        "pad_key": pad_key,
+        "pad_query": pad_query,
+        "causal": causal,
+        "window": window,
+        "block": block,
+        "edit": unexplained & shut,
+        "other": unexplained & ~shut,
+        "opened": applied & opened,
+    }
+    return Reasons(**{name: np.broadcast_to(cells, shape) for name, cells in found.items()})
+
+
+def _once(cells: np.ndarray) -> np.ndarray:
+    """The first head alone where the same memory stands for all of them."""
+    return cells[:1] if cells.strides[0] == 0 else cells
 
 
 def blocked_by(trace: Trace, site: str) -> np.ndarray:
@@ -92,10 +99,10 @@ def blocked_by(trace: Trace, site: str) -> np.ndarray:
     and the block; `reasons` has them all.
     """
     why = reasons(trace, site)
-    names = np.full(why.blocked.shape, "", dtype="<U9")
+    names = np.full(_once(why.causal).shape, "", dtype="<U9")
     for name in ("other", "edit", "block", "window", "causal", "pad_query", "pad_key"):
-        names[getattr(why, name)] = name
-    return names
+        names[_once(getattr(why, name))] = name
+    return np.broadcast_to(names, why.causal.shape)
 
 
 def _edited(trace: Trace, site: str, opened: bool) -> Cells:
@@ -113,11 +120,12 @@ def rule_numbers(trace: Trace, site: str) -> np.ndarray:
 
     A mask that no rule explains counts as the last one.
     """
-    names = blocked_by(trace, site)
+    explained = blocked_by(trace, site)
+    names = _once(explained)
     numbers = np.where(names == "", 0, len(RULES)).astype(np.uint8)
     for number, name in enumerate(RULES, start=1):
         numbers[names == name] = number
-    return numbers
+    return np.broadcast_to(numbers, explained.shape)
 
 
 def empty_rows(trace: Trace, site: str) -> Bool[np.ndarray, "head query"]:

@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer.analysis.heads.ablation import ablate
+from explorer.analysis.heads.aggregates import MAX_ROWS
 from explorer.analysis.heads.attribution import attribute
 from explorer.analysis.heads.contexts import shared_words
 from explorer.analysis.heads.flow import attention_flow
@@ -93,6 +94,9 @@ def _drawn(choice: Opened, other: View | None, pair: Pair | None) -> None:
 
 def _aggregates(choice: Opened) -> None:
     """What the squares behind the heads are; flow is there for short self-attention alone."""
+    if not choice.aggregates:
+        st.caption(choice.view.t("heads.no_aggregates", limit=MAX_ROWS))
+        return
     rolled = "heads.rollout_cross_note" if choice.kind == "cross" else "heads.rollout_note"
     notes = {"rollout": rolled, "flow": "heads.flow_note"}
     keys = [notes[each.name] for each in choice.aggregates if each.layer is None]

@@ -6,7 +6,8 @@ import pytest
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
-from explorer.runs.inputs import MAX_TOKENS
+from explorer.runs.generation import MAX_NEW_TOKENS
+from explorer.runs.inputs import limit
 from explorer.runs.trace import generate, trace
 from models.strategies import Beam, Greedy, Sample, Strategy
 
@@ -136,7 +137,7 @@ def test_limits(translator: LoadedModel, writer: LoadedModel) -> None:
         assert caught.value.key == key
         return caught.value
 
-    for n in (0, MAX_TOKENS + 1):
+    for n in (0, MAX_NEW_TOKENS + 1):
         assert refused("bad_number", translator, TEXT, Greedy(), n).values["value"] == n
     refused("empty", translator, "", Greedy())
     refused("bad_number", translator, TEXT, Greedy(), forced=[translator.config.vocab_size])
@@ -144,8 +145,9 @@ def test_limits(translator: LoadedModel, writer: LoadedModel) -> None:
         "limit": 2,
         "length": 3,
     }
-    full = "，" * (MAX_TOKENS - 1)
-    assert refused("too_many_tokens", writer, full, Greedy()).values["limit"] == MAX_TOKENS - 1
+    most = limit(writer)
+    full = "，" * (most - 1)
+    assert refused("too_many_tokens", writer, full, Greedy()).values["limit"] == most - 1
     assert len(generate(writer, full[:-2], Greedy(), 9).tokens) == 2
 
 

@@ -9,7 +9,9 @@ import torch
 
 from explorer.library import LoadedModel, at_step, list_models, open_model, snapshots
 from explorer.problems import InputProblem
+from explorer.runs import inputs
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
+from explorer.runs.inputs import bytes_of, limit
 from explorer.runs.trace import MAX_PADS, MAX_TOKENS, Trace, trace
 from models.hooks import Edits, visiting
 from models.rows import Rows
@@ -267,6 +269,9 @@ def test_threads_with_different_edits_do_not_meet(translator: LoadedModel) -> No
 def test_refusals_say_the_limit(translator: LoadedModel, tiny: Callable[..., LoadedModel]) -> None:
     refused("empty", translator, "")
     refused("nothing_left", translator, "\x00")
+    own = "，" * translator.config.n_ctx
+    assert refused("too_many_tokens", translator, own).values["limit"] == len(own)
+    translator = tiny("roomy", n_ctx=2 * MAX_TOKENS)
     longest = "，" * (MAX_TOKENS - 1)
     assert len(trace(translator, longest, "猫").src_tokens) == MAX_TOKENS
     assert refused("too_many_tokens", translator, longest + "，").values == {
@@ -281,6 +286,31 @@ def test_refusals_say_the_limit(translator: LoadedModel, tiny: Callable[..., Loa
     for pads in (-1, MAX_PADS + 1):
         problem = refused("bad_number", translator, TEXT, pads=pads)
         assert problem.values == {"name": "pads", "value": pads, "low": 0, "high": MAX_PADS}
+
+
+def test_the_memory_that_a_text_would_take_is_a_limit(
+    tiny: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = tiny("wide", family="decoder-only", n_ctx=2 * MAX_TOKENS)
+    config, megabyte = wide.config, 1_000_000
+    # 24 numbers of d_model before each of 2 blocks and 2 more, 120 logits; 3 x 4 heads of n x n.
+    assert bytes_of(config, 50) == 4 * (50 * 24 * 4 + 50 * config.vocab_size + 3 * 4 * 50 * 50)
+    assert limit(wide) == MAX_TOKENS
+    monkeypatch.setattr(inputs, "MAX_BYTES", megabyte)
+    most = limit(wide)
+    assert bytes_of(config, most) <= megabyte < bytes_of(config, most + 1)
+    assert len(trace(wide, "，" * (most - 1)).tgt_tokens) == most
+    problem = refused("too_many_bytes", wide, "，" * 299)
+    assert problem.values == {
+        "limit": most,
+        "length": 300,
+        "size": round(bytes_of(config, 300) / megabyte),
+        "bound": 1,
+    }
+    refused("too_many_bytes", wide, "，", "，" * most)
+    # Where the model's own length is less, that is what is said.
+    short = tiny("short", family="decoder-only", n_ctx=5)
+    assert refused("too_many_tokens", short, "，" * 9).values["limit"] == 5
 
 
 def test_unknown_characters_are_read_and_reported(translator: LoadedModel) -> None:
