@@ -33,7 +33,8 @@ def _leave(names: list[str]) -> None:
 
 def _forget(name: str) -> None:
     _LEAVING.pop(name, None)
-    caching.STORE.forget_about(name)
+    for store in (caching.STORE, caching.PARTS):
+        store.forget_about(name)
 
 
 @st.cache_resource(scope="session", on_release=_leave, show_spinner=False)
