@@ -82,17 +82,15 @@ def _look(name: str, folder: Path, own: bool, stamp: Stamp, placing: Placing) ->
         return Listed(name, folder, own, family, n_bytes=n_bytes, problem=why)
     except ValueError as error:
         return Listed(name, folder, own, family, n_bytes=n_bytes, problem=str(error))
-    if seen.config is None:
-        return Listed(name, folder, own, seen.family, n_bytes=n_bytes)
     return Listed(
         name,
         folder,
         own,
         seen.family,
         seen.parameters,
-        seen.config.n_layers,
-        seen.config.n_heads,
-        seen.config.d_model,
+        seen.n_layers,
+        seen.n_heads,
+        seen.d_model,
         n_bytes,
         dtype.itemsize * seen.parameters,
         name_of(dtype),

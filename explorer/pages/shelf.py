@@ -129,8 +129,6 @@ def _offer(name: str, numbers: str) -> None:
 
 def _numbers(each: Listed) -> str:
     family = escape(each.family)
-    if not each.parameters:  # a GGUF file: its header takes seconds
-        return _t("shelf.gguf", size=megabytes(each.n_bytes))
     return _t(
         "shelf.numbers",
         family=family,

@@ -24,7 +24,7 @@ from models.checkpoint import (
 )
 from models.config import ModelConfig
 from models.foreign.families import FAMILIES, Family
-from models.foreign.gguf_file import GGUF, gguf_in, require_gguf
+from models.foreign.gguf_file import GGUF, architecture, gguf_in, header
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
@@ -125,14 +125,24 @@ class Look:
     """What a folder's config and the headers of its files say of the model in it.
 
     `family` is the `model_type` of another library, or our own family. `parameters` are the stored
-    numbers that it uses, `half` the half precision that they are stored in, if they are. Of a GGUF
-    file, whose header takes seconds to read, nothing but the family "gguf" is said.
+    numbers that it uses, `half` the half precision that they are stored in, if they are.
     """
 
     family: str
-    config: ModelConfig | None = None
-    parameters: int = 0
+    n_layers: int
+    n_heads: int
+    d_model: int
+    parameters: int
     half: torch.dtype | None = None
+
+    @classmethod
+    def at(
+        cls, family: str, config: ModelConfig, stored: Safetensors, used: Iterable[str]
+    ) -> "Look":
+        """What a config and these of the stored tensors say."""
+        parameters = sum(math.prod(stored.shapes[name]) for name in used)
+        sizes = config.n_layers, config.n_heads, config.d_model
+        return cls(family, *sizes, parameters, stored.half)
 
 
 def look(folder: Path) -> Look:
@@ -144,19 +154,22 @@ def look(folder: Path) -> Look:
     folder = revision(Path(folder))
     _require_no_dead_links(folder)
     if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
-        require_gguf(file)
-        return Look("gguf")
+        said, parameters = header(file)
+        kind = architecture(said, file.name)
+        keys = ("block_count", "attention.head_count", "embedding_length")
+        sizes = (said.get(f"{kind}.{key}") for key in keys)
+        n_layers, n_heads, d_model = (each if isinstance(each, int) else 0 for each in sizes)
+        return Look(f"{kind} (GGUF)", n_layers, n_heads, d_model, parameters)
     values = _json(folder / CONFIG)
     if "model_type" not in values:
         config, stored = _own_config(folder), Safetensors(folder)
-        used: Iterable[str] = stored.shapes
-        return Look(config.family, config, _count(stored, used), stored.half)
+        return Look.at(config.family, config, stored, stored.shapes)
     plan, named, stored = _planned(folder, values)
     theirs = {each for row in plan.rows for each in row.theirs}
     if lacking := sorted(theirs - named.keys()):
         raise CheckpointError(f"{stored.name} lacks {lacking[0]}")
-    used = [named[each] for each in theirs]
-    return Look(str(values["model_type"]), plan.config, _count(stored, used), stored.half)
+    used = (named[each] for each in theirs)
+    return Look.at(str(values["model_type"]), plan.config, stored, used)
 
 
 def _own_config(folder: Path) -> ModelConfig:
@@ -164,10 +177,6 @@ def _own_config(folder: Path) -> ModelConfig:
         return ModelConfig.from_json((folder / CONFIG).read_text(encoding="utf-8"))
     except ValueError as error:
         raise CheckpointError(f"{CONFIG}: {error}") from error
-
-
-def _count(stored: Safetensors, names: Iterable[str]) -> int:
-    return sum(math.prod(stored.shapes[name]) for name in names)
 
 
 def _planned(folder: Path, values: Mapping[str, Any]) -> tuple[Plan, dict[str, str], Safetensors]:

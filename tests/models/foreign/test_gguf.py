@@ -12,9 +12,9 @@ from foreign import CORPUS, Golden, byte_level, metaspace
 
 from explorer.labels import str_tokens
 from models import CheckpointError
-from models.foreign import found, open_folder
+from models.foreign import found, look, open_folder
 from models.foreign.folds import halves, neighbours
-from models.foreign.gguf_file import KEYS, NAMES
+from models.foreign.gguf_file import GGUF, KEYS, NAMES
 from models.rows import Rows
 
 TEXTS = ("We went to the park, 我 too.", "the  then 1984", CORPUS[0])
@@ -144,6 +144,20 @@ def test_files_and_folders_with_one_are_found(tmp_path: Path) -> None:
     path = write(golden, tmp_path / "Tiny.Q8.gguf")
     assert found([tmp_path]) == {"Tiny.Q8": path}
     assert open_folder(tmp_path).config == open_folder(path).config
+
+
+def test_the_header_alone_says_how_large_it_is(tmp_path: Path) -> None:
+    path = write(Golden.load("qwen2"), tmp_path / "tiny.gguf")
+    seen, model, stored = look(path), open_folder(path).model, GGUF(path)
+    sizes = model.config.n_layers, model.config.n_heads, model.config.d_model
+    assert (seen.n_layers, seen.n_heads, seen.d_model) == sizes
+    assert seen.family == "qwen2 (GGUF)"
+    assert seen.parameters == sum(stored.read(name).numel() for name in stored.shapes)
+    whole = path.read_bytes()
+    for broken in (whole[:40], whole[:8] + b"\xff" * 16 + whole[24:], whole[:8] + b"\xff" * 8):
+        path.write_bytes(broken)
+        with pytest.raises(CheckpointError, match=r"tiny\.gguf is not a readable GGUF file"):
+            look(path)
 
 
 def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
