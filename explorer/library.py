@@ -49,6 +49,11 @@ class LoadedModel:
         """What the special tokens of its tokenizer are for."""
         return self.tokenizer.marks
 
+    @property
+    def fills_in(self) -> bool:
+        """Whether it predicts what stands at a mask in its text."""
+        return self.model.predicts == "same" and self.marks.mask is not None
+
     @cached_property
     def sites(self) -> tuple[AttentionSite, ...]:
         """Every attention sublayer of the model, in its own order."""

@@ -22,6 +22,8 @@ from explorer.ui.view import default_model
 from models.training.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")
+_WORDS = {shelf.NAME: "shelf"}
+"""The table of a page's words, where it does not have the page's name."""
 LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
 """How the links of this app are written: a name that two pages use stops it here."""
 
@@ -37,7 +39,7 @@ def run() -> None:
     pages = {
         page.name: st.Page(
             partial(show, page),
-            title=t(f"{page.name}.title", lang=lang),
+            title=t("card.menu" if page.name == "card" else f"{page.name}.title", lang=lang),
             icon=page.icon,
             url_path=page.name,
             default=index == 0,
@@ -52,15 +54,18 @@ def run() -> None:
         visibility="hidden",  # the sidebar leads there, from the menu of models
     )
     session.keep_pages(pages)
+    titles = {name: t(f"{_WORDS.get(name, name)}.title", lang=lang) for name in pages}
     current = st.navigation(list(pages.values()), position="top")
     st.set_page_config(
-        page_title=f"{current.title} · Headlight",
+        page_title=f"{titles[current.url_path or PAGES[0].name]} · Headlight",
         initial_sidebar_state="collapsed" if session.state().of(ScreenChoices).beamer else "auto",
     )
     state = session.state()
+    screen = state.of(ScreenChoices)
     picked = frame(
-        state.of(ScreenChoices).theme,
-        {name: page.title for name, page in pages.items()},
+        screen.theme,
+        screen.beamer,
+        titles,
         next(name for name, page in pages.items() if page is current),
         typed=(state.text, state.target),
         chosen=(current.url_path, state.model, session.runs()),

@@ -166,16 +166,18 @@ def telling(lesson: str, model: str) -> str | None:
 
 
 @cache
-def examples(model: str) -> dict[str, tuple[str, ...]]:
+def examples(model: str, *, masked: bool = False) -> dict[str, tuple[str, ...]]:
     """Example sentences for a model, grouped by what they show: {group: sentences}.
 
     They come from `assets/sentences/<model>.toml`, else from the file of the model's source
-    language or family (the part of its name before the first "-"), else from `en.toml`; a snapshot
-    of a training ("reverse@40") has those of its model. The words for a group are at
+    language or family (the part of its name before the first "-"), else from `en.toml`; where the
+    model fills in what is `masked`, else from `masked-en.toml`. A snapshot of a training
+    ("reverse@40") has those of its model. The words for a group are at
     `sentences.<group>`. The first sentence is what a first visit opens with.
     """
     name = model.partition("@")[0]
-    for stem in (name, name.split("-")[0], "en"):
+    others = ("masked-en",) if masked else (name.split("-")[0], "en")
+    for stem in (name, *others):
         path = asset("sentences", f"{Path(stem).name}.toml")
         if path.is_file():
             with path.open("rb") as file:

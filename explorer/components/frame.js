@@ -6,14 +6,15 @@ import { unpack } from "./payload.js";
 
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
-  const { theme, pages, current, typed, chosen, words } = unpack(data).head;
+  const { theme, beamer, pages, current, typed, chosen, words } = unpack(data).head;
   oneEntryAPage();
   if (theme) wear(theme);
   followTheme(root);
   drawBar(root, pages, current, words, (name) => setTriggerValue("page", name));
   const before = root.told;
-  root.told = { typed, chosen };
+  root.told = { beamer, typed, chosen };
   const differs = (now, then) => now.some((each, at) => each !== then[at]);
+  if (beamer && !before?.beamer) collapse(); // it leaves too little room for a picture
   if (!before) return;
   if (differs(chosen, before.chosen) || (differs(typed, before.typed) && !isTyping())) closeSidebar();
 }
@@ -45,7 +46,10 @@ function isTyping() {
 
 /** On a narrow screen the sidebar covers the page. */
 function closeSidebar() {
-  if (!window.matchMedia("(max-width: 768px)").matches) return;
+  if (window.matchMedia("(max-width: 768px)").matches) collapse();
+}
+
+function collapse() {
   document.querySelector("[data-testid=stSidebarCollapseButton] button[aria-expanded=true]")?.click();
 }
 

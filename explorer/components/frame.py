@@ -10,6 +10,7 @@ WORDS = ("page", "sentence")
 
 def frame(
     theme: str,
+    beamer: bool,
     pages: Mapping[str, str],
     current: str,
     typed: Sequence[object],
@@ -18,16 +19,18 @@ def frame(
 ) -> str | None:
     """Mount it once per run, on every page; the page that was just picked in its bar, else None.
 
-    `theme` is "light", "dark", or "" for the visitor's. On a narrow screen, where Streamlit puts
-    the menu into the sidebar, a bar names the `current` page, leads to all `pages` (name: title)
-    and opens the sidebar for another sentence. The sidebar covers the page there; it closes when
-    something of `chosen` has changed, or of `typed` unless the visitor is already at the next
-    field. Raises ValueError for other words than `WORDS`.
+    `theme` is "light", "dark", or "" for the visitor's; `beamer`, whether it is for a class, where
+    the sidebar starts closed. On a narrow screen, where Streamlit puts the menu into the sidebar, a
+    bar names the `current` page, leads to all `pages` (name: title) and opens the sidebar for
+    another sentence. The sidebar covers the page there; it closes when something of `chosen` has
+    changed, or of `typed` unless the visitor is already at the next field.
+    Raises ValueError for other words than `WORDS`.
     """
     import streamlit as st
 
     head = {
         "theme": theme,
+        "beamer": beamer,
         "pages": [[name, title] for name, title in pages.items()],
         "current": current,
         "typed": [str(each) for each in typed],

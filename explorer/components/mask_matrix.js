@@ -35,7 +35,7 @@ export default function ({ parentElement, data, setTriggerValue }) {
   keep.title = words.keep;
   keep.setAttribute("aria-label", `${words.keep}: ${head.title}`);
   keep.dataset.at = "keep";
-  keep.onclick = () => keepPicture(canvas, () => draw(root.clientWidth), head.title, theme, head.file);
+  keep.onclick = () => keepPicture(canvas, () => draw(root.clientWidth), head.title, theme, head.file, meanings());
   const foot = el("div", "foot");
   foot.append(legend, keep);
 
@@ -86,18 +86,21 @@ export default function ({ parentElement, data, setTriggerValue }) {
     }
   }
 
-  function drawLegend() {
-    const entry = (text, paint) => legendEntry(text, [18, 18], (context) => {
-      paint(context);
+  /** What the cells mean, as [words, how to fill a swatch]: rules that block nothing stay out. */
+  function meanings() {
+    const entry = (text, fill) => [text, (context) => {
+      context.fillStyle = fill(context);
       context.fillRect(0, 0, 18, 18);
       context.strokeStyle = theme.get("line");
       context.strokeRect(0.5, 0.5, 17, 17);
-    });
-    const open = entry(words.open, (context) => { context.fillStyle = theme.get("paper"); });
-    const present = head.rules.map((rule, index) => cells.includes(index + 1) && entry(rule, (context) => {
-      context.fillStyle = hatching(context, theme.get("rules-" + index), theme.get("rule-marks-" + index), index);
-    }));
-    legend.replaceChildren(open, ...present.filter(Boolean));
+    }];
+    const present = head.rules.map((rule, index) => cells.includes(index + 1) && entry(rule, (context) => (
+      hatching(context, theme.get("rules-" + index), theme.get("rule-marks-" + index), index))));
+    return [entry(words.open, () => theme.get("paper")), ...present.filter(Boolean)];
+  }
+
+  function drawLegend() {
+    legend.replaceChildren(...meanings().map(([text, paint]) => legendEntry(text, [18, 18], paint)));
   }
 
   function say() {

@@ -1,5 +1,6 @@
 """One mask as a matrix: open cells are white, and each rule that blocks has its own hatching."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,6 +86,7 @@ def mask_matrix(
             key_stream=key_stream,
             selected=None if place is None else (place[0], place[1]),
             brush=brush,
+            file=file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1])),
             words=words,
         )
 
@@ -126,9 +128,13 @@ def pack_mask_matrix(
     key_stream: Stream | None = None,
     selected: tuple[int, int] | None = None,
     brush: bool = False,
+    file: str = "headlight-mask",
     words: Words,
 ) -> bytes:
-    """The payload of `mask_matrix`: one byte a cell, the number of its rule."""
+    """The payload of `mask_matrix`: one byte a cell, the number of its rule.
+
+    `file` is the name, without ending, of the picture that a visitor keeps.
+    """
     if mask.ndim != 2 or mask.dtype != np.bool_:
         raise ValueError(f"mask is {mask.dtype} {mask.shape}, expected bool [query, key]")
     if blocked_by.shape != mask.shape:
@@ -157,7 +163,7 @@ def pack_mask_matrix(
         "rules": list(rules),
         "selected": None if selected is None else list(selected),
         "brush": brush,
-        "file": file_of("mask"),
+        "file": file,
         "words": check_words(WORDS, words),
     }
     return pack(head, cells=blocked_by.astype(np.uint8))

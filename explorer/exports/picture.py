@@ -46,8 +46,8 @@ def site_svg(
         raise ValueError(f"names has {len(names)} entries, but there are {n_heads} heads")
     cell = max(4.0, min(18.0, 420 / max(n_query, n_key, 1)))
     font = max(3.0, min(12.0, cell * 0.8))
-    left = 30 + font * _longest(query_tokens)
-    top = 48 + font * _longest(key_tokens) * 0.75
+    left = 30 + font * longest(query_tokens)
+    top = 48 + font * longest(key_tokens) * 0.75
     width, height = left + n_key * cell, top + n_query * cell
     columns = max(1, min(n_heads, 4, int(1600 // (width + _GAP))))
     rows = -(-n_heads // columns)
@@ -55,7 +55,7 @@ def site_svg(
         max(columns * (width + _GAP), 360.0) + _GAP,
         _TITLE + rows * (height + _GAP) + _LEGEND,
     )
-    axes = (
+    titles = (
         f"{words['query']} ({words[query_stream]})",
         f"{words['key']} ({words[key_stream]})",
     )
@@ -78,8 +78,8 @@ def site_svg(
             f'<text x="{left:g}" y="14" font-size="12" font-weight="600">'
             f"{escape(names[head])}</text>"
         )
-        parts.extend(_axes(axes, (query_stream, key_stream), colours, left, top, width))
-        parts.extend(_labels(query_tokens, key_tokens, colours, left, top, cell, font))
+        parts.extend(axes(titles, (query_stream, key_stream), colours, left, top))
+        parts.extend(labels(query_tokens, key_tokens, colours, left, top, cell, font))
         parts.append(f'<g transform="translate({left:g} {top:g}) scale({cell:g})">')
         parts.extend(_cells(patterns[head], mask[head], colours))
         parts.append("</g></g>")
@@ -87,9 +87,13 @@ def site_svg(
     return "\n".join([*parts, "</svg>\n"])
 
 
-def _longest(tokens: Sequence[str]) -> float:
-    """Width of the widest label in units of the font size; a Chinese character is wide."""
-    return max((sum(0.6 if c < "\u1100" else 1.0 for c in _shown(t)) for t in tokens), default=0.0)
+def longest(tokens: Sequence[str], *, whole: bool = False) -> float:
+    """Width of the widest label in units of the font size; a Chinese character is wide.
+
+    Labels of tokens are cut where they are long; `whole` measures all of a title.
+    """
+    shown = tokens if whole else [_shown(token) for token in tokens]
+    return max((sum(0.6 if c < "\u1100" else 1.0 for c in each) for each in shown), default=0.0)
 
 
 def _shown(token: str) -> str:
@@ -97,14 +101,14 @@ def _shown(token: str) -> str:
     return drawn if len(drawn) <= 16 else drawn[:15] + "…"
 
 
-def _axes(
+def axes(
     titles: tuple[str, str],
     streams: tuple[Stream, Stream],
     colours: Palette,
     left: float,
     top: float,
-    width: float,
 ) -> list[str]:
+    """The titles of the two axes, in the colours of their streams."""
     return [
         f'<text transform="translate(10 {top:g}) rotate(-90)" text-anchor="end" font-size="11" '
         f'fill="{colours.stream(streams[0])}">{escape(titles[0])}</text>',
@@ -113,7 +117,7 @@ def _axes(
     ]
 
 
-def _labels(
+def labels(
     query_tokens: Sequence[str],
     key_tokens: Sequence[str],
     colours: Palette,
@@ -122,20 +126,21 @@ def _labels(
     cell: float,
     font: float,
 ) -> list[str]:
-    labels = []
+    """The tokens beside the rows and, aslant, above the columns."""
+    drawn = []
     for index, token in enumerate(query_tokens):
         y = top + (index + 0.5) * cell + font * 0.35
-        labels.append(
+        drawn.append(
             f'<text x="{left - 4:g}" y="{y:g}" text-anchor="end"{_ink(token, colours)}>'
             f"{escape(_shown(token))}</text>"
         )
     for index, token in enumerate(key_tokens):
         x = left + (index + 0.5) * cell + font * 0.3
-        labels.append(
+        drawn.append(
             f'<text transform="translate({x:g} {top - 4:g}) rotate(-50)"{_ink(token, colours)}>'
             f"{escape(_shown(token))}</text>"
         )
-    return labels
+    return drawn
 
 
 def _ink(token: str, colours: Palette) -> str:

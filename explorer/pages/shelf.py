@@ -125,6 +125,15 @@ def _offer(name: str, numbers: str) -> None:
             if not is_open:
                 change_model(current, name)
             session.visit("heads")
+        if st.button(
+            _t("card.title"),
+            key=f"shelf.card.{name}",
+            type="tertiary",
+            icon=":material/badge:",
+        ):
+            if not is_open:
+                change_model(current, name)
+            session.visit("card")
 
 
 def _numbers(each: Listed) -> str:

@@ -21,12 +21,11 @@ from explorer.ui import session
 from explorer.ui.code.panel import code_panel
 from explorer.ui.escape import escape, plain, shorten
 from explorer.ui.parts import ScreenChoices
+from explorer.ui.stage import enlarged, hero
 from explorer.ui.view import View
 
 Figure = dict[str, Any]
 _ABOVE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("above", default=None)
-BEAMER = 1.3
-"""How much larger pictures are in front of a class; page.css has the same number."""
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 CHART = {
     "modeBarButtons": [["toImage"]],  # Plotly draws the PNG in the browser, with no network
@@ -44,39 +43,41 @@ def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
     """
     file = file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1]))
     record(Chart(figure, alt, file))
+    style = []
     if session.state().of(ScreenChoices).beamer:
-        figure = enlarged(figure)
+        figure, rule = enlarged(figure)
+        if rule:
+            style.append(rule)
+            more["height"] = "stretch"
     least = figure["layout"].get("meta", {}).get("least", 0)
     config = {**CHART, "toImageButtonOptions": {**IMAGE, "filename": file}}
-    place: AbstractContextManager[object] = nullcontext()
     if least:
+        style.append(f"> * {{ min-width: {least}px }}")
+    place: AbstractContextManager[object] = nullcontext()
+    if style:
         place = st.container(key=f"wide-{key}")
         name = f".st-key-wide-{key.replace('.', '-')}"
-        st.html(f"<style>{name} > * {{ min-width: {least}px }}</style>")
+        st.html(f"<style>{' '.join(f'{name} {rule}' for rule in style)}</style>")
     with place:
         st.plotly_chart(
             figure, key=key, width="stretch", theme=None, config=config, alt=alt, **more
         )
 
 
-def enlarged(figure: Figure) -> Figure:
-    """A figure for a class: its letters, margins and height larger by the factor of page.css."""
-    layout = figure["layout"]
-    font, margin = layout.get("font", {}), layout.get("margin", {})
-    changed = {
-        "font": {**font, "size": font.get("size", 12) * BEAMER},
-        "margin": {name: value * BEAMER for name, value in margin.items()},
-    }
-    if "height" in layout:
-        changed["height"] = layout["height"] * BEAMER
-    return {**figure, "layout": {**layout, **changed}}
-
-
 def opening(view: View, page: str, **values: object) -> None:
-    """What a page is about and what to try there; a class sees the picture instead."""
-    if not view.choices(ScreenChoices).beamer:
-        st.markdown(view.t(f"{page}.lead", **values))
-        st.markdown(view.t(f"{page}.try"))
+    """What a page is about and what to try there; a class sees the picture instead.
+
+    A phone shows the beginning, and all of it behind one line (page.css).
+    """
+    if view.choices(ScreenChoices).beamer:
+        return
+    words = (view.t(f"{page}.lead", **values), view.t(f"{page}.try"))
+    with st.container(key="opening"):
+        for each in words:
+            st.markdown(each)
+    with st.container(key="opening-folded"), st.expander(view.t("shell.opening")):
+        for each in words:
+            st.markdown(each)
 
 
 def clicked(key: str) -> Any:
@@ -123,7 +124,8 @@ def reading_first() -> Iterator[None]:
     In front of a class the picture comes first.
     """
     if session.state().of(ScreenChoices).beamer:
-        yield
+        with hero():
+            yield
         return
     token = _ABOVE.set(st.container())
     try:
@@ -150,7 +152,7 @@ def sentence_line(view: View, key: str = "sentence") -> None:
     silent = view.sites_of("cross") and not view.trace.output
     if silent:
         output = view.t("place.nothing")
-    with st.container():  # one place on the page, whether there is something to say or not
+    with hero(), st.container():  # one place on the page, whether there is something to say or not
         with st.container(key=key):
             st.markdown(
                 view.t(f"place.{words}", source=f":green[{source}]", output=f":orange[{output}]")

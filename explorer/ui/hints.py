@@ -14,7 +14,7 @@ from explorer.runs.edits import about_masks
 from explorer.runs.inputs import given_tokens
 from explorer.ui import cache, session
 from explorer.ui.escape import escape, shorten
-from explorer.ui.view import View, first_sentence
+from explorer.ui.view import View, examples_of, first_sentence
 
 _DROPPED = "hints.dropped"
 
@@ -84,7 +84,7 @@ def change_model(before: str, name: str) -> None:
     dropped = {}
     if state.text is not None and not _opens_and_reads(name, state.text):
         dropped = {"text": None, "target": None}
-    elif state.target is not None and text.examples(before) != text.examples(name):
+    elif state.target is not None and examples_of(before) != examples_of(name):
         dropped = {"target": None}
     session.change_site(model=name, step=None, **dropped)
     st.session_state[_DROPPED] = (session.state(), [getattr(state, field) for field in dropped])

@@ -18,7 +18,7 @@ from explorer.ui.parts import THEMES, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.self_check import self_check
 from explorer.ui.uploads import models
-from explorer.ui.view import MOST_OTHERS, default_model, first_sentence
+from explorer.ui.view import MOST_OTHERS, default_model, examples_of, first_sentence
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 _END = -1  # no snapshot: the model as trained to the end
@@ -108,7 +108,7 @@ def _sentence(model: str) -> None:
 
 def _examples(model: str) -> None:
     with st.popover(_t("sidebar.examples"), width="stretch"), st.container(gap=None):
-        for group, sentences in text.examples(model).items():
+        for group, sentences in examples_of(model).items():
             st.caption(_t(f"sentences.{group}"))
             for number, sentence in enumerate(sentences):
                 st.button(

@@ -181,7 +181,15 @@ def default_model(names: tuple[str, ...], lang: str = LANGUAGES[0]) -> str:
 
 def first_sentence(model: str) -> str:
     """The sentence of a first visit."""
-    return next(iter(text.examples(model).values()))[0]
+    return next(iter(examples_of(model).values()))[0]
+
+
+def examples_of(model: str) -> dict[str, tuple[str, ...]]:
+    """Example sentences for a model, by what they show: with gaps for one that fills them in."""
+    try:
+        return text.examples(model, masked=cache.open_model(model).fills_in)
+    except InputProblem:  # the page says what is wrong with it
+        return text.examples(model)
 
 
 def _place(

@@ -449,6 +449,13 @@ def test_examples_are_sentences_and_come_for_any_model() -> None:
         assert all(sentence.strip() == sentence for group in groups.values() for sentence in group)
 
 
+def test_a_model_that_fills_in_gets_examples_with_gaps() -> None:
+    for model in ("masked-en", "my-bert", "en-bert"):
+        sentences = [each for group in examples(model, masked=True).values() for each in group]
+        assert all("[MASK]" in sentence for sentence in sentences)
+    assert examples("en-bert") == examples("en-zh")
+
+
 def test_the_theme_of_the_app_is_the_palette() -> None:
     config = (ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8")
     for name, palette in (("light", LIGHT), ("dark", DARK)):

@@ -1,8 +1,10 @@
 """The frame round every page: heading, first model, hints, and what a change of model keeps."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -12,6 +14,7 @@ from explorer.pages import PAGES, Page
 from explorer.shell import LINKS, first_state
 from explorer.text import LANGUAGES, t
 from explorer.ui.escape import escape
+from explorer.ui.stage import BEAMER
 from explorer.ui.url import State
 from models.training.home import asset
 
@@ -147,4 +150,24 @@ def test_a_class_sees_the_picture_first_and_everything_larger(open_page: Open, p
     for small, big in zip(usual.get("plotly_chart"), large.get("plotly_chart"), strict=False):
         before, after = (json.loads(each.proto.spec)["layout"] for each in (small, big))
         assert after["font"]["size"] > before["font"]["size"]
-        assert after.get("height", 0) >= before.get("height", 0)
+        assert "height" not in after  # a style gives it, with a bound by the screen's own
+    styles = " ".join(each.proto.body for each in large.get("html"))
+    heights = [json.loads(each.proto.spec)["layout"] for each in usual.get("plotly_chart")]
+    wanted = sorted(f"{BEAMER * each['height']:g}" for each in heights if "height" in each)
+    assert sorted(re.findall(r"height: min\(([\d.]+)px, max", styles)) == wanted
+
+
+def test_a_class_has_the_sentence_then_the_picture_then_the_controls(open_page: Open) -> None:
+    at = open_page("masks", beamer="1")
+    order = [str(each.type) for each in _in_order(at.main)]
+    assert order.index("bidi_component") < order.index("toggle") < order.index("button")
+    order = [str(each.type) for each in _in_order(open_page("masks").main)]
+    assert order.index("toggle") < order.index("bidi_component")
+
+
+def _in_order(block: Any) -> Iterator[Any]:
+    for each in block.children.values():
+        if hasattr(each, "children"):
+            yield from _in_order(each)
+        else:
+            yield each

@@ -35,6 +35,15 @@ def opened(**params: str) -> AppTest:
     return at.run()
 
 
+def test_each_model_has_a_way_to_its_card(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone: list[str] = []
+    monkeypatch.setattr(session, "visit", gone.append)
+    at = opened(lang="en")
+    at.button(key="shelf.card.mine").click().run()
+    assert gone == ["card"]
+    assert at.query_params["model"] == "mine"
+
+
 @pytest.mark.parametrize("lang", ["en", "zh"])
 def test_what_was_found_and_what_to_do(own: Path, lang: str) -> None:
     at = opened(lang=lang)

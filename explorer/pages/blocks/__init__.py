@@ -12,6 +12,7 @@ from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import ScreenChoices, pick_part
 from explorer.ui.share import shared
+from explorer.ui.stage import stage
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 
@@ -33,7 +34,7 @@ def render(view: View) -> None:
 @in_turn
 def _part(view: View) -> None:
     view = latest(view)
-    with shared(view, "blocks"):
+    with shared(view, "blocks"), stage():
         _drawn(view)
 
 

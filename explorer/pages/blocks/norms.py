@@ -25,11 +25,10 @@ from explorer.figures.order import moved
 from explorer.numbers import number, share
 from explorer.pages.blocks.backward import backward_by_hand, norm_of
 from explorer.problems import InputProblem
-from explorer.text import examples
 from explorer.ui import controls
 from explorer.ui.parts import ScreenChoices, pick_one
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View
+from explorer.ui.view import View, examples_of
 from models.norms import RMSNorm
 
 EPSILONS = (1e-12, 1e-8, 1e-6, 1e-5)
@@ -90,7 +89,7 @@ def _batch(view: View) -> tuple[Batch, list[str]]:
     """The visitor's sentence and further ones; two examples where there are none."""
     others = list(view.others)
     if not others:
-        first = next(iter(examples(view.loaded.name).values()))
+        first = next(iter(examples_of(view.loaded.name).values()))
         others = [sentence for sentence in first if sentence != view.text][:2]
     sentences = [view.text, *others]
     return batch_of(view.loaded, sentences), sentences

@@ -8,7 +8,7 @@ from explorer.analysis.card.facts import ModelFacts
 from explorer.analysis.card.words import MOST_CHARS, CardWords, card_words
 from explorer.library import split_step
 from explorer.pages.card import cached
-from explorer.ui import controls
+from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.markdown import harmless, has_more
 from explorer.ui.tables import table
@@ -20,6 +20,11 @@ _BELOW = 2  # the levels by which a card's headings stand under the page's own
 def render(view: View) -> None:
     """The page."""
     controls.opening(view, "card")
+    # A page that runs alone, as in tests, has nowhere to go.
+    if "models" in session.page_names() and st.button(
+        view.t("sidebar.models"), key="card.models", type="tertiary", icon=":material/folder_open:"
+    ):
+        session.visit("models")
     words = card_words(view.loaded.folder, view.lang)
     st.subheader(view.t("card.facts"), anchor=False)
     facts = cached.facts(view.loaded.name)

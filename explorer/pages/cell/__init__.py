@@ -10,6 +10,7 @@ from explorer.pages.cell.steps import chain, step
 from explorer.ui import controls, session
 from explorer.ui.current import latest
 from explorer.ui.share import shared
+from explorer.ui.stage import stage
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models.attention import attend
@@ -25,7 +26,7 @@ def render(view: View) -> None:
 @in_turn
 def _cell(view: View) -> None:
     view = latest(view)
-    with shared(view, "cell"):
+    with shared(view, "cell"), stage():
         _drawn(view)
 
 

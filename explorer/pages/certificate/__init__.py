@@ -20,7 +20,7 @@ from explorer.ui import controls, running, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
-from explorer.ui.share import shared
+from explorer.ui.share import file_name, shared
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 
@@ -267,7 +267,7 @@ def _download(view: View, certificate: Certificate, edits: Sequence[Edit]) -> No
         st.download_button(
             view.t("certificate.as_text"),
             lines,
-            f"certificate-{name}.txt",
+            file_name(view, "certificate", "txt"),
             key="certificate.text",
             on_click="ignore",
             icon=":material/download:",
@@ -275,7 +275,7 @@ def _download(view: View, certificate: Certificate, edits: Sequence[Edit]) -> No
         st.download_button(
             view.t("certificate.as_json"),
             record,
-            f"certificate-{name}.json",
+            file_name(view, "certificate", "json"),
             key="certificate.json",
             on_click="ignore",
             icon=":material/download:",

@@ -21,6 +21,7 @@ from explorer.ui.findings import finding_label, finding_table, finding_words, in
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.share import shared
+from explorer.ui.stage import hero, stage
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 
@@ -37,20 +38,21 @@ def render(view: View) -> None:
 @in_turn
 def _claims(view: View) -> None:
     view = latest(view)
-    with shared(view, "claims"):
+    with shared(view, "claims"), stage():
         _drawn(view)
 
 
 def _drawn(view: View) -> None:
     """The page below its introduction."""
     claim = _choose(view)
-    st.subheader(view.t(f"claims.{claim.id}.claim"), anchor=False)
-    guess = _guess(view)
-    finding = None if guess is None else _run(view, claim)
-    if guess is not None and finding is not None:
-        _verdict(view, claim, guess, finding)
-        _picture(view, finding)
-        finding_table(view, finding)
+    with hero():
+        st.subheader(view.t(f"claims.{claim.id}.claim"), anchor=False)
+        guess = _guess(view)
+        finding = None if guess is None else _run(view, claim)
+        if guess is not None and finding is not None:
+            _verdict(view, claim, guess, finding)
+            _picture(view, finding)
+            finding_table(view, finding)
     with st.container(horizontal=True):
         if finding is not None:
             st.button(

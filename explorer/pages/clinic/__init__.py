@@ -27,6 +27,7 @@ from explorer.ui.current import latest
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_refused
 from explorer.ui.share import shared
+from explorer.ui.stage import hero, stage
 from explorer.ui.tables import table
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
@@ -50,7 +51,7 @@ def _unedited(view: View) -> Run:
 @in_turn
 def _clinic(view: View) -> None:
     view = latest(view)
-    with shared(view, "clinic"):
+    with shared(view, "clinic"), stage():
         _drawn(view)
 
 
@@ -59,10 +60,11 @@ def _drawn(view: View) -> None:
     pitfall = _choose(view)
     traced = cache.trace(_unedited(view))
     shown = pitfall.demonstrate(traced)
-    st.subheader(view.t(pitfall.title_key))
-    controls.reading("clinic", view.t(pitfall.symptom_key))
-    _lines(view, pitfall)
-    _pictures(view, shown, traced)
+    with hero():
+        st.subheader(view.t(pitfall.title_key))
+        controls.reading("clinic", view.t(pitfall.symptom_key))
+        _lines(view, pitfall)
+        _pictures(view, shown, traced)
     _figures(view, shown)
     _tried(view, pitfall, shown)
     symptom = _symptom(view, pitfall)

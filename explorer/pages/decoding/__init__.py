@@ -20,6 +20,7 @@ from explorer.ui.escape import escape
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.share import shared
+from explorer.ui.stage import hero, stage
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models import decoding
@@ -43,7 +44,7 @@ def render(view: View) -> None:
 def _picture(view: View) -> None:
     take_branch(view)
     view = latest(view)
-    with shared(view, "decoding"):
+    with shared(view, "decoding"), stage():
         _drawn(view)
 
 
@@ -68,8 +69,9 @@ def _drawn(view: View) -> None:
     if moved.choices(DecodingChoices).fork != fork:
         st.rerun(scope="fragment")
     view = moved
-    _result(view, shown)
-    show_film(view, shown)
+    with hero():
+        _result(view, shown)
+        show_film(view, shown)
     _small_print(view, shown)
     _parts(view, first, second)
 

@@ -14,10 +14,9 @@ from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation
-from explorer.text import examples
 from explorer.ui import controls, running, session
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View
+from explorer.ui.view import View, examples_of
 from models.masks import causal_mask
 from models.training.data import collate
 from models.training.loss import sequence_loss
@@ -211,6 +210,6 @@ def _lines(view: View) -> str:
     lines = view.choices(DecodingChoices).lines
     if lines is not None:
         return lines
-    known = view.others or next(iter(examples(view.loaded.name).values()))
+    known = view.others or next(iter(examples_of(view.loaded.name).values()))
     others = [sentence for sentence in known if sentence != view.text]
     return "\n".join([view.text, *others[:2]])

@@ -27,6 +27,7 @@ from explorer.pages.heads.versus import compared, verdict
 from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
 from explorer.ui.share import shared
+from explorer.ui.stage import hero, stage
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models.attention import attend
@@ -51,7 +52,7 @@ def render(view: View) -> None:
 def _linked(view: View) -> None:
     view, other, pair = _taken(latest(view))
     choice = Opened(view, None if pair is None else pair.differs)
-    with shared(view, "heads", more=lambda: take_away(choice)):
+    with shared(view, "heads", more=lambda: take_away(choice)), stage():
         _drawn(choice, other, pair)
 
 
@@ -63,13 +64,14 @@ def _drawn(choice: Opened, other: View | None, pair: Pair | None) -> None:
         controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
     _controls(choice)
-    if pair is not None:
-        verdict(pair)
-    controls.reading("heads", read_row(choice))
-    if pair is None:
-        linked_heads(choice, None if other is None else Opened(other))
-    else:
-        linked_pair(pair)
+    with hero():
+        if pair is not None:
+            verdict(pair)
+        controls.reading("heads", read_row(choice))
+        if pair is None:
+            linked_heads(choice, None if other is None else Opened(other))
+        else:
+            linked_pair(pair)
     _aggregates(choice)
     switch_off(choice)
     difference(choice)

@@ -10,7 +10,7 @@ from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.conventions import conventions
 from explorer.pages.masks.effects import effects, largest
 from explorer.pages.masks.fills import fill_values
-from explorer.pages.masks.matrices import matrices
+from explorer.pages.masks.matrices import matrices, pictures, tools
 from explorer.pages.masks.purpose import purpose
 from explorer.pages.masks.rules import rules
 from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch
@@ -20,6 +20,7 @@ from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.share import shared
+from explorer.ui.stage import stage
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models.masks import causal_mask, padding_mask, window_mask
@@ -37,7 +38,7 @@ def render(view: View) -> None:
 @in_turn
 def _picture(view: View) -> None:
     view = latest(view)
-    with shared(view, "masks"):
+    with shared(view, "masks", more=lambda: pictures(view)), stage():
         _drawn(view)
 
 
@@ -51,6 +52,7 @@ def _drawn(view: View) -> None:
 
 def _matrices(view: View) -> None:
     comparison = compare(view.before(), view.trace)
+    tools(view)
     with controls.reading_first():
         matrices(view)
         largest(view, comparison)

@@ -5,9 +5,11 @@ import streamlit as st
 
 from explorer.analysis.masks.reasons import RULES, blocked_by, empty_rows, rule_numbers
 from explorer.components import index_of, mask_matrix, stroke_of
+from explorer.exports.mask_picture import MaskPicture, masks_svg
 from explorer.pages.masks import history
 from explorer.runs.edits import paint
 from explorer.ui import controls, session
+from explorer.ui.share import file_name
 from explorer.ui.view import View
 from models.hooks import AttentionSite, Role
 
@@ -16,8 +18,7 @@ SCOPES = ("everywhere", "layer", "head")
 
 
 def matrices(view: View) -> None:
-    """Toolbar, one matrix a kind of attention, and what decides the chosen cell."""
-    _tools(view)
+    """One matrix a kind of attention, and what decides the chosen cell."""
     columns = st.columns(len(view.kinds), gap="medium")
     for kind, column in zip(view.kinds, columns, strict=True):
         with column:
@@ -28,7 +29,45 @@ def matrices(view: View) -> None:
     _empty(view)
 
 
-def _tools(view: View) -> None:
+def pictures(view: View) -> None:
+    """The matrices as one SVG, for the menu of exports; a PNG has its button below each of them."""
+    st.caption(view.t("masks.take"))
+    st.download_button(
+        view.t("take.svg"),
+        lambda: _svg(view).encode(),
+        file_name(view, "masks", "svg"),
+        "image/svg+xml",
+        key="masks.take.svg",
+        on_click="ignore",
+    )
+
+
+def _svg(view: View) -> str:
+    drawn = []
+    for kind in view.kinds:
+        site = _site(view, kind)
+        drawn.append(
+            MaskPicture(
+                view.t("masks.matrix", kind=view.t(f"kinds.{kind}"), layer=site.layer + 1),
+                rule_numbers(view.trace, site.name)[_head(view, kind)],
+                view.trace.query_tokens(site.name),
+                view.trace.key_tokens(site.name),
+                controls.axis_title(view, "query", site.query_stream),
+                controls.axis_title(view, "key", site.key_stream),
+                site.query_stream,
+                site.key_stream,
+            )
+        )
+    return masks_svg(
+        drawn,
+        title=view.t("masks.title"),
+        rules=[view.t(f"blockers.{name}") for name in RULES],
+        words=view.words("components.mask_matrix"),
+    )
+
+
+def tools(view: View) -> None:
+    """What a click does, to what it applies, and how to undo it."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.segmented_control(
             view.t("masks.tool"),

@@ -14,6 +14,7 @@ from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import ScreenChoices, pick_part
 from explorer.ui.share import shared
+from explorer.ui.stage import stage
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 
@@ -38,7 +39,7 @@ def render(view: View) -> None:
 @in_turn
 def _part(view: View) -> None:
     view = latest(view)
-    with shared(view, "positions"):
+    with shared(view, "positions"), stage():
         _drawn(view)
 
 
