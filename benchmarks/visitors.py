@@ -163,7 +163,7 @@ def rows(changes: Sequence[Change], seconds: float) -> Iterator[str]:
     )
 
 
-def _listening(port: int) -> int:
+def listening(port: int) -> int:
     """The process that listens on a port of this machine. Raises LookupError where none does."""
     wanted = f":{port:04X}"
     inodes = {
@@ -216,7 +216,7 @@ def main() -> None:
 
 
 def _report(address: str, args: argparse.Namespace) -> None:
-    pids = tree(_listening(int(address.rpartition(":")[2])))
+    pids = tree(listening(int(address.rpartition(":")[2])))
     used, held = cost(pids)
     socket = address.replace("http", "ws", 1)
     changes = asyncio.run(

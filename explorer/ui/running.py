@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from explorer.runs.generation import StepsDone
 from explorer.text import t
 from explorer.ui import session
-from explorer.ui.turns import TURNS, Ticket, in_turn
+from explorer.ui.turns import TURNS, in_turn
 
 Result = TypeVar("Result")
 PATIENCE = 1.0
@@ -45,7 +45,7 @@ class Job(Generic[Result]):
         self.done, self.total = 0, 1
         self._wanted = True
         self._is_here, self._seen = is_here, time.monotonic()
-        self._ticket: Ticket | None = None
+        self._ticket = TURNS.ticket()
         self._over = Event()
         self._result: Result | None = None
         self._problem: Exception | None = None
@@ -53,7 +53,7 @@ class Job(Generic[Result]):
 
     def _run(self, work: Callable[[StepsDone], Result]) -> None:
         try:
-            with TURNS.turn() as self._ticket:
+            with TURNS.turn(self._ticket):
                 self._result = work(self._tell)
         except Exception as problem:  # raised again by `result`, in the thread of who asked
             self._problem = problem
@@ -70,7 +70,7 @@ class Job(Generic[Result]):
     @property
     def ahead(self) -> int:
         """How many computations go before this one now."""
-        return TURNS.ahead(self._ticket) if self._ticket else 0
+        return TURNS.ahead(self._ticket)
 
     def stop(self) -> None:
         """Ask the work to end with what it has."""

@@ -55,17 +55,23 @@ class Turns:
         self._holder: Ticket | None = None
         self._here = threading.local()
 
+    def ticket(self) -> Ticket:
+        """A place at the end of the queue."""
+        return Ticket(next(self._numbers))
+
     @contextmanager
-    def turn(self) -> Iterator[Ticket]:
-        """Compute inside; a thread that is in its turn already goes on with it."""
-        ticket = self._mine()
-        if ticket is not None:
-            yield ticket
+    def turn(self, ticket: Ticket | None = None) -> Iterator[None]:
+        """Compute inside, with a ticket drawn before, or a new one.
+
+        A thread that is in its turn already goes on with it.
+        """
+        if self._mine() is not None:
+            yield
             return
-        self._here.ticket = ticket = Ticket(next(self._numbers))
+        self._here.ticket = ticket = ticket or self.ticket()
         self._take(ticket)
         try:
-            yield ticket
+            yield
         finally:
             self._leave(ticket)
             self._here.ticket = None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from explorer.ui.caching import Store
-from explorer.ui.running import Job
+from explorer.ui.running import Job, StoppedError, whole
 from explorer.ui.turns import SHORT, TURNS, Turns, in_turn
 
 PATIENCE = 10.0
@@ -179,3 +179,57 @@ def test_a_step_that_is_told_is_a_rest(clock: Clock) -> None:
 
         assert Store(1_000_000).get("key", make, lambda done: None) == "made"
     threads[0].join(PATIENCE)
+
+
+def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at once: a line that broke off for a moment does not stop what she waits for."""
+    here, told = threading.Event(), threading.Event()
+    here.set()
+
+    def work(tell: Callable[[int, int], bool]) -> int:
+        steps = 0
+        while tell(steps, 1000):
+            steps += 1
+            told.set()
+        return steps
+
+    job: Job[int] = Job("key", work, here.is_set)
+    assert told.wait(PATIENCE)
+    here.clear()
+    told.clear()
+    assert told.wait(PATIENCE)  # absent, but not long
+    monkeypatch.setattr("explorer.ui.running.ABSENCE", 0.0)
+    assert job.wait(PATIENCE)
+    assert job.result() > 0
+
+
+def test_work_that_was_stopped_has_no_result() -> None:
+    job: Job[None] = Job("key", lambda tell: whole(tell)(0, 1))
+    job.wait(PATIENCE)
+    job.result()  # it was wanted
+    begun, stopped = threading.Event(), threading.Event()
+
+    def work(tell: Callable[[int, int], bool]) -> None:
+        begun.set()
+        with TURNS.away():
+            stopped.wait(PATIENCE)
+        whole(tell)(1, 2)
+
+    job = Job("key", work)
+    assert begun.wait(PATIENCE)
+    job.stop()
+    stopped.set()
+    with pytest.raises(StoppedError):
+        job.result()
+
+
+def test_a_job_knows_how_many_go_first() -> None:
+    with TURNS.turn():
+        threads = queue(TURNS, "ab", [])
+        job: Job[int] = Job("key", lambda tell: 1)
+        until(lambda: TURNS.n_waiting == 3)
+        assert job.ahead == 3  # the one that computes, and two that came earlier
+    assert job.wait(PATIENCE)
+    assert job.ahead == 0
+    for thread in threads:
+        thread.join(PATIENCE)
