@@ -1,5 +1,6 @@
 # make run: the app.  make test: every check.  make bench: timings.  make lint: style alone.
 # make sweep: every claim, case, part and aside of every shipped model, minutes.
+# make walk: every page in every state, in a browser; its pictures go to FOLDER (walked unless said).
 # make fuzz: random input for every way in, for SECONDS (60 unless said).
 # make parity: the numbers of models of other libraries, beside those of `transformers`.
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test pytest sweep bench fuzz parity lint chromium
+.PHONY: run test pytest sweep bench fuzz walk parity lint chromium
 
 run: .venv/runtime
 	@echo "Open to this machine only; for others on the network: make run ADDRESS=0.0.0.0"
@@ -31,6 +32,9 @@ sweep: .venv/development
 
 bench: .venv/development
 	$(BIN)/python -m benchmarks
+
+walk: chromium
+	$(BIN)/python -m tests.walk $(or $(FOLDER),walked)
 
 fuzz: .venv/development
 	$(BIN)/python -m tests.fuzz $(or $(SECONDS),60)
