@@ -68,7 +68,6 @@ class DecodeStep:
     probs: Float[Tensor, "row vocab"]  # after the strategy's cuts: sums to 1, exactly 0 where cut
     live: tuple[tuple[Hypothesis, ...], ...]  # per sentence, best first; empty once finished
     ended: tuple[tuple[Hypothesis, ...], ...]  # per sentence, all finished so far, by score
-    fallen: tuple[tuple[Hypothesis, ...], ...]  # per sentence, the best that did not survive
 
     @property
     def best(self) -> tuple[Hypothesis, ...]:
@@ -94,7 +93,6 @@ def decode(
     src_valid: Bool[Tensor, "batch src"] | None = None,
     prefix: Sequence[int] | None = None,
     use_cache: bool = True,
-    n_candidates: int = 12,
 ) -> Iterator[DecodeStep]:
     """Write an output for each row of `src`, one step at a time, to eos or `max_new_tokens`.
 
@@ -106,8 +104,6 @@ def decode(
     `prefix` holds the first output tokens, forced on every sentence. Each is a step like any
     other, marked `forced`, and counts towards the limit; eos may stand at its end only.
     Without `use_cache` every step reads the whole row again: the same numbers, whole patterns.
-    `n_candidates`: a beam's step reports its best so many extensions of a sentence, survivors
-    included; those that did not survive are in `fallen`.
 
     Learned positions end at n_ctx, so there the tokens read must fit it. Other kinds of position
     run on beyond n_ctx, though nothing longer was seen in training.
@@ -115,14 +111,13 @@ def decode(
     mode, an empty or ill-formed src, token ids outside the vocabulary, lengths beyond the limits,
     a text to be filled in without a mask token, a model without logits.
     """
-    require_whole("n_candidates", n_candidates, 0)
     forced = () if prefix is None else tuple(prefix)
     require_decodable(model, src, src_valid, max_new_tokens, forced)
     device = next(model.parameters()).device
     src, src_valid = src.long().to(device), None if src_valid is None else src_valid.to(device)
     reader = _Filler if model.predicts == "same" else _Writer
     begin = partial(reader, model, model.begin(src, src_valid), use_cache)
-    return _steps(begin, strategy, max_new_tokens, forced, n_candidates)
+    return _steps(begin, strategy, max_new_tokens, forced)
 
 
 def require_decodable(
@@ -269,7 +264,6 @@ def _steps(
     strategy: Strategy,
     max_new_tokens: int,
     prefix: tuple[int, ...],
-    n_candidates: int,
 ) -> Iterator[DecodeStep]:
     """The loop of `decode`: ask the model, let the strategy choose, go on with what it chose."""
     if max_new_tokens == 0:
@@ -286,7 +280,6 @@ def _steps(
         probs = strategy.probs(log_probs)
         draw = next(draws)
         first = 0
-        fallen: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
         for s, parents in enumerate(live):
             if not parents:
                 continue
@@ -296,8 +289,7 @@ def _steps(
                 chosen = [(0, prefix[index])]  # nothing but the prefix so far: one hypothesis
             else:
                 totals = [hypothesis.logprob for hypothesis in parents]
-                n = max(room, n_candidates)
-                chosen = strategy.choose(log_probs[rows], probs[rows], totals, n, draw[s])
+                chosen = strategy.choose(log_probs[rows], probs[rows], totals, room, draw[s])
             picked = log_probs[[first + k for k, _ in chosen], [token for _, token in chosen]]
             made = []
             for (k, token), gain in zip(chosen, picked.tolist(), strict=True):
@@ -307,10 +299,9 @@ def _steps(
                 ends = reader.ends(first + k, output)
                 made.append(Hypothesis(output, logprob, score, rows_so_far, ends))
             first += len(parents)
-            live[s] = [h for h in made[:room] if not h.finished]
-            ended[s] += [h for h in made[:room] if h.finished]
+            live[s] = [h for h in made if not h.finished]
+            ended[s] += [h for h in made if h.finished]
             ended[s].sort(key=lambda hypothesis: -hypothesis.score)
-            fallen[s] = made[room:]
         yield DecodeStep(
             index=index,
             forced=index < len(prefix),
@@ -321,7 +312,6 @@ def _steps(
             probs=probs,
             live=tuple(map(tuple, live)),
             ended=tuple(map(tuple, ended)),
-            fallen=tuple(map(tuple, fallen)),
         )
         if not any(live):
             return

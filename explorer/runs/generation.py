@@ -112,7 +112,6 @@ def _decoding(
     max_new_tokens: int,
     forced: Sequence[int],
     edits: Sequence[Edit],
-    n_candidates: int = N_CANDIDATES,
 ) -> Iterator[DecodeStep]:
     return decode(
         loaded.model,
@@ -126,7 +125,6 @@ def _decoding(
         # of the future open, every new token changes all of them. And an edited cell is found by
         # its row, which a cached step does not have. So under edits each step reads all again.
         use_cache=not edits,
-        n_candidates=n_candidates,
     )
 
 
@@ -210,7 +208,6 @@ def decoding_of(
     strategy: Strategy,
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
-    n_candidates: int = N_CANDIDATES,
 ) -> tuple[Edits, Iterator[DecodeStep]]:
     """The bare steps that `generate` would take, and the visitor to ask for them under.
 
@@ -218,7 +215,7 @@ def decoding_of(
     """
     given, max_new_tokens = _given(loaded, text, max_new_tokens)
     tokens = torch.tensor([given])
-    steps = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits, n_candidates)
+    steps = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits)
     return edit_functions(loaded.sites, edits), steps
 
 

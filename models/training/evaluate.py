@@ -73,7 +73,6 @@ def translate(
             strategy or Greedy(),
             output_limit(width),
             src_valid=src_valid.to(device),
-            n_candidates=0,
         )
         for i, hypothesis in zip(rows, best(steps), strict=True):
             translations[i] = tokenizer.decode(hypothesis.tokens)

@@ -25,7 +25,7 @@ def continued(model: Model, beginnings: Sequence[Sequence[int]], n_new: int) -> 
     was_training = model.training
     model.eval()
     src, src_valid = padded(beginnings, model.marks.pad)
-    steps = decode(model, src, Greedy(), n_new, src_valid=src_valid, n_candidates=0)
+    steps = decode(model, src, Greedy(), n_new, src_valid=src_valid)
     written = [hypothesis.tokens for hypothesis in best(steps)]
     model.train(was_training)
     return [[*given, *new] for given, new in zip(beginnings, written, strict=True)]

@@ -23,18 +23,26 @@ def lost_rows(step):
     return tuple(row for row in range(len(step.sentences)) if row not in parents)
 
 
+def fallen(beam, step, parents):
+    """What did not survive a step, best first, of all extensions of `parents` (logprobs)."""
+    survived = len(step.live[0]) + sum(len(h.tokens) == step.index + 1 for h in step.ended[0])
+    return beam.choose(step.log_probs, step.probs, parents, 99, 0.0)[survived:]
+
+
 def test_a_beam_by_hand(chain):
     model = chain(
         _1={A: 0.5, B: 0.4, EOS: 0.1}, _3={C: 0.4, EOS: 0.35, B: 0.25}, _4={C: 0.9, EOS: 0.1}
     )
-    steps = list(decode(model, START, Beam(width=2, length_penalty=0), 5, n_candidates=4))
+    beam = Beam(width=2, length_penalty=0)
+    steps = list(decode(model, START, beam, 5))
     first, second, third = steps
     assert [chosen(step) for step in steps] == [[A], [C], [EOS]]  # of the best extension
     assert [(h.tokens, h.rows[-1]) for h in first.live[0]] == [((A,), 0), ((B,), 0)]
-    assert [h.tokens for h in first.fallen[0]] == [(EOS,)]  # 0.1, third of two places
+    assert fallen(beam, first, [0.0]) == [(0, EOS)]  # 0.1, third of two places
     # B C 0.36 before A C 0.2; A eos 0.175 and A B 0.125 fall. The order turns round.
     assert [(h.tokens, h.rows[-1]) for h in second.live[0]] == [((B, C), 1), ((A, C), 0)]
-    assert [h.tokens for h in second.fallen[0]] == [(A, EOS), (A, B)]
+    # and B eos 0.04 behind them
+    assert fallen(beam, second, [h.logprob for h in first.live[0]]) == [(0, EOS), (0, B), (1, EOS)]
     assert second.log_probs.shape == (2, 6)
     assert second.input_tokens.tolist() == [[1, A], [1, B]]
     assert lost_rows(second) == ()
@@ -50,9 +58,8 @@ def test_a_beam_by_hand(chain):
 
 def test_a_finished_hypothesis_keeps_its_place_and_narrows_the_beam(chain):
     model = chain(_1={EOS: 0.5, A: 0.3, B: 0.2}, _3={A: 0.5, B: 0.5}, _4={A: 0.5, B: 0.5})
-    steps = list(decode(model, START, Beam(width=2), 3, n_candidates=0))
+    steps = list(decode(model, START, Beam(width=2), 3))
     assert [len(step.live[0]) for step in steps] == [1, 1, 1]
-    assert [step.fallen for step in steps] == [((),)] * 3  # none was asked for
     assert [h.tokens for h in steps[0].ended[0]] == [(EOS,)]
     assert lost_rows(steps[1]) == ()
     assert steps[-1].best[0].tokens == (EOS,)
@@ -116,7 +123,7 @@ def reference_beam(model, width: int, penalty: float, limit: int) -> list[tuple[
 )
 def test_beam_follows_its_rule(random_chain, seed, width, penalty, limit):
     model = random_chain(seed)
-    *_, last = decode(model, START, Beam(width, penalty), limit, n_candidates=0)
+    *_, last = decode(model, START, Beam(width, penalty), limit)
     found = [h.tokens for h in last.ended[0] or last.live[0]]
     assert found == reference_beam(model, width, penalty, limit)
 
@@ -131,12 +138,13 @@ def test_a_wide_beam_searches_everything(random_chain, penalty):
             tokens = (*body, EOS)
             logprob = sum(table[a, b].item() for a, b in itertools.pairwise((1, *tokens)))
             outputs[tokens] = logprob / length**penalty
-    *_, last = decode(model, START, Beam(4**limit, penalty), limit)
+    beam = Beam(4**limit, penalty)
+    *_, before, last = decode(model, START, beam, limit)
     assert {h.tokens for h in last.ended[0]} == set(outputs)
     scores = [h.score for h in last.ended[0]]
     assert scores == pytest.approx(sorted(outputs.values(), reverse=True), abs=1e-5)
     assert last.best[0].tokens == max(outputs, key=outputs.__getitem__)
-    assert not last.fallen[0]
+    assert not fallen(beam, last, [h.logprob for h in before.live[0]])
 
 
 def test_a_forced_token_of_probability_0_does_not_stop_a_beam(chain):

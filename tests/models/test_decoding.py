@@ -109,7 +109,6 @@ def refuse(wide_model):
 def test_what_cannot_be_decoded_is_refused_at_once_with_the_reason(refuse):
     refuse("max_new_tokens is -1: it must be a whole number", limit=-1)
     refuse("max_new_tokens is True", limit=True)
-    refuse("n_candidates is -2", n_candidates=-2)
     refuse("src holds 13: token ids are whole numbers from 0 to 12", src=SRC + 2)
     refuse("src holds -1", src=SRC - 1)
     refuse(r"src is torch.int64 \(1, 0\): .*not empty", src=SRC[:1, :0])

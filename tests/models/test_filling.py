@@ -71,7 +71,7 @@ def test_a_step_says_where_it_read(filler):
 
 
 def test_a_beam_finds_the_best_pair_of_all(filler):
-    (answer,) = best(decode(filler, TEXTS[:1], Beam(13, length_penalty=0), 9, n_candidates=0))
+    (answer,) = best(decode(filler, TEXTS[:1], Beam(13, length_penalty=0), 9))
     first = filler.read(Rows(TEXTS[:1]))[0, 2].log_softmax(-1)
     totals = {}
     for token in range(13):

@@ -14,7 +14,7 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
 from explorer.runs.inputs import checked_number
-from models.decoding import DecodeStep
+from models.decoding import DecodeStep, Hypothesis
 from models.hooks import visiting
 from models.strategies import Beam
 
@@ -77,14 +77,14 @@ def grow(
     checked_number("width", beam.width, 1, MOST_WIDTH)
     known: dict[tuple[int, ...], Node] = {}
     steps: list[DecodeStep] = []
-    visitor, decoding = decoding_of(
-        loaded, text, beam, max_new_tokens, edits, n_candidates=beam.width + SHOWN_FALLEN
-    )
+    visitor, decoding = decoding_of(loaded, text, beam, max_new_tokens, edits)
     with visiting(visitor):
         for step in decoding:
             steps.append(step)
+    before = (Hypothesis((), 0.0, 0.0, rows=(), finished=False),)
     for step in steps:
-        _take(step, known, beam)
+        _take(step, before, known, beam)
+        before = step.live[0]
     best = steps[-1].best[0].tokens
     paths: dict[Line, tuple[int, ...]] = {"beam": best}
     for line, made in lines.items():
@@ -93,12 +93,17 @@ def grow(
     return _built(loaded, known, paths, beam)
 
 
-def _take(step: DecodeStep, known: dict[tuple[int, ...], Node], beam: Beam) -> None:
+def _take(
+    step: DecodeStep,
+    parents: Sequence[Hypothesis],
+    known: dict[tuple[int, ...], Node],
+    beam: Beam,
+) -> None:
     """Add what one step of the beam made; a parent none of whose extensions survived falls."""
     made = [(h, "live") for h in step.live[0]]
     made += [(h, "finished") for h in step.ended[0] if len(h.tokens) == step.index + 1]
-    made += [(h, "fallen") for h in step.fallen[0][:SHOWN_FALLEN]]
-    survived = {h.tokens[:-1] for h, fate in made if fate != "fallen"}
+    survived = {h.tokens[:-1] for h, _ in made}
+    made += [(h, "fallen") for h in _fallen(step, parents, len(made), beam)]
     for h, fate in made:
         before = known.get(h.tokens[:-1])
         gain = h.logprob - (before.logprob if before else 0.0)
@@ -123,6 +128,21 @@ def _take(step: DecodeStep, known: dict[tuple[int, ...], Node], beam: Beam) -> N
                 fell_at=step.index,
                 fell_score=_best_extension(step, tokens, node, beam),
             )
+
+
+def _fallen(
+    step: DecodeStep, parents: Sequence[Hypothesis], n_survived: int, beam: Beam
+) -> list[Hypothesis]:
+    """The best extensions that did not survive a step, at most SHOWN_FALLEN."""
+    totals = [h.logprob for h in parents]
+    ranked = beam.choose(step.log_probs, step.probs, totals, n_survived + SHOWN_FALLEN, 0.0)
+    fallen = []
+    for row, token in ranked[n_survived:]:
+        tokens = (*parents[row].tokens, token)
+        logprob = totals[row] + float(step.log_probs[row, token])
+        rows, score = (*parents[row].rows, row), beam.score(logprob, len(tokens))
+        fallen.append(Hypothesis(tokens, logprob, score, rows, finished=False))
+    return fallen
 
 
 def _best_extension(step: DecodeStep, tokens: tuple[int, ...], node: Node, beam: Beam) -> float:

@@ -105,5 +105,5 @@ def _answers(loaded: LoadedModel, questions: Sequence[str], longest: int) -> lis
     encode = loaded.tokenizer.encode
     rows = [loaded.model.with_marks("src", encode(question)) for question in questions]
     src, valid = padded(rows, loaded.marks.pad)
-    outputs = best(decode(loaded.model, src, Greedy(), longest, src_valid=valid, n_candidates=1))
+    outputs = best(decode(loaded.model, src, Greedy(), longest, src_valid=valid))
     return [loaded.tokenizer.decode(output.tokens) for output in outputs]

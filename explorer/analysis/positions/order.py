@@ -164,7 +164,7 @@ def written(
     if longest < 1 or loaded.model.predicts is None:
         return ""
     # Without a cache: what a shuffled or shifted row holds is recomputed at each step.
-    steps = decode(loaded.model, tokens, Greedy(), longest, use_cache=False, n_candidates=1)
+    steps = decode(loaded.model, tokens, Greedy(), longest, use_cache=False)
 
     def told() -> Iterator[DecodeStep]:
         for done, step in enumerate(steps, start=1):
