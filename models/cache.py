@@ -62,10 +62,7 @@ class KVCache:
         """The number of target positions already seen, equal in all blocks."""
         return self.self_attn[0].length
 
-    def select(self, rows: Int[Tensor, " new_batch"], same_source: bool = False) -> None:
-        """Keep these batch rows in every layer, as `LayerCache.select`.
-
-        With `same_source` row i is of the source that it was of before: cross-attention's stay.
-        """
-        for layer in (*self.self_attn, *(() if same_source else self.cross_attn)):
+    def select(self, rows: Int[Tensor, " new_batch"]) -> None:
+        """Keep these batch rows in every layer, as `LayerCache.select`."""
+        for layer in (*self.self_attn, *self.cross_attn):
             layer.select(rows)

@@ -208,8 +208,10 @@ class _Writer:
     def logits(self) -> Float[Tensor, "row vocab"]:
         """Read what the cache does not hold, and unembed the end of each row only: in a small model
         the vocabulary costs more than all blocks."""
-        new = replace(self.rows, tgt=self.rows.tgt[:, self.cache.length if self.cache else 0 :])
-        return self.model.read(new, self.memory, self.cache, last_only=True)[:, -1]
+        new, valid = self.rows.tgt[:, self.cache.length if self.cache else 0 :], self.rows.tgt_valid
+        given = self.memory, self.rows.src_valid
+        x = self.model.last_stack.run(new, valid, *given, self.cache)
+        return self.model.logits_of(x[:, -1:])[:, -1]
 
     def ends(self, row: int, output: tuple[int, ...]) -> bool:
         """Whether an output that extends `row` is complete."""
@@ -219,11 +221,11 @@ class _Writer:
         """Row i becomes row parents[i], with tokens[i] written into it."""
         if parents != list(range(len(self.rows))):
             index = self.rows.tgt.new_tensor(parents)
-            sentences = [self.sentences[parent] for parent in parents]
             if self.cache is not None:
-                self.cache.select(index, same_source=sentences == self.sentences)
+                self.cache.select(index)
             self.memory = None if self.memory is None else self.memory[index]
-            self.rows, self.sentences = self.rows.select(index), sentences
+            self.rows = self.rows.select(index)
+            self.sentences = [self.sentences[parent] for parent in parents]
         self.write(self.rows.tgt.new_tensor(tokens))
 
     def write(self, tokens: Int[Tensor, " row"]) -> None:

@@ -275,6 +275,7 @@ class GrowingCache(LayerCache):
     """
 
     _stored: Tensor | None = None  # [keys and values, batch, kv_head, room, d_head]
+    _origins: list[int]  # of each row: which one it was when last written to
 
     def append(self, k: Tensor, v: Tensor) -> None:
         batch, kv_head, new, d_head = k.shape
@@ -286,15 +287,19 @@ class GrowingCache(LayerCache):
             self._stored = larger
         self._stored[0, :, :, start:end] = k
         self._stored[1, :, :, start:end] = v
-        self._columns = self._stored[:, :, :, :end]
+        self._columns, self._origins = self._stored[:, :, :, :end], list(range(batch))
 
     def select(self, rows: Tensor) -> None:
-        if self._stored is not None:  # the spare room is not copied
-            _, _, *sizes = self._stored.shape
-            chosen = self._stored.new_empty(2, len(rows), *sizes)
-            held = chosen[:, :, :, : self.length]
-            torch.index_select(self.columns, 1, rows, out=held)
-            self._stored, self._columns = chosen, held
+        if self._stored is None:
+            return
+        origins = [self._origins[row] for row in rows.tolist()]
+        if origins == self._origins:  # the hypotheses of one sentence, in cross-attention
+            return
+        _, _, *sizes = self._stored.shape
+        chosen = self._stored.new_empty(2, len(rows), *sizes)
+        held = chosen[:, :, :, : self.length]  # the spare room is not copied
+        torch.index_select(self.columns, 1, rows, out=held)
+        self._stored, self._columns, self._origins = chosen, held, origins
 
 
 class FastHookPoint(HookPoint):

@@ -76,18 +76,17 @@ class Stack(nn.Module):
         memory: Float[Tensor, "batch src d_model"] | None = None,
         memory_valid: Tensor | None = None,
         cache: KVCache | None = None,
-        last_only: bool = False,
-    ) -> Float[Tensor, "batch new_or_1 d_model"]:
+    ) -> Float[Tensor, "batch new d_model"]:
         """Embed the tokens; send them through every block and the final norm, where there is one.
 
         Cross-attention reads `memory`. With a `cache`, the tokens follow those that it holds, and
-        `valid` covers these too. With `last_only` the final norm sees the last position alone.
+        `valid` covers these too.
         Raises ValueError for a `valid` that does not fit, and for a cache of what looks ahead.
         """
         x, through = self.enter(tokens, valid, memory, memory_valid, cache)
         for layer in range(len(self.blocks)):
             x = through(layer, x)
-        return self.final_norm(self.hook_resid_final(x[:, -1:] if last_only else x))
+        return self.final_norm(self.hook_resid_final(x))
 
     def enter(
         self,
@@ -206,13 +205,9 @@ class Model(nn.Module, ABC):
         name_hook_points(self)
 
     def read(
-        self,
-        rows: Rows,
-        memory: Tensor | None = None,
-        cache: KVCache | None = None,
-        last_only: bool = False,
-    ) -> Float[Tensor, "batch tgt_or_1 vocab"]:
-        """The logits of every position of `rows.tgt`; with `last_only`, of the last alone.
+        self, rows: Rows, memory: Tensor | None = None, cache: KVCache | None = None
+    ) -> Float[Tensor, "batch tgt vocab"]:
+        """The logits of every position of `rows.tgt`.
 
         `memory` is what `memory_of(rows)` gave, where that was asked for before. With a `cache`,
         `rows.tgt` holds the new tokens only and `rows.tgt_valid` covers the cached ones too.
@@ -220,7 +215,7 @@ class Model(nn.Module, ABC):
         cache of a model that looks ahead.
         """
         memory = self.memory_of(rows) if memory is None else memory
-        x = self.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache, last_only)
+        x = self.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache)
         return self.logits_of(x)
 
     def logits_of(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos vocab"]:

@@ -35,12 +35,15 @@ class Chain(DecoderOnly):
         self.forwards: list[tuple[int, ...]] = []
         self.eval()
 
-    def read(self, rows, memory=None, cache=None, last_only=False):
-        self.forwards.append(tuple(rows.tgt.shape))
+    def run(self, tokens, valid=None, memory=None, memory_valid=None, cache=None):
+        self.forwards.append(tuple(tokens.shape))
         if cache is not None:
-            column = torch.zeros(*rows.tgt.shape, 1, 1).transpose(1, 2)
+            column = torch.zeros(*tokens.shape, 1, 1).transpose(1, 2)
             cache.self_attn[0].append(column, column)
-        return self.table[rows.tgt[:, -1:] if last_only else rows.tgt]
+        return self.table[tokens]
+
+    def logits_of(self, x):
+        return x
 
 
 def _chain(n_vocab: int = 6, **rows: dict[int, float]) -> Chain:

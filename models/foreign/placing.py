@@ -116,8 +116,10 @@ class _Placed(_Base):
     """A family's model, read from outside."""
 
     def read(self, rows: Rows, *rest: Any, **more: Any) -> Tensor:
-        rows = rows.to(next(self.parameters()).device)
-        return outside(super().read(rows, *rest, **more))
+        return super().read(rows.to(next(self.parameters()).device), *rest, **more)
+
+    def logits_of(self, x: Tensor) -> Tensor:
+        return outside(super().logits_of(x))
 
     def memory_of(self, rows: Rows) -> Tensor | None:
         return super().memory_of(rows.to(next(self.parameters()).device))

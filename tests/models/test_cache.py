@@ -184,13 +184,18 @@ def test_select_repeats_and_drops_rows_and_the_copies_are_independent(kind):
     assert layer.columns[0][:, 0, :, 0].tolist() == [[2, 0], [2, 1], [0, 2], [1, 3]]
 
 
-def test_rows_of_the_same_source_keep_what_cross_attention_holds():
-    cache, k = KVCache(1), torch.arange(3.0).reshape(3, 1, 1, 1)
-    for layer in (*cache.self_attn, *cache.cross_attn):
-        layer.append(k, k)
-    cache.select(torch.tensor([1, 0, 2]), same_source=True)
-    assert cache.self_attn[0].columns[0].flatten().tolist() == [1, 0, 2]
-    assert cache.cross_attn[0].columns[0].flatten().tolist() == [0, 1, 2]
+def test_rows_that_hold_the_same_are_not_copied():
+    layer, k = GrowingCache(), torch.arange(2.0).reshape(2, 1, 1, 1)
+    layer.append(k, k)
+    layer.select(torch.tensor([0, 0, 1, 1]))
+    held = layer.columns
+    layer.select(torch.tensor([1, 1, 2, 3]))  # 0 and 1 are of one row, 2 and 3 of another
+    assert layer.columns is held
+    layer.select(torch.tensor([2, 2, 1]))
+    assert layer.columns[0].flatten().tolist() == [1, 1, 0]
+    layer.append(torch.tensor([5.0, 6, 7]).reshape(3, 1, 1, 1), torch.zeros(3, 1, 1, 1))
+    layer.select(torch.tensor([1, 0, 2]))  # different from then on
+    assert layer.columns[0][:, 0, :, 0].tolist() == [[1, 6], [1, 5], [0, 7]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

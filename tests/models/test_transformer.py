@@ -7,9 +7,11 @@ import torch
 from torch import nn
 
 from models.cache import KVCache
+from models.decoding import decode
 from models.hooks import Edits, Record, visiting
 from models.positions import POSITIONS, sinusoidal_table
 from models.rows import Rows
+from models.strategies import Greedy
 from models.transformer import FAMILIES, DecoderOnly, EncoderDecoder, EncoderOnly, build_model
 
 B, T, S, H, V, D_MODEL = 3, 5, 7, 4, 23, 24
@@ -107,13 +109,15 @@ def test_logits_are_the_unembedded_last_stream(
     torch.testing.assert_close(x @ model.unembed.weight.T, seen["hook_logits"])
 
 
-def test_last_only_gives_the_last_of_all_logits(family, streams, tiny_model):
-    model = tiny_model(family=family)
-    src, tgt = streams
-    rows = Rows(tgt, None, src if model.config.reads_source else None)
-    whole, last = (model.read(rows, last_only=only) for only in (False, True))
-    assert last.shape == (B, 1, V)
-    torch.testing.assert_close(last, whole[:, -1:], atol=1e-12, rtol=0)
+@pytest.mark.parametrize("use_cache", [True, False])
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+def test_decoding_unembeds_the_last_of_all_logits(family, use_cache, streams, tiny_model):
+    model = tiny_model(family=family).eval()
+    rows = model.begin(streams[0])
+    step = next(decode(model, streams[0], Greedy(), 1, use_cache=use_cache))
+    last = model.read(rows)[:, -1]
+    assert last.shape == (B, V)
+    torch.testing.assert_close(step.log_probs, last.log_softmax(-1), atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("scale", [True, False])

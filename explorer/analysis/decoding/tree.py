@@ -81,7 +81,7 @@ def grow(
     with visiting(visitor):
         for step in decoding:
             steps.append(step)
-    before = (Hypothesis((), 0.0, 0.0, rows=(), finished=False),)
+    before: tuple[Hypothesis, ...] = (Hypothesis((), 0.0, 0.0, rows=(), finished=False),)
     for step in steps:
         _take(step, before, known, beam)
         before = step.live[0]

@@ -116,9 +116,11 @@ def _parts(view: View, first: Generation, second: Generation | None) -> None:
 def _code(view: View) -> tuple[object, ...]:
     """The loop, who writes in it, how it chooses, and the pass that it asks for."""
     model = view.loaded.model
-    writer = decoding._Filler if model.predicts == "same" else decoding._Writer
+    fills = model.predicts == "same"
+    writer = decoding._Filler if fills else decoding._Writer
+    reads = (model.read,) if fills else (model.last_stack.run, model.logits_of)
     strategy = view.choices(DecodingChoices).strategy
-    return decoding._steps, writer, strategy, model.read, decoding.decode, generate
+    return decoding._steps, writer, strategy, *reads, decoding.decode, generate
 
 
 def _small_print(view: View, generation: Generation) -> None:
