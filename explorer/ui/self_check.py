@@ -1,8 +1,6 @@
 """The self-check of the open model: in the background, shown beside its name when it is done."""
 
-import os
-import sys
-from threading import Lock, Thread, get_native_id
+from threading import Lock, Thread
 
 import streamlit as st
 
@@ -12,9 +10,8 @@ from explorer.analysis.certificate.quick import self_check as check
 from explorer.components import is_due, pulse
 from explorer.text import t
 from explorer.ui import cache, session
+from explorer.ui.turns import TURNS, in_turn
 
-NICE = 15
-"""How far a check gives way to what visitors wait for, as `nice` counts."""
 INTERVAL = 1.0
 """Seconds between two looks at a running check, and before the first: the page is drawn by then."""
 PULSE = "self_check.pulse"
@@ -40,10 +37,8 @@ def _key(model: str) -> Key:
 
 
 def _run(key: Key) -> None:
-    """One check after the other, behind everything else: Linux has a priority for each thread."""
-    if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, get_native_id(), NICE)
-    with _ONE_AT_A_TIME:
+    """One check after the other; between two promises others go first."""
+    with _ONE_AT_A_TIME, TURNS.turn():
         found = None
         try:
             found = _checked(key[1])
@@ -53,12 +48,13 @@ def _run(key: Key) -> None:
 
 def _checked(model: str) -> SelfCheck | None:
     try:
-        return check(cache.open_model(model))
+        return check(cache.open_model(model), step=TURNS.rest)
     except ValueError:  # it cannot be opened or read; the page says why
         return None
 
 
 @st.fragment
+@in_turn
 def self_check(model: str) -> None:
     """Whether the model keeps what its masks promise. Until that is known, this place looks again
     by itself; nothing else on the page runs for it. The first look, an interval after the page was

@@ -1,7 +1,5 @@
 """The self-check beside the model's name: in the background, once, one at a time."""
 
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -11,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from explorer.analysis.certificate.quick import SelfCheck
 from explorer.text import t
 from explorer.ui import caching, self_check, session
+from explorer.ui.turns import TURNS
 
 Open = Callable[..., AppTest]
 
@@ -67,7 +66,7 @@ def test_a_failure_names_what_is_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     broken = SelfCheck(12, ("future_leak", "prefix"))
-    monkeypatch.setattr(self_check, "check", lambda loaded: broken)
+    monkeypatch.setattr(self_check, "check", lambda loaded, step: broken)
     finish(started, "en-zh")
     button = open_page("card", lang=lang).button(key="self_check.open")
     assert button.label == t("self_check.broken", lang=lang, broken=2, tested=12)
@@ -78,15 +77,16 @@ def test_a_failure_names_what_is_broken(
 def test_it_runs_once_one_at_a_time_behind_everything_else(
     started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    at_work, most, priorities = [0], [0], []
+    at_work, most, order = [0], [0], []
     go_on = threading.Event()
 
-    def slow(loaded: object) -> SelfCheck:
+    def slow(loaded: object, step: Callable[[], None]) -> SelfCheck:
         at_work[0] += 1
         most[0] = max(most[0], at_work[0])
-        if sys.platform == "linux":
-            priorities.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
-        assert go_on.wait(20)
+        with TURNS.away():
+            assert go_on.wait(20)
+        step()
+        order.append("check")
         at_work[0] -= 1
         return SelfCheck(1, ())
 
@@ -94,13 +94,15 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(
     for model in ("en-zh", "writer", "en-zh"):
         self_check.start(model)
     assert len(started) == 2
-    go_on.set()
+    with TURNS.turn():
+        go_on.set()
+        order.append("visitor")
     for each in started.values():
         each.join(20)
     self_check.start("en-zh")  # it is known
     assert not any(each.is_alive() for each in started.values())
     assert most == [1]
-    assert set(priorities) <= {self_check.NICE, 19}  # of a process that gives way already
+    assert order == ["visitor", "check", "check"]
 
 
 def test_a_model_that_does_not_open_has_no_result(started: dict[object, threading.Thread]) -> None:

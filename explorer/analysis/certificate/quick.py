@@ -6,6 +6,7 @@ precision, and at all sites at once: some forty short passes, whatever the numbe
 that shows only on longer texts (a window, say) or below the rounding of float32 is left to it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -76,16 +77,24 @@ class QuickProbe(Probe):
         return {name: torch.cat(found, dim=-1) for name, found in parts.items()}
 
 
-def self_check(loaded: LoadedModel, interference: Interference | None = None) -> SelfCheck:
+def self_check(
+    loaded: LoadedModel,
+    interference: Interference | None = None,
+    step: Callable[[], None] = lambda: None,
+) -> SelfCheck:
     """Put every promise of a model to the test, quickly. `interference` plants edits in each run.
 
-    The model is not changed, and may be used by others meanwhile.
+    The model is not changed, and may be used by others meanwhile. `step` is called before each
+    promise.
     """
     ids = _tokens(loaded)
     model = loaded.model
     src = model.with_marks("src", ids) if "src" in model.reads else ()
     tgt = model.with_marks("tgt", ids)
     examination = Examination(model, loaded.config, src, tgt, interference, probe=QuickProbe)
+    for name in examination.names:
+        step()
+        examination.finding(name)
     findings = examination.certificate().findings
     return SelfCheck(len(findings), tuple(each.name for each in findings if not each.passed))
 
