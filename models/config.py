@@ -149,15 +149,6 @@ class ModelConfig:
         """What q . k is divided by."""
         return self.score_divisor or math.sqrt(self.d_head)
 
-    def base_at(self, layer: int) -> float:
-        """The base of the angles in a layer."""
-        near = self.near_rope_base if self.looks_near(layer) else None
-        return self.rope_base if near is None else near
-
-    def window_at(self, layer: int) -> int | None:
-        """How many tokens back self-attention sees in a layer; None: all."""
-        return self.window if self.looks_near(layer) else None
-
     def looks_near(self, layer: int) -> bool:
         """Whether a layer is one of `near_layers`."""
         return layer in (self.near_layers or ())

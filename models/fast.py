@@ -7,6 +7,7 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
 - *Attention* takes torch's fused kernel at every site that nobody looks at; where somebody looks,
   it multiplies by a scale that is a tensor already, and leaves out a mask that hides nothing.
 - *The cache* has spare room, so that a step of decoding copies nothing that it holds.
+- *Sines* stand in a table.
 - *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times what
   there is to do; a step of decoding passes more than a hundred of them.
 - *Columns*: a step of decoding multiplies every matrix by one token, and its time is that of
@@ -34,7 +35,7 @@ from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
 from models.hooks import HookPoint
 from models.masks import require_mask
-from models.positions import NOWHERE, Placement
+from models.positions import NOWHERE, Placement, Sinusoidal, sinusoidal_table
 from models.transformer import Model
 
 FEW = 4  # rows for which the product with the matrix by rows is the sooner one
@@ -302,6 +303,22 @@ class GrowingCache(LayerCache):
         self._stored, self._columns, self._origins = chosen, held, origins
 
 
+class FastSinusoidal(Sinusoidal):
+    """Sines read from a table of n_ctx positions, which is made when it is first asked for."""
+
+    _table: Tensor | None = None  # [pos, d_model], on the device that computes
+
+    def added(self, positions: Tensor) -> Tensor:
+        if int(positions.max()) >= self.n_ctx:  # the module is shared: its table never grows
+            return super().added(positions)
+        table = self._table
+        if table is None or table.device != positions.device:
+            with torch.inference_mode(False):
+                table = sinusoidal_table(self.n_ctx, self.d_model, self.base).to(positions.device)
+            self._table = table
+        return table[positions]
+
+
 class FastHookPoint(HookPoint):
     """A hook point without torch's own hooks, unless one was registered on it."""
 
@@ -323,5 +340,6 @@ FASTER: dict[type[nn.Module], type[nn.Module]] = {
     Attention: FastAttention,
     nn.Linear: FastLinear,
     nn.Dropout: FastDropout,
+    Sinusoidal: FastSinusoidal,
     HookPoint: FastHookPoint,
 }

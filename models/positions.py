@@ -205,25 +205,17 @@ class NoPositions(Positions):
 class Sinusoidal(Positions):
     """The fixed table of sines and cosines; any position, though quality ends where training did.
 
-    The table is a buffer outside the state dict: it moves with the model and is never a reason
-    for a checkpoint not to load.
+    Nothing of it is stored in a checkpoint.
     """
 
     acts = "adds"
     pairs = "d_model"
-    table: Tensor
-
-    def __init__(self, **sizes: Any) -> None:
-        super().__init__(**sizes)
-        table = sinusoidal_table(self.n_ctx, self.d_model, self.base)
-        self.register_buffer("table", table, persistent=False)
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
-        furthest, table = int(positions.max()) + 1, self.table
-        if furthest > len(table):
-            # A longer table for this call only: the module is shared and is never changed.
-            table = sinusoidal_table(furthest, self.d_model, self.base).to(table)
-        return table[positions]
+        n_positions = int(positions.max()) + 1
+        return sinusoidal_table(n_positions, self.d_model, self.base).to(positions.device)[
+            positions
+        ]
 
 
 class Learned(Positions):

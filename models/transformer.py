@@ -136,7 +136,7 @@ class Stack(nn.Module):
         x = self.hook_embed(self.embed(tokens) * self.embed_scale)
         added = self.positions.added(new)
         if added is not None:
-            x = x + self.hook_pos_embed(added)
+            x = x + self.hook_pos_embed(added.to(x.dtype))
         return self.dropout(self.embed_norm(x)), self.positions.place(new, positions)
 
 
@@ -263,7 +263,7 @@ class Model(nn.Module, ABC):
                 query_stream=stack.stream,
                 key_stream=keys,
                 n_heads=self.config.n_heads,
-                window=self.config.window_at(layer) if own else None,
+                window=self.config.window if own and self.config.looks_near(layer) else None,
             )
             for stack in self.stacks()
             for keys in (stack.stream, *stack.reads_too)

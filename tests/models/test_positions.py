@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.fast import speed_up
 from models.positions import (
     POSITIONS,
     ALiBi,
@@ -23,6 +24,7 @@ from models.positions import (
     stretched,
     t5_buckets,
 )
+from models.rows import Rows
 
 
 def turned_at(x, positions, base=10000.0):
@@ -293,13 +295,21 @@ def test_sinusoidal_reads_its_table_and_goes_beyond_it():
     table = sinusoidal_table(11, 6, base=100.0)
     at = torch.tensor([[0, 3, 10]])
     assert torch.equal(positions.added(at)[0], table[[0, 3, 10]])
-    assert len(positions.table) == 4  # a shared model is not changed by a long sentence
+    speed_up(positions)
+    for at in (torch.tensor([[1, 3]]), torch.tensor([[0, 3, 10]]), torch.tensor([[2]])):
+        assert torch.equal(positions.added(at), table[at])
+        assert len(positions._table) == 4  # a shared model is not changed by a long sentence
 
 
-def test_the_table_moves_with_the_model_but_is_in_no_checkpoint():
-    positions = made(Sinusoidal, d_model=6, n_ctx=4, base=100.0).double()
-    assert positions.added(torch.tensor([[0, 5]])).dtype == torch.float64
-    assert positions.state_dict() == {}
+def test_sines_are_as_wide_as_what_they_join_and_are_in_no_checkpoint(tiny_model, record):
+    model = tiny_model(family="decoder-only")
+    for dtype in (torch.float64, torch.float16):
+        model.to(dtype)
+        seen = record(lambda: model.read(Rows(torch.tensor([[4, 5]]))), lambda name: True)
+        assert {seen[f"hook_{each}"].dtype for each in ("embed", "pos_embed")} == {dtype}
+    speed_up(model)
+    model.read(Rows(torch.tensor([[4, 5]])))
+    assert not any("positions" in name for name in model.state_dict())
 
 
 def test_learned_positions_end_at_n_ctx():

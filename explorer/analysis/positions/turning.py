@@ -91,10 +91,11 @@ def angles_of(loaded: LoadedModel, site: str) -> Angles:
     """Radians a position by which each pair of a head's features is turned at a site: those of its
     layer, stretched where the config says so, and 0 for the features that are not turned."""
     config, layer = loaded.config, loaded.site(site).layer
-    near = config.near_rope_base is not None and config.looks_near(layer)
-    each = frequencies(config.rotary_dim or config.d_head, config.base_at(layer))
+    near = config.near_rope_base if config.looks_near(layer) else None
+    base = config.rope_base if near is None else near
+    each = frequencies(config.rotary_dim or config.d_head, base)
     angles = np.zeros(config.d_head // 2)
-    angles[: len(each)] = stretched(each, None if near else config.rope_scaling).numpy()
+    angles[: len(each)] = stretched(each, config.rope_scaling if near is None else None).numpy()
     return angles
 
 
