@@ -25,9 +25,12 @@ from models.positions import NOWHERE, Placement
 
 
 class Block(nn.Module):
-    """Self-attention, cross-attention where the kind of block has it, feed-forward."""
+    """Self-attention, then feed-forward: the block of an encoder, and of a model of one text.
 
-    crosses: ClassVar[bool]
+    A `DecoderBlock` has cross-attention between the two.
+    """
+
+    crosses: ClassVar[bool] = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -101,12 +104,6 @@ class Block(nn.Module):
         else:
             x = x + hook_out(self.dropout(norm(sublayer(x))))
         return hook_resid(x)
-
-
-class EncoderBlock(Block):
-    """Self-attention, then feed-forward. With a causal mask it is a decoder-only model's block."""
-
-    crosses = False
 
 
 class DecoderBlock(Block):

@@ -42,9 +42,7 @@ def _is_scaling(value: Any) -> bool:
 
 
 def _is_layers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(
-        isinstance(layer, int) and layer >= 0 for layer in value
-    )
+    return isinstance(value, tuple) and all(isinstance(each, int) and each >= 0 for each in value)
 
 
 KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {

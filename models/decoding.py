@@ -262,10 +262,7 @@ class _Filler(_Writer):
 
 
 def _steps(
-    begin: Callable[[], _Writer],
-    strategy: Strategy,
-    max_new_tokens: int,
-    prefix: tuple[int, ...],
+    begin: Callable[[], _Writer], strategy: Strategy, max_new_tokens: int, prefix: tuple[int, ...]
 ) -> Iterator[DecodeStep]:
     """The loop of `decode`: ask the model, let the strategy choose, go on with what it chose."""
     if max_new_tokens == 0:

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, Protocol, get_args, runtime_checkable
 
 from torch import Tensor, nn
@@ -102,7 +101,7 @@ class Edits:
         """Both edits as one. Where they change the same hook point, `other` gets what this left."""
         both = dict(self.functions)
         for name, change in other.functions.items():
-            both[name] = partial(_one_after_another, both[name], change) if name in both else change
+            both[name] = _in_turn(both[name], change) if name in both else change
         return Edits(both)
 
     def wants(self, name: str) -> bool:
@@ -112,8 +111,8 @@ class Edits:
         return self.functions[name](tensor)
 
 
-def _one_after_another(first: Change, second: Change, tensor: Tensor) -> Tensor:
-    return second(first(tensor))
+def _in_turn(first: Change, second: Change) -> Change:
+    return lambda tensor: second(first(tensor))
 
 
 NO_EDITS = Edits({})

@@ -8,7 +8,7 @@ model calls both, so nothing outside this file depends on the kind; what others 
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -18,14 +18,11 @@ PositionKind = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 At = Int[Tensor, "batch _"]  # the position of each token
 
 
-class Rotation(NamedTuple):
-    """Cosine and sine per position and pair of features, each [batch | 1, 1, pos, d_head / 2].
+Rotation = tuple[Tensor, Tensor]
+"""Cosine and sine per position and pair of features, each [batch | 1, 1, pos, d_head / 2].
 
-    In float64: they are cast once, to the type of what they turn.
-    """
-
-    cos: Tensor
-    sin: Tensor
+In float64: they are cast once, to the type of what they turn.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +90,7 @@ def rotation_at(
     each = stretched(frequencies(d_head, base), scaling).to(positions.device)
     angles = positions.double()[..., None] * each
     angles = angles.reshape(-1, 1, positions.shape[-1], d_head // 2)  # [batch | 1, 1, pos, pair]
-    return Rotation(angles.cos(), angles.sin())
+    return angles.cos(), angles.sin()
 
 
 def rotate(
@@ -106,7 +103,7 @@ def rotate(
     Other code pairs feature i with i + d_head / 2; the two differ by a fixed permutation of the
     features, so weights trained for one are wrong for the other.
     """
-    cos, sin = rotation.cos.to(x.dtype), rotation.sin.to(x.dtype)
+    cos, sin = (each.to(x.dtype) for each in rotation)
     n = 2 * cos.shape[-1]
     if n < x.shape[-1]:  # the features behind the turned ones stay
         return torch.cat((rotate(x[..., :n], rotation), x[..., n:]), dim=-1)
@@ -149,13 +146,15 @@ def t5_buckets(
 
 
 class Positions(nn.Module):
-    """What all kinds share: nothing is added, and nothing follows for attention.
+    """What all kinds share, and the kind without any: nothing is added or follows for attention.
 
+    Under a causal mask even such a model can tell positions apart: a query's number of visible keys
+    is its position (Haviv et al. 2022).
     `causal`: the stack's self-attention never looks ahead. `base` is that of the angles,
     `near_base` that of the layers that have angles of their own.
     """
 
-    acts: ClassVar[Literal["adds", "turns", "biases", "nothing"]]
+    acts: ClassVar[Literal["adds", "turns", "biases", "nothing"]] = "nothing"
     """Where the kind acts: a vector joins the embedding, queries and keys are turned, or a bias
     joins the scores."""
     bounded: ClassVar[bool] = False
@@ -190,16 +189,6 @@ class Positions(nn.Module):
         """What self-attention has to know: the positions of the new tokens, which ask, and those
         of all tokens so far, the new ones last, which they may attend to."""
         return NOWHERE
-
-
-class NoPositions(Positions):
-    """No position information except what a causal mask gives away.
-
-    Under one even this model can tell positions apart: a query's number of visible keys is its
-    position (Haviv et al. 2022).
-    """
-
-    acts = "nothing"
 
 
 class Sinusoidal(Positions):
@@ -295,7 +284,7 @@ POSITIONS: dict[PositionKind, type[Positions]] = {
     "rotary": Rotary,
     "alibi": ALiBi,
     "t5": T5Bias,
-    "none": NoPositions,
+    "none": Positions,
 }
 assert set(POSITIONS) == set(get_args(PositionKind))
 

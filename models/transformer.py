@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from models.attention import capped
-from models.blocks import Block, DecoderBlock, EncoderBlock
+from models.blocks import Block, DecoderBlock
 from models.cache import KVCache
 from models.config import Family, ModelConfig
 from models.feedforward import ACTIVATIONS
@@ -306,7 +306,7 @@ class EncoderDecoder(Model):
         sizes = config.vocab_size, config.d_model
         src_embed = nn.Embedding(*sizes)
         tgt_embed = src_embed if config.tie_embeddings else nn.Embedding(*sizes)
-        self.encoder = Stack(config, EncoderBlock, config.encoder_layers, src_embed, causal=False)
+        self.encoder = Stack(config, Block, config.encoder_layers, src_embed, causal=False)
         self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)
         self.complete(config, tgt_embed)
 
@@ -334,7 +334,7 @@ class OneStack(Stack, Model):
 
     def __init__(self, config: ModelConfig) -> None:
         embed = nn.Embedding(config.vocab_size, config.d_model)
-        super().__init__(config, EncoderBlock, config.n_layers, embed, config.is_causal)
+        super().__init__(config, Block, config.n_layers, embed, config.is_causal)
         self.complete(config, embed)
 
     @property

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from models.blocks import DecoderBlock, EncoderBlock
+from models.blocks import Block, DecoderBlock
 from models.feedforward import FEEDFORWARDS
 from models.hooks import Edits, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
@@ -39,7 +39,7 @@ def seen_by(forward):
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("ffn", FEEDFORWARDS)
 def test_an_encoder_block_is_its_formula(block, placement, norm, ffn):
-    made = block(EncoderBlock, norm_placement=placement, norm=norm, ffn=ffn)
+    made = block(Block, norm_placement=placement, norm=norm, ffn=ffn)
     x = torch.randn(B, T, D_MODEL).double()
     around = PLACEMENTS[placement]
     mid = around(x, lambda h: made.attn(h, mask=causal_mask(T)), made.attn_norm)
@@ -87,7 +87,7 @@ def test_post_mids_are_norms_of_stream_plus_out(block):
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_silencing_what_is_added_leaves_the_stream(block, placement):
-    made = block(EncoderBlock, norm_placement=placement)
+    made = block(Block, norm_placement=placement)
     x = torch.randn(B, T, D_MODEL).double()
     silent = Edits(dict.fromkeys(("hook_attn_out", "hook_ffn_out"), torch.zeros_like))
     with visiting(silent):
@@ -98,7 +98,7 @@ def test_silencing_what_is_added_leaves_the_stream(block, placement):
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_dropout_acts_on_the_branch_in_training_only(block, placement):
-    made = block(EncoderBlock, norm_placement=placement, dropout=0.5)
+    made = block(Block, norm_placement=placement, dropout=0.5)
     x = torch.randn(B, T, D_MODEL).double()
     assert torch.equal(made(x), made(x))
     made.train()
@@ -124,7 +124,7 @@ def test_cross_attention_reads_memory_and_self_attention_does_not(block):
     assert (before["cross_attn_out"] - after["cross_attn_out"]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", [EncoderBlock, DecoderBlock])
+@pytest.mark.parametrize("kind", [Block, DecoderBlock])
 def test_a_memory_that_is_missing_or_that_nothing_reads_is_refused(block, kind):
     x = torch.randn(B, T, D_MODEL).double()
     memory = None if kind is DecoderBlock else x

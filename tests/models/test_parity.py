@@ -10,7 +10,7 @@ from families import sized
 from torch import nn
 
 from models.attention import Attention
-from models.blocks import DecoderBlock, EncoderBlock
+from models.blocks import Block, DecoderBlock
 from models.fast import speed_up
 from models.hooks import Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
@@ -45,7 +45,7 @@ def copy_attention(ours: Attention, theirs: nn.MultiheadAttention):
     copy_linear(ours.w_o, theirs.out_proj)
 
 
-def copy_block(ours: EncoderBlock | DecoderBlock, theirs):
+def copy_block(ours: Block | DecoderBlock, theirs):
     copy_attention(ours.attn, theirs.self_attn)
     copy_linear(ours.ffn.w_up, theirs.linear1)
     copy_linear(ours.ffn.w_down, theirs.linear2)
@@ -158,7 +158,7 @@ def test_an_encoder_block_is_an_encoder_layer(norm_first, ffn, training, tiny_co
         **LAYER, dropout=0.0, activation=ffn, norm_first=norm_first, layer_norm_eps=1e-3
     )
     config = tiny_config(norm_placement=PLACEMENT[norm_first], ffn=ffn, norm_eps=1e-3)
-    ours = EncoderBlock(config)
+    ours = Block(config)
     copy_block(ours, scatter(theirs))
     ours, theirs = ours.double().train(training), theirs.double().train(training)
     x = torch.randn(B, S, D_MODEL).double()

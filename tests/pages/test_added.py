@@ -15,7 +15,7 @@ from torch import nn
 from explorer import library, text
 from explorer.pages import PAGES
 from models import config
-from models.blocks import EncoderBlock
+from models.blocks import Block
 from models.positions import POSITIONS, Placement, Positions
 from models.rows import Rows, Tokens, Valid
 from models.transformer import FAMILIES, DecoderOnly, Model, Stack
@@ -42,7 +42,7 @@ class Tower(Model):
     def __init__(self, config: config.ModelConfig) -> None:
         super().__init__()
         embed = nn.Embedding(config.vocab_size, config.d_model)
-        self.tower = Stack(config, EncoderBlock, config.n_layers, embed, causal=True)
+        self.tower = Stack(config, Block, config.n_layers, embed, causal=True)
         self.complete(config, embed)
 
     @property

@@ -16,7 +16,7 @@ from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
 from explorer.seeding import seeded
-from models.blocks import EncoderBlock
+from models.blocks import Block
 from models.config import NormPlacement
 from models.feedforward import ACTIVATIONS
 from models.norms import LayerNorm
@@ -28,7 +28,7 @@ def original(
     loaded: LoadedModel,
     traced: Trace,
     progress: FractionDone,
-    published: Callable[[EncoderBlock], nn.Module] | None = None,
+    published: Callable[[Block], nn.Module] | None = None,
 ) -> Finding:
     """Each placement beside torch's TransformerEncoderLayer of 2017, with the same weights.
 
@@ -49,7 +49,7 @@ def original(
     )
 
 
-def _as_torch(block: EncoderBlock) -> nn.TransformerEncoderLayer:
+def _as_torch(block: Block) -> nn.TransformerEncoderLayer:
     """torch's layer (norm_first=False, as published) with the weights of ours."""
     attn, net = block.attn, block.ffn
     assert attn.w_q.bias is not None

@@ -13,7 +13,7 @@ from explorer.analysis.machine.parameters import llama, numbers_of, on_paper, on
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import Attention
-from models.blocks import DecoderBlock, EncoderBlock
+from models.blocks import Block, DecoderBlock
 from models.config import ModelConfig
 from models.feedforward import FEEDFORWARDS, FeedForwardKind
 from models.hooks import Record, StackSite, name_hook_points, visiting
@@ -170,7 +170,7 @@ def shape_flow(
 
 def block_shapes(config: ModelConfig, shape: tuple[int, ...]) -> Shapes:
     """The shape of every tensor at an encoder block's hook points, for an input of this shape."""
-    block = on_paper(lambda: EncoderBlock(config).eval())
+    block = on_paper(lambda: Block(config).eval())
     name_hook_points(nn.ModuleDict({"blocks": nn.ModuleList([block])}))
     record = Record(lambda name: True)
     with torch.device("meta"), torch.inference_mode(), visiting(record):
@@ -192,7 +192,7 @@ def layer_shapes(
     """Encoder and decoder layers of 768/12/3072: what they hold and what comes out."""
     config = ModelConfig(vocab_size=3, d_model=768, n_layers=1, n_heads=12, d_ff=3072, ffn="gelu")
     layers = (
-        (EncoderBlock, "encoder_layer", 7_087_872),
+        (Block, "encoder_layer", 7_087_872),
         (DecoderBlock, "decoder_layer", 9_451_776),
     )
     rows = [
@@ -218,7 +218,7 @@ def totals(
     rows = [
         ResultRow("six_layers", (two_vocabularies(6, 100, 200, False, count), 44_394_696)),
         ResultRow("three_layers", (two_vocabularies(3, 1000, 2000, True, count), 24_633_296)),
-        ResultRow("llama_block", (count(on_paper(partial(EncoderBlock, block))), 202_383_360)),
+        ResultRow("llama_block", (count(on_paper(partial(Block, block))), 202_383_360)),
     ]
     return _finding(rows, bars="counted", more=("premises",))
 

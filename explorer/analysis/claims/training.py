@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from explorer.analysis.claims.card import Curve, FractionDone, part_of
 from explorer.seeding import seeded
-from models.blocks import EncoderBlock
+from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
 from models.fast import speed_up
 from models.norms import LayerNorm
@@ -159,9 +159,9 @@ def fresh_model(config: ModelConfig, seed: int, normed: bool = True) -> Model:
     return model
 
 
-def fresh_block(placement: NormPlacement, d_model: int) -> EncoderBlock:
+def fresh_block(placement: NormPlacement, d_model: int) -> Block:
     """A block of 4 heads with Xavier matrices and zero biases, as whole models begin with."""
-    block = EncoderBlock(symbol_config(d_model=d_model, d_ff=4 * d_model, norm_placement=placement))
+    block = Block(symbol_config(d_model=d_model, d_ff=4 * d_model, norm_placement=placement))
     for each in block.modules():
         if isinstance(each, nn.Linear):
             nn.init.xavier_uniform_(each.weight)

@@ -68,7 +68,7 @@ def rotate_as(
 
 def _rotation(positions: Int[Tensor, "pos"], angles: Angles) -> Rotation:
     turned = positions.double()[:, None] * torch.from_numpy(angles)
-    return Rotation(turned.cos()[None, None], turned.sin()[None, None])
+    return turned.cos()[None, None], turned.sin()[None, None]
 
 
 def bare(

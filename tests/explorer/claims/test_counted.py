@@ -13,7 +13,7 @@ from explorer.analysis.clinic.fills import hidden_with_infinity
 from explorer.analysis.machine.parameters import numbers_of
 from explorer.runs.trace import trace
 from models.attention import Attention
-from models.blocks import EncoderBlock
+from models.blocks import Block
 from models.config import ModelConfig
 from models.feedforward import FeedForward
 from tests.explorer.claims.test_claims import value
@@ -40,9 +40,9 @@ def gated_off(module: nn.Module) -> int:
         (counting.ffn_table, gated_off, "depends"),
         (counting.ffn_table, off(nn.Module), "false"),
         (counting.totals, numbers_of, "true"),
-        (counting.totals, off(EncoderBlock), "depends"),
+        (counting.totals, off(Block), "depends"),
         (counting.totals, off(nn.Module), "false"),
-        (counting.layer_shapes, off(EncoderBlock), "depends"),
+        (counting.layer_shapes, off(Block), "depends"),
     ],
 )
 def test_a_count_is_the_one_claimed_where_the_modules_have_it(
@@ -167,7 +167,7 @@ def test_high_dimensions_are_slow_where_their_turns_are_long(
 class Sublayer(nn.Module):
     """x + LN(f(x)) with a block's weights; `off` is added, to be another design."""
 
-    def __init__(self, block: EncoderBlock, off: float) -> None:
+    def __init__(self, block: Block, off: float) -> None:
         super().__init__()
         self.block, self.off = block, off
 
@@ -186,7 +186,7 @@ class Sublayer(nn.Module):
     ],
 )
 def test_the_original_is_the_design_that_gives_the_numbers(
-    find: Find, published: Callable[[EncoderBlock], nn.Module] | None, verdict: str
+    find: Find, published: Callable[[Block], nn.Module] | None, verdict: str
 ) -> None:
     assert find(blocks.original, published).verdict == verdict
 

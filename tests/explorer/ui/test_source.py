@@ -9,7 +9,7 @@ import torch
 from explorer.analysis.blocks.activations import curves
 from explorer.ui.code.source import Lines, lines_of
 from models.attention import Attention, attend
-from models.blocks import EncoderBlock
+from models.blocks import Block
 from models.config import ModelConfig
 from models.decoding import _steps
 from models.fast import attend as fast_attend
@@ -108,7 +108,7 @@ def test_an_instance_given_is_known_to_the_others() -> None:
 def test_what_is_wrapped_around_a_function_is_left_out() -> None:
     assert named(lines_of([functools.partial(attend, dropout=0.1)])) == ["attend"]
     assert named(lines_of([functools.cache(frequencies)])) == ["frequencies"]
-    assert named(lines_of([EncoderBlock])) == ["EncoderBlock"]
+    assert named(lines_of([Block])) == ["Block"]
 
 
 def test_code_of_others_is_refused() -> None:
