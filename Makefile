@@ -27,7 +27,7 @@ pytest: chromium
 	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
 # All that is asked of the shipped models; `make test` has the core of it (tests/designs.py).
-sweep: .venv/development
+sweep: chromium
 	$(BIN)/python -m pytest -n auto --dist worksteal -m sweep
 
 bench: .venv/development

@@ -14,12 +14,21 @@ OF_THE_PAGE = (
     ".js-plotly-plot, .hl canvas, [data-testid=stButtonGroup], [data-testid=stBaseButton-primary],"
     ".st-key-card"
 )
+CORE = ("heads", "masks", "decoding", "claims")
+"""The pages that `make test` examines: between them they hold every kind of view and control. Ten
+seconds of a core each, so the others wait for `make sweep` and the public CI."""
 DARK = "rgb(14, 17, 23)"  # theme.dark.backgroundColor in .streamlit/config.toml
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("index", range(len(PAGES)), ids=[page.name for page in PAGES])
+@pytest.mark.parametrize(
+    "index",
+    [
+        pytest.param(index, id=page.name, marks=() if page.name in CORE else pytest.mark.sweep)
+        for index, page in enumerate(PAGES)
+    ],
+)
 def test_no_serious_violation_and_no_scrolling_sideways(visitor: Visitor, index: int) -> None:
     page = visitor.page
     page.emulate_media(color_scheme="light")

@@ -11,6 +11,8 @@ from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
 
+CORE = ("", "masks", "decoding")
+"""The pages that `make test` saves; `make sweep` saves all."""
 PICTURES = {
     "": ".hl .panel canvas",
     "cell": ".js-plotly-plot",
@@ -21,7 +23,10 @@ PICTURES = {
 }
 
 
-@pytest.mark.parametrize("place", PICTURES)
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(each, marks=() if each in CORE else pytest.mark.sweep) for each in PICTURES],
+)
 def test_a_page_is_one_file_that_needs_no_network(
     visitor: Visitor, place: str, tmp_path: Path
 ) -> None:
