@@ -201,10 +201,8 @@ class Sinusoidal(Positions):
     pairs = "d_model"
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
-        n_positions = int(positions.max()) + 1
-        return sinusoidal_table(n_positions, self.d_model, self.base).to(positions.device)[
-            positions
-        ]
+        table = sinusoidal_table(int(positions.max()) + 1, self.d_model, self.base)
+        return table.to(positions.device)[positions]
 
 
 class Learned(Positions):

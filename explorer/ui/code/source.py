@@ -117,9 +117,11 @@ def _part(given: object) -> _Part | None:
     if isinstance(given, (type, FunctionType)):
         return _Part(given) if _ours(given) else None
     own = _method(given, type(given), "forward") if hasattr(type(given), "forward") else None
-    if own is not None or not _ours(type(given)) or type(given).__module__ == FAST:
-        return own  # what only makes one of torch's modules faster is none of our lines
-    return _Part(type(given), given)
+    if own is not None:
+        return own
+    # What only makes one of torch's modules faster is none of our lines.
+    plain = next(cls for cls in type(given).__mro__ if cls.__module__ != FAST)
+    return _Part(plain, given) if _ours(plain) else None
 
 
 def _method(owner: object, kind: type, name: str) -> _Part | None:

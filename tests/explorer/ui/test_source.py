@@ -83,6 +83,9 @@ def test_the_plain_lines_are_shown_where_the_faster_ones_ran(model: Model) -> No
     assert (operator.name, operator.faster) == ("attend", "attend")
     assert operator.module == "models.attention"
     assert operator.ran == (inspect.unwrap(fast_attend).__code__,)
+    (positions,) = lines_of([model.get_submodule("decoder.positions")])
+    assert (positions.name, positions.faster) == ("Sinusoidal", "FastSinusoidal")
+    assert "self._table" not in positions.text
 
 
 def test_a_plain_model_ran_the_lines_that_are_shown() -> None:
