@@ -2,7 +2,7 @@ import { el, rebuild, redraws } from "./dom.js";
 import { filmBars, filmMaps, filmPlayer, filmStage } from "./film_parts.js";
 import { readingOf } from "./film_reading.js";
 import { followTheme } from "./palette.js";
-import { unpack } from "./payload.js";
+import { unpack, weightOf } from "./payload.js";
 
 /**
  * A decoding as a film. All steps are in the payload, so playing, stepping and scrubbing happen
@@ -137,6 +137,7 @@ function filmView(root, head, arrays, theme, turn, loops) {
 /** layer, head -> Float32Array [step, key]; null is the mean over that axis. */
 function meanOf(bytes, head, nKey) {
   const codes = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const weight = head.rounded ? (cell) => weightOf(bytes[cell]) : (cell) => codes.getUint16(2 * cell, true) / 65535;
   const size = head.frames.length * nKey;
   const known = new Map();
   return (layer, only) => {
@@ -147,9 +148,9 @@ function meanOf(bytes, head, nKey) {
     const sum = new Float32Array(size);
     for (const l of layers) for (const h of heads) {
       const start = (l * head.heads + h) * size;
-      for (let cell = 0; cell < size; cell += 1) sum[cell] += codes.getUint16(2 * (start + cell), true);
+      for (let cell = 0; cell < size; cell += 1) sum[cell] += weight(start + cell);
     }
-    const scale = 65535 * layers.length * heads.length;
+    const scale = layers.length * heads.length;
     for (let cell = 0; cell < size; cell += 1) sum[cell] /= scale;
     known.set(name, sum);
     return sum;

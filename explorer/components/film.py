@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from explorer.components.payload import (
     check_index,
     check_length,
     check_words,
+    coarser,
+    encode_weights,
     pack,
     tokens_head,
 )
@@ -151,6 +154,7 @@ def pack_film(
     scene: Scene | None = None,
     places: Sequence[int] | None = None,
     turn: int | None = None,
+    grain: int = 0,
     words: Words,
 ) -> bytes:
     """The payload: `row` is the decoder's row after the last step, `own` its self-attention.
@@ -159,7 +163,8 @@ def pack_film(
     far, 0 behind it; `cross` [layer, head, step, src] over `source`. `row` holds one token more
     than the last step has read, its own. Where a text is filled in instead, `places` says which
     token each step is about: `own` is its row, `row` the text when it is whole, and the token that
-    `row` has beyond it is the mask. Raises ValueError naming sizes that disagree.
+    `row` has beyond it is the mask. With a `grain`, weights travel in one byte each, in steps of so
+    many codes, and the film writes them as rounded. Raises ValueError naming sizes that disagree.
     """
     n_steps = len(frames)
     if own.ndim != 4 or own.shape[2] != n_steps:
@@ -182,7 +187,9 @@ def pack_film(
     check_index("head", at.head, own.shape[1], "heads")
     for index, frame in enumerate(frames):
         check_index(f"chosen of step {index}", frame.chosen, len(frame.tokens), "candidates")
+    coded = partial(_coarse, grain=grain) if grain else fine
     head = {
+        "rounded": grain > 0,
         "source": {**tokens_head(source), "stream": "src"} if cross is not None else None,
         "row": {**tokens_head(row), "stream": "tgt"},
         "places": None if places is None else list(places),
@@ -204,7 +211,11 @@ def pack_film(
         "words": check_words(WORDS, words),
     }
     none = np.zeros((0, 2), np.uint8)
-    return pack(head, own=fine(own), cross=none if cross is None else fine(cross))
+    return pack(head, own=coded(own), cross=none if cross is None else coded(cross))
+
+
+def _coarse(weights: Floats, grain: int) -> Bytes:
+    return coarser(encode_weights(weights), grain)
 
 
 def fine(weights: Floats) -> Bytes:

@@ -80,7 +80,8 @@ export function headMap(view, panel) {
       context.fillStyle = css(colour);
       context.fillRect(level / 255 * 120, 0, 1, 10);
     });
-    const top = percent(view.chosen.shared ? view.head.top : panel.most);
+    const about = panel.cells.rounded && !view.chosen.shared ? "≈ " : "";
+    const top = about + percent(view.chosen.shared ? view.head.top : panel.most);
     const [low, high] = {
       linear: ["0 %", top], log: ["≤ 0.01 %", top], rank: [words.weakest, words.strongest],
     }[view.chosen.scale];

@@ -15,7 +15,7 @@ export function headPanel(view, index) {
   const { queries, keys, words, measure } = head;
   const nKey = keys.tokens.length;
   const cells = view.cellsOf(index);
-  const sums = queries.tokens.map((_, query) => {
+  const sums = head.sums?.[index] ?? queries.tokens.map((_, query) => {
     let sum = 0;
     for (let key = 0; key < nKey; key += 1) if (!cells.blocked[query * nKey + key]) sum += cells.weights[query * nKey + key];
     return sum;
@@ -40,7 +40,8 @@ export function headPanel(view, index) {
   close.addEventListener("click", () => view.close(index));
   const pin = pinButton(view, index);
   pin.dataset.at = "pin" + index;
-  const told = measured === null ? "" : `${measure.name} ${measured}`;
+  const about = cells.rounded ? words.rounded : "";
+  const told = [measured === null ? "" : `${measure.name} ${measured}`, about].filter(Boolean).join(" · ");
   title.append(el("b", "", panel.label), el("span", "caption", told), keep, pin, close);
   panel.readout = el("div", "readout");
   const summary = el("p", "unseen", cells.summary);
@@ -75,7 +76,7 @@ export function headPanel(view, index) {
 
   const cell = (query, key) => query * nKey + key;
   const value = (query, key) => (cells.blocked[cell(query, key)]
-    ? reason(cells.blocked[cell(query, key)]) : percent(cells.weights[cell(query, key)]));
+    ? reason(cells.blocked[cell(query, key)]) : (cells.rounded ? "≈ " : "") + percent(cells.weights[cell(query, key)]));
 
   /** One cell by name: from which token, to which, and its weight. */
   const pair = (query, key, between = " → ") => [

@@ -62,7 +62,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
   view.cellsOf = (index) => {
     if (exact.has(index)) return exact.get(index);
     const [nQuery, nKey] = [head.queries.tokens.length, head.keys.tokens.length];
-    const cells = { weights: new Float32Array(nQuery * nKey), blocked: new Uint8Array(nQuery * nKey), reasons: [], summary: "", exact: head.alone };
+    const cells = { weights: new Float32Array(nQuery * nKey), blocked: new Uint8Array(nQuery * nKey), reasons: [], summary: "", exact: head.alone, rounded: head.alone };
     for (let query = 0; query < nQuery; query += 1) {
       for (let key = 0; key < nKey; key += 1) {
         const code = thumbs.codeAt(index, query, key);
@@ -93,10 +93,12 @@ function headsView(root, head, arrays, theme, likeness, old) {
     const { query, key, head: index } = view.lit;
     if (index === null || query === null || key === null) { nodes.readout.textContent = words.hint; return; }
     const code = thumbs.codeAt(index, query, key);
+    const known = exact.get(index)?.weights[query * head.keys.tokens.length + key];
+    const about = head.alone ? "≈ " : head.step > 1 ? "≤ " : "";
     nodes.readout.replaceChildren(
       el("b", "", head.labels[index]), ` · ${words.query} `, el("b", "", head.queries.tokens[query]),
       ` → ${words.key} `, el("b", "", head.keys.tokens[key]), " · ",
-      el("b", "number", code === BLOCKED ? words.blocked : (head.step > 1 ? "≤ " : "") + percent(weightOf(code))));
+      el("b", "number", code === BLOCKED ? words.blocked : known === undefined ? about + percent(weightOf(code)) : percent(known)));
   }
 
   /** Whether it is a head of the model, not an average or the like behind them. */
@@ -150,9 +152,11 @@ function headsView(root, head, arrays, theme, likeness, old) {
   view.receive = (chosen, sent) => {
     const size = head.queries.tokens.length * head.keys.tokens.length;
     chosen.shown.forEach((index, place) => {
-      const bytes = sent.exact.slice(place * size * 4, (place + 1) * size * 4);
+      const [start, end] = [place * size, (place + 1) * size];
       exact.set(index, {
-        weights: new Float32Array(bytes.buffer), blocked: sent.blocked.slice(place * size, (place + 1) * size),
+        weights: head.digits ? Float32Array.from(sent.exact.subarray(start, end), (code) => head.digits[code])
+          : new Float32Array(sent.exact.slice(start * 4, end * 4).buffer),
+        blocked: sent.blocked.slice(place * size, (place + 1) * size),
         reasons: chosen.reasons, summary: chosen.summaries[place], exact: true,
       });
     });

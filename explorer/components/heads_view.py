@@ -1,6 +1,7 @@
 """All heads of a site, the opened ones as heatmap and as text: one view, linked in the browser."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,17 @@ from explorer.components.heads_payload import (
 )
 from explorer.components.mount import Index, index_of, newest_turn, sent, view, whole
 from explorer.components.payload import (
+    DIGITS,
     Bools,
     Floats,
     Words,
     check_index,
     check_length,
     check_words,
+    coarser,
     head_of,
     pack,
+    to_digits,
     tokens_head,
     without,
 )
@@ -65,6 +69,7 @@ WORDS = (
     "find_hint",
     "size",
     "further",
+    "rounded",
 )
 """The words that the view shows, by the names under which the caller passes them."""
 
@@ -152,6 +157,7 @@ def pack_heads_view(
     turn: int | None = None,
     cells_of: CellsOf | None = None,
     alone: bool = False,
+    grain: int = 0,
     file: str = "headlight",
     words: Words,
 ) -> bytes:
@@ -167,7 +173,8 @@ def pack_heads_view(
     under `least` draw no line. `turn` echoes what the browser counted. In place of patterns there
     may be a `Grid` of them and of the aggregates, whose names alone count then, with `cells_of` for
     those that are shown. `alone`: there is no Python to ask for more, so every head travels whole,
-    exactly while all fit into `EXACT_BYTES`.
+    exactly while all fit into `EXACT_BYTES`, else in steps of `grain` codes; the view says how far
+    that is from the truth. With a `grain` the exact heads travel as the digits that are read.
     `file` begins the names of pictures that are kept.
     Raises ValueError naming the sizes that disagree.
     """
@@ -193,6 +200,7 @@ def pack_heads_view(
     check_index("key", chosen.key, n_key, "keys")
     if len(chosen.pinned) > MAX_PINNED:
         raise ValueError(f"{len(chosen.pinned)} heads are pinned, at most {MAX_PINNED} fit")
+    sums = None
     if isinstance(patterns, Grid):
         if cells_of is None:
             raise ValueError(
@@ -203,6 +211,10 @@ def pack_heads_view(
         weights = _flat(patterns, further)
         mask = ~_flat_blocked(mask, aggregates_mask, patterns.shape, len(further))
         small = grid(patterns.shape, [(weights, mask)], len(further), whole=alone)
+        if alone:  # of rounded weights the browser would not get the sums right
+            whole = np.where(mask, weights, 0).sum(-1, dtype=np.float64)
+            sums = np.round(whole, 4).tolist()
+            small = replace(small, codes=coarser(small.codes, grain))
 
         def exactly(address: Address) -> Cells:
             at = _index(heads, address)
@@ -217,7 +229,8 @@ def pack_heads_view(
         _index(heads, address)
         own, allowed = exactly(address)
         shut = ~np.asarray(allowed)
-        cells.append(exact(np.where(shut, 0, own)))
+        shown = np.where(shut, 0, own)
+        cells.append(to_digits(shown)[..., None] if grain else exact(shown))
         words_of = None
         if blocked_by is not None and address[0] < n_layers:
             words_of = blocked_by(*address)
@@ -232,12 +245,15 @@ def pack_heads_view(
         "step": small.step,
         "small": small.digest,
         "alone": alone,
+        "digits": DIGITS.tolist() if grain else None,
+        "sums": sums,
         "top": top if top is not None else small.darkest,
         "least": least,
         "most": MAX_PINNED,
         "file": file,
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
-        "words": check_words(WORDS, words),
+        "words": check_words(WORDS, words)
+        | {"rounded": words["rounded"].format(points=f"{100 * max(grain, 1) / 254:.1f}")},
         "chosen": {
             "opened": None if chosen.opened is None else _index(heads, chosen.opened),
             "pinned": [_index(heads, address) for address in chosen.pinned],

@@ -5,12 +5,13 @@ goes nowhere; all that it does by itself, hovering, locking, playing, works.
 """
 
 import base64
+import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 from importlib import resources
@@ -66,6 +67,20 @@ class Chart:
 
 Block = Text | Title | View | Chart
 
+
+@dataclass(frozen=True)
+class Beside:
+    """Files beside a page which hold what several pages share, by their addresses.
+
+    `views` is the script of the views (`views_script`), `data` that of their matrices, which are
+    put into `matrices` by their names while pages are made (`data_script`).
+    """
+
+    views: str
+    data: str
+    matrices: dict[str, str] = field(default_factory=dict)
+
+
 _RECORDED: ContextVar[list[Block] | None] = ContextVar("recorded", default=None)
 _FILE: ContextVar[str] = ContextVar("file", default="headlight")
 
@@ -104,11 +119,13 @@ def page(
     links: Sequence[tuple[str, str]] = (),
     plotly: str = "",
     no_script: str = "",
+    beside: Beside | None = None,
 ) -> str:
     """All blocks as one HTML page, in the reader's light or dark theme.
 
     `links` are (words, address) above it, relative to the page; `plotly` is the address of the
     charts' script where pages share one (`plotly_script`), which else becomes part of the page.
+    With `beside`, scripts and matrices of the views are left to files that other pages use as well.
     `no_script` is shown where scripts may not run.
     """
     body = [f"<h1>{escape(title)}</h1>"]
@@ -118,9 +135,14 @@ def page(
     if no_script:
         body.append(f"<noscript><p>{escape(no_script)}</p></noscript>")
     for number, block in enumerate(blocks):
-        body.append(_DRAWN[type(block)](block, f"b{number}"))
+        if beside and isinstance(block, View):
+            body.append(_view(block, f"b{number}", beside))
+        else:
+            body.append(_DRAWN[type(block)](block, f"b{number}"))
     used = sorted({block.name for block in blocks if isinstance(block, View)})
-    scripts = [f"<script>{_safe(_views(used))}</script>"] if used else []
+    scripts = [f"<script>{_safe(views_script(used))}</script>"] if used else []
+    if beside and used:
+        scripts = [f'<script src="{quote(to)}"></script>' for to in (beside.views, beside.data)]
     if scripts or any(isinstance(block, Chart) for block in blocks):
         scripts.append(f"<script>{_PRINTING}</script>")
     if any(isinstance(block, Chart) for block in blocks):
@@ -152,10 +174,18 @@ def _title(block: Title, _: str) -> str:
     return f"<h2>{escape(block.words)}</h2>"
 
 
-def _view(block: View, name: str) -> str:
-    is_packed = len(block.payload) <= MOST_PACKED
-    data = zlib.compress(block.payload) if is_packed else block.payload
-    sent = f'"{base64.b64encode(data).decode()}", {json.dumps(is_packed)}'
+def _view(block: View, name: str, beside: Beside | None = None) -> str:
+    is_packed = beside is not None or len(block.payload) <= MOST_PACKED
+    data, further = block.payload, ""
+    if beside is not None:
+        size = 4 + int.from_bytes(data[:4], "little")
+        data, matrices = data[:size], data[size:]
+        key = hashlib.blake2b(matrices, digest_size=6).hexdigest()
+        if key not in beside.matrices:
+            beside.matrices[key] = base64.b64encode(zlib.compress(matrices, 9)).decode()
+        further = f', matrices["{key}"]'
+    data = zlib.compress(data) if is_packed else data
+    sent = f'"{base64.b64encode(data).decode()}", {json.dumps(is_packed)}{further}'
     # Radio buttons of one name exclude each other within a form; in the app views are apart anyway.
     return (
         f'<form id="{name}" class="in-{block.name}" onsubmit="return false">'
@@ -237,7 +267,12 @@ def plotly_script() -> str:
     return (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
 
 
-def _views(names: Sequence[str]) -> str:
+def data_script(beside: Beside) -> str:
+    """The script of all matrices of some pages."""
+    return f"const matrices = {json.dumps(beside.matrices)};\n"
+
+
+def views_script(names: Sequence[str]) -> str:
     """The scripts of these views, each run in a scope of its own, and the function that mounts."""
     scripts = []
     for name in names:
@@ -247,13 +282,19 @@ def _views(names: Sequence[str]) -> str:
         "const views = {};\n"
         + "\n".join(scripts)
         + """
-async function headlight(view, place, sent, isPacked) {
+async function unpacked(sent, isPacked) {
   const letters = atob(sent);
-  let data = new Uint8Array(letters.length);
+  const data = new Uint8Array(letters.length);
   for (let at = 0; at < letters.length; at += 1) data[at] = letters.charCodeAt(at);
-  if (isPacked) {
-    const inflated = new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate"));
-    data = new Uint8Array(await new Response(inflated).arrayBuffer());
+  if (!isPacked) return data;
+  const inflated = new Blob([data]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(inflated).arrayBuffer());
+}
+async function headlight(view, place, sent, isPacked, further) {
+  let data = await unpacked(sent, isPacked);
+  if (further) {
+    const whole = new Blob([data, await unpacked(further, true)]);
+    data = new Uint8Array(await whole.arrayBuffer());
   }
   const parentElement = document.getElementById(place);
   const draw = () => views[view]({ parentElement, data, setTriggerValue: () => {}, plays: true });

@@ -78,7 +78,7 @@ def mask(
         number, rules = _reasons(allowed, why, words["blocked"])
         parts, numbers = [_part(name, allowed, *rows)], [number]
 
-    def blocks() -> list[Block]:
+    def blocks(_: int) -> list[Block]:
         made: list[Block] = []
         for part, number in zip(parts, numbers, strict=True):
             if len(parts) > 1:
@@ -204,7 +204,7 @@ def film(
     def say(key: str, **values: object) -> str:
         return t(key, lang=lang, **values)
 
-    def blocks() -> list[Block]:
+    def blocks(grain: int) -> list[Block]:
         words = family("components.film", lang=lang)
         if not across:
             words = words | {"tgt": t("streams.text", lang=lang)}
@@ -215,6 +215,7 @@ def film(
             arrays.get("cross"),
             made.src_str_tokens,
             places=places,
+            grain=grain,
             words=words,
         )
         return [Text(text), Text(made.text), View("film", packed)]
@@ -279,7 +280,7 @@ def positions(
             arrays |= {f"{stream} table": added, f"{stream} dot": gram(added)}
     named = model_name(loaded.name, lang=lang)
 
-    def blocks() -> list[Block]:
+    def blocks(_: int) -> list[Block]:
         if not arrays:
             return [Text(t("notebook.nothing_added", lang=lang, model=named))]
         words = family("figures.positions", lang=lang)

@@ -70,7 +70,7 @@ class Picture:
     def __init__(
         self,
         title: str,
-        blocks: Callable[[], Sequence[Block]],
+        blocks: Callable[[int], Sequence[Block]],
         lang: str,
         arrays: Mapping[str, np.ndarray],
         table: Callable[[], Table],
@@ -84,11 +84,15 @@ class Picture:
     @cached_property
     def _page(self) -> str:
         asked = t("notebook.no_script", lang=self.lang)
-        return page(self.title, self._blocks(), self.lang, no_script=asked)
+        return page(self.title, self._blocks(0), self.lang, no_script=asked)
 
-    def blocks(self) -> Sequence[Block]:
-        """What the picture consists of, for a page of several."""
-        return self._blocks()
+    def blocks(self, grain: int = 0) -> Sequence[Block]:
+        """What the picture consists of, for a page of several.
+
+        With a `grain` from 1 to 64 its weights are rounded, the more the larger it is, so that they
+        take less room; the picture says so where it tells one of them.
+        """
+        return self._blocks(grain)
 
     def html(self) -> str:
         """The picture as one HTML page, which loads nothing."""

@@ -186,13 +186,13 @@ def _one_of(mask: np.ndarray | None, batch: int, shape: tuple[int, ...]) -> np.n
 
 
 def _picture(title: str, parts: Sequence[Patterns], said: Sequence[str], lang: str) -> Picture:
-    def blocks() -> list[Block]:
+    def blocks(grain: int) -> list[Block]:
         made: list[Block] = [Text(words) for words in said]
         for part in parts:
             if len(parts) > 1:
                 made.append(Text(part.title, is_reading=True))
             made += [Text(note) for note in part.notes]
-            made.append(View("heads_view", _packed(part, lang)))
+            made.append(View("heads_view", _packed(part, grain, lang)))
         return made
 
     return Picture(
@@ -212,7 +212,7 @@ def _first_head(part: Patterns) -> Patterns:
     return replace(part, weights=part.weights[:1, :1], mask=mask)
 
 
-def _packed(part: Patterns, lang: str) -> bytes:
+def _packed(part: Patterns, grain: int, lang: str) -> bytes:
     whys: Callable[[int, int], Any] | None = None
     if part.whys is not None:
         found = part.whys
@@ -228,6 +228,7 @@ def _packed(part: Patterns, lang: str) -> bytes:
         blocked_by=whys,
         selection=HeadsSelection(opened=(0, 0)),
         alone=True,
+        grain=grain,
         words=family("components.heads_view", lang=lang),
         **axis_titles(part, lang),
     )

@@ -5,10 +5,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from explorer.analysis.certificate.certify import Certificate, examine_text
-from explorer.components.standalone import Block, Text, Title, page, plotly_script
+from explorer.components.standalone import (
+    Beside,
+    Block,
+    Text,
+    Title,
+    data_script,
+    page,
+    plotly_script,
+    views_script,
+)
 from explorer.exports.report import report_lines
 from explorer.library import LoadedModel
 from explorer.notebook.more import film, mask, positions
+from explorer.notebook.picture import Picture
 from explorer.notebook.show import show
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit, MaskSwitch
@@ -17,6 +27,13 @@ from explorer.text import LANGUAGES, model_name, t
 from explorer.text import problem as worded
 
 PLOTLY = "plotly.min.js"
+VIEWS = "headlight.js"
+MOST_BYTES = 1_000_000
+"""What the pages of a sentence take in all languages together."""
+
+GRAINS = (1, 2, 4, 8, 16, 32, 64)
+"""How much the weights of heads that are not open at first are rounded, so that pages fit."""
+
 PADS = 2
 MOST_NAME = 40
 
@@ -30,10 +47,11 @@ def write_site(
     """Write the pages into `folder` (made where it is missing) and return those of sentences.
 
     Of each sentence, in every language of the app: all heads, the masks as they are and with a rule
-    switched off, the film of what is written, and the mask tests. Once: the positions, and an index
-    that links all of them. `tell` hears what was written, and in words which sentence the model
-    cannot use; that one is left out. Raises InputProblem where it can use none, OSError where
-    nothing can be written.
+    switched off, the film of what is written, and the mask tests, all within `MOST_BYTES`: weights
+    are rounded as far as that needs, and the pages say how far. Once: the positions, an index that
+    links all of them, and the scripts that they share. `tell` hears what was written, and in words
+    which sentence the model cannot use; that one is left out. Raises InputProblem where it can use
+    none, OSError where nothing can be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     kept: list[tuple[str, str]] = []
@@ -47,20 +65,39 @@ def write_site(
             refused = problem
             tell(f"{sentence[:60]}: {worded(problem.key, problem.values, lang='en')}")
             continue
-        for lang in LANGUAGES:
-            made = page(
-                f"{sentence} · {model_name(loaded.name, lang=lang)}",
-                list(_blocks(loaded, traced, tested, lang)),
-                lang,
-                _links(name, lang),
-            )
-            (folder / f"{name}.{lang}.html").write_text(made, encoding="utf-8")
+        for file, made in _files(loaded, traced, tested, name).items():
+            (folder / file).write_text(made, encoding="utf-8")
         kept.append((name, sentence))
         tell(str(folder / f"{name}.*.html"))
     if not kept:
         raise refused or InputProblem("file_empty", name="--sentences")
     _write_shared(loaded, kept, folder)
     return [folder / f"{name}.{lang}.html" for name, _ in kept for lang in LANGUAGES]
+
+
+def _files(loaded: LoadedModel, traced: Trace, tested: Certificate, name: str) -> dict[str, str]:
+    """The pages of one sentence and the script with their matrices, by the names of their files."""
+    blocks = {lang: list(_blocks(loaded, traced, tested, lang)) for lang in LANGUAGES}
+    for grain in GRAINS:
+        beside = Beside(VIEWS, f"{name}.js")
+        files = {
+            f"{name}.{lang}.html": page(
+                f"{traced.text} · {model_name(loaded.name, lang=lang)}",
+                [
+                    block
+                    for part in blocks[lang]
+                    for block in (part.blocks(grain) if isinstance(part, Picture) else [part])
+                ],
+                lang,
+                _links(name, lang),
+                beside=beside,
+            )
+            for lang in LANGUAGES
+        }
+        files[beside.data] = data_script(beside)
+        if sum(len(made.encode()) for made in files.values()) <= MOST_BYTES:
+            break
+    return files
 
 
 def _slug(sentence: str) -> str:
@@ -81,24 +118,29 @@ def _links(name: str, lang: str) -> list[tuple[str, str]]:
     ]
 
 
-def _blocks(loaded: LoadedModel, traced: Trace, tested: Certificate, lang: str) -> Iterator[Block]:
+def _blocks(
+    loaded: LoadedModel, traced: Trace, tested: Certificate, lang: str
+) -> Iterator[Block | Picture]:
     """Everything about one sentence in one language."""
     yield Title(t("heads.title", lang=lang))
     yield Text(_plain(t("heads.lead", lang=lang)))
-    yield from show(traced, lang=lang).blocks()
+    yield show(traced, lang=lang)
     yield Title(t("masks.title", lang=lang))
     yield Text(_plain(t("masks.lead", lang=lang)))
-    yield from mask(loaded, traced.text, pads=PADS, lang=lang).blocks()
+    yield mask(loaded, traced.text, pads=PADS, lang=lang)
     part = "causal" if loaded.config.is_causal else "pad_keys"
     off: tuple[Edit, ...] = (MaskSwitch(part, False),)  # type: ignore[arg-type]
     changed = trace(loaded, traced.text, None, off, PADS)
     yield Text(t("site.switched_off", lang=lang, rule=t(f"edits.{part}", lang=lang)), True)
     if changed.output:
         yield Text(changed.output)
-    yield from mask(changed, lang=lang).blocks()
+    yield mask(changed, lang=lang)
     if traced.predicts == "next":
         yield Title(t("decoding.title", lang=lang))
-        yield from film(loaded, traced.text, lang=lang).blocks()
+        try:
+            yield film(loaded, traced.text, lang=lang)
+        except ValueError as full:  # the text leaves no room for a further token
+            yield Text(str(full))
     yield Title(t("certificate.title", lang=lang))
     yield Text("\n".join(report_lines(tested, loaded.name, traced.text, lang)))
 
@@ -108,7 +150,9 @@ def _plain(words: str) -> str:
 
 
 def _write_shared(loaded: LoadedModel, kept: Sequence[tuple[str, str]], folder: Path) -> None:
-    """The index and the positions, in every language, and the script of their charts."""
+    """The index and the positions, in every language, and the scripts of all views and charts."""
+    views = views_script(["film", "heads_view", "mask_matrix"])
+    (folder / VIEWS).write_text(views, encoding="utf-8")
     if positions(loaded).numpy():  # else no chart is drawn
         (folder / PLOTLY).write_text(plotly_script(), encoding="utf-8")
     for lang in LANGUAGES:

@@ -7,9 +7,14 @@ from urllib.parse import unquote
 import pytest
 
 from explorer.__main__ import main
+from explorer.analysis.certificate.certify import Certificate, examine_text
+from explorer.components.standalone import Text
 from explorer.library import open_model
+from explorer.notebook import site as module
 from explorer.notebook.site import write_site
 from explorer.problems import InputProblem
+from explorer.runs.inputs import limit
+from explorer.runs.trace import trace
 from explorer.text import LANGUAGES, t
 
 NASTY = '<b>a</b> & "c"'
@@ -36,7 +41,7 @@ def test_every_sentence_has_a_page_in_every_language_and_every_link_leads_somewh
     assert (site / "index.html").exists()
 
 
-def test_a_page_shows_heads_masks_film_and_mask_tests_in_its_language_within_a_megabyte(
+def test_a_page_shows_heads_masks_film_and_mask_tests_in_its_language(
     site: Path,
 ) -> None:
     for lang in LANGUAGES:
@@ -47,7 +52,40 @@ def test_a_page_shows_heads_masks_film_and_mask_tests_in_its_language_within_a_m
         for view in ("heads_view", "mask_matrix", "film"):
             assert f'headlight("{view}"' in page
         assert page.count('headlight("mask_matrix"') == 2 * 3  # as they are, and with a rule off
-        assert path.stat().st_size < 500_000
+        assert '<script src="headlight.js"></script><script src="01-b-a.js"></script>' in page
+    sizes = [path.stat().st_size for path in site.glob("01-b-a*")]
+    assert len(sizes) == 3
+    assert sum(sizes) < 200_000
+
+
+@pytest.fixture(scope="module")
+def tested() -> Certificate:
+    return examine_text(open_model("copy"), "b").certificate()
+
+
+def test_weights_are_rounded_as_far_as_the_pages_need_to_stay_small(
+    tested: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = open_model("copy")
+    traced = trace(loaded, " ".join("abcdefgh" * 2))
+
+    def size() -> int:
+        return sum(map(len, module._files(loaded, traced, tested, "01").values()))
+
+    usual = size()
+    monkeypatch.setattr(module, "MOST_BYTES", usual - 500)
+    assert size() <= usual - 500
+
+
+def test_a_text_that_leaves_no_room_to_write_says_so_in_place_of_the_film(
+    tested: Certificate,
+) -> None:
+    loaded = open_model("stories")
+    n = limit(loaded)
+    traced = trace(loaded, " ".join(["the"] * (n - 1)))  # and the start token
+    blocks = list(module._blocks(loaded, traced, tested, "en"))
+    said = [block.words for block in blocks if isinstance(block, Text)]
+    assert any(f"The text has {n} tokens" in words for words in said)
 
 
 def test_what_somebody_typed_is_text(site: Path) -> None:
