@@ -150,7 +150,7 @@ def open_model(
         weights = WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}"
         checkpoint = open_folder(path, weights, placing or Placing.asked())
     except CheckpointError as error:
-        raise InputProblem("broken_model", name=base, reason=str(error)) from error
+        raise InputProblem("broken_model", name=base, reason=error) from error
     small = sum(each.numel() for each in checkpoint.model.parameters()) <= SMALL
     (lay_out_for_decoding if small else speed_up)(checkpoint.model)
     return LoadedModel(

@@ -4,6 +4,11 @@ Whoever raises says what was wrong in values (limits, lengths, names); whoever s
 `problems.<key>` in the reader's language and fills them in.
 """
 
+from models.refusals import Refusal
+
+Value = str | int | float | Refusal
+"""What was wrong, in numbers and names; of a model that does not open, the library's own reason."""
+
 PROBLEMS: dict[str, frozenset[str]] = {
     key: frozenset(values.split())
     for key, values in {
@@ -56,7 +61,7 @@ class InputProblem(ValueError):  # noqa: N818 (the user's problem, not an error 
     Raises KeyError for a key or values that `PROBLEMS` does not list.
     """
 
-    def __init__(self, key: str, **values: str | int | float) -> None:
+    def __init__(self, key: str, **values: Value) -> None:
         if PROBLEMS[key] != values.keys():
             raise KeyError(f"{key} takes the values {sorted(PROBLEMS[key])}, not {sorted(values)}")
         super().__init__(f"{key}: {values}" if values else key)
@@ -67,5 +72,5 @@ class InputProblem(ValueError):  # noqa: N818 (the user's problem, not an error 
         return (_rebuild, (self.key, self.values))
 
 
-def _rebuild(key: str, values: dict[str, str | int | float]) -> InputProblem:
+def _rebuild(key: str, values: dict[str, Value]) -> InputProblem:
     return InputProblem(key, **values)

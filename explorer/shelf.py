@@ -13,6 +13,7 @@ from explorer.library import CHECKPOINTS, list_models
 from models.checkpoint import CONFIG
 from models.foreign import Placing, found, look, revision
 from models.foreign.placing import name_of
+from models.refusals import Refusal, unreadable
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Listed:
     n_bytes: int = 0
     memory: int = 0
     dtype: str = ""
-    problem: str = ""
+    problem: Refusal | None = None
 
 
 def survey(shelf: Path = CHECKPOINTS) -> tuple[Listed, ...]:
@@ -78,10 +79,10 @@ def _look(name: str, folder: Path, own: bool, stamp: Stamp, placing: Placing) ->
         seen = look(folder)
         dtype = placing.dtype_for(seen.parameters, seen.half)
     except OSError as error:
-        why = f"{error.filename or folder} cannot be read: {error.strerror or error}"
+        why = unreadable(error, folder)
         return Listed(name, folder, own, family, n_bytes=n_bytes, problem=why)
-    except ValueError as error:
-        return Listed(name, folder, own, family, n_bytes=n_bytes, problem=str(error))
+    except Refusal as error:
+        return Listed(name, folder, own, family, n_bytes=n_bytes, problem=error.alone())
     return Listed(
         name,
         folder,

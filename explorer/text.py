@@ -6,32 +6,24 @@ them by a number: `{count} {count:step|steps}` becomes "1 step" or "2 steps".
 """
 
 import re
-import string
 import tomllib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from models.refusals import REFUSALS, Numbers, Refusal
 from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
 UPLOADED = re.compile(r"~[A-Za-z0-9_-]{16}\Z")
 """What `ui.uploads` puts behind the name of a model that a visitor uploaded."""
+MOST_SAID = 240
+"""Characters of one value of a refusal: a command to copy fits in."""
 _IN_FORMULA = re.compile(r"\\text\{([^{}]*)\}")
 
 
-class _Numbers(string.Formatter):
-    """Placeholders, those with two words among them: the first where the value is 1, as shown."""
-
-    def format_field(self, value: Any, spec: str) -> str:
-        one, bar, many = spec.partition("|")
-        if not bar:
-            return str(super().format_field(value, spec))
-        return one if str(value) == "1" else many
-
-
-_FILLED = _Numbers()
+_FILLED = Numbers()
 
 
 def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -50,7 +42,10 @@ def words(lang: str) -> dict[str, str]:
     if lang not in LANGUAGES:
         raise KeyError(f"no language {lang!r}; there are {', '.join(LANGUAGES)}")
     with asset("text", f"{lang}.toml").open("rb") as file:
-        return _flatten(tomllib.load(file))
+        found = _flatten(tomllib.load(file))
+    # The library says its refusals in English by itself.
+    own = REFUSALS if lang == "en" else {}
+    return found | {f"refusals.{key}": said for key, said in own.items()}
 
 
 @cache
@@ -79,7 +74,32 @@ def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
     """What an InputProblem says outside the app: what the app says of its boxes and buttons is said
     there without them."""
     here = f"terminal.{key}"
-    return t(here if has(here, lang=lang) else f"problems.{key}", lang=lang, **values)
+    said = {
+        name: refusal(value, lang=lang) if isinstance(value, Refusal) else value
+        for name, value in values.items()
+    }
+    return t(here if has(here, lang=lang) else f"problems.{key}", lang=lang, **said)
+
+
+def refusal(refused: Refusal, /, *, lang: str) -> str:
+    """Why the library refuses a folder, a file or a config, with the names and numbers in it.
+
+    What stands in the files of a stranger is cut where it is very long, and is not escaped.
+    """
+    values = {
+        name: refusal(value, lang=lang)
+        if isinstance(value, Refusal)
+        else shorten(value, MOST_SAID)
+        if isinstance(value, str)
+        else value
+        for name, value in refused.values.items()
+    }
+    return t(f"refusals.{refused.key}", lang=lang, **values)
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    """The beginning of a long text, with "…" where it was cut."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def formula(latex: str, /, *, lang: str) -> str:

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from models.config import FORMER_MARKS, ModelConfig
+from models.refusals import Refusal
 from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
 
@@ -25,7 +26,7 @@ MOST_COMPUTED = 2**28
 """Bytes of the table of sines up to n_ctx, which no weight in the file vouches for."""
 
 
-class CheckpointError(ValueError):
+class CheckpointError(Refusal):
     """A checkpoint folder cannot be used; the message says which file and why."""
 
 
@@ -46,30 +47,29 @@ def load_checkpoint(folder: Path, weights: str = WEIGHTS) -> Checkpoint:
     Raises CheckpointError when a file is missing, is not what it should be, or does not fit.
     """
     folder = Path(folder)
+    try:
+        return _load(folder, weights)
+    except Refusal as error:
+        raise CheckpointError("within", file=folder.name, reason=error) from error
 
-    def broken(why: str) -> CheckpointError:
-        return CheckpointError(f"{folder.name}: {why}")
 
+def _load(folder: Path, weights: str) -> Checkpoint:
     for name in (CONFIG, WEIGHTS, TOKENIZER):
         if not (folder / name).is_file():
-            raise broken(f"{name} is missing")
+            raise CheckpointError("missing_file", file=name)
     try:
         text = (folder / CONFIG).read_text(encoding="utf-8")
         config = ModelConfig.from_json(text)
     except (ValueError, TypeError) as error:
-        raise broken(f"{CONFIG}: {error}") from error
-    try:
-        tokenizer = Tokenizer.load(folder / TOKENIZER)
-    except ValueError as error:
-        raise broken(str(error)) from error
+        raise CheckpointError("within", file=CONFIG, reason=error) from error
+    tokenizer = Tokenizer.load(folder / TOKENIZER)
     n_tokens, marks = tokenizer.vocab_size, tokenizer.marks
     if n_tokens > config.vocab_size:
-        raise broken(f"the tokenizer has {n_tokens} tokens, the model only {config.vocab_size}")
+        raise CheckpointError("more_tokens", count=n_tokens, size=config.vocab_size)
     ids, former = (marks.pad, marks.start, marks.end), json.loads(text)
     named = tuple(former.get(name, mark) for name, mark in zip(FORMER_MARKS, ids, strict=True))
     if named != ids:
-        what = "the tokenizer's ids of pad, start and end are"
-        raise broken(f"{what} {ids}, the config's {named}")
+        raise CheckpointError("other_marks", found=str(ids), said=str(named))
     check_sizes(config, folder / weights)
     model = build_model(config)
     model.marks = marks
@@ -85,14 +85,13 @@ def check_sizes(config: ModelConfig, path: Path) -> None:
     with _opened(path) as file:
         layers, n_tensors = config.n_layers + (config.n_encoder_layers or 0), len(file.keys())
         if layers > n_tensors:
-            asked = f"the config asks for {layers} layers"
-            raise CheckpointError(f"{path.name} has {n_tensors} tensors, {asked}")
+            raise CheckpointError("too_few_tensors", file=path.name, count=n_tensors, layers=layers)
         with torch.device("meta"):
             model = build_model(config)
         _compare(dict(model.named_parameters()), file, path)
     if config.positions == "sinusoidal" and 4 * config.n_ctx * config.d_model > MOST_COMPUTED:
-        what = f"its positions need more than {MOST_COMPUTED:,} bytes"
-        raise CheckpointError(f"{CONFIG}: n_ctx is {config.n_ctx}: {what}")
+        limit = f"{MOST_COMPUTED:,}"
+        raise CheckpointError("too_many_positions", file=CONFIG, n_ctx=config.n_ctx, limit=limit)
 
 
 @contextmanager
@@ -102,7 +101,7 @@ def _opened(path: Path) -> Iterator[Any]:
         with safe_open(path, framework="pt") as file:
             yield file
     except (SafetensorError, OSError) as error:
-        raise CheckpointError(f"{path.name} is not a readable safetensors file: {error}") from error
+        raise CheckpointError("no_safetensors", file=path.name, reason=error) from error
 
 
 def _compare(parameters: Mapping[str, Tensor], file: Any, path: Path) -> None:
@@ -110,14 +109,20 @@ def _compare(parameters: Mapping[str, Tensor], file: Any, path: Path) -> None:
     missing = sorted(parameters.keys() - stored)
     unknown = sorted(stored - parameters.keys())
     if missing or unknown:
-        what = f"lacks {missing[0]}" if missing else f"has an unknown {unknown[0]}"
-        count = f"{len(missing)} missing, {len(unknown)} unknown"
-        raise CheckpointError(f"{path.name} {what} ({count})")
+        file_name, n, m = path.name, len(missing), len(unknown)
+        if missing:
+            raise CheckpointError(
+                "lacks_some", file=file_name, tensor=missing[0], missing=n, unknown=m
+            )
+        raise CheckpointError(
+            "has_unknown", file=file_name, tensor=unknown[0], missing=n, unknown=m
+        )
     for name, parameter in parameters.items():
         shape, asked = tuple(file.get_slice(name).get_shape()), tuple(parameter.shape)
         if shape != asked:
-            what = f"{name} is {shape}, the config asks for {asked}"
-            raise CheckpointError(f"{path.name}: {what}")
+            raise CheckpointError(
+                "shape", file=path.name, tensor=name, shape=str(shape), asked=str(asked)
+            )
 
 
 def load_weights(model: Model, path: Path) -> None:
@@ -131,6 +136,6 @@ def load_weights(model: Model, path: Path) -> None:
         for name, parameter in parameters.items():
             tensor = file.get_tensor(name)
             if not tensor.isfinite().all():
-                raise CheckpointError(f"{path.name}: {name} holds NaN or infinity")
+                raise CheckpointError("not_finite", file=path.name, tensor=name)
             with torch.no_grad():
                 parameter.copy_(tensor)

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, no_type_check
 from models.feedforward import FEEDFORWARDS, GATED, FeedForwardKind
 from models.norms import NORMS, NormKind
 from models.positions import POSITIONS, PositionKind, Positions, Scaling
+from models.refusals import Refusal
 
 Family = Literal["encoder-decoder", "decoder-only", "encoder-only"]
 NormPlacement = Literal["post", "pre", "sublayer"]
@@ -46,13 +47,13 @@ def _is_layers(value: Any) -> bool:
 
 
 KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
-    bool: (lambda value: isinstance(value, bool), "be true or false"),
-    int: (_is_size, "be a whole number of at least 1"),
-    float: (_is_finite, "be a finite number"),
-    Layers: (_is_layers, "be whole numbers of at least 0"),
-    Scaling: (_is_scaling, "be a factor and two rising wavelengths, all above 0"),
+    bool: (lambda value: isinstance(value, bool), "flag"),
+    int: (_is_size, "whole"),
+    float: (_is_finite, "number"),
+    Layers: (_is_layers, "layers"),
+    Scaling: (_is_scaling, "scaling"),
 }
-"""What a field of each type must be."""
+"""What a field of each type must be, and the key under which another value is refused."""
 
 
 @no_type_check  # the run-time type checker would report before __post_init__ can say what is wrong
@@ -107,35 +108,38 @@ class ModelConfig:
         for field in fields(self):
             if field.name in CHOICES:
                 options = tuple(CHOICES[field.name])
-                self._require(field.name, options.__contains__, f"be one of {', '.join(options)}")
+                known = ", ".join(options)
+                self._require(field.name, options.__contains__, "one_of", allowed=known)
             else:
                 kind = (*get_args(field.type), field.type)[0]  # of `int | None`: int
                 self._require(field.name, *KINDS[kind])
         if not self.lm_head and self.family != "encoder-only":
-            raise ValueError("lm_head is False: only an encoder-only model can do without one")
+            raise Refusal("no_lm_head")
         heads = f"n_heads = {self.n_heads}"
         if self.head_dim is None:
-            self._require("d_model", lambda v: v % self.n_heads == 0, f"be a multiple of {heads}")
+            self._require("d_model", lambda v: v % self.n_heads == 0, "multiple", of=heads)
         if self.head_net and self.ffn in GATED:
-            raise ValueError(f"head_net is True: it has no gate, as ffn = {self.ffn} has")
-        self._require("n_kv_heads", lambda v: self.n_heads % v == 0, f"divide {heads}")
-        self._require("rotary_dim", lambda v: v <= self.d_head, f"be at most {self.d_head}")
+            raise Refusal("gated_head", ffn=self.ffn)
+        self._require("n_kv_heads", lambda v: self.n_heads % v == 0, "divides", of=heads)
+        self._require("rotary_dim", lambda v: v <= self.d_head, "at_most", most=self.d_head)
         widths = {"d_model": self.d_model, "d_head": self.rotary_dim or self.d_head}
         paired = self.position_type.pairs
         if paired and widths[paired] % 2:
-            odd = f"{paired} is {widths[paired]}"
-            raise ValueError(f"{odd}: {self.positions} positions need an even one")
-        self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "be in [0, 1)")
-        self._require("norm_eps score_divisor score_cap logit_cap", lambda v: v > 0, "be above 0")
-        self._require("rope_base near_rope_base", lambda v: v > 1, "be above 1")
+            raise Refusal("odd_width", name=paired, value=widths[paired], positions=self.positions)
+        self._require("dropout attention_dropout", lambda v: 0 <= v < 1, "fraction")
+        positive = "norm_eps score_divisor score_cap logit_cap"
+        self._require(positive, lambda v: v > 0, "above", least=0)
+        self._require("rope_base near_rope_base", lambda v: v > 1, "above", least=1)
 
-    def _require(self, names: str, fits: Callable[[Any], bool], what: str) -> None:
-        """Raise ValueError for a field that does not fit; None does where it is the default."""
+    def _require(
+        self, names: str, fits: Callable[[Any], bool], key: str, **values: str | int
+    ) -> None:
+        """Refuse a field that does not fit, by this key; None does where it is the default."""
         for name in names.split():
             value = getattr(self, name)
             may_be_none = getattr(type(self), name, 0) is None  # a default is a class attribute
             if not (value is None and may_be_none) and not fits(value):
-                raise ValueError(f"{name} is {value!r}: it must {what}")
+                raise Refusal(key, name=name, value=repr(value), **values)
 
     @property
     def d_head(self) -> int:
@@ -199,14 +203,14 @@ class ModelConfig:
         try:
             values: Any = json.loads(text)
         except json.JSONDecodeError as error:
-            raise ValueError(f"the config is not JSON: {error}") from error
+            raise Refusal("config_not_json", reason=error) from error
         if not isinstance(values, dict):
-            raise ValueError("the config must be one JSON object")
+            raise Refusal("config_no_object")
         values = {name: value for name, value in values.items() if name not in FORMER_MARKS}
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
-            raise ValueError(f"the config has unknown fields: {', '.join(unknown)}")
+            raise Refusal("config_fields", names=", ".join(unknown))
         if "vocab_size" not in values:
-            raise ValueError("the config lacks vocab_size")
+            raise Refusal("config_vocab_size")
         values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
         return cls(**values)

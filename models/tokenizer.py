@@ -13,6 +13,7 @@ from typing import Any
 import tokenizers
 
 from models.marks import Marks
+from models.refusals import Refusal
 
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 MASK = "[MASK]"  # how a user types a token to be filled in
@@ -50,7 +51,7 @@ class Tokenizer:
         try:
             return cls(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
         except _LIBRARY_ERRORS as error:
-            raise ValueError(f"{path.name} is not a usable tokenizer: {error}") from error
+            raise Refusal("no_tokenizer", file=path.name, reason=error) from error
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`, from which `load` makes the same tokenizer."""

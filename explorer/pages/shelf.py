@@ -14,6 +14,7 @@ from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
 from explorer.ui.view import default_model
 from models.foreign.finding import VARIABLE, missing
+from models.refusals import Refusal
 
 NAME = "models"
 """Its address: /models. In the menu of pages it does not stand, but behind that of models."""
@@ -37,11 +38,11 @@ def render() -> None:
         _line(each)
     if uploading.allowed():
         _uploaded()
-    refused = [each for each in listed if each.problem]
+    refused = [(each, each.problem) for each in listed if each.problem is not None]
     if refused:
         st.subheader(_t("shelf.refused"), anchor=False)
-        for each in refused:
-            _refused(each)
+        for each, problem in refused:
+            _refused(each, problem)
     st.subheader(_t("shelf.shipped"), anchor=False)
     for each in shipped:
         _line(each)
@@ -151,15 +152,16 @@ def _numbers(each: Listed) -> str:
     )
 
 
-def _refused(each: Listed) -> None:
+def _refused(each: Listed, problem: Refusal) -> None:
     """A model that cannot be opened: why, and the command that helps where there is one."""
-    why, found, command = each.problem.partition(": python -c ")
+    command = str(problem.values.get("command", ""))
+    why = text.refusal(problem, lang=session.state().lang).removesuffix(command).rstrip(":： ")
     with st.container(border=True):
         st.markdown(f"**{escape(_title(each.name))}**")
         st.caption(" · ".join(filter(None, (escape(each.family), escape(str(each.folder.name))))))
         st.error(escape(why), icon=":material/block:")
-        if found:
-            st.code(f"python -c {command}", language="bash", wrap_lines=True)
+        if command:
+            st.code(command, language="bash", wrap_lines=True)
 
 
 def _title(name: str) -> str:

@@ -16,10 +16,10 @@ from explorer.components import inside
 from explorer.components.standalone import Chart, Text, file_of, record
 from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
-from explorer.text import telling
+from explorer.text import shorten, telling
 from explorer.ui import session
 from explorer.ui.code.panel import code_panel
-from explorer.ui.escape import escape, plain, shorten
+from explorer.ui.escape import escape, plain
 from explorer.ui.parts import ScreenChoices
 from explorer.ui.stage import enlarged, hero
 from explorer.ui.view import View

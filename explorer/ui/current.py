@@ -5,9 +5,9 @@ from dataclasses import replace
 import streamlit as st
 
 from explorer.problems import InputProblem
-from explorer.text import t
+from explorer.text import shorten, t
 from explorer.ui import session
-from explorer.ui.escape import escape, shorten
+from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.url import State
 from explorer.ui.view import View, build, without_text

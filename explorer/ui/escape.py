@@ -32,8 +32,3 @@ def plain(markdown: str) -> str:
     words = re.sub(r":[a-z]+(?:-background)?\[(.*?)\]", r"\1", words)
     words = re.sub(r"\*\*|~~|`|\$", "", words)
     return html.unescape(words).replace(_WORD_JOINER, "")
-
-
-def shorten(text: str, limit: int = 60) -> str:
-    """The beginning of a long text, with "…" where it was cut."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -2,21 +2,25 @@
 
 import streamlit as st
 
-from explorer.problems import InputProblem
-from explorer.text import t
-from explorer.ui.escape import escape, shorten
+from explorer.problems import InputProblem, Value
+from explorer.text import refusal, shorten, t
+from explorer.ui.escape import escape
+from models.refusals import Refusal
 
 
 def message(problem: InputProblem, lang: str) -> str:
     """The words for a refusal, as Markdown; what the visitor typed in them is escaped."""
-    values = {
-        name: escape(shorten(value, 120)) if isinstance(value, str) else f"{value:,}"
-        for name, value in problem.values.items()
-    }
+    values = {name: _shown(value, lang) for name, value in problem.values.items()}
     if problem.key == "bad_number":
         # The names of settings have words of their own.
         values["name"] = t(f"settings.{problem.values['name']}", lang=lang)
     return t(f"problems.{problem.key}", lang=lang, **values)
+
+
+def _shown(value: Value, lang: str) -> str:
+    if isinstance(value, Refusal):
+        return escape(refusal(value, lang=lang))
+    return escape(shorten(value, 120)) if isinstance(value, str) else f"{value:,}"
 
 
 def show_problem(problem: InputProblem, lang: str) -> None:

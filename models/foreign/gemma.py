@@ -9,6 +9,7 @@ from models.foreign.folds import Fold, as_is, in_turn, neighbours, plus_one
 from models.foreign.llama import near_layers, rope_scaling, window
 from models.foreign.plan import Keys, Plan, blocks, weight
 from models.positions import Scaling
+from models.refusals import Refusal
 
 NORMS = {
     "attn_norm": "input_layernorm",
@@ -49,7 +50,7 @@ def gemma3_with_pictures(keys: Keys) -> Plan:
     """The text model inside; what reads pictures is left out, as no text ever reaches it."""
     said = keys.values.get("text_config")
     if not isinstance(said, Mapping):
-        raise ValueError(f"text_config is {said!r}: it must be the config of the text model")
+        raise Refusal("text_config", name="text_config", value=repr(said))
     plan = gemma3(Keys({**WITH_PICTURES, **said}, keys.names))
     return replace(plan, ignored=(*plan.ignored, r"vision_tower\..*", r"multi_modal_projector\..*"))
 

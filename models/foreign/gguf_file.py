@@ -23,6 +23,7 @@ from models.checkpoint import CheckpointError
 from models.foreign.folds import halves
 from models.foreign.tokens import ForeignTokenizer, marks_of
 from models.foreign.weights import finite
+from models.refusals import Refusal
 
 ENDING = ".gguf"
 NAMES = {
@@ -78,7 +79,7 @@ class GGUF:
             reader = GGUFReader(path)
             self.fields = {name: field.contents() for name, field in reader.fields.items()}
         except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
-            raise CheckpointError(f"{path.name} is not a readable GGUF file: {error}") from error
+            raise CheckpointError("broken_gguf", file=path.name, reason=error) from error
         self._tensors = {_name(tensor.name): tensor for tensor in reader.tensors}
         self.shapes: Mapping[str, tuple[int, ...]] = {
             name: tuple(int(size) for size in reversed(tensor.shape))
@@ -111,7 +112,9 @@ class GGUF:
         try:
             numbers = self._dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError as error:
-            raise CheckpointError(f"{self.path.name}: {tensor.name}: {error}") from error
+            raise CheckpointError(
+                "gguf_block", file=self.path.name, tensor=tensor.name, reason=error
+            ) from error
         values = torch.from_numpy(np.array(numbers, dtype=np.float32).reshape(self.shapes[name]))
         values = finite(values, self.path.name, tensor.name)
         # llama.cpp pairs neighbours, as this library does, in files of the Llama family alone.
@@ -131,7 +134,7 @@ class GGUF:
         elif said["model"] == "llama":
             raw, starts = self._metaspace(listed, types), True
         else:
-            raise ValueError(f"its tokenizer is {said['model']!r}: only gpt2 and llama are known")
+            raise Refusal("gguf_tokenizer", value=repr(said["model"]))
         for token, kind in zip(listed, types, strict=True):
             added = tokenizers.AddedToken(token, normalized=False, special=kind == CONTROL)
             if kind == CONTROL:
@@ -156,7 +159,7 @@ class GGUF:
             steps.insert(0, pre_tokenizers.Digits(individual_digits=True))
         elif pre != "gpt-2":
             known = ", ".join(("gpt-2", "smollm", *SPLITS))
-            raise ValueError(f"its tokenizer cuts words as {pre!r} does: known are {known}")
+            raise Refusal("gguf_words", value=repr(pre), known=known)
         raw.pre_tokenizer = pre_tokenizers.Sequence(steps)
         raw.decoder = decoders.ByteLevel()
         return raw
@@ -192,6 +195,7 @@ class GGUF:
         return raw
 
 
+INSTALL = "pip install 'headlight[gguf]'"
 SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 STRING, ARRAY, MOST_AXES = 8, 9, 8
 """Types of values in a header, as struct formats; the two others are a string and an array."""
@@ -202,12 +206,10 @@ def architecture(fields: Mapping[str, Any], file_name: str) -> str:
     kind = fields.get("general.architecture")
     if kind not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
-        raise CheckpointError(
-            f"{file_name}: its architecture is {kind!r}; these can be opened: {known}"
-        )
+        raise CheckpointError("gguf_family", file=file_name, value=repr(kind), known=known)
     scaled = fields.get(f"{kind}.rope.scaling.type", "none")
     if scaled != "none" or fields.get(f"{kind}.expert_count"):
-        raise CheckpointError(f"{file_name}: scaled angles and experts are not known")
+        raise CheckpointError("gguf_angles", file=file_name)
     return str(kind)
 
 
@@ -222,7 +224,7 @@ def header(path: Path) -> tuple[dict[str, Any], int]:
         with path.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
             return _Header(data).read()
     except (struct.error, ValueError, KeyError, IndexError, OverflowError) as error:
-        raise CheckpointError(f"{path.name} is not a readable GGUF file: {error}") from error
+        raise CheckpointError("broken_gguf", file=path.name, reason=error) from error
 
 
 class _Header:
@@ -241,7 +243,7 @@ class _Header:
             self._string()
             n_axes = self._scalar("I")
             if n_axes > MOST_AXES:
-                raise ValueError(f"a tensor of {n_axes} axes")
+                raise Refusal("gguf_axes", count=n_axes)
             total += math.prod(self._scalar("Q") for _ in range(n_axes))
             self._scalar("I"), self._scalar("Q")  # its type and its place
         return {name: value for name, value in values.items() if value is not None}, total
@@ -254,7 +256,7 @@ class _Header:
     def _string(self) -> str:
         size = self._scalar("Q")
         if size > len(self.data) - self.at:
-            raise ValueError(f"a string of {size} bytes is longer than the file")
+            raise Refusal("gguf_string", size=size)
         self.at += size
         return self.data[self.at - size : self.at].decode("utf-8", "replace")
 
@@ -269,7 +271,7 @@ class _Header:
             self.at += n * struct.calcsize(f"<{SCALARS[inner]}")
             return None
         if inner != STRING:
-            raise ValueError(f"an array of values of type {inner}")
+            raise Refusal("gguf_array", kind=inner)
         for _ in range(n):
             self.at += struct.unpack_from("<Q", self.data, self.at)[0] + 8
         return None
@@ -279,13 +281,11 @@ def require_gguf(path: Path) -> None:
     """Raise CheckpointError for a file that is no GGUF file, or that nothing here can read."""
     with path.open("rb") as opened:
         if opened.read(4) != b"GGUF":
-            raise CheckpointError(f"{path.name} is not a readable GGUF file")
+            raise CheckpointError("no_gguf", file=path.name)
     try:
         import gguf  # noqa: F401
     except ImportError as error:
-        raise CheckpointError(
-            f"{path.name} needs the package gguf: pip install 'headlight[gguf]'"
-        ) from error
+        raise CheckpointError("no_gguf_package", file=path.name, command=INSTALL) from error
 
 
 def gguf_in(path: Path) -> Path | None:

@@ -9,6 +9,7 @@ from typing import Any
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, neighbours, zeros
 from models.foreign.plan import Keys, Plan, Row, blocks, weight
+from models.refusals import Refusal
 
 IGNORED = (r".*rotary_emb\.inv_freq",)
 
@@ -56,10 +57,7 @@ def near_layers(keys: Keys, usual: Iterable[int]) -> tuple[int, ...]:
         return tuple(usual)
     wrong = [kind for kind in said if kind not in ("sliding_attention", "full_attention")]
     if wrong or len(said) != keys.layers("num_hidden_layers"):
-        raise ValueError(
-            f"layer_types is {said!r}: it must say sliding_attention or "
-            "full_attention for each layer"
-        )
+        raise Refusal("layer_types", name="layer_types", value=repr(said))
     return tuple(layer for layer, kind in enumerate(said) if kind == "sliding_attention")
 
 
@@ -78,7 +76,7 @@ def rope_scaling(keys: Keys) -> tuple[float, float, float] | None:
     if kind == "default":
         return None
     if kind not in ("llama3", "linear"):
-        raise ValueError(f"the angles are scaled as {kind!r}: llama3 and linear are known")
+        raise Refusal("scaled_angles", value=repr(kind))
     of = Keys(said, ())
     factor = of.number("factor")
     if kind == "linear":

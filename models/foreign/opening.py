@@ -31,9 +31,14 @@ from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, marks_of, named_tokens
 from models.foreign.weights import INDEX, Safetensors, fill
 from models.marks import Marks
+from models.refusals import Refusal, unreadable
 from models.transformer import Model
 
 GENERATION = "generation_config.json"
+MAKING = (
+    'python -c "import transformers as t; '
+    "t.AutoTokenizer.from_pretrained('.').save_pretrained('.')\""
+)
 _LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
 
 
@@ -52,13 +57,13 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
         if "model_type" not in values:
             return _of_ours(load_checkpoint(folder, weights), placing)
         return _open(folder, values, placing)
-    except CheckpointError as error:
-        said = str(error)
-        named = said.startswith(f"{folder.name}: ")
-        raise CheckpointError(said if named else f"{folder.name}: {said}") from error
+    except Refusal as error:
+        if str(error).startswith(f"{folder.name}: "):
+            raise
+        raise CheckpointError("within", file=folder.name, reason=error) from error
     except OSError as error:  # no rights, or a circle of links
-        where = error.filename or folder
-        raise CheckpointError(f"{folder.name}: {where} cannot be read: {error.strerror}") from error
+        why = unreadable(error, folder)
+        raise CheckpointError("within", file=folder.name, reason=why) from error
 
 
 def _require_no_dead_links(folder: Path) -> None:
@@ -66,7 +71,7 @@ def _require_no_dead_links(folder: Path) -> None:
     for name in (CONFIG, WEIGHTS, INDEX, TOKENIZER):
         path = folder / name
         if path.is_symlink() and not path.exists():
-            raise CheckpointError(f"{name} is a link that leads to no file, or back to itself")
+            raise CheckpointError("dead_link", file=name)
 
 
 def revision(folder: Path) -> Path:
@@ -86,10 +91,7 @@ def revision(folder: Path) -> Path:
 
 def _of_ours(checkpoint: Checkpoint, placing: Placing) -> Checkpoint:
     size = sum(parameter.numel() for parameter in checkpoint.model.parameters())
-    try:
-        place(checkpoint.model, placing, placing.dtype_for(size))
-    except ValueError as error:
-        raise CheckpointError(str(error)) from error
+    place(checkpoint.model, placing, placing.dtype_for(size))
     return checkpoint
 
 
@@ -102,7 +104,7 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
     except CheckpointError:
         raise
     except _LIBRARY_ERRORS as error:
-        raise CheckpointError(f"{path.name}: {error}") from error
+        raise CheckpointError("within", file=path.name, reason=error) from error
     model = fill(plan.config, plan.rows, stored, str, placing)
     give_marks(model, tokenizer)
     return Checkpoint(model, tokenizer, plan.config, path)
@@ -115,7 +117,7 @@ def _plan(
     try:
         plan = family.plan(Keys(values, named))
     except (ValueError, TypeError) as error:
-        raise CheckpointError(f"{config}: {error}") from error
+        raise CheckpointError("within", file=config, reason=error) from error
     _all_are_used(plan, named, weights)
     return plan
 
@@ -167,7 +169,7 @@ def look(folder: Path) -> Look:
     plan, named, stored = _planned(folder, values)
     theirs = {each for row in plan.rows for each in row.theirs}
     if lacking := sorted(theirs - named.keys()):
-        raise CheckpointError(f"{stored.name} lacks {lacking[0]}")
+        raise CheckpointError("lacks", file=stored.name, tensor=lacking[0])
     used = (named[each] for each in theirs)
     return Look.at(str(values["model_type"]), plan.config, stored, used)
 
@@ -176,7 +178,7 @@ def _own_config(folder: Path) -> ModelConfig:
     try:
         return ModelConfig.from_json((folder / CONFIG).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise CheckpointError(f"{CONFIG}: {error}") from error
+        raise CheckpointError("within", file=CONFIG, reason=error) from error
 
 
 def _planned(folder: Path, values: Mapping[str, Any]) -> tuple[Plan, dict[str, str], Safetensors]:
@@ -199,17 +201,12 @@ def _family(values: Mapping[str, Any]) -> Family:
     """The family of a config. Raises CheckpointError for one that cannot be opened exactly."""
     kind = values["model_type"]
     if values.get("auto_map"):
-        raise CheckpointError(
-            f"{CONFIG}: auto_map: the model comes with Python code of its own, which is never run"
-        )
+        raise CheckpointError("own_code", file=CONFIG)
     if values.get("quantization_config"):
-        raise CheckpointError(
-            f"{CONFIG}: quantization_config: the weights are quantised; open the original ones"
-        )
+        raise CheckpointError("quantised", file=CONFIG)
     if not isinstance(kind, str) or kind not in FAMILIES:
-        raise CheckpointError(
-            f"{CONFIG}: model_type is {kind!r}; these can be opened: {', '.join(FAMILIES)}"
-        )
+        known = ", ".join(FAMILIES)
+        raise CheckpointError("unknown_family", file=CONFIG, value=repr(kind), known=known)
     return FAMILIES[kind]
 
 
@@ -232,9 +229,7 @@ def _all_are_used(plan: Plan, named: Mapping[str, str], file_name: str) -> None:
     ignored = re.compile("|".join(plan.ignored) or "(?!)")
     left = sorted(name for name in named if name not in used and not ignored.fullmatch(name))
     if left:
-        raise CheckpointError(
-            f"{file_name} has {named[left[0]]}, which this family does not ({len(left)} unknown)"
-        )
+        raise CheckpointError("has_another", file=file_name, tensor=named[left[0]], count=len(left))
 
 
 def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTokenizer:
@@ -243,7 +238,7 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
         if not path.is_file() and (folder / SOURCE).is_file():
             tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder)
         elif not path.is_file():
-            raise CheckpointError(f"{TOKENIZER} is missing")
+            raise CheckpointError("no_tokenizer_file", file=TOKENIZER, command=MAKING)
         else:
             raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
             raw.no_padding()
@@ -253,7 +248,7 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
     except (CheckpointError, OSError):
         raise
     except _LIBRARY_ERRORS as error:
-        raise CheckpointError(f"the tokenizer cannot be used: {TOKENIZER}: {error}") from error
+        raise CheckpointError("tokenizer", file=TOKENIZER, reason=error) from error
     return fitted(tokenizer, plan)
 
 
@@ -271,8 +266,7 @@ def fitted(tokenizer: ForeignTokenizer, plan: Plan) -> ForeignTokenizer:
     """A tokenizer with the marks of this model. Raises CheckpointError where it does not fit."""
     if tokenizer.largest >= plan.config.vocab_size:
         raise CheckpointError(
-            f"the tokenizer has a token {tokenizer.largest}, but the model only "
-            f"{plan.config.vocab_size} tokens: it belongs to another model"
+            "other_tokenizer", largest=tokenizer.largest, size=plan.config.vocab_size
         )
     tokenizer.marks = _placed(tokenizer.marks, tokenizer, plan)
     return tokenizer
@@ -282,10 +276,7 @@ def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
     """The marks, the start and the end being those that stand around a text of this model."""
     before, behind = tokenizer.around()
     if len(before) > 1 or len(behind) > 1:
-        raise CheckpointError(
-            f"the tokenizer puts {len(before)} special tokens before a text and {len(behind)} "
-            "behind it; one each can be shown"
-        )
+        raise CheckpointError("several_around", before=len(before), behind=len(behind))
     if plan.starts_with is not None:
         return replace(marks, start=plan.starts_with, end=behind[0] if behind else marks.end)
     start = before[0] if before else None
@@ -309,7 +300,7 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise CheckpointError(f"{path.name} is not JSON: {error}") from error
+        raise CheckpointError("not_json", file=path.name, reason=error) from error
     if not isinstance(values, dict):
-        raise CheckpointError(f"{path.name} must be one JSON object")
+        raise CheckpointError("no_object", file=path.name)
     return values

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from models.fast import FastHookPoint
 from models.hooks import HookPoint
+from models.refusals import Refusal
 from models.rows import Rows
 from models.transformer import Model
 
@@ -36,11 +37,12 @@ class Placing:
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
-            raise ValueError(f"device is {self.device!r}: it must be {' or '.join(DEVICES)}")
+            raise Refusal("device", value=repr(self.device))
         if self.dtype is not None and self.dtype not in DTYPES:
-            raise ValueError(f"dtype is {self.dtype!r}: it must be one of {', '.join(DTYPES)}")
+            known = ", ".join(DTYPES)
+            raise Refusal("one_of", name="dtype", value=repr(self.dtype), allowed=known)
         if self.device == "cuda" and not torch.cuda.is_available():
-            raise ValueError("device is 'cuda', but torch finds no CUDA GPU here")
+            raise Refusal("no_gpu")
 
     @classmethod
     def asked(cls, device: str | None = None, dtype: str | None = None) -> "Placing":
@@ -64,11 +66,13 @@ class Placing:
         if self.dtype is None and stored in HALVES and 4 * n_parameters > self.memory:
             dtype = stored
         if (needed := dtype.itemsize * n_parameters) > self.memory:
-            where = "this machine" if self.device == "cpu" else "the GPU"
-            half = "" if dtype.itemsize == 2 else f"; --dtype bfloat16 takes {needed / 2e9:.1f} GB"
-            raise ValueError(
-                f"the model needs {needed / 1e9:.1f} GB in {name_of(dtype)}, {where} has "
-                f"{self.memory / 1e9:.1f} GB{half}"
+            size, memory, half = (f"{n / 1e9:.1f}" for n in (needed, self.memory, needed / 2))
+            kind = name_of(dtype)
+            where = Refusal("this_machine") if self.device == "cpu" else Refusal("the_gpu")
+            if dtype.itemsize == 2:
+                raise Refusal("too_large", needed=size, dtype=kind, where=where, memory=memory)
+            raise Refusal(
+                "too_large_whole", needed=size, dtype=kind, where=where, memory=memory, half=half
             )
         return dtype
 

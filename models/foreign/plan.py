@@ -11,6 +11,7 @@ from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is
+from models.refusals import Refusal
 
 LARGEST = 2**24
 """No width, vocabulary or number of layers is larger: a config that asks for more is broken."""
@@ -69,49 +70,50 @@ class Keys:
         """A whole number from 1 to LARGEST."""
         value = self._value(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
-            raise ValueError(f"{name} is {value!r}: it must be a whole number from 1 to {LARGEST}")
+            raise Refusal("bad_size", name=name, value=repr(value), most=LARGEST)
         return value
 
     def layers(self, name: str) -> int:
         """A number of layers, which cannot be larger than that of the stored tensors."""
         value = self.size(name)
         if value > len(self.names):
-            raise ValueError(f"{name} is {value}, but only {len(self.names)} tensors are stored")
+            raise Refusal("more_layers", name=name, value=value, count=len(self.names))
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
         """A number above 0."""
         value = self._value(name, default)
         if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise ValueError(f"{name} is {value!r}: it must be a number above 0")
+            raise Refusal("positive", name=name, value=repr(value))
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
         """True or false."""
         value = self._value(name, default)
         if not isinstance(value, bool):
-            raise ValueError(f"{name} is {value!r}: it must be true or false")
+            raise Refusal("flag", name=name, value=repr(value))
         return value
 
     def token(self, name: str, default: int | None = None) -> int:
         """The id of a token."""
         value = self._value(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ValueError(f"{name} is {value!r}: it must be the id of a token")
+            raise Refusal("token_id", name=name, value=repr(value))
         return value
 
     def only(self, name: str, *allowed: Any) -> None:
         """A setting that is understood with these values alone; absent, it counts as the first."""
         value = self.values.get(name, allowed[0])
         if value not in allowed:
-            said = " or ".join(repr(each) for each in allowed)
-            raise ValueError(f"{name} is {value!r}: only {said} can be shown exactly")
+            said = ", ".join(repr(each) for each in allowed)
+            raise Refusal("not_exact", name=name, value=repr(value), allowed=said)
 
     def activation(self, name: str, default: str) -> str:
         """Our name of an activation function."""
         value = self._value(name, default)
         if value not in ACTIVATIONS:
-            raise ValueError(f"{name} is {value!r}: it must be one of {', '.join(ACTIVATIONS)}")
+            known = ", ".join(ACTIVATIONS)
+            raise Refusal("one_of", name=name, value=repr(value), allowed=known)
         return ACTIVATIONS[value]
 
     def _value(self, name: str, default: Any) -> Any:
@@ -119,7 +121,7 @@ class Keys:
         if value is None:  # null means the family's own default
             value = default
         if value is None:
-            raise ValueError(f"{name} is missing")
+            raise Refusal("lacks_key", name=name)
         return value
 
 

@@ -15,6 +15,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
+from models.refusals import Refusal
 
 SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
 NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # types of pieces; control symbols are in no text
@@ -48,10 +49,10 @@ class MarianTokenizer(ForeignTokenizer):
         try:
             ids = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
             if sorted(ids.values()) != list(range(len(ids))):
-                raise ValueError("its ids are not 0, 1, 2, …")
+                raise Refusal("ids_with_gaps")
             return cls(read_unigram(folder / SOURCE), read_unigram(folder / TARGET), ids)
         except (AttributeError, TypeError, KeyError, ValueError) as error:
-            raise ValueError(f"{VOCABULARY}: {error}") from error
+            raise Refusal("within", file=VOCABULARY, reason=error) from error
 
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (), (self._ids["</s>"],)
@@ -83,8 +84,10 @@ def read_unigram(path: Path) -> tokenizers.Tokenizer:
         # The unknown piece stands for text and is none: typed, its name is characters.
         listed = [("\0" if kind == UNKNOWN else piece, score) for piece, score, kind in pieces]
         model = tokenizers.Tokenizer(models.Unigram(listed, unk_id=unknown, byte_fallback=False))
+    except Refusal as error:
+        raise Refusal("no_sentencepiece", file=path.name, reason=error) from error
     except (StopIteration, IndexError, struct.error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path.name} is not a SentencePiece model: {error!r}") from error
+        raise Refusal("no_sentencepiece", file=path.name, reason=repr(error)) from error
     # As sentencepiece does it: blanks at the ends are dropped, several in a row become one.
     blanks = [normalizers.Strip(), normalizers.Replace(tokenizers.Regex(" {2,}"), " ")]
     table = [normalizers.Precompiled(normaliser)] if normaliser else []
@@ -117,7 +120,7 @@ def _parsed(data: bytes) -> tuple[list[tuple[str, float, int]], bytes]:
             tables = [part for inner, part in _fields(value) if inner == 2]
             table = tables[0] if tables and isinstance(tables[0], bytes) else b""
     if kind_of_model != UNIGRAM:
-        raise IndexError("only unigram models are known")
+        raise Refusal("not_unigram")
     return pieces, table
 
 
@@ -147,7 +150,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
         elif wire == 2:
             size = varint()
             if at + size > len(data):
-                raise IndexError("it ends too early")
+                raise Refusal("ends_early")
             yield number, data[at : at + size]
             at += size
         elif wire in (1, 5):
@@ -155,4 +158,4 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | float | bytes]]:
             yield number, struct.unpack_from(form, data, at)[0]
             at += size
         else:
-            raise IndexError(f"a field of wire type {wire}")
+            raise Refusal("wire_type", kind=wire)

@@ -5,6 +5,7 @@ from models.feedforward import GATED, FeedForwardKind
 from models.foreign.folds import as_is, times
 from models.foreign.plan import Keys, Plan, blocks, weight
 from models.positions import T5Bias
+from models.refusals import Refusal
 
 NETS: dict[str, FeedForwardKind] = {"relu": "relu", "gated-gelu": "geglu_tanh"}
 
@@ -84,5 +85,6 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
 def _net(keys: Keys) -> FeedForwardKind:
     said = keys.values.get("feed_forward_proj", "relu")
     if said not in NETS:
-        raise ValueError(f"feed_forward_proj is {said!r}: it must be {' or '.join(NETS)}")
+        known = ", ".join(NETS)
+        raise Refusal("one_of", name="feed_forward_proj", value=repr(said), allowed=known)
     return NETS[said]

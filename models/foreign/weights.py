@@ -57,12 +57,12 @@ class Safetensors:
                 file: Any = safe_open(folder / file_name, framework="pt")
                 found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             except (SafetensorError, OSError) as error:
-                raise CheckpointError(
-                    f"{file_name} is not a readable safetensors file: {error}"
-                ) from error
+                raise CheckpointError("no_safetensors", file=file_name, reason=error) from error
             lacking = sorted((wanted or set()) - found.keys())
             if lacking:
-                raise CheckpointError(f"{file_name} lacks {lacking[0]}, which {INDEX} says it has")
+                raise CheckpointError(
+                    "lacks_listed", file=file_name, tensor=lacking[0], index=INDEX
+                )
             for name, part in found.items():
                 shapes[name] = tuple(part.get_shape())
                 self._in[name] = (file_name, file)
@@ -74,14 +74,14 @@ class Safetensors:
         file_name, file = self._in[name]
         kind = file.get_slice(name).get_dtype()
         if kind not in FLOATS:
-            raise CheckpointError(f"{file_name}: {name} holds {kind}, not floats: it is quantised")
+            raise CheckpointError("integers", file=file_name, tensor=name, kind=kind)
         return finite(file.get_tensor(name).float(), file_name, name)
 
 
 def finite(tensor: Tensor, file_name: str, name: str) -> Tensor:
     """The tensor. Raises CheckpointError where it holds NaN or infinity."""
     if not tensor.isfinite().all():
-        raise CheckpointError(f"{file_name}: {name} holds NaN or infinity")
+        raise CheckpointError("not_finite", file=file_name, tensor=name)
     return tensor
 
 
@@ -92,25 +92,24 @@ def _files(folder: Path) -> dict[str, set[str] | None]:
     if not (folder / INDEX).is_file():
         for name in PICKLES:
             if (folder / name).exists():
-                raise CheckpointError(
-                    f"{name} is a pickle, which can run code while it is read, so it is never "
-                    f"loaded. If you trust its source, convert it once in its folder: {CONVERSION}"
-                )
-        raise CheckpointError(f"{WEIGHTS} is missing")
+                raise CheckpointError("pickle", file=name, command=CONVERSION)
+        raise CheckpointError("missing_file", file=WEIGHTS)
     try:
         listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
         files: dict[str, set[str] | None] = {}
         for name, file_name in listed.items():
             if Path(file_name).name != file_name:
-                raise CheckpointError(f"{INDEX}: {file_name!r} is not the name of a file beside it")
+                raise CheckpointError("leads_away", index=INDEX, file=repr(file_name))
             tensors = files.setdefault(file_name, set())
             assert tensors is not None
             tensors.add(name)
+    except CheckpointError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{INDEX} is not an index of shards: {error}") from error
+        raise CheckpointError("no_index", file=INDEX, reason=error) from error
     for file_name in files:
         if not (folder / file_name).is_file():
-            raise CheckpointError(f"{file_name} is missing, which {INDEX} lists")
+            raise CheckpointError("missing_shard", file=file_name, index=INDEX)
     return files
 
 
@@ -134,13 +133,10 @@ def fill(
     by_name = {row.ours: row for row in rows}
     if len(by_name) != len(rows) or by_name.keys() != parameters.keys():
         wrong = sorted(by_name.keys() ^ parameters.keys())
-        raise CheckpointError(f"this family's table does not fit its config: {wrong[:3]}")
+        raise CheckpointError("table", names=", ".join(wrong[:3]))
     _check_shapes(parameters, by_name, stored, real_name)
-    try:
-        size = sum(parameter.numel() for parameter in parameters.values())
-        dtype = placing.dtype_for(size, stored.half)
-    except ValueError as error:
-        raise CheckpointError(str(error)) from error
+    size = sum(parameter.numel() for parameter in parameters.values())
+    dtype = placing.dtype_for(size, stored.half)
     for name, row in by_name.items():
         tensor = row.fold(*(stored.read(real_name(each)) for each in row.theirs)).contiguous()
         tensor = tensor.to(placing.device, dtype)
@@ -165,7 +161,7 @@ def _check_shapes(
         row = rows[name]
         for each in row.theirs:
             if real_name(each) not in stored.shapes:
-                raise CheckpointError(f"{stored.name} lacks {each}")
+                raise CheckpointError("lacks", file=stored.name, tensor=each)
         shapes = [stored.shapes[real_name(each)] for each in row.theirs]
         try:
             with torch.device("meta"):
@@ -174,6 +170,10 @@ def _check_shapes(
             made = ()
         if made != tuple(parameter.shape):
             raise CheckpointError(
-                f"{stored.name}: {' and '.join(row.theirs)} is {', '.join(map(str, shapes))}, "
-                f"which does not fit the config: {name} is {tuple(parameter.shape)}"
+                "shape_of",
+                file=stored.name,
+                tensors=", ".join(row.theirs),
+                shapes=", ".join(map(str, shapes)),
+                name=name,
+                asked=str(tuple(parameter.shape)),
             )

@@ -36,7 +36,7 @@ def test_what_cannot_be_opened_is_refused_by_name(shelf: Path) -> None:
     with pytest.raises(InputProblem) as problem:
         open_model("broken", shelf)
     assert problem.value.key == "broken_model"
-    assert problem.value.values["reason"] == "broken: model.safetensors is missing"
+    assert str(problem.value.values["reason"]) == "broken: model.safetensors is missing"
     with pytest.raises(InputProblem) as problem:
         open_model("mine", shelf)
     assert problem.value.key == "unknown_model"

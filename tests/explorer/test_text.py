@@ -53,6 +53,7 @@ from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.hooks import ROLES
 from models.marks import Marks
 from models.positions import POSITIONS
+from models.refusals import REFUSALS
 from models.training.home import asset
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,6 +123,7 @@ MADE = {
     "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},
     "problems": set(PROBLEMS),
+    "refusals": set(REFUSALS),
     "trained": {"right", "changed", "twin-no-causal", "twin-pad-visible", "twin-inverted"},
     "terminal": {"empty", "whitespace_only", "nothing_left"},
     "formulas": IN_FORMULAS | {"wrong", "right"},

@@ -1,14 +1,20 @@
 """The page of models: what was found, why something cannot be opened, and how one is opened."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from foreign import Golden
 from streamlit.testing.v1 import AppTest
 
+from explorer.problems import InputProblem
+from explorer.text import LANGUAGES
 from explorer.ui import session
+from explorer.ui.escape import plain
+from explorer.ui.problem import message
 from models.foreign.finding import VARIABLE
+from models.refusals import Refusal
 
 
 def _models() -> None:
@@ -25,6 +31,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Golden.load("llama").write(tmp_path / "mine", "own")
     broken = Golden.load("gpt2").write(tmp_path / "pickled")
     (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
+    odd = Golden.load("gpt2").write(tmp_path / "odd")
+    (odd / "config.json").write_text('{"model_type": "<b>:red[a]"}')
     return tmp_path
 
 
@@ -52,6 +60,10 @@ def test_what_was_found_and_what_to_do(own: Path, lang: str) -> None:
     assert "**mine**" in said
     assert "**pickled**" in said
     assert any("pickle" in each.value for each in at.error)
+    never = {"en": "never", "zh": "从不"}[lang]
+    assert any(never in each.value for each in at.error), "the reason is in the reader's language"
+    assert not any("<b>" in each.value or ":red[" in each.value for each in at.error)
+    assert any("<b>:red[a]" in plain(each.value) for each in at.error)
     assert any("weights_only=True" in each.value for each in at.code)
     assert {each.key for each in at.button} >= {"shelf.open.mine", "shelf.open.en-zh"}
     assert "shelf.open.pickled" not in {each.key for each in at.button}
@@ -93,3 +105,14 @@ def test_without_a_folder_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv(VARIABLE, raising=False)
     at = opened()
     assert any(VARIABLE in each.value for each in at.info)
+
+
+def test_names_out_of_a_strangers_files_are_shown_and_never_obeyed(tmp_path: Path) -> None:
+    """Of a tensor, a family and a folder, on this page and in the refusal of every other one."""
+    inner = Refusal("lacks", file="w", tensor="<b>:red[a]$x$")
+    refused = Refusal("within", file="**folder**", reason=inner)
+    problem = InputProblem("broken_model", name="mine", reason=refused)
+    for lang in LANGUAGES:
+        said = message(problem, lang)
+        assert not re.search(r"<b>|:red\[|\$x\$|\*\*", said)
+        assert "<b>:red[a]$x$" in plain(said)
