@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 import torch
 from jaxtyping import Float
+from torch import Tensor, nn
 
 from explorer.library import LoadedModel
 from explorer.runs.rerun import rerun
@@ -36,12 +37,14 @@ class Hidden:
     """The hidden units of one block on one sentence, each [pos, d_ff].
 
     `pre` before the activation; for SwiGLU w_up's side, with `gate` = silu(w_gate x) beside it.
-    `post` is what w_down reads: activation(pre), or the product of both.
+    `post` is what w_down reads: activation(pre), or the product of both. `biased` are the matrices
+    with a bias that is not all zeros: a model with biases in attention alone is opened with zeros.
     """
 
     pre: Float[np.ndarray, "pos d_ff"]
     post: Float[np.ndarray, "pos d_ff"]
     gate: Float[np.ndarray, "pos d_ff"] | None = None
+    biased: frozenset[str] = frozenset()
 
     def strongest(self, n: int) -> np.ndarray:
         """The `n` units with the largest |post| on any token, in their own order."""
@@ -73,8 +76,16 @@ def hidden(
     }
     seen = rerun(loaded, traced, set(hooks.values()))
     gate = seen.get(hooks["gate"])
+    pre, post = (seen[hooks[what]][0].numpy() for what in ("pre", "post"))
+    net = loaded.model.get_submodule(of_role[stack].path("blocks", layer, "ffn"))
+    matrices = {name: each for name, each in net.named_children() if isinstance(each, nn.Linear)}
     return Hidden(
-        pre=seen[hooks["pre"]][0].numpy(),
-        post=seen[hooks["post"]][0].numpy(),
+        pre=pre,
+        post=post,
         gate=None if gate is None else gate[0].numpy(),
+        biased=frozenset(
+            name
+            for name, matrix in matrices.items()
+            if isinstance(matrix.bias, Tensor) and matrix.bias.any()
+        ),
     )

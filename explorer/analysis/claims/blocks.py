@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from explorer.analysis.claims.card import Claim, Curve, Finding, FractionDone, ResultRow, judged
 from explorer.analysis.claims.training import fresh_block
 from explorer.library import LoadedModel
+from explorer.problems import InputProblem
 from explorer.runs.rerun import rows_of
 from explorer.runs.run import run
 from explorer.runs.trace import Trace
@@ -83,8 +84,13 @@ def batch_norm(
 
     All changes are those of the outputs of the reader's sentence, as root mean square over that of
     the outputs. The other sentences in the batch are random tokens of the model's vocabulary.
+    "True": other sentences or their padding change more than a tenth, and a single token is refused
+    or changes, both in training and in use; "false": none of these. Raises InputProblem for a
+    sentence of one token, which has no statistics of its own.
     """
     sentences, padding = _stream_of_a_batch(loaded, traced)
+    if len(sentences[0]) == 1:
+        raise InputProblem("one_token")
     with torch.inference_mode():
         measured = [
             _under_strain(make(sentences[0].shape[1]), sentences, padding)
@@ -95,7 +101,7 @@ def batch_norm(
     )
     beside, padded, modes, single, single_in_use = measured[0]
     unstable = max(beside, padded) > 0.1
-    refused = math.isnan(single), not single_in_use < 1e-3
+    refused = not single < 1e-3, not single_in_use < 1e-3  # NaN is below nothing
     verdict = judged(unstable and all(refused), false=not unstable and not any(refused))
     numbers = {
         "beside": beside, "padded": padded, "modes": modes, "layer": max(measured[1][:3]),

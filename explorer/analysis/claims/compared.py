@@ -9,14 +9,17 @@ import numpy as np
 from explorer.analysis.claims.card import Claim, Finding, FractionDone, ResultRow, judged
 from explorer.analysis.claims.training import (
     PRE,
+    SEEDS,
     Learn,
     Learned,
     SymbolTask,
     Training,
+    above,
     curves_of,
     larger_neighbour,
     mean_and_range,
     next_symbol,
+    of_seeds,
     same,
     several,
     shuffled,
@@ -98,8 +101,8 @@ def tying_quality(
     """One matrix for embedding and output, or two: where the answer is the symbol itself, and where
     it is another one.
 
-    It costs something where the loss over the whole training is larger with every seed, and by more
-    than CLOSE.
+    It costs something where the mean loss over the whole training is larger by more than CLOSE;
+    where not with every seed, the verdict is "depends".
     """
     found = several(
         {
@@ -110,17 +113,15 @@ def tying_quality(
         learn,
         progress,
     )
-    costs = [
-        _clearly_above(found[f"{name}_tied"], found[f"{name}_untied"]) for name in ("same", "other")
-    ]
-    verdict = judged(not any(costs), false=all(costs))
+    costs = [_loses(found[f"{name}_tied"], found[f"{name}_untied"]) for name in ("same", "other")]
+    verdict = judged(all(each is False for each in costs), false=all(costs))
     numbers = _numbers(found)
     first = {name: [each.losses[0] for each in tries] for name, tries in found.items()}
     for name in ("same", "other"):
         numbers[f"{name}_right"] = float(np.mean([each.right for each in found[f"{name}_tied"]]))
         numbers[f"{name}_tied_first"] = float(np.mean(first[f"{name}_tied"]))
     copies = max(first["same_tied"]) < min(*first["same_untied"], *first["other_tied"])
-    why = (verdict, "losses", "start") if copies else (verdict, "losses")
+    why = (of_seeds(verdict, costs), "losses", *(["start"] if copies else []))
     return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
 
 
@@ -129,15 +130,15 @@ def no_positions(
 ) -> Finding:
     """Sinusoidal positions or none: on a task of order, and on one in which order means nothing.
 
-    "More slowly" is a larger loss over the whole training with every seed, by more than CLOSE.
+    "More slowly" is a mean loss over the whole training that is larger by more than CLOSE; where it
+    is not so with every seed, the verdict is "depends".
     """
     found = _placed({"order": two_back, "count": times_here}, "sinusoidal", "none", learn, progress)
     slower = [
-        _clearly_above(found[f"{name}_none"], found[f"{name}_sinusoidal"])
-        for name in ("order", "count")
+        _loses(found[f"{name}_none"], found[f"{name}_sinusoidal"]) for name in ("order", "count")
     ]
-    verdict = judged(all(slower), false=not any(slower))
-    numbers, why = _numbers(found), (verdict, "losses")
+    verdict = judged(all(slower), false=all(each is False for each in slower))
+    numbers, why = _numbers(found), (of_seeds(verdict, slower), "losses")
     return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=numbers)
 
 
@@ -146,7 +147,8 @@ def learned_positions(
 ) -> Finding:
     """Learned positions against sinusoidal ones: a task of distance, and one of places.
 
-    "More" is a larger share right with every seed, by more than CLOSE.
+    "More" is a mean share right that is larger by more than CLOSE; where it is not so with every
+    seed, the verdict is "depends".
     """
     tasks = {"distance": two_back, "place": shuffled}
     found = _placed(tasks, "sinusoidal", "learned", learn, progress)
@@ -155,10 +157,10 @@ def learned_positions(
         sines, learned = (
             [each.right for each in found[f"{name}_{kind}"]] for kind in ("sinusoidal", "learned")
         )
-        better.append(min(learned) > max(sines) and np.mean(learned) - np.mean(sines) > CLOSE)
-    verdict = judged(all(better), false=not any(better))
+        better.append(above(learned, sines, CLOSE))
+    verdict = judged(all(better), false=all(each is False for each in better))
     rights = {name: float(np.mean([each.right for each in tries])) for name, tries in found.items()}
-    why = (verdict, "shares")
+    why = (of_seeds(verdict, better), "shares")
     return Finding(verdict, LEARNT, _rows(found), curves_of(found), why=why, numbers=rights)
 
 
@@ -177,10 +179,9 @@ def _placed(
     return several(arms, learn, progress)
 
 
-def _clearly_above(these: list[Learned], those: list[Learned]) -> bool:
-    """Whether the mean loss is larger with every seed, and by more than CLOSE on average."""
-    larger, smaller = ([each.mean for each in tries] for tries in (these, those))
-    return min(larger) > max(smaller) and float(np.mean(larger) - np.mean(smaller)) > CLOSE
+def _loses(these: list[Learned], those: list[Learned]) -> bool | None:
+    """Whether these have the larger mean loss, by more than CLOSE; None where seeds overlap."""
+    return above([each.mean for each in these], [each.mean for each in those], CLOSE)
 
 
 def _rows(found: Mapping[str, list[Learned]]) -> tuple[ResultRow, ...]:
@@ -211,7 +212,8 @@ def norm_stabilises(
     """Four layers with pre-norm, with post-norm and without any norm, at two learning rates.
 
     A placement stabilises when it learns, with every seed, at a rate at which the model without
-    norms does not, and also wherever that one does. "True" needs both placements to.
+    norms learns with none, and also wherever that one does. "True" needs both placements to,
+    "false" that neither learns with more seeds than the model without norms at any rate.
     """
     designs = {
         "pre": (symbol_config(n_layers=4, **PRE), True),
@@ -227,21 +229,20 @@ def norm_stabilises(
     rows, learned = [], {}
     for name, tries in found.items():
         highest = max(max(each.losses) for each in tries)
-        n_learned = sum(each.learned for each in tries)
-        rows.append(
-            ResultRow(name, (*mean_and_range([each.left for each in tries]), highest, n_learned))
-        )
-        learned[name] = n_learned == len(tries)
-    helps = []
+        learned[name] = sum(each.learned for each in tries)
+        left = mean_and_range([each.left for each in tries])
+        rows.append(ResultRow(name, (*left, highest, learned[name])))
+    helps, gains = [], []
     for design in ("pre", "post"):
         pairs = [(learned[f"{design}_{rate}"], learned[f"bare_{rate}"]) for rate in RATES]
-        gains = any(normed and not bare for normed, bare in pairs)
-        helps.append(gains and all(normed or not bare for normed, bare in pairs))
-    verdict = judged(all(helps), false=not any(helps))
+        clear = any(normed == len(SEEDS) and not bare for normed, bare in pairs)
+        helps.append(clear and all(normed >= bare for normed, bare in pairs))
+        gains += [normed > bare for normed, bare in pairs]
+    verdict = judged(all(helps), false=not any(gains))
     numbers = {row.name: row.values[0] for row in rows}
     columns = ("loss_after", "range", "loss_highest", "seeds_learned")
-    one = "depends_pre" if helps[0] else "depends_post"
-    why = (one if verdict == "depends" else verdict, "losses")
+    depends = "depends_pre" if helps[0] else "depends_post" if helps[1] else "seeds"
+    why = (depends if verdict == "depends" else verdict, "losses")
     curve = replace(curves_of(found), log_y=True)
     return Finding(verdict, columns, tuple(rows), curve, why=why, numbers=numbers)
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from explorer.analysis.claims.card import Curve, FractionDone, part_of
+from explorer.analysis.claims.card import Curve, FractionDone, Verdict, part_of
 from explorer.seeding import seeded
 from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
@@ -126,6 +126,20 @@ def several(
 def mean_and_range(tries: list[float]) -> tuple[float, float]:
     """The mean of several tries, and the distance of the largest from the smallest."""
     return float(np.mean(tries)), float(np.ptp(tries))
+
+
+def above(these: list[float], those: list[float], by: float) -> bool | None:
+    """Whether these tries lie above those by more than `by` on average; None where they do, but not
+    every one of these above every one of those: seeds that overlap prove nothing.
+    """
+    if float(np.mean(these) - np.mean(those)) <= by:
+        return False
+    return True if min(these) > max(those) else None
+
+
+def of_seeds(verdict: Verdict, each: list[bool | None]) -> str:
+    """The name of the words for a verdict on several tasks: others where seeds overlap."""
+    return "seeds" if verdict == "depends" and None in each else verdict
 
 
 def curves_of(found: Mapping[str, list[Learned]]) -> Curve:

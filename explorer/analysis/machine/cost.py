@@ -49,8 +49,8 @@ class Way:
     """How one kind of layer brings `length` tokens together (Vaswani et al. 2017, table 1).
 
     `steps` is how many computations must wait for each other before every position has seen all
-    that it can see; `path` is how many of them lie between the first token and the vector at the
-    last position, the two that are farthest apart.
+    that it can see; `path` is how many of them lead from the first token to the vector at the last
+    position, the two that are farthest apart.
     """
 
     kind: str
@@ -68,7 +68,7 @@ def ways(length: int) -> tuple[Way, ...]:
     apart = max(1, length - 1)
     return (
         Way("attention", 1, 1),
-        Way("recurrent", length, apart),
+        Way("recurrent", length, length),
         Way("convolution", apart, apart),
     )
 

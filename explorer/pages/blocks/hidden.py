@@ -1,5 +1,7 @@
 """Inside the feed-forward net: hidden units of the visitor's own tokens, with SwiGLU's gate."""
 
+from collections.abc import Container
+
 import numpy as np
 import streamlit as st
 
@@ -9,8 +11,7 @@ from explorer.numbers import fixed, share
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_stream
 from explorer.ui.view import View
-from models.config import ModelConfig
-from models.feedforward import GATED
+from models.feedforward import GATED, FeedForwardKind
 
 MOST_UNITS = 64
 
@@ -62,18 +63,18 @@ def hidden_units(view: View) -> None:
     controls.small_print(
         view,
         "blocks",
-        formula=(_formula(view.loaded.config),),
+        formula=(_formula(view.loaded.config.ffn, found.biased),),
         code=(view.loaded.model.get_submodule(stack.path("blocks", layer, "ffn")), hidden),
         numbers=lambda: _numbers(view, found, chosen, tokens),
         explained="blocks.hidden_formula",
     )
 
 
-def _formula(config: ModelConfig) -> str:
-    """The net of this model, with the biases that it has."""
+def _formula(kind: FeedForwardKind, biased: Container[str]) -> str:
+    """The net of this layer; `biased` are its matrices that have a bias."""
 
     def linear(name: str, x: str) -> str:
-        bias = rf" + b_\mathrm{{{name}}}" if config.bias else ""
+        bias = rf" + b_\mathrm{{{name}}}" if f"w_{name}" in biased else ""
         return rf"W_\mathrm{{{name}}}\,{x}{bias}"
 
     up = linear("up", "x")
@@ -84,11 +85,11 @@ def _formula(config: ModelConfig) -> str:
         "silu": r"\mathrm{SiLU}",
         "swiglu": r"\mathrm{SiLU}",
         "geglu_tanh": r"\mathrm{GELU}_{\tanh}",
-    }[config.ffn]
-    if config.ffn in GATED:
-        up = rf"\left({up}\right)" if config.bias else up
+    }[kind]
+    if kind in GATED:
+        up = rf"\left({up}\right)" if "w_up" in biased else up
         gated = rf"\left({activation}({linear('gate', 'x')}) \odot {up}\right)"
-        name = {"swiglu": "SwiGLU", "geglu_tanh": "GEGLU"}[config.ffn]
+        name = {"swiglu": "SwiGLU", "geglu_tanh": "GEGLU"}[kind]
         return rf"\mathrm{{{name}}}(x) = {linear('down', gated)}"
     return rf"\mathrm{{FFN}}(x) = {linear('down', rf'{activation}({up})')}"
 

@@ -162,6 +162,17 @@ def test_hidden_units_of_relu(stack: str, translator: LoadedModel) -> None:
     assert (np.abs(np.delete(found.post, units, 1)).max(0) <= least).all()
 
 
+def test_only_biases_that_add_something_are_told(tiny: Tiny) -> None:
+    loaded = tiny("writer", family="decoder-only", ffn="swiglu")
+    traced = trace(loaded, "The cat ran")
+    net = loaded.model.stacks()[0].path("blocks", 0, "ffn")
+    with torch.no_grad():
+        for name in ("w_gate", "w_up", "w_down"):
+            loaded.model.get_parameter(f"{net}.{name}.bias").zero_()
+        loaded.model.get_parameter(f"{net}.w_down.bias")[3] = 0.1
+    assert hidden(loaded, traced, "decoder", 0).biased == {"w_down"}
+
+
 def test_a_gate_times_what_it_lets_through(tiny: Tiny) -> None:
     loaded = tiny("writer", family="decoder-only", ffn="swiglu")
     found = hidden(loaded, trace(loaded, "The cat ran"), "decoder", 0)

@@ -117,13 +117,15 @@ def test_softmax_saturates_where_scores_are_large(
 @pytest.mark.parametrize(
     ("share", "verdict"),
     [
-        (lambda length: 0.95, "true"),
-        (lambda length: 0.95 if length <= 12 else 0.1, "depends"),
-        (lambda length: 0.95 if length <= 10 else 0.1, "false"),
+        (lambda length, seed: 0.95, "true"),
+        (lambda length, seed: 0.95 if length <= 12 else 0.1, "depends"),
+        (lambda length, seed: 0.95 if length <= 14 or seed else 0.8, "depends"),
+        (lambda length, seed: 0.95 if length <= 10 else 0.1, "false"),
+        (lambda length, seed: 0.0, "depends"),  # not even what it was trained on
     ],
 )
 def test_a_model_extrapolates_as_far_as_it_is_right(
-    find: Callable[..., Finding], share: Callable[[int], float], verdict: str
+    find: Callable[..., Finding], share: Callable[[int, int], float], verdict: str
 ) -> None:
     assert find(positions.extrapolation, share).verdict == verdict
 
