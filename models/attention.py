@@ -1,8 +1,4 @@
-"""Attention: softmax(q k^T / sqrt(d_head)) v, under a mask. Vaswani et al. 2017, §3.2.
-
-`attend` is the arithmetic, on queries, keys and values that are already split into heads.
-`Attention` is the sublayer around it: projections, heads, positions, cache, hook points.
-"""
+"""Attention: softmax(q k^T / sqrt(d_head)) v, under a mask. Vaswani et al. 2017, §3.2."""
 
 import math
 from collections.abc import Callable

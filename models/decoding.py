@@ -76,10 +76,7 @@ class DecodeStep:
 
 
 def best(steps: Iterable[DecodeStep]) -> tuple[Hypothesis, ...]:
-    """Run through all steps; per sentence the final tokens, logprob and whether it is finished.
-
-    A function of the last step alone (`DecodeStep.best`). Empty when there was no step.
-    """
+    """Run through all steps; per sentence the answer (`DecodeStep.best`). Empty without a step."""
     last = deque(steps, maxlen=1)
     return last[0].best if last else ()
 
@@ -195,7 +192,6 @@ class _Writer:
 
     def log_probs(self) -> Float[Tensor, "row vocab"]:
         """One forward: the model's log-probabilities of the token that each row asks for."""
-        # The mode ends with this block: a generator must not leave it on for its caller.
         with torch.inference_mode():
             logits = self.logits()
         marks = self.model.marks

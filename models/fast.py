@@ -6,8 +6,9 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
 
 - *Attention* takes torch's fused kernel at every site that nobody looks at; where somebody looks,
   it multiplies by a scale that is a tensor already, and leaves out a mask that hides nothing.
-- *The cache* has spare room, so that a step of decoding copies nothing that it holds.
-- *Sines* stand in a table.
+- *The cache* has spare room, so that a step of decoding copies nothing that it holds; where a beam
+  exchanges rows that hold the same, as those of one source do, it does nothing.
+- *Sines* are read from a table, which is made once.
 - *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times what
   there is to do; a step of decoding passes more than a hundred of them.
 - *Columns*: a step of decoding multiplies every matrix by one token, and its time is that of

@@ -1,9 +1,7 @@
 """How a model knows the order of its tokens: six kinds behind the same two methods.
 
-`added(positions)` is what joins the embedding (sinusoidal, learned) or None. `place(queries, keys)`
-is a `Placement`: what turns queries and keys (rotary), or joins the scores (ALiBi, T5's bias). A
-model calls both, so nothing outside this file depends on the kind; what others want to know of it
-(`acts`, `bounded`) its class says.
+A model calls both `added` and `place`, so nothing outside this file depends on the kind; what
+others want to know of it (`acts`, `bounded`) its class says.
 """
 
 import math
@@ -150,6 +148,7 @@ class Positions(nn.Module):
 
     Under a causal mask even such a model can tell positions apart: a query's number of visible keys
     is its position (Haviv et al. 2022).
+
     `causal`: the stack's self-attention never looks ahead. `base` is that of the angles,
     `near_base` that of the layers that have angles of their own.
     """
@@ -182,7 +181,7 @@ class Positions(nn.Module):
         """Draw fresh parameters, where there are any; `std` is that of the scaled embeddings."""
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"] | None:
-        """What to add to the embeddings at these positions, or None."""
+        """What to add to the embeddings at these positions (sinusoidal, learned), or None."""
         return None
 
     def place(self, queries: At, keys: At) -> Placement:

@@ -1,8 +1,6 @@
 """Strategies of decoding: which tokens go on, given the model's log-probabilities.
 
 A strategy is a frozen description without state; `models.decoding.decode` asks it at every step.
-`Greedy` takes the best token, `Sample` draws one from the probabilities that its cuts leave, `Beam`
-follows several hypotheses at once.
 """
 
 import math

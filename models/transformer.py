@@ -293,10 +293,7 @@ class HeadNet(nn.Module):
 
 
 class EncoderDecoder(Model):
-    """The Transformer of Vaswani et al. 2017, §3.1: encode once, then decode any number of times.
-
-    All encoder blocks run first; every decoder block reads the same `memory`.
-    """
+    """Vaswani et al. 2017, §3.1: encode once; every decoder block reads the same `memory`."""
 
     reads = ("src", "tgt")
     surrounded: ClassVar = {"src": (False, True), "tgt": (True, False)}
