@@ -6,8 +6,9 @@ Three ways of computing attention are recognised, wherever they are called:
 - `F.multi_head_attention_forward`, which `nn.MultiheadAttention` and so `nn.Transformer*` call:
   it is asked for its weights, per head and without dropout;
 - plain code: `softmax` over the last axis whose result, perhaps after dropout or a mask, is
-  multiplied by values. Code that hides this, but returns its patterns (`output_attentions`), is
-  seen by what it returns.
+  multiplied by values; or whatever else makes rows that sum to 1 of a product of activations.
+  Code that hides this, but returns its patterns (`output_attentions`), is seen by what it returns.
+  A product of activations whose rows do not (sigmoids, say) is named, but not shown (`by_hand`).
 
 While a TorchFunctionMode is active, torch itself does not take its fused inference path
 (`nn.MultiheadAttention` asks `has_torch_function`), so no global switch is touched and other
@@ -29,11 +30,10 @@ from torch import Tensor, nn
 from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
+from explorer.notebook.by_hand import DROPOUT, PRODUCTS, ByHand
 from explorer.notebook.multi_head import allowed, heads_of
 
 _SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
-_PRODUCTS = (torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.einsum)
-_DROPOUT = (F.dropout, torch.dropout)
 _FUSED = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd", "flex_attention")
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
@@ -160,6 +160,7 @@ class _Call:
 
     def __init__(self, module: nn.Module, name: str, names: Mapping[int, str], first: int) -> None:
         self.module, self.name, self.names, self.first = module, name, names, first
+        self.hides = False  # multiplied weights that are no pattern
 
 
 _busy = threading.local()
@@ -175,6 +176,7 @@ class _Watch(TorchFunctionMode):
         # What came out of a softmax, by the id of the tensor, which is kept so that no other
         # tensor gets that id; the pattern that it stands for; and the scores that went in.
         self._weights: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+        self._by_hand = ByHand()
 
     def start(self) -> None:
         self._handles = [
@@ -190,6 +192,7 @@ class _Watch(TorchFunctionMode):
         for handle in self._handles:
             handle.remove()
         self._weights.clear()
+        self._by_hand.end()
 
     # Which module is running.
 
@@ -200,6 +203,7 @@ class _Watch(TorchFunctionMode):
             names = self._running[0].names
         else:
             names = {id(part): path for path, part in module.named_modules()}
+            self._by_hand.begin(module)
         name = names.get(id(module)) or type(module).__name__
         self._running.append(_Call(module, name, names, len(self.seen.calls)))
 
@@ -207,13 +211,18 @@ class _Watch(TorchFunctionMode):
         if threading.get_ident() != self._thread or not self._running:
             return
         call = self._running.pop()
+        returned = False
         if len(self.seen.calls) == call.first:
             for pattern in _returned(output):
                 self._record(pattern, name=call.name)
+                returned = True
         if len(self.seen.calls) == call.first and _looks_like_attention(module):
+            self._miss(call.name)
+        if call.hides and not returned:
             self._miss(call.name)
         if not self._running:
             self._weights.clear()
+            self._by_hand.end()
 
     @property
     def _name(self) -> str:
@@ -253,8 +262,8 @@ class _Watch(TorchFunctionMode):
             result = func(*args, **kwargs)
             self._quietly(self._dot_product, args, kwargs)
         else:
-            if func in _PRODUCTS:
-                self._product(args)
+            if not (func in PRODUCTS and self._product(args)):
+                self._hand_made(func, args)
             result = func(*args, **kwargs)
             self._follow(func, args, kwargs, result)
         return result
@@ -315,13 +324,29 @@ class _Watch(TorchFunctionMode):
 
     # Plain code: what comes out of a softmax, followed until it is multiplied by values.
 
-    def _product(self, args: Any) -> None:
+    def _product(self, args: Any) -> bool:
+        """Whether a factor came out of a softmax; it is recorded."""
         # All operands of einsum, else the first: weights @ values.
         tensors = args[1:] if isinstance(args[0], str) else args[:1]
-        for tensor in tensors:
-            if id(tensor) in self._weights:
-                _, pattern, scores = self._weights[id(tensor)]
-                self._quietly(self._plain, (four_axes(pattern), scores), {})
+        found = [tensor for tensor in tensors if id(tensor) in self._weights]
+        for tensor in found:
+            _, pattern, scores = self._weights[id(tensor)]
+            self._quietly(self._plain, (four_axes(pattern), scores), {})
+        return bool(found)
+
+    def _hand_made(self, func: Callable[..., Any], args: Any) -> None:
+        weights = self._by_hand.weights(func, args)
+        if weights is not None:
+            self._quietly(self._weighted, (weights,), {})
+
+    def _weighted(self, args: Any, _: Any) -> None:
+        """Weights that were made by hand: recorded where they are a pattern, else named."""
+        if _sums_to_one(args[0]):
+            self._record(four_axes(args[0]))
+        elif self._running:
+            self._running[-1].hides = True
+        else:
+            self._miss("outside a module")
 
     def _plain(self, args: Any, _: Any) -> None:
         pattern, scores = args
@@ -342,13 +367,14 @@ class _Watch(TorchFunctionMode):
             if result.ndim in (2, 3, 4) and axis in (-1, result.ndim - 1):
                 scores = args[0] if args else kwargs["input"]
                 self._weights[id(result)] = result, result, scores.detach()
-            return
+                return
+        self._by_hand.follow(func, args, kwargs, result)
         for source in args[:2]:
             known = self._weights.get(id(source))
             if known is None or result.shape[-2:] != source.shape[-2:]:
                 continue
             # Dropout: the pattern before it. Another view: that with an axis of heads.
-            other = func not in _DROPOUT and (result.ndim == 4 or source.ndim == 3)
+            other = func not in DROPOUT and (result.ndim == 4 or source.ndim == 3)
             self._weights[id(result)] = result, result if other else known[1], known[2]
             return
 

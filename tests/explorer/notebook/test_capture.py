@@ -1,6 +1,7 @@
 """capture(): every attention of a module, without changing it or its results."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -154,10 +155,6 @@ class _Plain(nn.Module):
         return (z, weights) if self.returns else z
 
 
-class SomeAttention(_Plain):
-    """Named as attention."""
-
-
 def test_plain_code_is_seen_before_dropout() -> None:
     x = _rand(1, 2, 3, 4)
     with hl.capture() as seen:
@@ -205,13 +202,118 @@ def test_returned_patterns_are_seen_once() -> None:
     assert seen.names == ["_Plain", "_Plain"]
 
 
+class _Sums(nn.Module):
+    """Named as attention, which it computes without any product of scores and values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x[..., None, :] * x[..., None, :, :]).sum(-2)
+
+
+class LocalAttention(_Sums):
+    pass
+
+
 def test_what_cannot_be_seen_is_named() -> None:
     with hl.capture() as seen:
-        nn.Sequential(nn.Linear(4, 4), SomeAttention(hides=True))(_rand(1, 2, 3, 4))
+        nn.Sequential(nn.Linear(4, 4), LocalAttention())(_rand(1, 2, 3, 4))
     assert len(seen) == 0
     assert seen.unseen == ["1"]
     with pytest.raises(KeyError, match="seen: none"):
         seen["1"]
+
+
+class _Mixer(nn.Module):
+    """Mixes positions by what `weigh` makes of scores; its name says nothing."""
+
+    def __init__(self, weigh: Callable[[Tensor], Tensor], einsum: bool = False) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(4, 4) for _ in range(3))
+        self.weigh, self.einsum, self.drop = weigh, einsum, nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        if self.einsum:
+            scores = torch.einsum("bqd,bkd->bqk", q, k)
+            return torch.einsum("bqk,bkd->bqd", self.drop(self.weigh(scores / 2)), v)
+        return self.drop(self.weigh(q @ k.transpose(-2, -1) / 2)) @ v
+
+
+def _exp_and_sum(scores: Tensor) -> Tensor:
+    raised = (scores - scores.amax(-1, keepdim=True)).exp()
+    return raised / raised.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("einsum", [False, True])
+@pytest.mark.parametrize("weigh", [_exp_and_sum, lambda scores: scores.log_softmax(-1).exp()])
+def test_a_softmax_by_hand_is_seen_before_dropout(
+    weigh: Callable[[Tensor], Tensor], einsum: bool
+) -> None:
+    mixer, x = _Mixer(weigh, einsum).train(), _rand(2, 3, 4)
+    with hl.capture() as seen:
+        nn.Sequential(mixer)(x)
+    own = (mixer.q(x) @ mixer.k(x).transpose(-2, -1) / 2).softmax(-1)
+    assert torch.allclose(seen["0"].pattern[:, 0], own, atol=1e-6)
+    assert (len(seen), seen.unseen) == (1, [])
+
+
+@pytest.mark.parametrize("einsum", [False, True])
+@pytest.mark.parametrize(
+    "weigh",
+    [torch.sigmoid, lambda scores: scores.softmax(-2), lambda s: s.relu() ** 2 / s.shape[-1]],
+)
+def test_weights_that_are_no_pattern_are_named_whatever_the_module_is_called(
+    weigh: Callable[[Tensor], Tensor], einsum: bool
+) -> None:
+    with hl.capture() as seen:
+        nn.Sequential(nn.Linear(4, 4), _Mixer(weigh, einsum))(_rand(2, 3, 4))
+    assert (len(seen), seen.unseen) == (0, ["1"])
+
+
+def _experts(x: Tensor) -> Tensor:
+    gate = (x @ _rand(4, 3)).softmax(-1)
+    return sum(gate[..., at, None] * (x + at) for at in range(3))  # type: ignore[return-value]
+
+
+def _contrastive(x: Tensor) -> Tensor:
+    logits = x[0] @ x[1].T
+    return F.cross_entropy(logits, torch.arange(len(logits))) + logits.log_softmax(-1).sum()
+
+
+def _graph(x: Tensor) -> Tensor:
+    hidden = (_rand(3, 3).sigmoid() @ x).relu()  # neighbours
+    return (hidden @ hidden.mT).sigmoid()  # edges
+
+
+class _Weights(nn.Module):
+    """Layers written as products with parameters and buffers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(_rand(4, 4))
+        self.register_buffer("turn", _rand(4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((x @ self.weight.T).relu() @ self.turn.T).sigmoid() @ self.weight
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        nn.Sequential(nn.Conv1d(3, 3, 1), nn.Sigmoid(), nn.Linear(4, 4), nn.Softmax(-1)),
+        nn.Sequential(nn.LSTM(4, 4)),
+        nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4)),
+        _Weights(),
+        _experts,
+        _contrastive,
+        _graph,
+        lambda x: (x @ x.mT / 2) @ x,  # a chain of matrices
+        lambda x: torch.linalg.solve(x @ x.mT + torch.eye(3), x),
+    ],
+)
+def test_what_is_no_attention_is_not_named(plain: Callable[[Tensor], Tensor]) -> None:
+    with hl.capture() as seen:
+        plain(_rand(2, 3, 4))
+    assert (len(seen), seen.unseen) == (0, [])
 
 
 def test_nested_captures_see_the_same_once_each() -> None:
