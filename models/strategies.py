@@ -39,12 +39,16 @@ def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
     """(Index, value) of the `n` largest values, largest first; equal ones in the order of index.
 
     Fewer when there are fewer, and never a value of -inf. (`Tensor.topk` alone leaves open which
-    of several equal values it takes, and then beam width 1 would not be greedy.)
+    of several equal values it takes, and then beam width 1 would not be greedy: one value more
+    shows where that matters.)
     """
-    least = values.topk(min(n, values.numel())).values.min() if n else math.inf
-    found = ((values >= least) & (values > -math.inf)).nonzero()[:, 0]  # all that equal the last
-    pairs = list(zip(found.tolist(), values[found].tolist(), strict=True))
-    return sorted(pairs, key=lambda pair: -pair[1])[:n]
+    top = values.topk(min(n + 1, values.numel()))
+    found = list(zip(top.indices.tolist(), top.values.tolist(), strict=True))
+    if 0 < n < len(found) and found[n - 1][1] == found[n][1]:
+        first = values.argsort(descending=True, stable=True)[:n]
+        found = list(zip(first.tolist(), values[first].tolist(), strict=True))
+    found = sorted(found[:n], key=lambda pair: (-pair[1], pair[0]))
+    return [pair for pair in found if pair[1] > -math.inf]
 
 
 def one_hot_best(log_probs: OfRows) -> OfRows:
@@ -204,14 +208,9 @@ class Beam(Strategy):
     ) -> list[tuple[int, int]]:
         # After a forced token of probability 0 every total is -inf: then the rest alone ranks.
         before = [total if total > -math.inf else 0.0 for total in totals]
-        # The best n of all are among the best n of each hypothesis.
-        extended = [
-            (before[k] + gain, k, token)
-            for k, row in enumerate(log_probs)
-            for token, gain in largest(row, n)
-        ]
-        extended.sort(key=lambda each: -each[0])  # stable: equal ones stay as they stand
-        return [(k, token) for _, k, token in extended[:n]]
+        extended = log_probs.double() + log_probs.new_tensor(before, dtype=torch.float64)[:, None]
+        # Row by row: equal ones come in the order of their hypothesis, then of their token.
+        return [divmod(at, log_probs.shape[1]) for at, _ in largest(extended.flatten(), n)]
 
     def room(self, n_finished: int) -> int:
         return self.width - n_finished
