@@ -137,10 +137,11 @@ class Record:
         if self._edits.wants(name):
             tensor = self._edits(name, tensor)
         if self._wants(name):
-            # A copy: a later in-place change of the model's tensor must not reach the record. What
-            # is the same along an axis, as a mask is for all heads, is copied once.
-            once = (slice(0, 1 if step == 0 else None) for step in tensor.stride())
-            self.activations[name] = tensor.detach()[tuple(once)].clone().expand(tensor.shape)
+            # A copy: a later in-place change of the model's tensor must not reach the record.
+            kept = tensor.detach()
+            if 0 in kept.stride():  # alike along an axis, as a mask is for all heads: copied once
+                kept = kept[tuple(slice(0, 1 if step == 0 else None) for step in kept.stride())]
+            self.activations[name] = kept.clone().expand(tensor.shape)
         return tensor
 
 
