@@ -15,7 +15,7 @@ from explorer.ui.current import first_view
 from explorer.ui.hints import hints
 from explorer.ui.parts import PartChoices, ScreenChoices
 from explorer.ui.problem import show_problem
-from explorer.ui.sidebar import sidebar
+from explorer.ui.sidebar import new_text, shown_text, sidebar
 from explorer.ui.turns import in_turn
 from explorer.ui.url import Links, State
 from explorer.ui.view import default_model
@@ -67,6 +67,8 @@ def run() -> None:
         screen.beamer,
         titles,
         next(name for name, page in pages.items() if page is current),
+        shown_text(),
+        new_text,
         typed=(state.text, state.target),
         chosen=(current.url_path, state.model, session.runs()),
         words=family("frame", lang=lang),

@@ -6,21 +6,28 @@ import { unpack } from "./payload.js";
 
 export default function ({ parentElement, data, setTriggerValue }) {
   const root = parentElement.querySelector(".hl");
-  const { theme, beamer, pages, current, typed, chosen, words } = unpack(data).head;
+  const { theme, beamer, pages, current, sentence, typed, chosen, words } = unpack(data).head;
   oneEntryAPage();
   if (theme) wear(theme);
   followTheme(root);
-  drawBar(root, pages, current, words, (name) => setTriggerValue("page", name));
   const before = root.told;
-  root.told = { beamer, typed, chosen };
+  root.told = { beamer, sentence, typed, chosen };
+  const rows = [bar(pages, current, words, (name) => setTriggerValue("page", name))];
+  if (!beamer) {
+    // A sentence that is being typed stays, whatever else changes meanwhile.
+    const draft = before?.sentence === sentence ? root.querySelector("textarea")?.value : undefined;
+    rows.push(entry(draft ?? sentence, words, (text) => setTriggerValue("sentence", text)));
+  }
+  rebuild(root, ...rows);
   const differs = (now, then) => now.some((each, at) => each !== then[at]);
   if (beamer && !before?.beamer) collapse(); // it leaves too little room for a picture
   if (!before) return;
   if (differs(chosen, before.chosen) || (differs(typed, before.typed) && !isTyping())) closeSidebar();
 }
 
-/** The page's name, which leads to the other pages, and a button for another sentence. */
-function drawBar(root, pages, current, words, go) {
+/** The page's name, which leads to the other pages, and a button that opens the sidebar. */
+function bar(pages, current, words, go) {
+  const row = el("div", "bar");
   const menu = el("select", "page");
   menu.dataset.at = "page";
   menu.setAttribute("aria-label", words.page);
@@ -31,11 +38,35 @@ function drawBar(root, pages, current, words, go) {
     menu.append(page);
   }
   menu.onchange = () => go(menu.value);
-  const sentence = el("button", "sentence", words.sentence);
-  sentence.type = "button";
-  sentence.dataset.at = "sentence";
-  sentence.onclick = () => document.querySelector("[data-testid=stExpandSidebarButton]")?.click();
-  rebuild(root, menu, sentence);
+  const more = el("button", "more", words.more);
+  more.type = "button";
+  more.dataset.at = "more";
+  more.onclick = () => document.querySelector("[data-testid=stExpandSidebarButton]")?.click();
+  row.append(menu, more);
+  return row;
+}
+
+/** The sentence, to be changed, and the button that runs it; Enter does too. */
+function entry(sentence, words, run) {
+  const form = el("form");
+  const box = el("textarea");
+  box.rows = 1;
+  box.value = sentence;
+  box.dataset.at = "sentence";
+  box.setAttribute("aria-label", words.sentence);
+  box.onkeydown = (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    form.requestSubmit();
+  };
+  const button = el("button", "run", words.run);
+  button.dataset.at = "run";
+  form.onsubmit = (event) => {
+    event.preventDefault();
+    run(box.value);
+  };
+  form.append(box, button);
+  return form;
 }
 
 /** Whether the visitor went on from a text to the next field of the sidebar, and is not done yet. */

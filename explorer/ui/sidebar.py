@@ -88,21 +88,29 @@ def _language() -> None:
     )
 
 
-def _new_text(sentence: str, target: str | None = None) -> None:
+def shown_text() -> str:
+    """The sentence looked at: the visitor's, or that of a first visit."""
+    state = session.state()
+    if state.text is not None:
+        return state.text
+    return first_sentence(state.model or default_model(cache.models()))
+
+
+def new_text(sentence: str, target: str | None = None) -> None:
+    """A widget's callback: look at another sentence."""
     # Another sentence has other rows and steps; the heads looked at stay.
     session.change(text=sentence, target=target, row=None, step=None)
 
 
 def _sentence(model: str) -> None:
-    shown = session.state().text
-    st.session_state["sidebar.text"] = first_sentence(model) if shown is None else shown
+    st.session_state["sidebar.text"] = shown_text()
     st.text_area(
         _t("sidebar.sentence"),
         key="sidebar.text",
         height=110,
         placeholder=_t("sidebar.sentence_hint"),
         help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=_room(model)),
-        on_change=lambda: _new_text(st.session_state["sidebar.text"]),
+        on_change=lambda: new_text(st.session_state["sidebar.text"]),
     )
 
 
@@ -115,7 +123,7 @@ def _examples(model: str) -> None:
                     escape(sentence),
                     key=f"sidebar.example.{group}.{number}",
                     type="tertiary",
-                    on_click=_new_text,
+                    on_click=new_text,
                     args=(sentence,),
                 )
 
@@ -174,7 +182,7 @@ def _beside() -> None:
 def _picked() -> None:
     sentence = st.session_state["sidebar.pick"]
     if sentence is not None:
-        _new_text(sentence)
+        new_text(sentence)
 
 
 def _output(model: str) -> None:

@@ -26,8 +26,9 @@ def menu(phone: Visitor) -> Locator:
 
 
 def open_sidebar(phone: Visitor) -> None:
-    phone.page.get_by_role("button", name=word("frame.sentence"), exact=True).click()
-    expect(phone.page.get_by_role("textbox", name=word("sidebar.sentence"))).to_be_in_viewport()
+    phone.page.get_by_role("button", name=word("frame.more"), exact=True).click()
+    box = phone.page.get_by_role("textbox", name=word("sidebar.sentence"), exact=True)
+    expect(box).to_be_in_viewport()
 
 
 def test_the_bar_names_the_page_and_leads_to_the_others(phone: Visitor) -> None:
@@ -43,10 +44,29 @@ def test_the_bar_names_the_page_and_leads_to_the_others(phone: Visitor) -> None:
     expect(menu(phone)).to_have_value("heads")
 
 
+def test_another_sentence_runs_from_the_bar(phone: Visitor) -> None:
+    phone.open(lang="en", text="I love you.")
+    bar = phone.page.locator(".st-key-frame")
+    box = bar.get_by_role("textbox", name=word("frame.sentence"))
+    run = bar.get_by_role("button", name=word("frame.run"), exact=True)
+    expect(run).to_be_in_viewport()
+    expect(box).to_have_value("I love you.")
+    box.fill("She sings.")
+    run.click()
+    expect(phone.page.locator("[class*=st-key-sentence]").first).to_contain_text("She sings.")
+    phone.settle()
+    expect(box).to_have_value("She sings.")
+    assert parse_qs(urlsplit(phone.page.url).query)["text"] == ["She sings."]
+    box.fill("He sings.")
+    box.press("Enter")
+    expect(phone.page.locator("[class*=st-key-sentence]").first).to_contain_text("He sings.")
+
+
 def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> None:
     phone.open("masks", lang="en", text="I love you.")
-    box = phone.page.get_by_role("textbox", name=word("sidebar.sentence"))
-    run = phone.page.get_by_role("button", name=word("sidebar.run"), exact=True)
+    sidebar = phone.page.get_by_test_id("stSidebar")
+    box = sidebar.get_by_role("textbox", name=word("sidebar.sentence"), exact=True)
+    run = sidebar.get_by_role("button", name=word("sidebar.run"), exact=True)
     for sentence in ("She sings.", "She sings."):  # the second press changes nothing
         open_sidebar(phone)
         box.fill(sentence)
@@ -55,7 +75,7 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> Non
         phone.settle()
         assert parse_qs(urlsplit(phone.page.url).query)["text"] == [sentence]
     open_sidebar(phone)
-    phone.page.get_by_role("button", name=word("sidebar.examples")).click()
+    sidebar.get_by_role("button", name=word("sidebar.examples")).click()
     phone.page.locator("[data-testid=stPopoverBody] button").first.click()
     expect(box).not_to_be_in_viewport()
 
@@ -63,6 +83,7 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> Non
 @pytest.mark.parametrize(
     ("place", "picture"),
     [
+        ("", ".hl canvas"),
         ("cell", ".js-plotly-plot"),
         ("masks", ".hl canvas"),
         ("positions", ".js-plotly-plot"),

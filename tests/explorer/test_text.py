@@ -115,7 +115,7 @@ def said_in_claims(family: str) -> set[str]:
 
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
-    "frame": {"page", "sentence"},
+    "frame": {"page", "more", "sentence", "run"},
     "kinds": set(ROLES),
     "models": set(list_models(CHECKPOINTS)),
     "languages": set(LANGUAGES),

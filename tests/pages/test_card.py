@@ -166,3 +166,8 @@ def test_the_button_under_the_model_leads_there_and_keeps_the_model(
     assert [title.value for title in at.title] == [t("card.title", lang="en")]
     assert at.query_params["model"] == "copy"
     assert "### copy" in read(at)
+
+
+def test_the_numbers_can_be_kept(open_page: Open) -> None:
+    at = open_page("card")
+    assert t("card.parameters", lang="en") in at.code[1].value

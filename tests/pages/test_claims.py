@@ -38,6 +38,7 @@ def test_the_guess_is_answered_by_the_numbers(open_page: Open, guess: str, right
     at = open_page("claims", claim="gelu_tanh")
     at.segmented_control(key="claims.guess").set_value(guess).run()
     assert at.query_params["guess"] == guess
+    assert t("claims.gelu_tanh.claim", lang="en") in at.code[1].value  # the reading to keep
     words = t("claims.verdicts.true", lang="en")
     said = t("claims.right", lang="en", verdict=words)
     assert (said in everything(at)) == right

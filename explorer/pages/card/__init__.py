@@ -6,11 +6,13 @@ import streamlit as st
 
 from explorer.analysis.card.facts import ModelFacts
 from explorer.analysis.card.words import MOST_CHARS, CardWords, card_words
+from explorer.components.standalone import Text, record
 from explorer.library import split_step
 from explorer.pages.card import cached
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
+from explorer.ui.escape import escape, plain
 from explorer.ui.markdown import harmless, has_more
+from explorer.ui.share import shared
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
@@ -20,6 +22,12 @@ _BELOW = 2  # the levels by which a card's headings stand under the page's own
 def render(view: View) -> None:
     """The page."""
     controls.opening(view, "card")
+    with shared(view, "card"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
     # A page that runs alone, as in tests, has nowhere to go.
     if "models" in session.page_names() and st.button(
         view.t("sidebar.models"), key="card.models", type="tertiary", icon=":material/folder_open:"
@@ -33,6 +41,8 @@ def render(view: View) -> None:
         for name, said in (*_sizes(view, facts), *_design(view), *_files(view, facts, words))
     ]
     table((view.t("card.property"), view.t("card.value")), rows, align="ll")
+    for row in rows:
+        record(Text(plain(": ".join(row)), is_reading=True))
     _written(view, words)
 
 

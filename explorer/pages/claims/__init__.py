@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, Verdict
+from explorer.components.standalone import Text, record
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.pages.claims.choices import ClaimsChoices
@@ -17,6 +18,7 @@ from explorer.runs.generation import StepsDone
 from explorer.ui import cache, controls, running, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
+from explorer.ui.escape import plain
 from explorer.ui.findings import finding_label, finding_table, finding_words, in_a_row
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
@@ -177,7 +179,9 @@ def _verdict(view: View, claim: Claim, guess: Verdict, finding: Finding) -> None
         said = view.t(f"claims.verdicts.{guess}")
         words = ":material/cancel: " + view.t("claims.wrong", guess=said, verdict=verdict)
     controls.reading("claims", words)
-    st.markdown(finding_words(view, claim.id, finding))
+    found = finding_words(view, claim.id, finding)
+    record(Text(plain(f"{view.t(f'claims.{claim.id}.claim')} {found}"), is_reading=True))
+    st.markdown(found)
     score = view.t("claims.score", right=sum(outcomes), count=len(outcomes))
     st.caption(in_a_row((view.t("claims.own" if claim.own else "claims.fixed"), score)))
 

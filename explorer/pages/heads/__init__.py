@@ -63,11 +63,12 @@ def _drawn(choice: Opened, other: View | None, pair: Pair | None) -> None:
     if other is None and pair is None:
         controls.sentence_line(view)
     controls.edits_bar(view, "heads.reset")
-    _controls(choice)
     with hero():
         if pair is not None:
             verdict(pair)
         controls.reading("heads", read_row(choice))
+    _controls(choice)
+    with hero():
         if pair is None:
             linked_heads(choice, None if other is None else Opened(other))
         else:

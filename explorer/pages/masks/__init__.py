@@ -20,7 +20,7 @@ from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.share import shared
-from explorer.ui.stage import stage
+from explorer.ui.stage import hero, stage
 from explorer.ui.turns import in_turn
 from explorer.ui.view import View
 from models.masks import causal_mask, padding_mask, window_mask
@@ -46,16 +46,21 @@ def _drawn(view: View) -> None:
     """The page below its introduction."""
     part = pick_part(view, "masks", MasksChoices.parts)
     controls.sentence_line(view)
+    if part == "matrices":
+        _matrices(view)
+        return
     rules(view)
     DRAW[part](view)
 
 
 def _matrices(view: View) -> None:
     comparison = compare(view.before(), view.trace)
-    tools(view)
-    with controls.reading_first():
-        matrices(view)
+    with hero():
         largest(view, comparison)
+    rules(view)
+    with hero():
+        matrices(view)
+    tools(view)
     purpose(view)
     effects(view, comparison)
     controls.small_print(
@@ -110,4 +115,4 @@ def _numbers(view: View, comparison: Comparison) -> dict[str, list[object]]:
     }
 
 
-DRAW = {"matrices": _matrices, "conventions": conventions, "fills": fill_values}
+DRAW = {"conventions": conventions, "fills": fill_values}
