@@ -34,6 +34,10 @@ def weights(name: str, shape: tuple[int, ...]) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
+OWN = ("gpt2", "llama", "qwen3", "gemma2", "gemma3_text", "gpt_neox", "bert", "marian", "t5")
+"""One model of each kind, each with its own kind of tokenizer, for whole pages."""
+
+
 @dataclass(frozen=True)
 class Golden:
     """What `transformers` computed for the texts of one tiny model."""

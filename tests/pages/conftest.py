@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from foreign import OWN, Golden
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from torch import nn
@@ -87,6 +88,15 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def save_small() -> Callable[..., None]:
     """save_small(folder, field=value, ...): one more small model, for a shelf of a test's own."""
     return _save
+
+
+@pytest.fixture(scope="session")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with models of other libraries, each at my-<kind>."""
+    folder = tmp_path_factory.mktemp("own")
+    for kind in OWN:
+        Golden.load(kind).write(folder / f"my-{kind}", "own")
+    return folder
 
 
 @pytest.fixture(scope="session", autouse=True)

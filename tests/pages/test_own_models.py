@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from foreign import Golden
+from _pytest.mark import ParameterSet
+from foreign import OWN, Golden
 from streamlit.testing.v1 import AppTest
 
 from explorer.pages import PAGES
@@ -12,16 +13,7 @@ from models.foreign.finding import VARIABLE
 from models.foreign.placing import DTYPE_VARIABLE
 
 Open = Callable[..., AppTest]
-KINDS = ("gpt2", "llama", "qwen3", "gemma2", "gemma3_text", "gpt_neox", "bert", "marian", "t5")
 TEXT = "We went to the park, 我 too."
-
-
-@pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("own")
-    for name in KINDS:
-        Golden.load(name).write(folder / f"my-{name}", "own")
-    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +21,16 @@ def _add_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, str(own))
 
 
-@pytest.mark.parametrize("model", KINDS)
-@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def opened() -> list[ParameterSet]:
+    """Every page of every kind; all but one kind of each page, in turn, only in the sweep."""
+    return [
+        pytest.param(page.name, kind, marks=() if at % len(OWN) == turn else pytest.mark.sweep)
+        for at, page in enumerate(PAGES)
+        for turn, kind in enumerate(OWN)
+    ]
+
+
+@pytest.mark.parametrize(("page", "model"), opened())
 def test_each_page_opens(open_page: Open, page: str, model: str) -> None:
     masks = Golden.load(model).config["model_type"] == "bert"
     text = TEXT.replace("park", "[MASK]") if masks else TEXT
@@ -39,18 +39,7 @@ def test_each_page_opens(open_page: Open, page: str, model: str) -> None:
     assert [each.value for each in at.error] == []
 
 
-@pytest.mark.parametrize(
-    ("page", "part"),
-    [(page.name, part) for page in PAGES for part in getattr(page.choices, "parts", ())],
-)
-def test_each_part_opens(open_page: Open, page: str, part: str) -> None:
-    """For the design that is furthest from ours."""
-    at = open_page(page, model="my-gemma3_text", text=TEXT, part=part)
-    assert not at.exception
-    assert [each.value for each in at.error] == []
-
-
-@pytest.mark.parametrize("page", [page.name for page in PAGES])
+@pytest.mark.parametrize("page", ["heads", "cell", "masks", "certificate", "blocks", "machine"])
 def test_each_page_opens_in_half_precision(
     open_page: Open, page: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,32 +53,5 @@ def test_each_page_opens_in_half_precision(
 def test_the_menu_offers_them(open_page: Open) -> None:
     at = open_page("heads", model="my-gpt2", text=TEXT)
     menu = at.selectbox(key="sidebar.model")
-    assert {f"my-{name}" for name in KINDS} <= set(menu.options)
+    assert {f"my-{name}" for name in OWN} <= set(menu.options)
     assert menu.value == "my-gpt2"
-
-
-SHORT = "We love you."
-
-
-@pytest.mark.parametrize(
-    ("model", "link", "said"),
-    [
-        ("t5", {"stage": "3"}, "÷ 1 is"),  # T5 divides its scores by nothing
-        ("gemma2", {"stage": "3"}, "÷ √7 ="),  # Gemma by a number of its own, and caps them
-        ("gemma2", {"stage": "5"}, "passes a norm, together with those of all other cells"),
-        ("qwen3", {"stage": "1"}, "then normalised, rotated by position (RoPE)."),
-        ("gpt_neox", {"stage": "1"}, "rotated by position (RoPE), the first 4 of them."),
-        ("llama", {"stage": "1"}, "then rotated by position (RoPE)."),
-        ("t5", {"aside": "engines"}, "its heads are always d_model ÷ heads = 6 wide"),
-        ("gemma2", {"aside": "engines"}, "it cannot cap the scores"),
-        ("gemma2", {"aside": "backward"}, "(dS ∘ (1 − tanh²)) K ÷ √7"),
-        ("gpt2", {"aside": "engines"}, "All three compute the same layer"),
-        ("llama", {"aside": "dropout"}, "This model was opened without it"),
-    ],
-)
-def test_one_cell_says_what_the_model_does(
-    open_page: Open, model: str, link: dict[str, str], said: str
-) -> None:
-    at = open_page("cell", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
-    assert not at.exception
-    assert said in "\n".join(str(each.value) for each in at.markdown)
