@@ -140,8 +140,10 @@ class Record:
             # A copy: a later in-place change of the model's tensor must not reach the record.
             kept = tensor.detach()
             if 0 in kept.stride():  # alike along an axis, as a mask is for all heads: copied once
-                kept = kept[tuple(slice(0, 1 if step == 0 else None) for step in kept.stride())]
-            self.activations[name] = kept.clone().expand(tensor.shape)
+                once = tuple(slice(0, 1 if step == 0 else None) for step in kept.stride())
+                self.activations[name] = kept[once].clone().expand(tensor.shape)
+            else:
+                self.activations[name] = kept.clone()
         return tensor
 
 
