@@ -10,8 +10,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Attention": "explorer.notebook.capture",
-    "Captured": "explorer.notebook.capture",
+    "Attention": "explorer.notebook.captured",
+    "Captured": "explorer.notebook.captured",
     "Certified": "explorer.notebook.certify",
     "Picture": "explorer.notebook.picture",
     "ablate": "explorer.analysis.heads.ablation",

@@ -3,10 +3,12 @@
 The callable is a black box: ids in, logits out. Rows are Int64 [batch, pos] on one device.
 """
 
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -53,7 +55,12 @@ class Behaviour:
         self.device = _device(forward, src, tgt)
         self.src = None if src is None else _ids("src", src, pad_id)
         self.tgt = _ids("tgt", tgt, pad_id)
-        self.plain = self.run(self.batch([(self.src, self.tgt)]))
+        whole = self.batch([(self.src, self.tgt)])
+        try:
+            made = self._made(whole)
+        except Exception as error:  # of somebody else's code: whatever it is, it can be said
+            raise ValueError(_refused(error, whole)) from error
+        self.plain = self._checked(made, whole)
         again = self.run(self.batch([(self.src, self.tgt)]))
         spread = (self.plain - self.plain.mean(-1, keepdim=True)).abs()
         self.scale = float(spread[torch.isfinite(spread)].max().clamp(min=1e-30))
@@ -106,8 +113,13 @@ class Behaviour:
 
     def run(self, rows: Padded) -> Tensor:
         """The logits [batch, tgt, vocab]. Raises ValueError for another shape."""
+        return self._checked(self._made(rows), rows)
+
+    def _made(self, rows: Padded) -> Any:
         with torch.no_grad(), _Plain():
-            made = self.forward(*rows.given)
+            return self.forward(*rows.given)
+
+    def _checked(self, made: Any, rows: Padded) -> Tensor:
         logits = self._logits(made)
         if logits.ndim != 3 or logits.shape[:2] != rows.tgt.shape:
             raise ValueError(
@@ -334,3 +346,24 @@ def _device(forward: Forward, *rows: Any) -> torch.device:
         for parameter in owner.parameters():
             return parameter.device
     return torch.device("cpu")
+
+
+def _refused(error: Exception, rows: Padded) -> str:
+    """What was asked of somebody's callable that raised an error, and where it did."""
+    names = ("tgt",) if rows.src is None else ("src", "tgt")
+    asked = " and ".join(
+        f"{name} ids {list(ids.shape)} from {int(ids.min())} to {int(ids.max())}"
+        for name, ids in zip(names, rows.given, strict=True)
+    )
+    library = str(Path(torch.__file__).parent)
+    own = [
+        at
+        for at in traceback.extract_tb(error.__traceback__)
+        if at.filename != __file__ and not at.filename.startswith((library, "<"))
+    ]
+    where = f" in {Path(own[-1].filename).name}, line {own[-1].lineno}," if own else ""
+    return (
+        f"forward({', '.join(names)}) raised {type(error).__name__}: {error}{where} when it was "
+        f"called with the sentence itself, {asked}, Int64, on {rows.tgt.device}; are all ids in "
+        "the model's vocabulary?"
+    )

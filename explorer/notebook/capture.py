@@ -20,7 +20,6 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
@@ -31,84 +30,12 @@ from torch.nn.modules import module as hooks
 from torch.overrides import TorchFunctionMode
 
 from explorer.notebook.by_hand import DROPOUT, PRODUCTS, ByHand
+from explorer.notebook.captured import Attention, Captured
 from explorer.notebook.multi_head import allowed, heads_of
 
 _SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
 _FUSED = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd", "flex_attention")
 _SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
-
-
-@dataclass(frozen=True, eq=False)
-class Attention:
-    """One call of attention, in the order of calls.
-
-    `name` is the path of the module in which it happened (its class name for the outermost one).
-    `pattern` is float32 [batch, head, query, key], before dropout. `mask` is Bool and broadcastable
-    to it, True = may attend; None where none was applied. In plain code a mask shows by the scores
-    of -5,000 or less that go into the softmax. `fill` is the largest number that stands for
-    "hidden" in scores, or in a mask that is added to them; None where there is none. `query` and
-    `key` are [batch, head, pos, d_head]; None for plain code. All are detached and lie on the
-    module's device.
-    """
-
-    name: str
-    pattern: Tensor = field(repr=False)
-    mask: Tensor | None = field(default=None, repr=False)
-    query: Tensor | None = field(default=None, repr=False)
-    key: Tensor | None = field(default=None, repr=False)
-    fill: float | None = field(default=None, repr=False)
-
-
-class Captured:
-    """What was seen: `calls` in order; `unseen` names what may be attention but showed no pattern.
-
-    `patterns`, `masks`, `queries` and `keys` list the same field of every call.
-    """
-
-    def __init__(self) -> None:
-        self.calls: list[Attention] = []
-        self.unseen: list[str] = []
-
-    def __len__(self) -> int:
-        return len(self.calls)
-
-    def __iter__(self) -> Iterator[Attention]:
-        return iter(self.calls)
-
-    def __getitem__(self, name: str | int) -> Attention:
-        """A call by number, or the first one of a module's path. Raises KeyError, IndexError."""
-        if isinstance(name, int):
-            return self.calls[name]
-        for call in self.calls:
-            if call.name == name:
-                return call
-        seen = ", ".join(self.names) or "none"
-        raise KeyError(f"no attention was seen in {name!r}; seen: {seen}")
-
-    @property
-    def names(self) -> list[str]:
-        return [call.name for call in self.calls]
-
-    @property
-    def patterns(self) -> list[Tensor]:
-        return [call.pattern for call in self.calls]
-
-    @property
-    def masks(self) -> list[Tensor | None]:
-        return [call.mask for call in self.calls]
-
-    @property
-    def queries(self) -> list[Tensor | None]:
-        return [call.query for call in self.calls]
-
-    @property
-    def keys(self) -> list[Tensor | None]:
-        return [call.key for call in self.calls]
-
-    def __repr__(self) -> str:
-        seen = ", ".join(f"{c.name} {list(c.pattern.shape)}" for c in self.calls) or "none"
-        unseen = f"; unseen: {', '.join(self.unseen)}" if self.unseen else ""
-        return f"<Captured: {seen}{unseen}>"
 
 
 class capture:  # noqa: N801 (used as a function: `with capture() as seen`)

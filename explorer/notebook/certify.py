@@ -1,10 +1,12 @@
 """`certify`: are the masks of anybody's Transformer right? A test of its behaviour alone."""
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor
 from explorer.analysis.certificate.certify import Finding
 from explorer.analysis.certificate.examiner import Location, Worst
 from explorer.analysis.clinic import PITFALLS, Pitfall
+from explorer.components.standalone import Text, page
 from explorer.exports.report import finding_lines, finding_record
 from explorer.notebook.behaviour import (
     TOLERANCES,
@@ -23,8 +26,12 @@ from explorer.notebook.behaviour import (
     UntestableError,
     own_step,
 )
-from explorer.notebook.capture import Captured, capture
+from explorer.notebook.capture import capture
+from explorer.notebook.captured import Captured
 from explorer.text import t
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CLINIC = {
     "future_leak": "no_mask",
@@ -109,6 +116,34 @@ class Certified:
         else:
             yield t("certify.verdict_broken", lang=lang, **counts)
 
+    def numpy(self) -> dict[str, np.ndarray]:
+        """The recovered masks by module path, Bool [head, query, key]."""
+        return dict(self.masks)
+
+    def dataframe(self) -> "DataFrame":
+        """One row a promise that was tested. Raises ImportError without pandas."""
+        from explorer.notebook.table import table  # which knows this class
+
+        return table(self)
+
+    def save(self, path: str | Path, lang: str = "en") -> Path:
+        """Write the report as a page (.html) or as text (.txt), or the record (.json).
+
+        Returns the path. Raises ValueError for another ending, OSError where it cannot be written.
+        """
+        path = Path(path)
+        ending = path.suffix.lower()
+        if ending in (".html", ".htm"):
+            made = page(t("certificate.title", lang=lang), [Text(self.report(lang))], lang)
+        elif ending == ".txt":
+            made = self.report(lang) + "\n"
+        elif ending == ".json":
+            made = json.dumps(self.record(), ensure_ascii=False, indent=1) + "\n"
+        else:
+            raise ValueError(f"{path.name}: a certificate is saved as .html, .txt or .json")
+        path.write_text(made, encoding="utf-8")
+        return path
+
     def __str__(self) -> str:
         return self.report()
 
@@ -161,7 +196,7 @@ def certify(
     Raises ValueError for ids that hold padding, for logits of another shape, for a model whose
     numbers change from run to run (dropout) or do not depend on the ids, and for an unknown name in
     `without`. What `forward` raises on padded or longer rows is a finding; on the sentence itself
-    it is raised.
+    it is a ValueError that says what was asked of it.
     """
     if unknown := set(without) - set(PROMISES):
         raise ValueError(f"without: {', '.join(sorted(unknown))}; expected {', '.join(PROMISES)}")

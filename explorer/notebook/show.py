@@ -14,7 +14,7 @@ from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Block, Text, View
 from explorer.exports.picture import site_svg
 from explorer.library import LoadedModel
-from explorer.notebook.capture import Captured
+from explorer.notebook.captured import Captured
 from explorer.notebook.given import Patterns, as_array, checked, layers_of, tokens_for
 from explorer.notebook.opening import opened, worded
 from explorer.notebook.picture import Picture, Table

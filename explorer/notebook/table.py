@@ -8,7 +8,7 @@ import numpy as np
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.attribution import Attribution
 from explorer.exports.report import finding_record
-from explorer.notebook.capture import Captured
+from explorer.notebook.captured import Captured
 from explorer.notebook.certify import Certified
 from explorer.notebook.picture import Picture, Table
 from explorer.notebook.show import show

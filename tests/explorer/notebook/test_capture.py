@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -388,3 +390,19 @@ def test_a_mask_of_plain_code_shows_by_the_scores_that_it_hides(fill: float, add
     assert torch.equal(mask, keep.expand(2, 3, 4, 4))
     assert seen.calls[0].fill == pytest.approx(fill, rel=1e-3)
     assert (seen.masks[1], seen.calls[1].fill) == (None, None)
+
+
+def test_what_was_seen_shows_and_saves_itself_and_gives_its_numbers(tmp_path: Path) -> None:
+    x = _rand(1, 2, 3, 4)
+    with hl.capture() as seen:
+        F.scaled_dot_product_attention(x, x, x)
+    (pattern,) = seen.numpy().values()
+    np.testing.assert_allclose(pattern, seen.patterns[0])
+    assert len(seen.dataframe()) == pattern.size
+    assert seen._repr_html_().count("<iframe") == 1
+    assert seen.save(tmp_path / "a.svg").read_text(encoding="utf-8").startswith("<svg")
+    with hl.capture() as none:
+        pass
+    assert none._repr_html_() == "<pre>&lt;Captured: none&gt;</pre>"
+    with pytest.raises(ValueError, match="no attention was seen"):
+        none.save(tmp_path / "b.svg")

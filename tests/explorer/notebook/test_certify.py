@@ -1,6 +1,8 @@
 """certify(): no false alarm on right models, and every fault of the Clinic found in a plain one."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,7 +145,7 @@ def test_a_fill_is_found_where_it_shows_and_named_where_it_does_not(fault: str) 
 
 
 def test_a_fill_that_half_precision_cannot_hold_is_an_error() -> None:
-    with pytest.raises(RuntimeError, match="Half"):
+    with pytest.raises(ValueError, match=r"raised RuntimeError: .*Half"):
         hl.certify(PlainTranslator(own=BY_ID["half_fill"].wrong).eval(), SRC, TGT)
 
 
@@ -164,7 +166,7 @@ def test_one_row_of_the_causal_mask_for_each_head_is_found() -> None:
         return BY_ID["row_per_head"].wrong(scores, keep[0, 0])
 
     assert "future_leak" in names(hl.certify(PlainTranslator(own=own, n_heads=5).eval(), SRC, TGT))
-    with pytest.raises(RuntimeError, match="must match the size"):  # other numbers do not fit
+    with pytest.raises(ValueError, match="must match the size"):  # other numbers do not fit
         hl.certify(PlainTranslator(own=own, n_heads=4).eval(), SRC, TGT)
 
 
@@ -376,3 +378,27 @@ def test_half_precision_and_other_containers() -> None:
     assert hl.certify(lambda src, tgt: (model(src, tgt), None), SRC, TGT).passed
     assert isinstance(model, nn.Module)
     assert masked_softmax(torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.bool)).item() == 0
+
+
+def test_what_a_model_raises_on_the_sentence_says_what_was_asked_of_it() -> None:
+    model = PlainTranslator().eval()
+    message = (
+        r"forward\(src, tgt\) raised IndexError: .* in plain_transformers.py, line \d+, when it "
+        r"was called with the sentence itself, src ids \[1, 7\] from 2 to 13 and tgt ids \[1, 2\] "
+        r"from 1 to 900, Int64, on cpu; are all ids in the model's vocabulary\?"
+    )
+    with pytest.raises(ValueError, match=message) as raised:
+        hl.certify(model, SRC, [1, 900])
+    assert isinstance(raised.value.__cause__, IndexError)
+
+
+def test_a_certificate_saves_itself_and_gives_its_numbers(tmp_path: Path) -> None:
+    result = hl.certify(PlainTranslator().eval(), SRC, TGT)
+    assert "<h1>" in result.save(tmp_path / "c.html").read_text(encoding="utf-8")
+    assert result.save(tmp_path / "c.txt").read_text(encoding="utf-8") == f"{result}\n"
+    kept = json.loads(result.save(tmp_path / "c.json").read_text(encoding="utf-8"))
+    assert kept == result.record()
+    with pytest.raises(ValueError, match=r"saved as \.html, \.txt or \.json"):
+        result.save(tmp_path / "c.pdf")
+    assert len(result.dataframe()) == len(result.findings)
+    assert result.numpy().keys() == result.masks.keys()
