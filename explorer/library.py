@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from explorer.labels import str_tokens
@@ -30,6 +31,31 @@ SMALL = 50_000_000
 """Parameters up to which a model is laid out for decoding, which takes up to twice its memory."""
 
 
+@dataclass(frozen=True)
+class Stored:
+    """The weights of a model on disk: their bytes, and the kinds of numbers in them."""
+
+    n_bytes: int
+    dtypes: tuple[str, ...]
+
+    @classmethod
+    def at(cls, path: Path) -> "Stored":
+        """Those of a folder's safetensors, all together, or of one GGUF file."""
+        if path.is_file():
+            return cls(path.stat().st_size, ("GGUF",))
+        weights = sorted(path.glob("*.safetensors"))
+        kinds = {dtype for each in weights for dtype in _dtypes(each)}
+        return cls(sum(each.stat().st_size for each in weights), tuple(sorted(kinds)))
+
+
+def _dtypes(path: Path) -> set[str]:
+    try:
+        with safe_open(path, framework="np") as file:
+            return {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError):  # a file beside the model's own that is no such file
+        return set()
+
+
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
     """A model with its tokenizer, ready to be run and shared: eval mode, never changed."""
@@ -39,6 +65,12 @@ class LoadedModel:
     tokenizer: Tokenizer
     config: ModelConfig
     folder: Path
+    was_stored: Stored | None = None  # where the folder is gone
+
+    @property
+    def stored(self) -> Stored:
+        """Its weights on disk."""
+        return self.was_stored or Stored.at(self.folder)
 
     def part(self, path: str) -> nn.Module:
         """A part of the model whose weights may be read: on the CPU, and not in half precision."""

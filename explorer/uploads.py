@@ -64,7 +64,8 @@ def open_zip(name: str, file: BinaryIO) -> LoadedModel:
         folder = Path(place) / called
         folder.mkdir()
         _unpack(name, file, folder)
-        return replace(open_model(folder), name=called)
+        loaded = open_model(folder)
+        return replace(loaded, name=called, was_stored=loaded.stored)
 
 
 def _unpack(name: str, file: BinaryIO, folder: Path) -> None:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest, app_test
 
-from explorer import cli, library
+from explorer import cli, library, uploads
 from explorer.components.film import Frame, read_scene, read_taken
 from explorer.components.heads_payload import Heads, read_selection
 from explorer.components.mask_matrix import stroke_of
@@ -168,6 +169,21 @@ def checkpoint(rng: random.Random, folder: Path) -> None:
     library.open_model(folder / "m")
 
 
+def upload(rng: random.Random, folder: Path) -> None:
+    """A zip that says there is a model in it."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as z:
+        for path in asset("checkpoints", "copy").glob("*.*"):
+            if rng.random() < 0.9:
+                data = path.read_bytes()
+                z.writestr(
+                    rng.choice(("", "m/", "m/", "../", "/", words(rng, 9))) + path.name,
+                    damaged(rng, data) if rng.random() < 0.2 else data,
+                )
+    data = packed.getvalue()
+    uploads.open_zip(words(rng, 20), io.BytesIO(damaged(rng, data) if rng.random() < 0.7 else data))
+
+
 def training(rng: random.Random, folder: Path) -> None:
     """A file to train on."""
     path = folder / "rows.tsv"
@@ -246,7 +262,7 @@ def _draw(name: str) -> None:
 
 ENTRIES: dict[str, Callable[[random.Random, Path], None]] = {
     each.__name__: each
-    for each in (sentence, file, link, message, checkpoint, training, recipe, shell, page)
+    for each in (sentence, file, link, message, checkpoint, upload, training, recipe, shell, page)
 }
 _opened: dict[str, library.LoadedModel] = {}
 

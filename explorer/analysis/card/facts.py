@@ -4,8 +4,6 @@ from collections import Counter
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from safetensors import SafetensorError, safe_open
-
 from explorer.library import LoadedModel
 from explorer.text import script
 from models.hooks import Role
@@ -16,11 +14,12 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """`layers` of each stack; `bytes_stored` of all safetensors of the folder, and their `dtypes`.
+    """`layers` of each stack; `bytes_stored` of the weights on disk, and their `dtypes`.
 
     `written_in` counts the tokens whose letters are of a language, by its code (`text.script`);
     what is neither, such as digits and single bytes, is left out. `marks` are the special tokens,
-    by their purpose.
+    by their purpose. `without_piece` counts the ids of the model that its tokenizer has no token
+    for.
     """
 
     kind: Kind
@@ -30,6 +29,7 @@ class ModelFacts:
     dtypes: tuple[str, ...]
     written_in: dict[str, int]
     marks: dict[str, str]
+    without_piece: int
 
 
 def facts(loaded: LoadedModel) -> ModelFacts:
@@ -37,13 +37,13 @@ def facts(loaded: LoadedModel) -> ModelFacts:
     model, marks = loaded.model, loaded.marks
     ids = {each.name: (getattr(marks, each.name),) for each in fields(marks)}
     ids["end"] += ids.pop("further_ends")[0]
-    weights = sorted(loaded.folder.glob("*.safetensors"))
     return ModelFacts(
         kind=_kind(loaded),
         layers={stack.role: stack.n_layers for stack in model.stacks()},
         parameters=sum(each.numel() for each in model.parameters()),
-        bytes_stored=sum(path.stat().st_size for path in weights),
-        dtypes=tuple(sorted({dtype for path in weights for dtype in _dtypes(str(path))})),
+        bytes_stored=loaded.stored.n_bytes,
+        dtypes=loaded.stored.dtypes,
+        without_piece=loaded.config.vocab_size - loaded.tokenizer.vocab_size,
         written_in=_written_in(loaded),
         marks={
             name: " ".join(loaded.str_tokens([token])[0] for token in tokens if token is not None)
@@ -58,14 +58,6 @@ def _kind(loaded: LoadedModel) -> Kind:
         return "translator"
     kinds: dict[str | None, Kind] = {"next": "writer", "same": "filler", None: "reader"}
     return kinds[loaded.model.predicts]
-
-
-def _dtypes(path: str) -> set[str]:
-    try:
-        with safe_open(path, framework="np") as file:
-            return {file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError):  # a file beside the model's own that is no such file
-        return set()
 
 
 def _written_in(loaded: LoadedModel) -> dict[str, int]:

@@ -21,6 +21,22 @@ def test_a_shipped_model() -> None:
     assert found.bytes_stored == pytest.approx(2 * 880_384, rel=0.01)  # and the header
     assert found.marks["mask"] == "<mask>"
     assert set(found.written_in) == {"en"}
+    assert found.without_piece == 0
+
+
+def test_ids_that_the_tokenizer_has_no_token_for_are_counted(
+    tiny: Callable[..., LoadedModel],
+) -> None:
+    loaded = tiny()
+    size = loaded.tokenizer.vocab_size
+    wider = replace(loaded, config=replace(loaded.config, vocab_size=size + 3))
+    assert facts(wider).without_piece == 3
+
+
+def test_a_file_with_everything_in_it(tiny: Callable[..., LoadedModel], tmp_path: Path) -> None:
+    (tmp_path / "m.gguf").write_bytes(b"GGUF" * 25)
+    found = facts(replace(tiny(), folder=tmp_path / "m.gguf"))
+    assert (found.bytes_stored, found.dtypes) == (100, ("GGUF",))
 
 
 @pytest.mark.parametrize(
