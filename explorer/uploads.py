@@ -5,8 +5,10 @@ path: of the files beside its one config.json, those that a model consists of ar
 names that this module knows; and bytes are counted while they are unpacked.
 """
 
+import lzma
 import os
 import re
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -39,6 +41,7 @@ _SHARD = re.compile(r"model-[0-9]{5}-of-[0-9]{5}\.safetensors", re.ASCII)
 _PICKLE = re.compile(r".*\.(bin|pt|pth|pkl|pickle|ckpt)", re.ASCII | re.IGNORECASE)
 _END, _END_64 = b"PK\x05\x06", b"PK\x06\x07"
 _CHUNK = 1 << 20
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error)
 
 
 def allowed() -> bool:
@@ -86,8 +89,11 @@ def _unpack(name: str, file: BinaryIO, folder: Path) -> None:
                         if left < 0:
                             raise InputProblem("upload_bomb", name=name, limit=MOST_UNPACKED)
                         out.write(chunk)
-    # What zipfile raises: for a damaged file, an unknown way of packing, a member cut short.
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, zlib.error) as error:
+    except InputProblem:
+        raise
+    # What zipfile raises: for a damaged file, an unknown way of packing, a member cut short or
+    # said to begin before the file.
+    except (*_DAMAGED, NotImplementedError, EOFError, OSError, ValueError) as error:
         raise InputProblem("upload_no_zip", name=name) from error
 
 

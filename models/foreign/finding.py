@@ -57,6 +57,9 @@ def _hub(path: Path) -> bool:
 
 def _is_model(path: Path) -> bool:
     try:
-        return (path / CONFIG).is_file() or (_hub(path) and (path / "snapshots").is_dir())
+        config = path / CONFIG
+        if config.is_symlink() and not config.exists():  # a dead link: opening it says so
+            return True
+        return config.is_file() or (_hub(path) and (path / "snapshots").is_dir())
     except OSError:  # no rights
         return True

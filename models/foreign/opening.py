@@ -167,6 +167,7 @@ def look(folder: Path) -> Look:
         config, stored = _own_config(folder), Safetensors(folder)
         return Look.at(config.family, config, stored, stored.shapes)
     plan, named, stored = _planned(folder, values)
+    _require_tokenizer(folder)
     theirs = {each for row in plan.rows for each in row.theirs}
     if lacking := sorted(theirs - named.keys()):
         raise CheckpointError("lacks", file=stored.name, tensor=lacking[0])
@@ -237,9 +238,8 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
     try:
         if not path.is_file() and (folder / SOURCE).is_file():
             tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder)
-        elif not path.is_file():
-            raise CheckpointError("no_tokenizer_file", file=TOKENIZER, command=MAKING)
         else:
+            _require_tokenizer(folder)
             raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
             raw.no_padding()
             raw.no_truncation()
@@ -250,6 +250,11 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
     except _LIBRARY_ERRORS as error:
         raise CheckpointError("tokenizer", file=TOKENIZER, reason=error) from error
     return fitted(tokenizer, plan)
+
+
+def _require_tokenizer(folder: Path) -> None:
+    if not (folder / TOKENIZER).is_file() and not (folder / SOURCE).is_file():
+        raise CheckpointError("no_tokenizer_file", file=TOKENIZER, command=MAKING)
 
 
 def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:

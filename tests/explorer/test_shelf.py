@@ -108,3 +108,18 @@ def test_no_tensor_is_read(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_gguf_file_that_is_none_is_told_so(own: Path) -> None:
     (own / "mine.gguf").write_bytes(b"not one")
     assert str(listed("mine").problem) == "mine.gguf is not a readable GGUF file"
+
+
+def test_a_folder_without_a_tokenizer_is_told_the_command_that_makes_one(own: Path) -> None:
+    (Golden.load("llama").write(own / "mine") / "tokenizer.json").unlink(missing_ok=True)
+    problem = listed("mine").problem
+    assert problem is not None
+    assert "tokenizer.json is missing" in str(problem)
+    assert "save_pretrained" in str(problem.values["command"])
+
+
+def test_a_config_that_is_a_link_to_itself_is_listed_with_the_reason(own: Path) -> None:
+    config = Golden.load("llama").write(own / "mine") / "config.json"
+    config.unlink()
+    config.symlink_to(config)
+    assert "config.json is a link that leads to no file" in str(listed("mine").problem)

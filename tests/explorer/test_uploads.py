@@ -91,6 +91,8 @@ def test_a_damaged_zip(folder: Path) -> None:
     data[len(data) // 3] ^= 255
     assert refusal(io.BytesIO(bytes(data))).key == "upload_no_zip"
     assert refusal(io.BytesIO(bytes(data[: len(data) // 2]))).key == "upload_no_zip"
+    whole = zipped(files_of(folder)).getvalue()
+    assert refusal(io.BytesIO(whole[20:])).key == "upload_no_zip", "a file before the beginning"
 
 
 def test_a_zip_that_is_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
