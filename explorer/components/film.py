@@ -20,6 +20,7 @@ from explorer.components.payload import (
     pack,
     tokens_head,
 )
+from explorer.components.standalone import file_of
 from explorer.figures.theme import show
 
 WORDS = (
@@ -52,6 +53,7 @@ WORDS = (
     "forced",
     "take",
     "hint",
+    "keep",
 )
 """The words that the view shows, by the names under which the caller passes them."""
 
@@ -108,6 +110,7 @@ def film(
         scene=rested or scene,
         places=places,
         turn=None if rested is None else whole(resting.get("turn")),
+        file=file_of("film"),
         words=words,
     )
     view("film")(key=key, data=data, on_rested_change=lambda: None, on_taken_change=lambda: None)
@@ -155,6 +158,7 @@ def pack_film(
     places: Sequence[int] | None = None,
     turn: int | None = None,
     grain: int = 0,
+    file: str = "headlight-film",
     words: Words,
 ) -> bytes:
     """The payload: `row` is the decoder's row after the last step, `own` its self-attention.
@@ -164,7 +168,8 @@ def pack_film(
     than the last step has read, its own. Where a text is filled in instead, `places` says which
     token each step is about: `own` is its row, `row` the text when it is whole, and the token that
     `row` has beyond it is the mask. With a `grain`, weights travel in one byte each, in steps of so
-    many codes, and the film writes them as rounded. Raises ValueError naming sizes that disagree.
+    many codes, and the film writes them as rounded. `file` begins the names of pictures that are
+    kept. Raises ValueError naming sizes that disagree.
     """
     n_steps = len(frames)
     if own.ndim != 4 or own.shape[2] != n_steps:
@@ -190,6 +195,7 @@ def pack_film(
     coded = partial(_coarse, grain=grain) if grain else fine
     head = {
         "rounded": grain > 0,
+        "file": file,
         "source": {**tokens_head(source), "stream": "src"} if cross is not None else None,
         "row": {**tokens_head(row), "stream": "tgt"},
         "places": None if places is None else list(places),

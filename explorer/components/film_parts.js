@@ -4,6 +4,7 @@ import { axisBox, cellUnder, drawAxes } from "./axes.js";
 import { fit } from "./canvas.js";
 import { chip, el } from "./dom.js";
 import { withEdges } from "./edges.js";
+import { keepPicture } from "./keep.js";
 import { chipColours, tint } from "./links.js";
 import { percent } from "./numbers.js";
 import { css, rgb, shades } from "./palette.js";
@@ -198,9 +199,21 @@ export function filmMaps(head, theme, reading, go) {
     const scroller = el("div", "scroller");
     scroller.append(canvas);
     const part = el("div", "map");
-    part.append(el("div", "caption", words[kind]), withEdges(scroller));
+    const keep = el("button", "keep", "PNG");
+    keep.type = "button";
+    keep.title = words.keep;
+    keep.dataset.at = `keep-${kind}`;
+    keep.setAttribute("aria-label", `${words.keep}: ${words[kind]}`);
+    const caption = el("div", "caption", words[kind]);
+    caption.append(" ", keep);
+    part.append(caption, withEdges(scroller));
     node.append(part);
     const map = { kind, axis, canvas };
+    keep.addEventListener("click", () => {
+      const at = drawn[0];
+      const token = row.tokens[reading.written(at)];
+      keepPicture(canvas, () => show(...drawn), `${words.step} ${at + 1}: ${token} · ${words[kind]}`, theme, `${head.file}-${kind}-${at + 1}`);
+    });
     canvas.addEventListener("click", (event) => {
       const at = cellUnder(event, map.box);
       if (at) go(at[0]);
@@ -208,12 +221,14 @@ export function filmMaps(head, theme, reading, go) {
     return map;
   });
   const colours = shades(theme);
+  let drawn = null;
 
   function fitTo(width) {
     for (const map of maps) map.box = axisBox(width, queries, map.axis, theme, { least: 7, tallest: 260 });
   }
 
   function show(step, ownWeights, cross) {
+    drawn = [step, ownWeights, cross];
     for (const { kind, axis, canvas, box } of maps) {
       const weights = kind === "self" ? ownWeights : cross;
       const context = fit(canvas, box.width, box.height);
