@@ -15,7 +15,8 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.analysis.heads.versus import versus
 from explorer.components import HeadsSelection
-from explorer.pages.heads import pair
+from explorer.pages import heads as heads_page
+from explorer.pages.heads import pair, takeaway
 from explorer.runs.trace import trace
 from explorer.text import t
 
@@ -207,3 +208,28 @@ def test_a_click_in_the_other_picture_is_taken(
     place = 4 * opened[0] + opened[1]
     first = place if "layer" in said else 4
     assert [sent(at, index)["chosen"]["opened"] for index in (0, 1)] == [first, place]
+
+
+def test_the_difference_of_every_pair_of_heads_is_a_table_to_keep(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[pair.Pair] = []
+    original = takeaway.take_away
+    monkeypatch.setattr(
+        heads_page, "take_away", lambda choice, two: (seen.append(two), original(choice, two))
+    )
+    at = compared(open_page, measure="differs")
+    assert t("take.versus", lang="en") in [each.value for each in at.caption]
+    found = seen[-1].compared
+    assert found is not None
+    assert found.difference is not None
+    lines = takeaway.differences(seen[-1]).decode("utf-8-sig").splitlines()
+    assert len(lines) == 1 + found.difference.size
+    layer, head, bits = lines[1].split(",")
+    assert float(bits) == pytest.approx(found.difference.max(), rel=1e-4)
+    assert float(bits) == pytest.approx(found.difference[int(layer) - 1, int(head) - 1], rel=1e-4)
+
+
+def test_without_another_model_there_is_no_such_table(open_page: Open) -> None:
+    at = open_page("heads", text=TEXT)
+    assert t("take.versus", lang="en") not in [each.value for each in at.caption]

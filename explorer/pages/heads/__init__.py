@@ -52,7 +52,7 @@ def render(view: View) -> None:
 def _linked(view: View) -> None:
     view, other, pair = _taken(latest(view))
     choice = Opened(view, None if pair is None else pair.differs)
-    with shared(view, "heads", more=lambda: take_away(choice)), stage():
+    with shared(view, "heads", more=lambda: take_away(choice, pair)), stage():
         _drawn(choice, other, pair)
 
 

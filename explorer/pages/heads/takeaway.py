@@ -4,21 +4,25 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from explorer.exports.archive import to_csv, to_npz
+from explorer.exports.archive import to_csv, to_npz, to_rows
 from explorer.exports.page import picture_words
 from explorer.exports.picture import site_svg
 from explorer.exports.snippet import snippet
 from explorer.pages.heads.opened import Opened, Shown
+from explorer.pages.heads.pair import Pair
 from explorer.ui.share import file_name
 from explorer.ui.view import View
 
 
-def take_away(choice: Opened) -> None:
+def take_away(choice: Opened, pair: Pair | None) -> None:
     """What can be kept of this view beside what every page offers: pictures, numbers, code."""
     view = choice.view
     if choice.shown:
         st.caption(view.t("take.picture"))
         _pictures(choice)
+    if pair is not None and pair.compared is not None and pair.compared.by_number:
+        st.caption(view.t("take.versus"))
+        _download(view, "csv", lambda: differences(pair), "text/csv", page="heads-versus")
     st.caption(view.t("take.trace"))
     _download(view, "npz", lambda: to_npz(view.trace), "application/octet-stream")
     code = _code(choice)
@@ -47,11 +51,28 @@ def _pictures(choice: Opened) -> None:
         )
 
 
-def _download(view: View, kind: str, make: Callable[[], bytes], mime: str, note: str = "") -> None:
+def differences(pair: Pair) -> bytes:
+    """How far the heads with one number differ, in bits, the most different first, as a CSV."""
+    view, found = pair.view, pair.compared
+    assert found is not None
+    assert found.difference is not None
+    names = (view.t("place.layer"), view.t("place.head"), view.t("heads.measures.differs"))
+    rows = [(at[0] + 1, at[1] + 1, f"{found.difference[at]:.6g}") for at in found.ranked()]
+    return to_rows(names, rows).encode("utf-8-sig")
+
+
+def _download(
+    view: View,
+    kind: str,
+    make: Callable[[], bytes],
+    mime: str,
+    note: str = "",
+    page: str = "heads",
+) -> None:
     """A button whose file is made when somebody presses it."""
     label = view.t(f"take.{kind}") + (f" · {note}" if note else "")
-    name = file_name(view, "heads", kind)
-    st.download_button(label, make, name, mime, key=f"heads.take.{kind}", on_click="ignore")
+    name = file_name(view, page, kind)
+    st.download_button(label, make, name, mime, key=f"{page}.take.{kind}", on_click="ignore")
 
 
 def _svg(choice: Opened) -> str:
