@@ -14,6 +14,7 @@ from explorer.analysis.heads.compare import compare
 from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.components import inside
 from explorer.components.standalone import Chart, Text, file_of, record
+from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
 from explorer.text import shorten, telling
@@ -162,8 +163,15 @@ def sentence_line(view: View, key: str = "sentence") -> None:
         if not view.trace.finished:
             st.caption(view.t("place.unfinished"))
         if view.trace.unknown:
-            characters = " ".join(escape(character) for character in view.trace.unknown[:20])
-            st.caption(view.t("place.unknown", characters=characters))
+            st.caption(unknown_words(view, view.loaded, view.trace.unknown))
+
+
+def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> str:
+    """Which characters of a text a model reads as its unknown token, whatever that is called."""
+    mark = loaded.marks.unknown
+    token = "" if mark is None else escape(loaded.tokenizer.piece(mark))
+    characters = " ".join(escape(character) for character in unknown[:20])
+    return view.t("place.unknown", token=token, characters=characters)
 
 
 def offer(view: View, lesson: str) -> None:

@@ -1,11 +1,18 @@
 """Emoji, letters from right to left, unknown letters and markup in a sentence."""
 
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from shown import Open
 from streamlit.testing.v1 import AppTest
 
 from explorer.pages import LESSONS
 from explorer.text import t
+from explorer.ui.controls import unknown_words
+from explorer.ui.escape import escape, plain
+from models.marks import Marks
 
 
 def type_text(at: AppTest, text: str) -> AppTest:
@@ -30,7 +37,14 @@ def test_emoji_right_to_left_and_unknown_letters_are_read(
 def test_unknown_characters_are_named(open_page: Open) -> None:
     at = type_text(open_page("heads"), "I like 🐱.")
     said = "\n".join(str(each.value) for each in at.caption)
-    assert t("place.unknown", lang="en", characters="🐱") in said
+    assert t("place.unknown", lang="en", token=escape("<unk>"), characters="🐱") in said
+
+
+def test_the_unknown_token_has_the_name_that_the_tokenizer_gives_it() -> None:
+    tokenizer = SimpleNamespace(piece={3: "[UNK]"}.get)
+    loaded: Any = SimpleNamespace(marks=Marks(unknown=3), tokenizer=tokenizer)
+    view: Any = SimpleNamespace(t=partial(t, lang="en"))
+    assert plain(unknown_words(view, loaded, ["你"])).endswith("read as [UNK]: 你")
 
 
 def test_typed_markup_is_shown_and_never_obeyed(open_page: Open) -> None:

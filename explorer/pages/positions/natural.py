@@ -15,7 +15,6 @@ from explorer.pages.positions.choices import PositionsChoices
 from explorer.problems import InputProblem
 from explorer.text import long_story, model_name
 from explorer.ui import cache, controls, session
-from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View
 
@@ -51,8 +50,7 @@ def natural(view: View) -> Beyond | None:
         show_problem(problem, view.lang)
         return None
     if found.unknown:
-        characters = " ".join(escape(character) for character in found.unknown[:20])
-        st.caption(view.t("place.unknown", characters=characters))
+        st.caption(controls.unknown_words(view, reader, found.unknown))
     _curves(view, reader, found)
     _reading(view, found)
     return found
