@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from explorer.components.heads_payload import Address, pool, step_of
+from explorer.components.heads_payload import Address, further_step, open_pixels, pool, step_of
 from explorer.components.payload import Bools, Bytes, Floats, encode_weights
 
 Cells = tuple[Floats, Bools]
@@ -28,6 +28,11 @@ class Grid:
     darkest: float
 
     @cached_property
+    def open(self) -> Bools:
+        """The pixels [row, column] that are open in some head: only those travel."""
+        return open_pixels(self.codes)
+
+    @cached_property
     def digest(self) -> str:
         """What names these thumbnails, so that a browser that has them needs none again."""
         return blake2b(np.ascontiguousarray(self.codes).tobytes(), digest_size=12).hexdigest()
@@ -45,16 +50,16 @@ def grid(
     they never all stand in memory.
     Raises ValueError for weights outside 0 to 1.
     """
-    n_layers, n_heads, n_query, n_key = shape
-    step = 1 if whole else step_of(n_layers * n_heads + n_aggregates, n_query, n_key)
-    codes, darkest = [], 0.01
+    *_, n_query, n_key = shape
+    step = 1 if whole else step_of(n_query, n_key)
+    small, darkest = [], 0.01
     for weights, mask in parts:
-        codes.append(pool(encode_weights(weights, mask), step))
+        small.append(pool(encode_weights(weights, mask), step))
         darkest = max(darkest, float(np.where(mask, weights, 0).max(initial=0)))
     rows, columns = -(-n_query // step), -(-n_key // step)
-    return Grid(
-        shape, np.concatenate([np.zeros((0, rows, columns), np.uint8), *codes]), step, darkest
-    )
+    codes = np.concatenate([np.zeros((0, rows, columns), np.uint8), *small])
+    further = 1 if whole else further_step(codes)
+    return Grid(shape, pool(codes, further), step * further, darkest)
 
 
 CellsOf = Callable[[Address], Cells]

@@ -8,6 +8,9 @@ import { css, ramp, rgb } from "./palette.js";
 import { BLOCKED } from "./payload.js";
 import { scrollTogether } from "./scrolling.js";
 
+/** The most lines that are drawn at rest, the strongest; a token that is lit has all of its own. */
+const MOST = 600;
+
 /** { node, draw(), light(lit), reveal(query) } of a panel's head. */
 export function headLines(view, panel) {
   const [HEIGHT, FOOT] = [124, 9];
@@ -47,7 +50,11 @@ export function headLines(view, panel) {
   const above = rowOf(queries, "query");
   const below = rowOf(keys, "key");
   const resting = el("canvas"); // all lines, drawn once: what is seen while nothing is lit
-  let colours, ink, ground, context, width;
+  let colours, ink, ground, context;
+  let links = []; // all that rest, the strongest last
+  // A row of a thousand tokens is wider than a canvas may be, and a line across it takes a browser
+  // 20 ms: so lines are drawn where they are in sight, and half as far again on both sides.
+  let [from, width] = [0, 0];
   const shown = { query: null, key: null, queryLocked: undefined, keyLocked: undefined };
 
   function draw() {
@@ -57,29 +64,50 @@ export function headLines(view, panel) {
       row.middles = row.chips.map(({ offsetLeft, offsetWidth }) => offsetLeft + offsetWidth / 2);
       row.widths = row.chips.map(({ offsetWidth }) => offsetWidth);
     }
-    width = stage.clientWidth;
-    context = fit(canvas, width, HEIGHT);
-    ground = hatching(context, view.theme.get("blocked"), view.theme.get("hatch"));
-    const links = [];
+    links = [];
     for (let query = 0; query < nQuery; query += 1) for (let key = 0; key < nKey; key += 1) add(links, query, key);
-    drawLinks(fit(resting, width, HEIGHT), links, HEIGHT, ink, false);
+    links.sort((a, b) => a[0] - b[0]);
+    cover();
   }
 
-  function add(links, query, key) {
+  /** Draws what rests around the part in sight. */
+  function cover() {
+    const [all, room] = [stage.clientWidth, scroller.clientWidth];
+    width = Math.min(all, 2 * room);
+    from = Math.max(0, Math.min(all - width, scroller.scrollLeft - room / 2));
+    canvas.style.marginLeft = from + "px";
+    const rest = fit(resting, width, HEIGHT);
+    context = fit(canvas, width, HEIGHT);
+    ground = hatching(context, view.theme.get("blocked"), view.theme.get("hatch"));
+    for (const each of [rest, context]) each.translate(-from, 0);
+    drawLinks(rest, links.filter(crosses).slice(-MOST), HEIGHT, ink, false);
+  }
+
+  const crosses = ([, start, end]) => Math.max(start, end) >= from && Math.min(start, end) <= from + width;
+
+  scroller.addEventListener("scroll", () => {
+    const [first, last] = [scroller.scrollLeft, scroller.scrollLeft + scroller.clientWidth];
+    if (first >= from && (last <= from + width || from + width >= stage.clientWidth)) return;
+    cover();
+    light(view.lit);
+  });
+
+  function add(found, query, key) {
     const strength = weight(query, key);
     if (strength >= least && level(query, key) !== BLOCKED) {
-      links.push([strength, above.middles[query], below.middles[key]]);
+      found.push([strength, above.middles[query], below.middles[key]]);
     }
   }
 
   /** The lit token's own lines, or all of them while none is lit. */
   function light({ query, key }) {
-    const links = [];
-    context.clearRect(0, 0, width, HEIGHT);
-    if (query !== null) for (let k = 0; k < nKey; k += 1) add(links, query, k);
-    else if (key !== null) for (let q = 0; q < nQuery; q += 1) add(links, q, key);
-    else context.drawImage(resting, 0, 0, width, HEIGHT);
-    drawLinks(context, links, HEIGHT, ink, true);
+    const own = [];
+    context.clearRect(from, 0, width, HEIGHT);
+    if (query !== null) for (let k = 0; k < nKey; k += 1) add(own, query, k);
+    else if (key !== null) for (let q = 0; q < nQuery; q += 1) add(own, q, key);
+    else context.drawImage(resting, from, 0, width, HEIGHT);
+    own.sort((a, b) => a[0] - b[0]);
+    drawLinks(context, own.filter(crosses), HEIGHT, ink, true);
     if (query !== null) feet(below, HEIGHT - FOOT, (k) => level(query, k));
     else if (key !== null) feet(above, 0, (q) => level(q, key));
     follow(above.chips, "query", query);
@@ -89,6 +117,7 @@ export function headLines(view, panel) {
   /** A strip at each chip in the colour of its weight, hatched where blocked. */
   function feet({ middles, widths }, edge, codeOf) {
     middles.forEach((middle, index) => {
+      if (!crosses([0, middle - widths[index], middle + widths[index]])) return;
       const value = codeOf(index);
       context.fillStyle = value === BLOCKED ? ground : css(colours[value]);
       context.fillRect(middle - widths[index] / 2, edge, widths[index], FOOT);

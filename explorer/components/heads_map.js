@@ -62,6 +62,7 @@ export function headMap(view, panel) {
   }
 
   function drawSums(context, theme) {
+    if (!panel.sums) return;
     const right = box.left + box.nKey * box.wide + SUM_ROOM * theme.scale - 6;
     context.textAlign = "right";
     context.fillStyle = theme.get("muted");

@@ -15,11 +15,9 @@ export function headPanel(view, index) {
   const { queries, keys, words, measure } = head;
   const nKey = keys.tokens.length;
   const cells = view.cellsOf(index);
-  const sums = head.sums?.[index] ?? queries.tokens.map((_, query) => {
-    let sum = 0;
-    for (let key = 0; key < nKey; key += 1) if (!cells.blocked[query * nKey + key]) sum += cells.weights[query * nKey + key];
-    return sum;
-  });
+  const sums = head.sums?.[index] ?? cells.sums;
+  // Of a head whose own cells are still to come, the thumbnail knows no sum, and no exact weight.
+  const near = cells.rounded ? "≈ " : cells.exact ? "" : head.step > 1 ? "≤ " : "≈ ";
   const most = cells.weights.reduce((max, weight, cell) => (cells.blocked[cell] ? max : Math.max(max, weight)), 0) || 1;
   const panel = { index, label: head.labels[index], cells, sums, most, summaryId: `summary-${count += 1}` };
   const keep = el("button", "keep", "PNG");
@@ -76,7 +74,7 @@ export function headPanel(view, index) {
 
   const cell = (query, key) => query * nKey + key;
   const value = (query, key) => (cells.blocked[cell(query, key)]
-    ? reason(cells.blocked[cell(query, key)]) : (cells.rounded ? "≈ " : "") + percent(cells.weights[cell(query, key)]));
+    ? reason(cells.blocked[cell(query, key)]) : near + percent(cells.weights[cell(query, key)]));
 
   /** One cell by name: from which token, to which, and its weight. */
   const pair = (query, key, between = " → ") => [

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.components.mount import inside, whole
-from explorer.components.payload import Bytes, Floats
+from explorer.components.payload import BLOCKED, Bools, Bytes, Floats
 from explorer.figures.theme import show
 from explorer.numbers import whole_percent
 
@@ -25,11 +25,11 @@ MAX_SIDE = 64
 """Cells a side of a thumbnail; more would be finer than the screen that draws them."""
 
 EXACT_BYTES = 200_000
-"""Up to this much, a view that stands alone carries the exact cells of all heads."""
+"""Up to this much, a view that stands alone carries the cells of all heads, counted as 32 bits."""
 
 MAX_BYTES = 1_000_000
-"""What all thumbnails take on their way to the browser: 30 layers of 9 heads at 57 tokens whole,
-a thousand heads as 31 x 31 cells."""
+"""What all thumbnails take on their way to the browser: under a causal mask 30 layers of 9 heads at
+64 tokens whole; a thousand heads, where nothing is blocked, as 22 x 22 cells."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,27 @@ def read_selection(sent: Any, heads: Heads, n_query: int, n_key: int) -> HeadsSe
     )
 
 
-def step_of(n: int, n_query: int, n_key: int) -> int:
-    """How many cells a side one pixel of `n` thumbnails holds.
+def step_of(n_query: int, n_key: int) -> int:
+    """How many cells a side one pixel of a thumbnail holds, which has at most MAX_SIDE a side."""
+    return max(1, -(-max(n_query, n_key) // MAX_SIDE))
 
-    They have at most MAX_SIDE pixels a side, and all together at most MAX_BYTES, or one pixel each.
+
+def open_pixels(codes: Bytes) -> Bools:
+    """The pixels [row, column] that are open in some thumbnail of [head, row, column].
+
+    They alone travel, which under a causal mask is little more than half. All of them where all
+    are blocked.
     """
-    step = max(1, -(-max(n_query, n_key) // MAX_SIDE))
-    while step < max(n_query, n_key) and n * -(-n_query // step) * -(-n_key // step) > MAX_BYTES:
+    some: Bools = (codes != BLOCKED).any(axis=0)
+    return some if some.any() else np.ones_like(some)
+
+
+def further_step(codes: Bytes) -> int:
+    """By how much to pool thumbnails so that they travel in MAX_BYTES, or are one pixel each."""
+    n, *sides = codes.shape
+    some = open_pixels(codes).astype(np.uint8)[None]
+    step = 1
+    while step < max(sides) and n * int(pool(some, step).sum()) > MAX_BYTES:
         step += 1
     return step
 
@@ -151,9 +165,32 @@ def pool(codes: Bytes, step: int) -> Bytes:
     return pooled - np.uint8(1)
 
 
-def exact(pattern: Floats) -> Bytes:
-    """[query, key] as the four little-endian bytes of each float32: [query, key, 4]."""
-    return np.ascontiguousarray(pattern, "<f4").view(np.uint8).reshape(*pattern.shape, 4)
+_ROUNDING = np.concatenate([[5e-324], np.arange(5, 1000, 10) / 1e4, np.arange(105, 1000, 10) / 1e3])
+"""Where the written percentage changes: "0.0 %", "< 0.1 %", "0.1 %" … "9.9 %", "10 %" … "100 %", as
+numbers.js writes it."""
+
+
+def halves(pattern: Floats) -> Bytes:
+    """Weights [query, key] as the two little-endian bytes of each float16: [query, key, 2].
+
+    Where the nearest one would be written as another percentage than the weight itself, its
+    neighbour on the weight's side is taken, so that readers see the digits of the weight.
+    """
+    weights = np.clip(pattern, 0, 1)
+    near = weights.astype(np.float16)
+    written, meant = (_ROUNDING.searchsorted(each, side="right") for each in (near, weights))
+    up, down = (np.nextafter(near, np.float16(end)) for end in (np.inf, 0))
+    near = np.where(meant > written, up, np.where(meant < written, down, near))
+    return near.astype("<f2").view(np.uint8).reshape(*pattern.shape, 2)
+
+
+def row_sums(pattern: Floats) -> Bytes:
+    """The sum of each row of [query, key] as the eight little-endian bytes of a float64.
+
+    It is that of the weights as the model computed them: in a long row rounding would show.
+    """
+    sums = pattern.sum(axis=1, dtype=np.float64).astype("<f8")
+    return sums.view(np.uint8).reshape(len(pattern), 8)
 
 
 def reasons(

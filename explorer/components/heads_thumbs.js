@@ -5,7 +5,7 @@ import { levels, paintCells, pixelsOf } from "./cells.js";
 import { el } from "./dom.js";
 import { acrossOf, headSieve, isTiny } from "./heads_sieve.js";
 import { shades } from "./palette.js";
-import { BLOCKED, weightOf } from "./payload.js";
+import { BLOCKED, placesOf, weightOf } from "./payload.js";
 
 const MAX_SIDE = 64; // as in heads_payload.py
 
@@ -39,7 +39,15 @@ export function headThumbs(view) {
   const { queries, keys, labels, step, measure, words } = head;
   const [nQuery, nKey] = [queries.tokens.length, keys.tokens.length];
   const [rows, columns] = [Math.ceil(nQuery / step), Math.ceil(nKey / step)];
-  const cellsOf = (index) => arrays.cells.subarray(index * rows * columns, (index + 1) * rows * columns);
+  const sent = placesOf(arrays.open, rows * columns); // the other pixels are blocked in every head
+  const rank = new Int32Array(rows * columns).fill(-1);
+  sent.forEach((pixel, place) => { rank[pixel] = place; });
+  const codeOf = (index, pixel) => (rank[pixel] < 0 ? BLOCKED : arrays.cells[index * sent.length + rank[pixel]]);
+  function cellsOf(index) {
+    const found = new Uint8Array(rows * columns).fill(BLOCKED);
+    sent.forEach((pixel, place) => { found[pixel] = arrays.cells[index * sent.length + place]; });
+    return found;
+  }
   // A view that stands alone has all cells, and pools them for its thumbnails itself.
   const pooled = head.alone ? Math.ceil(Math.max(rows, columns) / MAX_SIDE) : 1;
   const [down, wide] = [Math.ceil(rows / pooled), Math.ceil(columns / pooled)];
@@ -227,8 +235,8 @@ export function headThumbs(view) {
     over.stroke(bright);
   }
 
-  /** The byte of a cell, pooled where thumbnails are; what a head shows until its exact cells come. */
-  const codeAt = (index, query, key) => cellsOf(index)[Math.floor(query / step) * columns + Math.floor(key / step)];
+  /** The byte of a cell, pooled where thumbnails are; what a head shows until its own cells come. */
+  const codeAt = (index, query, key) => codeOf(index, Math.floor(query / step) * columns + Math.floor(key / step));
 
   return { node: grid, tools: sieve.node, draw, repaint, arrange, mark, light, codeAt };
 }

@@ -4,7 +4,7 @@ import { headThumbs } from "./heads_thumbs.js";
 import { hold } from "./held.js";
 import { percent } from "./numbers.js";
 import { followTheme } from "./palette.js";
-import { BLOCKED, unpack, weightOf } from "./payload.js";
+import { BLOCKED, halvesOf, unpack, weightOf } from "./payload.js";
 
 /**
  * All heads, the opened ones and their text, linked: what is lit in one place is lit in all.
@@ -41,7 +41,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     compared: false,
     sieve: old?.head.layers === head.layers ? old.sieve : {}, // searched, folded, enlarged: kept
   };
-  const exact = new Map(); // flat index of a head -> its cells as the model computed them
+  const exact = new Map(); // flat index of a head -> its cells, with the digits that the model computed
   const free = { query: null, key: null, head: null };
   let hovered = null;
   let panels = [];
@@ -58,7 +58,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
 
   view.announce = (text) => { live.textContent = text; };
 
-  /** Exact cells if they came, else what the thumbnail knows, until they come. */
+  /** A head's cells if they came, else what its thumbnail knows, until they come. */
   view.cellsOf = (index) => {
     if (exact.has(index)) return exact.get(index);
     const [nQuery, nKey] = [head.queries.tokens.length, head.keys.tokens.length];
@@ -153,9 +153,11 @@ function headsView(root, head, arrays, theme, likeness, old) {
     const size = head.queries.tokens.length * head.keys.tokens.length;
     chosen.shown.forEach((index, place) => {
       const [start, end] = [place * size, (place + 1) * size];
+      const rows = head.queries.tokens.length * 8;
       exact.set(index, {
         weights: head.digits ? Float32Array.from(sent.exact.subarray(start, end), (code) => head.digits[code])
-          : new Float32Array(sent.exact.slice(start * 4, end * 4).buffer),
+          : halvesOf(sent.exact.subarray(start * 2, end * 2)),
+        sums: new Float64Array(sent.sums.slice(place * rows, (place + 1) * rows).buffer),
         blocked: sent.blocked.slice(place * size, (place + 1) * size),
         reasons: chosen.reasons, summary: chosen.summaries[place], exact: true,
       });

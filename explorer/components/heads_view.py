@@ -15,10 +15,11 @@ from explorer.components.heads_payload import (
     HeadsSelection,
     Measure,
     Whys,
-    exact,
+    halves,
     measure_head,
     read_selection,
     reasons,
+    row_sums,
     summary,
 )
 from explorer.components.mount import Index, index_of, newest_turn, sent, view, whole
@@ -161,7 +162,10 @@ def pack_heads_view(
     file: str = "headlight",
     words: Words,
 ) -> bytes:
-    """The payload of `heads_view`: thumbnails of all heads, exact cells of the shown ones.
+    """The payload of `heads_view`: thumbnails of all heads, the cells of the shown ones.
+
+    Cells travel in 16 bits, which are written with the same digits as the weights themselves; of
+    thumbnails the pixels that some head has open, in 8.
 
     `about_to_write` [query] is what each row predicts, written beside its token; "" says nothing.
     `mask` True = may attend, broadcastable to `patterns`. `blocked_by(layer, head)` gives words
@@ -221,7 +225,7 @@ def pack_heads_view(
             return weights[at], mask[at]
 
     known: list[str] = []
-    cells, whys, texts = [], [], []
+    cells, totals, whys, texts = [], [], [], []
     sent_exactly: Sequence[Address] = chosen.shown
     if alone and 4 * len(small.codes) * n_query * n_key <= EXACT_BYTES:
         sent_exactly = heads.addresses
@@ -230,7 +234,8 @@ def pack_heads_view(
         own, allowed = exactly(address)
         shut = ~np.asarray(allowed)
         shown = np.where(shut, 0, own)
-        cells.append(to_digits(shown)[..., None] if grain else exact(shown))
+        cells.append(to_digits(shown)[..., None] if grain else halves(shown))
+        totals.append(row_sums(shown))
         words_of = None
         if blocked_by is not None and address[0] < n_layers:
             words_of = blocked_by(*address)
@@ -271,8 +276,10 @@ def pack_heads_view(
     none = np.zeros((0, n_query, n_key), np.uint8)
     return pack(
         head,
-        cells=small.codes,
+        cells=small.codes[:, small.open],
+        open=np.packbits(small.open, bitorder="little"),
         exact=np.stack(cells) if cells else none,
+        sums=np.stack(totals) if totals else none,
         blocked=np.stack(whys) if whys else none,
     )
 

@@ -3,9 +3,8 @@
 import { css, inkOn, ramp } from "./palette.js";
 import { BLOCKED } from "./payload.js";
 
-/** Lines [strength, from x, to x] over a height, the strongest on top. */
+/** Lines [strength, from x, to x] over a height; the last is on top. */
 export function drawLinks(context, links, height, ink, alone) {
-  links.sort((a, b) => a[0] - b[0]);
   for (const [strength, from, to] of links) {
     context.strokeStyle = css(ink, alone ? 0.15 + 0.85 * strength : strength);
     context.lineWidth = 0.75 + 6 * strength;

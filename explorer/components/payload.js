@@ -14,5 +14,24 @@ export function unpack(data) {
   return { head, arrays };
 }
 
+/** The places of the bits that are set, of `size`. */
+export function placesOf(bits, size) {
+  const found = [];
+  for (let at = 0; at < size; at += 1) if (bits[at >> 3] >> (at & 7) & 1) found.push(at);
+  return found;
+}
+
+/** The numbers of float16, none of them negative, out of their bytes. */
+export function halvesOf(bytes) {
+  const powers = Array.from({ length: 31 }, (_, power) => 2 ** (Math.max(power, 1) - 25));
+  const halves = new Uint16Array(bytes.slice().buffer);
+  const numbers = new Float32Array(halves.length);
+  for (let at = 0; at < halves.length; at += 1) {
+    const power = halves[at] >> 10;
+    numbers[at] = powers[power] * ((halves[at] & 1023) + (power ? 1024 : 0));
+  }
+  return numbers;
+}
+
 /** A weight's byte as a number 0 to 1: the root was sent, see encode_weights. */
 export const weightOf = (code) => (code / 254) ** 2;

@@ -6,7 +6,8 @@ is kept whole, since reading a part of it again would take longer than keeping i
 depend on what is kept: attention is computed cell by cell where its cells are kept or asked for.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import cast
@@ -20,7 +21,7 @@ from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
 from models.foreign.placing import inside
-from models.hooks import LOGITS, Record, StackSite, visiting
+from models.hooks import LOGITS, Edits, Record, StackSite, visiting
 from models.rows import Rows
 from models.transformer import Stack
 
@@ -160,6 +161,24 @@ def sizes(loaded: LoadedModel, rows: Rows) -> tuple[int, int]:
     return 4 * cells, 4 * (12 * config.d_model * streams + config.vocab_size * shape["tgt"])
 
 
+class _EnoughError(Exception):
+    """All that was asked for has been seen."""
+
+
+class _Until(Record):
+    """A record that ends the pass by `_EnoughError` as soon as it has all `names`."""
+
+    def __init__(self, names: Set[str], wants: Callable[[str], bool], edits: Edits) -> None:
+        super().__init__(wants, edits)
+        self._names = names
+
+    def __call__(self, name: str, tensor: Tensor) -> Tensor:
+        tensor = super().__call__(name, tensor)
+        if self._names <= self.activations.keys():
+            raise _EnoughError
+        return tensor
+
+
 def read_part(
     loaded: LoadedModel,
     rows: Rows,
@@ -185,8 +204,8 @@ def read_part(
     changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
     # A mask is wanted so that attention is computed cell by cell, as in the run itself.
     masks = {site.hook("mask") for site in loaded.sites}
-    record = Record(lambda name: name in names or name in masks, changes)
-    with torch.inference_mode():
+    record = _Until(names, lambda name: name in names or name in masks, changes)
+    with torch.inference_mode(), suppress(_EnoughError):
         if part.layer is None:
             with visiting(record):
                 loaded.model.logits_of(output(stacks[-1]))

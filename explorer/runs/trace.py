@@ -98,6 +98,13 @@ class Trace:
         """The mask that a site applied, bool [head, query, key], True = may attend."""
         return self.activations[self.site(site).hook("mask")]
 
+    @property
+    def patterns_kept(self) -> bool:
+        """Whether all patterns are at hand; else each layer is computed again for its own."""
+        activations = self.activations
+        kept = activations.kept if isinstance(activations, Activations) else activations
+        return all(site.hook("pattern") in kept for site in self.sites)
+
     def query_tokens(self, site: str) -> tuple[str, ...]:
         """The tokens on the query axis of a site."""
         return self._tokens(self.site(site).query_stream)

@@ -70,9 +70,14 @@ def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:
 
 
 @cached
-def measures(run: Run, kind: Role) -> dict[HeadMeasure, NDArray[np.float64]]:
-    """What each head of one kind of attention does in a run. Raises InputProblem."""
-    return measure_maps(trace(run), kind)
+def measures(
+    run: Run, kind: Role, *, progress: Callable[[int, int], None] | None = None
+) -> dict[HeadMeasure, NDArray[np.float64]]:
+    """What each head of one kind of attention does in a run; `progress(done, total)` by layers.
+
+    Raises InputProblem.
+    """
+    return measure_maps(trace(run), kind, progress=progress)
 
 
 @cached

@@ -201,6 +201,8 @@ def _place(
     choice = sites if layer is None else (sites[layer],)
     if head is not None:
         return choice[0], head
+    if not cache.trace(run).patterns_kept:  # so long a text takes a pass through all layers to tell
+        return choice[0], 0
     information = cache.measures(run, sites[0].role)["information"]
     information = information if layer is None else information[layer : layer + 1]
     at, telling = divmod(int(information.argmax()), sites[0].n_heads)

@@ -389,10 +389,10 @@ def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page: Open) ->
     at = open_page("heads", **link, words="1", row=str(last + 1))
     head, arrays = sent(at)
     assert head["queries"]["tokens"] == [show(label) for label in words.labels]
-    exact = np.frombuffer(arrays["exact"][0].tobytes(), "<f4").reshape(2 * (len(words.starts),))
+    exact = np.frombuffer(arrays["exact"][0].tobytes(), "<f2").reshape(2 * (len(words.starts),))
     pattern = by_word(traced.pattern("encoder.blocks.0.attn")[:1], words, words)[0]
-    np.testing.assert_allclose(exact, pattern, atol=1e-6)
-    np.testing.assert_allclose(exact.sum(1), 1, atol=1e-5)
+    np.testing.assert_allclose(exact, pattern, atol=5e-4)  # 16 bits
+    np.testing.assert_allclose(arrays["sums"][0].view("<f8"), 1, atol=1e-5)
     assert chosen(at)["query"] == words.of(last)
     assert not at.exception
 

@@ -1,5 +1,6 @@
 """What each head does, measured over one sentence."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -94,15 +95,39 @@ def _alignment(information: float, rows: Float[np.ndarray, "row key"]) -> float 
     return information / np.log2(min(len(rows), n_keys)) if n_keys > 1 else 0.0
 
 
-def measure_maps(trace: Trace, kind: Role) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
+def measure_names(trace: Trace, kind: Role) -> tuple[HeadMeasure, ...]:
+    """The measures that heads of a kind have in this run, by its tokens alone.
+
+    An edit may leave one of them without a value: a head that sees nothing has no previous token.
+    """
+    site = trace.sites_of(kind)[0]
+    is_self, query = site.kind == "self", site.query_stream
+    n_rows = int((trace.src_valid if query == "src" else trace.tgt_valid).sum())
+    keys = trace.src_tokens if site.key_stream == "src" else trace.tgt_tokens
+    lacking: set[HeadMeasure] = {"alignment"} if is_self else {"distance", "previous", "diagonal"}
+    if n_rows < 2:
+        lacking |= {"previous", "alignment"}
+    if trace.marks.end not in keys:
+        lacking.add("end_mark")
+    return tuple(name for name in HEAD_MEASURES if name not in lacking)
+
+
+def measure_maps(
+    trace: Trace, kind: Role, *, progress: Callable[[int, int], None] | None = None
+) -> dict[HeadMeasure, Float[np.ndarray, "layer head"]]:
     """Every measure that some head of a kind has, of all its heads; NaN where a head has none.
 
+    `progress(done, total)` is told of every layer.
     Raises ValueError for a kind that the model does not have.
     """
     sites = trace.sites_of(kind)
     if not sites:
         raise ValueError(f"{trace.model} has no attention of the kind {kind!r}")
-    found = [head_measures(trace, site.name) for site in sites]
+    found = []
+    for done, site in enumerate(sites):
+        found.append(head_measures(trace, site.name))
+        if progress is not None:
+            progress(done + 1, len(sites))
     maps: dict[HeadMeasure, Float[np.ndarray, "layer head"]] = {  # None becomes NaN
         name: np.array([[getattr(head, name) for head in row] for row in found], dtype=np.float64)
         for name in HEAD_MEASURES

@@ -22,8 +22,11 @@ def aggregates_of(run: Run, kind: Role) -> tuple[aggregates.Aggregate, ...]:
 
 
 @cached
-def grid_of(run: Run, kind: Role, by_words: bool) -> Grid:
-    """All heads of one kind of attention small, and then the aggregates. Raises InputProblem."""
+def grid_of(
+    run: Run, kind: Role, by_words: bool, *, progress: Callable[[int, int], None] | None = None
+) -> Grid:
+    """All heads of one kind of attention small, and then the aggregates; `progress(done, total)`
+    is told of every layer. Raises InputProblem."""
     trace, behind = cache.trace(run), aggregates_of(run, kind)
     sites = trace.sites_of(kind)
     tokens = trace.query_tokens(sites[0].name), trace.key_tokens(sites[0].name)
@@ -32,7 +35,9 @@ def grid_of(run: Run, kind: Role, by_words: bool) -> Grid:
 
     def parts() -> Iterator[Cells]:
         further = [(each.pattern[None], each.mask[None], each.name == "flow") for each in behind]
-        for site in sites:
+        for done, site in enumerate(sites):
+            if progress is not None:
+                progress(done, len(sites))
             yield from _merged([(trace.pattern(site.name), trace.mask(site.name), False)], words)
         yield from _merged(further, words)
 

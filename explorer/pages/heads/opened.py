@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.analysis.heads.aggregates import Aggregate
+from explorer.analysis.heads.measures import measure_names
 from explorer.analysis.heads.words import Words, words_of
 from explorer.components import HeadsSelection
 from explorer.pages.heads import cached
 from explorer.pages.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
-from explorer.ui import cache, session
+from explorer.ui import session
 from explorer.ui.url import FREE
 from explorer.ui.view import View
 from models.hooks import AttentionSite, Role
@@ -55,16 +56,13 @@ class Opened:
         """The kind of attention, as analysis names it."""
         return self.view.site.role
 
-    @cached_property
-    def measures(self) -> dict[str, NDArray[np.float64]]:
-        """Maps of layers x heads by the measure's name."""
-        found = {str(name): of for name, of in cache.measures(self.view.run, self.kind).items()}
-        return found if self.differs is None else {**found, "differs": self.differs}
-
     @property
     def measure_names(self) -> tuple[str, ...]:
-        """What can be offered; "needed" is not computed until it is chosen."""
-        return tuple(name for name in MEASURES if name in self.measures or name == "needed")
+        """What can be offered; none of it is computed until it is chosen."""
+        offered = {*measure_names(self.view.trace, self.kind), "needed"}
+        if self.differs is not None:
+            offered.add("differs")
+        return tuple(name for name in MEASURES if name in offered)
 
     @property
     def measure(self) -> str | None:

@@ -1,16 +1,21 @@
 """The linked view of all heads, and what was clicked in it."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
+from explorer.analysis.heads.measures import HeadMeasure
 from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.words import by_word, flow_by_word, mask_by_word
 from explorer.analysis.masks.reasons import blocked_by
 from explorer.components import (
     Cells,
+    Grid,
     HeadsSelection,
     Measure,
     heads_view,
@@ -22,11 +27,12 @@ from explorer.pages.heads.matter import begun
 from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.reading import predictions
 from explorer.runs.rerun import written_tokens
-from explorer.ui import controls, session
+from explorer.ui import cache, controls, running, session
 from explorer.ui.share import file_name
 from explorer.ui.view import View
 
 KEY, BESIDE = "heads.view", "heads.beside"
+Result = TypeVar("Result")
 SHARES = ("previous", "diagonal", "first", "end_mark", "alignment")
 
 
@@ -141,15 +147,18 @@ def draw_heads(choice: Opened, key: str) -> None:
         merged = (flow_by_word if flows else by_word)(shown.pattern, *choice.words)
         return merged, mask_by_word(shown.mask, *choice.words)
 
+    small = _small(choice, key)
+    if small is None:
+        return
     heads_view(
-        cached.grid_of(view.run, choice.kind, choice.words is not None),
+        small,
         cells_of=cells_of,
         query_tokens=query_tokens,
         key_tokens=key_tokens,
         about_to_write=about_to_write,
         blocked_by=why,
         aggregates=behind,
-        measure=_measure(choice),
+        measure=_measure(choice, key),
         selection=_by_word(choice),
         file=file_name(view, "heads"),
         words=view.words("components.heads_view"),
@@ -158,7 +167,39 @@ def draw_heads(choice: Opened, key: str) -> None:
     )
 
 
-def _measure(choice: Opened) -> Measure | None:
+def _small(choice: Opened, key: str) -> Grid | None:
+    """All heads small; None while those of a long text are made, and after that was stopped."""
+    view, by_words = choice.view, choice.words is not None
+    if view.trace.patterns_kept:
+        return cached.grid_of(view.run, choice.kind, by_words)
+    make = partial(cached.grid_of, view.run, choice.kind, by_words)
+    return _by_layers(choice, f"{key}.grid", by_words, make)
+
+
+def _measures(choice: Opened, key: str) -> dict[HeadMeasure, NDArray[np.float64]] | None:
+    """Maps of layers x heads by the measure's name; None as `_small`."""
+    view = choice.view
+    if view.trace.patterns_kept:
+        return cache.measures(view.run, choice.kind)
+    make = partial(cache.measures, view.run, choice.kind)
+    return _by_layers(choice, f"{key}.measures", False, make)
+
+
+def _by_layers(
+    choice: Opened, name: str, by_words: bool, make: Callable[..., Result]
+) -> Result | None:
+    """What takes a pass through all layers, with its progress and a button to stop it."""
+    view = choice.view
+    return running.awaited(
+        name,
+        (view.run, choice.kind, by_words),
+        lambda tell: make(progress=running.whole(tell)),
+        view.t("heads.working"),
+        view.lang,
+    )
+
+
+def _measure(choice: Opened, key: str) -> Measure | None:
     view, name = choice.view, choice.measure
     if name is None:
         return None
@@ -168,4 +209,8 @@ def _measure(choice: Opened) -> Measure | None:
             return None
         ablation = begun(view)
         return None if ablation is None else Measure(title, need_map(ablation, choice.kind))
-    return Measure(title, choice.measures[name], percent=name in SHARES)
+    if name == "differs":
+        return None if choice.differs is None else Measure(title, choice.differs)
+    found = _measures(choice, key)
+    values = None if found is None else found.get(cast(HeadMeasure, name))
+    return None if values is None else Measure(title, values, percent=name in SHARES)

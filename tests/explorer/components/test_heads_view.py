@@ -1,6 +1,7 @@
 """What the linked view of heads sends, what it takes back, and what it refuses."""
 
 import sys
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from explorer.components import HeadsSelection, Measure, grid
 from explorer.components.heads_payload import (
     MAX_BYTES,
     Heads,
+    further_step,
+    halves,
     measure_head,
     pool,
     read_selection,
     reasons,
+    row_sums,
     step_of,
     summary,
 )
@@ -37,16 +41,34 @@ TOKENS = {"query_tokens": QUERIES, "key_tokens": KEYS, "words": WORDS, **TITLES}
 
 
 def weights_of(arrays: dict[str, np.ndarray], place: int) -> np.ndarray:
-    """The exact cells of the shown head at `place`, as the browser reads them."""
-    return np.frombuffer(arrays["exact"][place].tobytes(), "<f4").reshape(2, 3)
+    """The cells of the shown head at `place`, as the browser reads them."""
+    return np.frombuffer(arrays["exact"][place].tobytes(), "<f2").reshape(2, 3)
+
+
+def pictures(arrays: dict[str, np.ndarray], rows: int, columns: int) -> np.ndarray:
+    """All thumbnails [head, row, column], as the browser reads them; the rest is blocked."""
+    sent = np.unpackbits(arrays["open"], count=rows * columns, bitorder="little").astype(bool)
+    found = np.full((len(arrays["cells"]), rows * columns), BLOCKED, np.uint8)
+    found[:, sent] = arrays["cells"]
+    return found.reshape(-1, rows, columns)
+
+
+def written(weight: float) -> str:
+    """A weight as `percent` of numbers.js writes it; toFixed rounds the exact double, half up."""
+    if 0 < weight < 0.0005:
+        return "< 0.1 %"
+    digits = Decimal("0.1") if weight < 0.0995 else Decimal(1)
+    return str(Decimal(100 * weight).quantize(digits, ROUND_HALF_UP))
 
 
 def test_all_heads_go_small_and_only_the_shown_ones_exactly() -> None:
     chosen = HeadsSelection(opened=(0, 1))
     head, arrays = unpack(pack_heads_view(PATTERNS, mask=MASK, selection=chosen, **TOKENS))
-    np.testing.assert_array_equal(arrays["cells"], encode_weights(PATTERNS[0], MASK))
-    assert arrays["exact"].shape == (1, 2, 3, 4)
+    np.testing.assert_array_equal(pictures(arrays, 2, 3), encode_weights(PATTERNS[0], MASK))
+    assert arrays["cells"].shape == (2, 5)  # the cell that is blocked in both heads stays here
+    assert arrays["exact"].shape == (1, 2, 3, 2)
     np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
+    np.testing.assert_allclose(arrays["sums"][0].view("<f8"), [[1], [1]], rtol=1e-6)
     np.testing.assert_array_equal(arrays["blocked"], [[[0, 0, 1], [0, 0, 0]]])
     assert (head["chosen"]["opened"], head["chosen"]["shown"]) == (1, [1])
     assert (head["labels"], head["columns"], head["step"]) == (["L1·H1", "L1·H2"], 2, 1)
@@ -72,7 +94,7 @@ def test_what_stands_alone_may_be_rounded_says_how_far_and_keeps_its_sums() -> N
         pack_heads_view(weights, query_tokens=tokens, key_tokens=tokens, grain=16, **shown)
     )
     assert "6.3 percentage points" in head["words"]["rounded"]
-    assert np.abs((arrays["cells"] / 254) ** 2 - weights[0]).max() < 0.063
+    assert np.abs((pictures(arrays, 200, 200) / 254) ** 2 - weights[0]).max() < 0.063
     np.testing.assert_allclose(DIGITS[arrays["exact"][0, ..., 0]], weights[0, 1], atol=0.005001)
     np.testing.assert_allclose(head["sums"], 1, atol=1e-4)
     codes = np.arange(256, dtype=np.uint8)
@@ -91,8 +113,9 @@ def test_a_blocked_cell_counts_neither_as_weight_nor_as_darkest() -> None:
     chosen = HeadsSelection(opened=(0, 0))
     head, arrays = unpack(pack_heads_view(noisy, mask=MASK, selection=chosen, **TOKENS))
     assert head["top"] == 0.5
-    assert arrays["cells"][0, 0, 2] == BLOCKED
+    assert pictures(arrays, 2, 3)[0, 0, 2] == BLOCKED
     assert weights_of(arrays, 0)[0, 2] == 0
+    np.testing.assert_allclose(arrays["sums"][0].view("<f8"), [[0.5], [0.5]], rtol=1e-6)
     assert head["chosen"]["summaries"] == [
         "<s> → the 38 %; <script>alert(1)</script> → </s> 25 %",
     ]
@@ -116,7 +139,7 @@ def test_pinned_heads_come_first_and_none_twice() -> None:
         "turn": 7,
     }
     np.testing.assert_array_equal(weights_of(arrays, 0), PATTERNS[0, 1])
-    np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0])
+    np.testing.assert_array_equal(weights_of(arrays, 1), PATTERNS[0, 0].astype(np.float16))
 
 
 def test_reasons_are_asked_of_shown_heads_only_and_numbered_once() -> None:
@@ -157,8 +180,8 @@ def test_extras_follow_the_heads_with_addresses_of_their_own() -> None:
     )
     assert head["labels"] == ["L1·H1", "L1·H2", "average"]
     assert head["chosen"]["opened"] == 2
-    np.testing.assert_array_equal(weights_of(arrays, 0), np.where(MASK, mean, 0))
-    np.testing.assert_array_equal(arrays["cells"][2] == BLOCKED, ~MASK)
+    np.testing.assert_array_equal(weights_of(arrays, 0), np.where(MASK, mean, 0).astype(np.float16))
+    np.testing.assert_array_equal(pictures(arrays, 2, 3)[2] == BLOCKED, ~MASK)
 
 
 def test_a_measure_sorts_largest_first_and_unknown_last() -> None:
@@ -216,9 +239,9 @@ def test_72_heads_stay_small(length: int, limit: int) -> None:
     )
     assert len(data) < limit
     head, arrays = unpack(data)
-    assert arrays["cells"].shape == (72, min(length, 64), min(length, 64))
+    assert arrays["cells"].shape == (72, min(length, 64) ** 2)
     assert head["step"] == (1 if length == 24 else 2)
-    assert arrays["exact"].shape == (4, length, length, 4)
+    assert arrays["exact"].shape == (4, length, length, 2)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +370,7 @@ def test_thumbnails_that_the_browser_holds_are_not_sent_again(
     assert not app.exception
     first = app.session_state["out"]
     head, arrays = unpack(first["sent"])
-    assert arrays["cells"].shape == (1, 2, 2)
+    assert arrays["cells"].shape == (1, 4)
     assert head["chosen"]["turn"] == 5
     app.query_params["held"] = head["small"]
     again = app.run().session_state["out"]
@@ -371,7 +394,7 @@ def test_a_row_can_say_what_it_is_about_to_write() -> None:
 def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte() -> None:
     codes = np.zeros((32 * 32, 64, 64), np.uint8)
     codes[:, 63, 0] = 200
-    step = step_of(*codes.shape)
+    step = further_step(codes)
     cells = pool(codes, step)
     assert cells.nbytes <= MAX_BYTES
     assert (step, cells.shape) == (3, (1024, 22, 22))  # 31 x 31 of step 2 are 1,048,576 bytes
@@ -379,5 +402,48 @@ def test_thumbnails_of_a_thousand_heads_fit_into_a_megabyte() -> None:
 
 
 def test_few_heads_keep_every_cell_of_a_short_text() -> None:
-    assert step_of(24, 64, 64) == 1
-    assert step_of(24, 128, 128) == 2  # by the screen, not by the budget
+    assert step_of(64, 64) == 1
+    assert step_of(128, 128) == 2  # by the screen, not by the budget
+    assert further_step(np.zeros((24, 64, 64), np.uint8)) == 1
+
+
+def test_causal_heads_of_a_real_model_travel_whole() -> None:
+    causal = np.tri(64, dtype=bool)
+    mask, layer = (
+        np.broadcast_to(causal, (9, 64, 64)),
+        np.eye(64, dtype=np.float32)[None].repeat(9, 0),
+    )
+    made = grid((30, 9, 64, 64), [(layer, mask)] * 30)
+    assert made.step == 1
+    np.testing.assert_array_equal(made.open, causal)
+    tokens: dict[str, Any] = {**TOKENS, "query_tokens": ["a"] * 64, "key_tokens": ["a"] * 64}
+    data = pack_heads_view(made, cells_of=lambda at: (layer[0], causal), **tokens)
+    assert len(data) < MAX_BYTES
+    _, arrays = unpack(data)
+    np.testing.assert_array_equal(pictures(arrays, 64, 64), made.codes)
+
+
+def test_a_cell_open_in_one_head_travels_for_all() -> None:
+    masks = np.stack([np.tri(3, dtype=bool), np.eye(3, dtype=bool)[::-1]])
+    made = grid((1, 2, 3, 3), [(np.full((2, 3, 3), 0.25, np.float32), masks)])
+    assert made.open.tolist() == (np.tri(3, dtype=bool) | np.eye(3, dtype=bool)[::-1]).tolist()
+    shut = grid((1, 1, 3, 3), [(np.zeros((1, 3, 3), np.float32), np.zeros((1, 3, 3), bool))])
+    assert shut.open.all()  # something has to travel: no thumbnails at all mean "those you have"
+
+
+def test_sixteen_bits_are_written_as_the_weights_themselves() -> None:
+    random = np.random.default_rng(0).random(20_000, np.float32)
+    ends = np.array([0, 0.0005, *np.arange(5, 1000, 10) / 1e4, *np.arange(105, 1000, 10) / 1e3, 1])
+    near = [np.nextafter(ends.astype(np.float32), np.float32(to)) for to in (0, 1)]
+    weights = np.concatenate([random, random**8, ends.astype(np.float32), *near])
+    sent = np.frombuffer(halves(weights[None]).tobytes(), "<f2")
+    found = [written(float(each)) for each in sent]
+    assert found == [written(float(each)) for each in weights]
+    plain = [written(float(each)) for each in weights.astype(np.float16)]
+    assert plain != found  # rounding alone would change some
+    np.testing.assert_allclose(sent, weights, rtol=2**-10, atol=2**-24)
+
+
+def test_the_sums_of_long_rows_are_those_of_the_weights() -> None:
+    weights = np.full((2, 1000), 0.001, np.float32)
+    np.testing.assert_allclose(row_sums(weights).view("<f8"), 1, atol=1e-6)
