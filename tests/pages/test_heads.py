@@ -18,8 +18,10 @@ from explorer.analysis.heads.words import by_word, words_of
 from explorer.figures.theme import show
 from explorer.library import open_model
 from explorer.pages.heads import matter
+from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.text import t
+from explorer.ui import cache
 from explorer.ui.escape import escape, plain
 
 Open = Callable[..., AppTest]
@@ -401,3 +403,23 @@ def test_the_switch_for_words_is_part_of_the_link(open_page: Open) -> None:
     at = open_page("heads")
     at.toggle(key="heads.words").set_value(True).run()
     assert at.query_params["words"] == "1"
+
+
+def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activations, "WHOLE_BYTES", 0)  # as if this text were long
+    monkeypatch.setattr(activations, "PATTERN_BYTES", 0)
+    asked = []
+    measures = cache.measures
+    monkeypatch.setattr(
+        cache, "measures", lambda *of, **how: asked.append(how) or measures(*of, **how)
+    )
+    at = open_page("heads", text="We went to the dogs.", site="encoder")
+    head, arrays = sent(at)
+    assert (head["chosen"]["opened"], head["measure"], asked) == (0, None, [])
+    assert len(arrays["cells"]) == len(head["labels"]) > 0
+    head, _ = sent(open_page("heads", text="We went to the dogs.", measure="entropy"))
+    assert head["measure"]["name"] == t("heads.measures.entropy", lang="en")
+    assert len(asked) == 1
+    assert callable(asked[0]["progress"])

@@ -10,6 +10,7 @@ from explorer.analysis.heads.measures import (
     HeadMeasure,
     head_measures,
     measure_maps,
+    measure_names,
 )
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace, trace
@@ -70,6 +71,22 @@ def test_a_map_holds_every_head(measure: HeadMeasure, traced: Trace) -> None:
 def test_a_kind_that_is_not_there(writer: LoadedModel) -> None:
     with pytest.raises(ValueError, match="'encoder'"):
         measure_maps(trace(writer, "The cat ran"), "encoder")
+
+
+def test_the_names_of_measures_are_known_without_computing_any(
+    traced: Trace, writer: LoadedModel
+) -> None:
+    for kind in ("encoder", "decoder", "cross"):
+        assert measure_names(traced, kind) == tuple(measure_maps(traced, kind))
+    for text in ("The cat ran", ""):
+        alone = trace(writer, text or "a")
+        assert measure_names(alone, "decoder") == tuple(measure_maps(alone, "decoder"))
+
+
+def test_progress_is_told_of_every_layer(traced: Trace) -> None:
+    told: list[tuple[int, int]] = []
+    measure_maps(traced, "encoder", progress=lambda *step: told.append(step))
+    assert told == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_only_measures_that_a_kind_has_are_mapped(traced: Trace) -> None:

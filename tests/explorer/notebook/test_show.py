@@ -52,7 +52,7 @@ def test_every_head_travels_whole() -> None:
     assert arrays["cells"].shape == (6, 70 * 70)
     assert arrays["exact"].shape[0] == 6  # 59 kB: few enough for 16 bits
     exact = np.frombuffer(arrays["exact"].tobytes(), "<f2").reshape(6, 70, 70)
-    np.testing.assert_allclose(exact, weights.reshape(6, 70, 70), rtol=2**-10)
+    np.testing.assert_allclose(exact, weights.reshape(6, 70, 70), rtol=2**-10, atol=2**-24)
     head, arrays = unpack(_sent(hl.show(_weights(4, 12, 70, 70)).html())[0])
     assert arrays["exact"].shape[0] == 1  # the one that is open
 

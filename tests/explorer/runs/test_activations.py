@@ -144,3 +144,19 @@ def test_others_can_stand_in_place_of_some(
     part = own(traced).parts[name]
     assert part is not None
     np.testing.assert_array_equal(read_again(writer, traced, part)[name], traced.activations[name])
+
+
+def test_a_pattern_is_read_without_the_rest_of_its_block(
+    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeping(monkeypatch, 0)
+    traced = trace(translator, TEXT, "猫")
+    assert not traced.patterns_kept
+    ran: list[object] = []
+    with register_module_forward_pre_hook(lambda module, given: ran.append(module)):
+        traced.pattern(SELF)
+    block = translator.model.get_submodule("decoder.blocks.0")
+    assert block.get_submodule("attn") in ran
+    assert block.get_submodule("ffn") not in ran
+    keeping(monkeypatch, 10**9)
+    assert trace(translator, TEXT, "猫").patterns_kept
