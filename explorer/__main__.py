@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from explorer import text
 from explorer.analysis.certificate.certify import examine_text
@@ -26,6 +27,9 @@ from explorer.runs.sentences import sentences_from_file
 from explorer.runs.trace import trace
 from models.hooks import AttentionSite
 from models.training.options import Commands, add_model, is_path, placing_of
+
+SMALL = 50_000_000
+"""Parameters up to which a model is too small for a second thread."""
 
 
 def export(args: argparse.Namespace) -> int:
@@ -134,13 +138,19 @@ def show_head_roles(args: argparse.Namespace) -> int:
 
 
 def _opened(args: argparse.Namespace) -> LoadedModel:
-    """A model by its name, or by its folder. Raises InputProblem; OSError for no such folder."""
+    """A model by its name, or by its folder. Raises InputProblem; OSError for no such folder.
+
+    A small one computes on one thread: two that wait for each other take longer, and beside a busy
+    neighbour many times as long.
+    """
     name, placing = args.model, placing_of(args)
-    if name in list_models():
-        return open_model(name, placing=placing)
     if is_path(name) and not Path(name).exists():
         raise FileNotFoundError(f"there is no folder {name}")
-    return open_model(Path(name) if Path(name).exists() else name, placing=placing)
+    from_folder = name not in list_models() and Path(name).exists()
+    loaded = open_model(Path(name) if from_folder else name, placing=placing)
+    if sum(each.numel() for each in loaded.model.parameters()) < SMALL:
+        torch.set_num_threads(1)
+    return loaded
 
 
 def _title(site: AttentionSite, lang: str) -> str:

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from models.config import FORMER_MARKS, ModelConfig
+from models.fast import without_numbers
 from models.refusals import Refusal
 from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
@@ -86,7 +87,7 @@ def check_sizes(config: ModelConfig, path: Path) -> None:
         layers, n_tensors = config.n_layers + (config.n_encoder_layers or 0), len(file.keys())
         if layers > n_tensors:
             raise CheckpointError("too_few_tensors", file=path.name, count=n_tensors, layers=layers)
-        with torch.device("meta"):
+        with without_numbers():
             model = build_model(config)
         _compare(dict(model.named_parameters()), file, path)
     if config.positions == "sinusoidal" and 4 * config.n_ctx * config.d_model > MOST_COMPUTED:

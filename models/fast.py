@@ -21,16 +21,20 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
   order, and reads 6 GB/s, where W x^T on a matrix stored by rows reads 9 to 11: 2,048 x 512 takes
   0.46 ms in place of 0.71, 512 x 512 0.11 in place of 0.15, 8,000 x 512 1.5 in place of 2.1. For
   two, three, six or eight tokens it is no gain. So a widening map is kept in both orders.
+
+`without_numbers` builds a model as shapes alone, without torch's compiler (5 s to import).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
@@ -344,3 +348,29 @@ FASTER: dict[type[nn.Module], type[nn.Module]] = {
     Sinusoidal: FastSinusoidal,
     HookPoint: FastHookPoint,
 }
+
+
+_DRAWN = frozenset({"normal_", "uniform_", "kaiming_uniform_"})
+
+
+class _Undrawn(TorchFunctionMode):
+    """Initial weights are not drawn: to do so without storage, torch imports its compiler (5 s)."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__name__", "") in _DRAWN:  # of torch.nn.init, or a tensor's own
+            return args[0] if args else named["tensor"]
+        return func(*args, **named)
+
+
+@contextmanager
+def without_numbers() -> Iterator[None]:
+    """Whatever is built inside has shapes and no numbers (torch's device "meta")."""
+    with torch.device("meta"), _Undrawn():
+        yield

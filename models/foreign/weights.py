@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
+from models.fast import without_numbers
 from models.foreign.placing import Placing, place
 from models.foreign.plan import Row
 from models.transformer import Model, build_model
@@ -127,7 +128,7 @@ def fill(
     Raises CheckpointError for a parameter that no row or two rows fill, for a tensor that is
     missing, misshapen or not finite, and for a model that is larger than the machine's memory.
     """
-    with torch.device("meta"):
+    with without_numbers():
         model = build_model(config)
     parameters = dict(model.named_parameters())
     by_name = {row.ours: row for row in rows}

@@ -18,6 +18,7 @@ from explorer.analysis.heads.reading import entropy
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import attend
+from models.fast import without_numbers
 from models.hooks import AttentionSite
 
 
@@ -146,7 +147,7 @@ def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) ->
     module = module_of(loaded, site)
     has_bias = module.w_q.bias is not None
     d_model = module.w_q.in_features
-    with torch.device("meta"):  # its initial weights are never drawn
+    with without_numbers():
         config = loaded.config
         alone = SingleHead(d_model, d_out, has_bias, config.score_divisor, config.score_cap)
     alone = alone.to_empty(device="cpu").eval().requires_grad_(False)

@@ -13,6 +13,7 @@ from torch import nn
 
 from models.attention import Attention
 from models.config import ModelConfig
+from models.fast import without_numbers
 from models.feedforward import FeedForward
 from models.norms import LayerNorm, RMSNorm
 from models.rows import Rows
@@ -32,8 +33,8 @@ class Count:
 
 
 def on_paper(build: Callable[[], _T]) -> _T:
-    """What `build` makes, on the meta device: shapes without storage."""
-    with torch.device("meta"):
+    """What `build` makes, as shapes without storage."""
+    with without_numbers():
         return build()
 
 
