@@ -193,17 +193,12 @@ export function filmMaps(head, theme, reading, go) {
   const own = { tokens: row.tokens.slice(0, -1), special: row.special.slice(0, -1), stream: "tgt", title: `${words.key} · ${words.tgt}` };
   const keys = source ? { cross: { ...source, title: `${words.key} · ${words.src}` }, self: own } : { self: own };
   const maps = Object.entries(keys).map(([kind, axis]) => {
-    const canvas = el("canvas");
-    canvas.setAttribute("role", "img");
-    canvas.setAttribute("aria-label", words[kind]);
-    const scroller = el("div", "scroller");
+    const canvas = Object.assign(el("canvas"), { role: "img", ariaLabel: words[kind] });
+    const [scroller, part] = [el("div", "scroller"), el("div", "map")];
     scroller.append(canvas);
-    const part = el("div", "map");
-    const keep = el("button", "keep", "PNG");
-    keep.type = "button";
-    keep.title = words.keep;
+    const named = { type: "button", title: words.keep, ariaLabel: `${words.keep}: ${words[kind]}` };
+    const keep = Object.assign(el("button", "keep", "PNG"), named);
     keep.dataset.at = `keep-${kind}`;
-    keep.setAttribute("aria-label", `${words.keep}: ${words[kind]}`);
     const caption = el("div", "caption", words[kind]);
     caption.append(" ", keep);
     part.append(caption, withEdges(scroller));
@@ -211,8 +206,8 @@ export function filmMaps(head, theme, reading, go) {
     const map = { kind, axis, canvas };
     keep.addEventListener("click", () => {
       const at = drawn[0];
-      const token = row.tokens[reading.written(at)];
-      keepPicture(canvas, () => show(...drawn), `${words.step} ${at + 1}: ${token} · ${words[kind]}`, theme, `${head.file}-${kind}-${at + 1}`);
+      const title = `${words.step} ${at + 1}: ${row.tokens[reading.written(at)]} · ${words[kind]}`;
+      keepPicture(canvas, () => show(...drawn), title, theme, `${head.file}-${kind}-${at + 1}`);
     });
     canvas.addEventListener("click", (event) => {
       const at = cellUnder(event, map.box);
@@ -233,8 +228,7 @@ export function filmMaps(head, theme, reading, go) {
       const weights = kind === "self" ? ownWeights : cross;
       const context = fit(canvas, box.width, box.height);
       const nKey = axis.tokens.length;
-      let top = 0.01;
-      for (const weight of weights) if (weight > top) top = weight;
+      const top = weights.reduce((most, weight) => Math.max(most, weight), 0.01);
       context.strokeStyle = theme.get("line");
       context.strokeRect(box.left - 0.5, box.above - 0.5, nKey * box.wide + 1, nSteps * box.tall + 1);
       for (let query = 0; query <= step; query += 1) {
