@@ -101,9 +101,10 @@ class Captured:
         return self._picture().save(path)
 
     def _picture(self) -> "Picture":
-        from explorer.notebook.show import show  # which knows this class
+        import explorer  # whose `show` knows this class
 
-        return show(self)
+        picture: Picture = explorer.show(self)
+        return picture
 
     def _repr_html_(self) -> str:
         return self._picture()._repr_html_() if self.calls else f"<pre>{escape(repr(self))}</pre>"

@@ -1,13 +1,11 @@
 """`table`: any result as a pandas table, one row a number or finding."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.attribution import Attribution
-from explorer.exports.report import finding_record
 from explorer.notebook.captured import Captured
 from explorer.notebook.certify import Certified
 from explorer.notebook.picture import Picture, Table
@@ -43,9 +41,7 @@ def table(what: Any, of: Literal["patterns", "logits"] = "patterns") -> "pd.Data
     if isinstance(what, Attribution):
         return pd.DataFrame(_attribution(what))
     if isinstance(what, Certified):
-        found = [finding_record(replace(each, where=None)) for each in what.findings]
-        places = ["" if each.where is None else each.where.name for each in what.findings]
-        return pd.DataFrame(found).assign(where=places)
+        return what.dataframe()
     raise TypeError(f"there is no table of {type(what).__name__}")
 
 

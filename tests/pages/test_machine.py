@@ -185,7 +185,7 @@ def test_a_model_without_predictions_has_none_that_could_change(open_page: Open)
 def test_a_logit_is_taken_apart(open_page: Open, model: str) -> None:
     at = open_page("machine", model=model, text="I like you.", further="tying", spot="1")
     assert not at.exception
-    assert reading(at, "no logit of the sentence is missed by more than")
+    assert reading(at, "no logit of the sentence is off by more than")
     at.selectbox(key="machine.spot").set_value(0).run()
     assert "spot" not in at.query_params
 

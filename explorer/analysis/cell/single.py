@@ -18,7 +18,6 @@ from explorer.analysis.heads.reading import entropy
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import attend
-from models.fast import without_numbers
 from models.hooks import AttentionSite
 
 
@@ -147,10 +146,8 @@ def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) ->
     module = module_of(loaded, site)
     has_bias = module.w_q.bias is not None
     d_model = module.w_q.in_features
-    with without_numbers():
-        config = loaded.config
-        alone = SingleHead(d_model, d_out, has_bias, config.score_divisor, config.score_cap)
-    alone = alone.to_empty(device="cpu").eval().requires_grad_(False)
+    divisor, cap = loaded.config.score_divisor, loaded.config.score_cap
+    alone = SingleHead(d_model, d_out, has_bias, divisor, cap).eval().requires_grad_(False)
     kv_head = head * module.n_kv_heads // module.n_heads
     for name, first in (("w_q", head), ("w_k", kv_head), ("w_v", kv_head)):
         source, target = getattr(module, name), getattr(alone, name)
