@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from explorer.runs.generation import StepsDone
 from explorer.text import t
 from explorer.ui import session
-from explorer.ui.turns import TURNS, in_turn
+from explorer.ui.turns import TURNS
 
 Result = TypeVar("Result")
 PATIENCE = 1.0
@@ -107,12 +107,14 @@ def finished(running: Job[Result], name: str, working: str, stop: str) -> bool:
     `working` says what is done, `stop` is the button's label. Once it is over, the page runs again.
     """
     place = st.empty()
-    for _ in range(10):
-        if running.wait(PATIENCE / 10):
-            place.empty()
-            return True
-        place.progress(running.done / max(1, running.total), working)
+    with TURNS.away():  # for all of it: a turn back may take as long as a step of the work
+        for _ in range(10):
+            if running.wait(PATIENCE / 10):
+                break
+            place.progress(min(1.0, running.done / max(1, running.total)), working)
     place.empty()
+    if running.wait(0):
+        return True
     _watch(running, name, working, stop)
     return False
 
@@ -163,8 +165,8 @@ def _presence() -> Callable[[], bool]:
 
 
 @st.fragment(run_every=0.4)
-@in_turn
 def _watch(running: Job[Result], name: str, working: str, stop: str) -> None:
+    """Without a turn of its own: nothing is computed here, and the button must be at hand."""
     if running.wait(0):
         st.rerun()
     said = f"{working} {running.done} / {running.total}"

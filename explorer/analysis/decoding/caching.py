@@ -167,12 +167,13 @@ def timings(
     given: Sequence[int],
     lengths: Sequence[int],
     tell: StepsDone | None = None,
+    pause: Callable[[], None] = lambda: None,
 ) -> tuple[Timing, ...]:
     """Measure decodings of such lengths after a source or prompt, with a cache and without.
 
     The best of a few runs each; the tokens are always the same one, as only their number counts.
-    `tell` is called after every measurement and may end it. Learned positions end at n_ctx, so
-    longer rows are left out there.
+    `tell` is called after every measurement and may end it, `pause` after every pass, whose time
+    does not count. Learned positions end at n_ctx, so longer rows are left out there.
     """
     config = loaded.config
     start, read = _reader(loaded, torch.tensor([list(given)]))
@@ -182,8 +183,10 @@ def timings(
         row = torch.tensor([[*start, *[start[-1]] * (n - 1)]])
         # A long row takes longer, so other work on the machine disturbs it less.
         runs = RUNS if n <= 64 else 1
-        cached = min(_seconds(read, row, len(start), KVCache(config.n_layers)) for _ in range(runs))
-        uncached = min(_seconds(read, row, len(start), None) for _ in range(runs))
+        cached, uncached = (
+            min(_seconds(read, row, len(start), each(), pause) for _ in range(runs))
+            for each in (lambda: KVCache(config.n_layers), lambda: None)
+        )
         found.append(Timing(n, 1000 * cached, 1000 * uncached))
         if tell is not None and not tell(done, len(fits)):
             break
@@ -195,8 +198,12 @@ def _seconds(
     row: Tensor,
     n_given: int,
     cache: KVCache | None,
+    pause: Callable[[], None],
 ) -> float:
-    started = time.perf_counter()
+    seconds = 0.0
     for end in range(n_given, row.shape[1] + 1):
+        started = time.perf_counter()
         read(row[:, 0 if cache is None else cache.length : end], cache)
-    return time.perf_counter() - started
+        seconds += time.perf_counter() - started
+        pause()
+    return seconds

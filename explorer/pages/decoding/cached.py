@@ -10,6 +10,7 @@ from explorer.runs.inputs import given_tokens
 from explorer.runs.speculative import first_layers
 from explorer.ui import cache
 from explorer.ui.caching import cached
+from explorer.ui.turns import TURNS
 from models.strategies import Beam, Greedy, Sample, Strategy
 
 
@@ -43,7 +44,7 @@ def timings(
     tell: Callable[[int, int], bool],
 ) -> tuple[caching.Timing, ...]:
     """Decodings of these lengths against the clock; measured again on every request."""
-    return caching.timings(cache.open_model(model), given, lengths, tell)
+    return caching.timings(cache.open_model(model), given, lengths, tell, TURNS.rest)
 
 
 @cached
