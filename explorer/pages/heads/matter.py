@@ -17,8 +17,9 @@ from explorer.ui.view import View
 from models.hooks import ROLES
 
 JOB = "heads.ablation"
-AT_ONCE = 40
-"""Tokens, source and target together, up to which the wait is too short to ask first."""
+AT_ONCE = 3000
+"""Heads times tokens, source and target together, up to which the wait is too short to ask first:
+40 tokens of a translator with 72 heads."""
 
 
 def ablation_of(view: View) -> Ablation | None:
@@ -27,7 +28,8 @@ def ablation_of(view: View) -> Ablation | None:
         st.caption(view.t("matter.nothing"))
         return None
     n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)
-    if n_tokens > AT_ONCE and not cached.ablation.is_kept(view.run):
+    n_heads = sum(site.n_heads for site in view.trace.sites)
+    if n_heads * n_tokens > AT_ONCE and not cached.ablation.is_kept(view.run):
         job = st.session_state.get(JOB)
         if job is None or job.key != view.run:
             st.markdown(view.t("matter.ask", count=n_tokens))
