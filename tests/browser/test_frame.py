@@ -52,11 +52,11 @@ def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> No
 @pytest.mark.parametrize(
     ("place", "picture"),
     [
-        ("cell", ".js-plotly-plot .nsewdrag"),
+        pytest.param("cell", ".js-plotly-plot .nsewdrag", marks=pytest.mark.sweep),
         ("masks", ".hl canvas"),
         ("positions", ".js-plotly-plot .nsewdrag"),
-        ("blocks", ".js-plotly-plot .nsewdrag"),
-        ("decoding", ".hl .player"),
+        pytest.param("blocks", ".js-plotly-plot .nsewdrag", marks=pytest.mark.sweep),
+        pytest.param("decoding", ".hl .player", marks=pytest.mark.sweep),
     ],
 )
 def test_most_of_a_picture_for_a_class_is_in_the_first_screen(

@@ -84,9 +84,9 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> Non
     ("place", "picture"),
     [
         ("", ".hl canvas"),
-        ("cell", ".js-plotly-plot"),
+        pytest.param("cell", ".js-plotly-plot", marks=pytest.mark.sweep),
         ("masks", ".hl canvas"),
-        ("positions", ".js-plotly-plot"),
+        pytest.param("positions", ".js-plotly-plot", marks=pytest.mark.sweep),
         ("blocks", ".js-plotly-plot"),
         ("machine", ".machine"),
     ],

@@ -11,7 +11,7 @@ from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
 
-CORE = ("", "masks", "decoding")
+CORE = ("", "masks")
 """The pages that `make test` saves; `make sweep` saves all."""
 PICTURES = {
     "": ".hl .panel canvas",

@@ -11,6 +11,7 @@ weight = 4.0
 """
 
 
+@pytest.mark.sweep  # that of pairs is in `make test`: each starts two processes
 def test_two_processes_have_the_loss_curve_of_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
