@@ -16,9 +16,9 @@ from explorer.ui.hints import hints
 from explorer.ui.parts import PartChoices, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
-from explorer.ui.turns import in_turn
 from explorer.ui.url import Links, State
 from explorer.ui.view import default_model
+from explorer.ui.work.turns import in_turn
 from models.training.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")

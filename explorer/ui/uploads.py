@@ -13,7 +13,8 @@ import streamlit as st
 
 from explorer.library import LoadedModel
 from explorer.text import UPLOADED
-from explorer.ui import cache, caching
+from explorer.ui import cache
+from explorer.ui.work import caching
 from explorer.uploads import open_zip
 
 _OWN = "uploads"

@@ -12,8 +12,8 @@ from torch import nn
 
 from explorer import library
 from explorer.library import LoadedModel
-from explorer.ui import caching, running
-from explorer.ui.caching import Store, budget
+from explorer.ui.work import caching, running
+from explorer.ui.work.caching import Store, budget
 from models.config import ModelConfig
 from models.foreign.placing import Placing
 from models.tokenizer import SPECIAL_TOKENS

@@ -8,8 +8,10 @@ from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.certificate.quick import SelfCheck
 from explorer.text import t
-from explorer.ui import caching, self_check, session
-from explorer.ui.turns import TURNS
+from explorer.ui import session
+from explorer.ui.sidebar import checking
+from explorer.ui.work import caching
+from explorer.ui.work.turns import TURNS
 
 Open = Callable[..., AppTest]
 
@@ -25,8 +27,8 @@ def shown(at: AppTest) -> list[str]:
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[object, threading.Thread]]:
     """The checks that this test started; none is left running."""
     threads: dict[object, threading.Thread] = {}
-    monkeypatch.setattr(self_check, "_STARTED", threads)
-    monkeypatch.setattr(self_check, "_FOUND", {})
+    monkeypatch.setattr(checking, "_STARTED", threads)
+    monkeypatch.setattr(checking, "_FOUND", {})
     yield threads
     for each in threads.values():
         each.join(20)
@@ -34,7 +36,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[object, threading.
 
 
 def finish(started: dict[object, threading.Thread], model: str) -> None:
-    self_check.start(model)
+    checking.start(model)
     (thread,) = started.values()
     thread.join(20)
 
@@ -66,7 +68,7 @@ def test_a_failure_names_what_is_broken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     broken = SelfCheck(12, ("future_leak", "prefix"))
-    monkeypatch.setattr(self_check, "check", lambda loaded, step: broken)
+    monkeypatch.setattr(checking, "check", lambda loaded, step: broken)
     finish(started, "en-zh")
     button = open_page("card", lang=lang).button(key="self_check.open")
     assert button.label == t("self_check.broken", lang=lang, broken=2, tested=12)
@@ -90,16 +92,16 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(
         at_work[0] -= 1
         return SelfCheck(1, ())
 
-    monkeypatch.setattr(self_check, "check", slow)
+    monkeypatch.setattr(checking, "check", slow)
     for model in ("en-zh", "writer", "en-zh"):
-        self_check.start(model)
+        checking.start(model)
     assert len(started) == 2
     with TURNS.turn():
         go_on.set()
         order.append("visitor")
     for each in started.values():
         each.join(20)
-    self_check.start("en-zh")  # it is known
+    checking.start("en-zh")  # it is known
     assert not any(each.is_alive() for each in started.values())
     assert most == [1]
     assert order == ["visitor", "check", "check"]
@@ -107,7 +109,7 @@ def test_it_runs_once_one_at_a_time_behind_everything_else(
 
 def test_a_model_that_does_not_open_has_no_result(started: dict[object, threading.Thread]) -> None:
     finish(started, "gone")
-    assert list(self_check._FOUND.values()) == [None]
+    assert list(checking._FOUND.values()) == [None]
 
 
 def test_it_is_known_where_the_cache_keeps_nothing(

@@ -11,7 +11,8 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import uploads as zips
 from explorer.text import t
-from explorer.ui import caching, session, uploads
+from explorer.ui import session, uploads
+from explorer.ui.work import caching
 
 Open = Callable[..., AppTest]
 

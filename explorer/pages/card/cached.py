@@ -1,9 +1,9 @@
-"""What the Card page computes, kept as `ui.caching` says."""
+"""What the Card page computes, kept as `ui.work.caching` says."""
 
 from explorer.analysis.card import facts as measured
 from explorer.analysis.card.facts import ModelFacts
 from explorer.ui import cache
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 
 
 @cached

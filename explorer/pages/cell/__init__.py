@@ -11,8 +11,8 @@ from explorer.ui import controls, session
 from explorer.ui.current import latest
 from explorer.ui.share import shared
 from explorer.ui.stage import stage
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
 from models.attention import attend
 
 

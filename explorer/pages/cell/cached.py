@@ -1,4 +1,4 @@
-"""What the Cell page computes, kept as `ui.caching` says."""
+"""What the Cell page computes, kept as `ui.work.caching` says."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from explorer.analysis.cell import backward as backwards
 from explorer.analysis.cell import initial, steps
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 
 
 @cached

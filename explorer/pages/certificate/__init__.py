@@ -16,13 +16,14 @@ from explorer.pages.certificate import cached
 from explorer.pages.certificate.choices import CertificateChoices
 from explorer.runs.edits import Edit, about_masks
 from explorer.runs.generation import StepsDone
-from explorer.ui import controls, running, session
+from explorer.ui import controls, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
 from explorer.ui.share import file_name, shared
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work import running
+from explorer.ui.work.turns import in_turn
 
 PADDINGS = ("padding_right", "padding_left", "padding_batch")
 """Promises that one test serves, each with padding in another place."""

@@ -1,4 +1,4 @@
-"""What the Certificate page computes, kept as `ui.caching` says."""
+"""What the Certificate page computes, kept as `ui.work.caching` says."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from explorer.analysis.certificate.certify import (
 )
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 
 
 def _examination(run: Run) -> Examination:

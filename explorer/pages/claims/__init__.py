@@ -15,7 +15,7 @@ from explorer.pages.claims.choices import ClaimsChoices
 from explorer.pages.claims.formulas import FORMULAS
 from explorer.problems import InputProblem
 from explorer.runs.generation import StepsDone
-from explorer.ui import cache, controls, running, session
+from explorer.ui import cache, controls, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.escape import plain
@@ -24,8 +24,9 @@ from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work import running
+from explorer.ui.work.turns import in_turn
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
 

@@ -21,7 +21,7 @@ from explorer.pages.clinic import cached
 from explorer.pages.clinic.choices import ClinicChoices
 from explorer.pages.clinic.formulas import FORMULAS
 from explorer.runs.trace import Trace
-from explorer.ui import cache, controls, running, session
+from explorer.ui import cache, controls, session
 from explorer.ui.cache import Run
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_group
@@ -29,8 +29,9 @@ from explorer.ui.problem import show_refused
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
 from explorer.ui.tables import table
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work import running
+from explorer.ui.work.turns import in_turn
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}

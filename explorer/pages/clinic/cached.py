@@ -1,4 +1,4 @@
-"""What the Clinic computes, kept as `ui.caching` says."""
+"""What the Clinic computes, kept as `ui.work.caching` says."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from explorer.analysis.clinic import PITFALLS, Symptom
 from explorer.analysis.clinic import symptom as planted
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 
 
 @cached

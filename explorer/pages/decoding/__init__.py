@@ -21,8 +21,8 @@ from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
 from models import decoding
 from models.strategies import Beam, Greedy, Sample
 

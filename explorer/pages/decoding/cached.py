@@ -1,4 +1,4 @@
-"""What the Decoding page computes, kept as `ui.caching` says."""
+"""What the Decoding page computes, kept as `ui.work.caching` says."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,8 @@ from explorer.runs.generation import Generation
 from explorer.runs.inputs import given_tokens
 from explorer.runs.speculative import first_layers
 from explorer.ui import cache
-from explorer.ui.caching import cached
-from explorer.ui.turns import TURNS
+from explorer.ui.work.caching import cached
+from explorer.ui.work.turns import TURNS
 from models.strategies import Beam, Greedy, Sample, Strategy
 
 

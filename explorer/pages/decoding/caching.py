@@ -17,9 +17,10 @@ from explorer.figures.curves import lines
 from explorer.numbers import millions, number
 from explorer.pages.decoding import cached
 from explorer.runs.generation import Generation
-from explorer.ui import controls, running, session
+from explorer.ui import controls, session
 from explorer.ui.parts import PartChoices
 from explorer.ui.view import View
+from explorer.ui.work import running
 from models.cache import KVCache, LayerCache
 
 NAME = "caching.timings"
@@ -162,7 +163,9 @@ def _measured(view: View, generation: Generation, names: list[str]) -> None:
         job = running.job(
             NAME, key, lambda tell: cached.timings(view.loaded.name, generation.given, wanted, tell)
         )
-    if not running.finished(job, NAME, view.t("caching.measuring"), view.t("decoding.stop")):
+    if not running.finished(
+        job, NAME, view.t("caching.measuring"), view.t("decoding.stop"), view.lang
+    ):
         return
     found: tuple[Timing, ...] = job.result()
     figure = lines(

@@ -3,8 +3,8 @@
 from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.runs.generation import Generation
-from explorer.ui import running
 from explorer.ui.view import View
+from explorer.ui.work import running
 
 
 def line(view: View, forced: tuple[int, ...] = ()) -> Generation | None:
@@ -22,6 +22,8 @@ def line(view: View, forced: tuple[int, ...] = ()) -> Generation | None:
         forced,
     )
     job = running.job(name, key, lambda tell: cached.generate(*key, progress=tell))
-    if not running.finished(job, name, view.t("decoding.working"), view.t("decoding.stop")):
+    if not running.finished(
+        job, name, view.t("decoding.working"), view.t("decoding.stop"), view.lang
+    ):
         return None
     return job.result()

@@ -14,9 +14,10 @@ from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation
-from explorer.ui import controls, running, session
+from explorer.ui import controls, session
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View, examples_of
+from explorer.ui.work import running
 from models.masks import causal_mask
 from models.training.data import collate
 from models.training.loss import sequence_loss

@@ -28,8 +28,8 @@ from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
 from models.attention import attend
 
 AGGREGATES = {

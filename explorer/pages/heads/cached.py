@@ -1,4 +1,4 @@
-"""What the Heads page computes, kept as `ui.caching` says."""
+"""What the Heads page computes, kept as `ui.work.caching` says."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -11,7 +11,7 @@ from explorer.components import Cells, Grid, grid
 from explorer.components.payload import Bools, Floats
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 from models.hooks import Role
 
 

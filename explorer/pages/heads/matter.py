@@ -12,8 +12,9 @@ from explorer.pages.heads.opened import Opened
 from explorer.runs.edits import HeadOff
 from explorer.runs.generation import StepsDone
 from explorer.runs.rerun import written_tokens
-from explorer.ui import controls, running, session
+from explorer.ui import controls, session
 from explorer.ui.view import View
+from explorer.ui.work import running
 from models.hooks import ROLES
 
 JOB = "heads.ablation"

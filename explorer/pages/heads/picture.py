@@ -27,9 +27,10 @@ from explorer.pages.heads.matter import begun
 from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.reading import predictions
 from explorer.runs.rerun import written_tokens
-from explorer.ui import cache, controls, running, session
+from explorer.ui import cache, controls, session
 from explorer.ui.share import file_name
 from explorer.ui.view import View
+from explorer.ui.work import running
 
 KEY, BESIDE = "heads.view", "heads.beside"
 Result = TypeVar("Result")

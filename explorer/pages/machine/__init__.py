@@ -17,8 +17,8 @@ from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
 from explorer.ui.share import shared
 from explorer.ui.tables import table
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
 from models.attention import attend
 
 LONG = 1000

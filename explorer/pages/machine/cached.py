@@ -1,4 +1,4 @@
-"""What the Machine page computes, kept as `ui.caching` says."""
+"""What the Machine page computes, kept as `ui.work.caching` says."""
 
 from explorer.analysis.machine import history, reach, swaps
 from explorer.analysis.machine.parameters import (
@@ -9,7 +9,7 @@ from explorer.analysis.machine.parameters import (
 )
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 from models.config import ModelConfig
 
 

@@ -21,8 +21,8 @@ from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
 from models.masks import causal_mask, padding_mask, window_mask
 
 BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}

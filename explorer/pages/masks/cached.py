@@ -1,4 +1,4 @@
-"""What the Masks page computes, kept as `ui.caching` says."""
+"""What the Masks page computes, kept as `ui.work.caching` says."""
 
 from explorer.analysis.masks import batch as batching
 from explorer.analysis.masks import forced as forcing
@@ -6,7 +6,7 @@ from explorer.analysis.masks import twins as twinning
 from explorer.runs.edits import Edit
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 
 
 @cached

@@ -15,8 +15,8 @@ from explorer.ui.current import latest
 from explorer.ui.parts import ScreenChoices, pick_part
 from explorer.ui.share import shared
 from explorer.ui.stage import stage
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
 
 DRAW = {
     "order": shuffled,

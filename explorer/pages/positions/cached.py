@@ -1,4 +1,4 @@
-"""What the Positions page computes, kept as `ui.caching` says."""
+"""What the Positions page computes, kept as `ui.work.caching` says."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from explorer.analysis.positions.changes import Change
 from explorer.runs.edits import Edit
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 from models.rows import Stream
 
 

@@ -12,11 +12,12 @@ from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.code import positions_at
 from explorer.runs.edits import CellEdit, MaskSize
-from explorer.ui import cache, controls, running, session
+from explorer.ui import cache, controls, session
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
 from explorer.ui.view import View
+from explorer.ui.work import running
 
 TWIN = "twin-no-positions"
 ROUNDING = 1e-4

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from explorer import library
-from explorer.ui import caching
-from explorer.ui.caching import Store, budget, cached, size_of
+from explorer.ui.work import caching
+from explorer.ui.work.caching import Store, budget, cached, size_of
 
 ROOM = 15_000
 """Bytes: for ten arrays of a thousand, each with what surrounds it."""

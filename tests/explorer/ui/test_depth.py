@@ -14,9 +14,10 @@ from explorer.pages.decoding import cached as decoding
 from explorer.pages.heads import cached as heads
 from explorer.pages.masks import cached as masks
 from explorer.pages.positions import cached as positions
-from explorer.ui import cache, caching
+from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import Store
+from explorer.ui.work import caching
+from explorer.ui.work.caching import Store
 from models.strategies import Greedy
 
 MOST = 6

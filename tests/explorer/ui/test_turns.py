@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.ui.caching import Store
-from explorer.ui.running import Job, StoppedError, whole
-from explorer.ui.turns import SHORT, TURNS, Turns, in_turn
+from explorer.ui.work.caching import Store
+from explorer.ui.work.running import Job, StoppedError, whole
+from explorer.ui.work.turns import SHORT, TURNS, Turns, in_turn
 
 PATIENCE = 10.0
 
@@ -25,7 +25,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("explorer.ui.turns.time.perf_counter", clock)
+    monkeypatch.setattr("explorer.ui.work.turns.time.perf_counter", clock)
     return clock
 
 
@@ -198,7 +198,7 @@ def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch: pytest.Monk
     here.clear()
     told.clear()
     assert told.wait(PATIENCE)  # absent, but not long
-    monkeypatch.setattr("explorer.ui.running.ABSENCE", 0.0)
+    monkeypatch.setattr("explorer.ui.work.running.ABSENCE", 0.0)
     assert job.wait(PATIENCE)
     assert job.result() > 0
 

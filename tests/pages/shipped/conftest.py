@@ -11,8 +11,8 @@ from shown import Open
 from explorer import library
 from explorer.analysis.claims import CLAIMS, Claim, Finding, cost, positions, training
 from explorer.ui import cache as shared
-from explorer.ui import caching
-from explorer.ui.caching import Store, budget
+from explorer.ui.work import caching
+from explorer.ui.work.caching import Store, budget
 
 FOUND: dict[str, Finding] = {}
 """What was found by claims that train models of their own, by the claim's id."""

@@ -15,8 +15,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.runs.generation import StepsDone
 from explorer.text import t
-from explorer.ui import session
-from explorer.ui.turns import TURNS
+from explorer.ui.work.turns import TURNS
 
 Result = TypeVar("Result")
 PATIENCE = 1.0
@@ -101,7 +100,7 @@ def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Re
     return running
 
 
-def finished(running: Job[Result], name: str, working: str, stop: str) -> bool:
+def finished(running: Job[Result], name: str, working: str, stop: str, lang: str) -> bool:
     """Whether the job is over; else a bar and a button to stop it are shown, and the page waits.
 
     `working` says what is done, `stop` is the button's label. Once it is over, the page runs again.
@@ -115,7 +114,7 @@ def finished(running: Job[Result], name: str, working: str, stop: str) -> bool:
     place.empty()
     if running.wait(0):
         return True
-    _watch(running, name, working, stop)
+    _watch(running, name, working, stop, lang)
     return False
 
 
@@ -140,7 +139,7 @@ def awaited(
     What is the case is shown, with a button to stop it or to begin again. Raises what it raised.
     """
     running = job(name, key, work)
-    if not finished(running, name, working, t("running.stop", lang=lang)):
+    if not finished(running, name, working, t("running.stop", lang=lang), lang):
         return None
     try:
         return running.result()
@@ -165,12 +164,12 @@ def _presence() -> Callable[[], bool]:
 
 
 @st.fragment(run_every=0.4)
-def _watch(running: Job[Result], name: str, working: str, stop: str) -> None:
+def _watch(running: Job[Result], name: str, working: str, stop: str, lang: str) -> None:
     """Without a turn of its own: nothing is computed here, and the button must be at hand."""
     if running.wait(0):
         st.rerun()
     said = f"{working} {running.done} / {running.total}"
     if ahead := running.ahead:
-        said += " " + t("running.ahead", lang=session.state().lang, count=ahead)
+        said += " " + t("running.ahead", lang=lang, count=ahead)
     st.progress(min(1.0, running.done / max(1, running.total)), said)
     st.button(stop, key=f"{name}.stop", icon=":material/stop:", on_click=running.stop)

@@ -16,7 +16,7 @@ from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
 from explorer.ui.parts import THEMES, ScreenChoices
 from explorer.ui.problem import show_problem
-from explorer.ui.self_check import self_check
+from explorer.ui.sidebar.checking import self_check
 from explorer.ui.uploads import models
 from explorer.ui.view import MOST_OTHERS, default_model, examples_of, first_sentence
 

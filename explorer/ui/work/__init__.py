@@ -1,0 +1,1 @@
+"""Whatever takes long: computed in turns, in a thread that can be stopped, and kept afterwards."""
