@@ -5,9 +5,10 @@ from functools import cache as once
 from functools import partial
 
 import streamlit as st
+from streamlit.navigation.page import StreamlitPage
 
 from explorer.components import frame
-from explorer.pages import PAGES, Page, shelf
+from explorer.pages import HOME, PAGES, Page, shelf
 from explorer.problems import InputProblem
 from explorer.text import family, t
 from explorer.ui import cache, session
@@ -42,10 +43,14 @@ def run() -> None:
             title=t("card.menu" if page.name == "card" else f"{page.name}.title", lang=lang),
             icon=page.icon,
             url_path=page.name,
-            default=index == 0,
+            default=page.name == HOME,
         )
-        for index, page in enumerate(PAGES)
+        for page in PAGES
     }
+    menu: dict[str, list[StreamlitPage]] = {"": []}
+    for page in PAGES:
+        heading = t(f"menu.{page.group}", lang=lang) if page.group else ""
+        menu.setdefault(heading, []).append(pages[page.name])
     pages[shelf.NAME] = st.Page(
         show_models,
         title=t("shelf.title", lang=lang),
@@ -53,11 +58,12 @@ def run() -> None:
         url_path=shelf.NAME,
         visibility="hidden",  # the sidebar leads there, from the menu of models
     )
+    menu[""].append(pages[shelf.NAME])
     session.keep_pages(pages)
     titles = {name: t(f"{_WORDS.get(name, name)}.title", lang=lang) for name in pages}
-    current = st.navigation(list(pages.values()), position="top")
+    current = st.navigation(menu, position="top")
     st.set_page_config(
-        page_title=f"{titles[current.url_path or PAGES[0].name]} · Headlight",
+        page_title=f"{titles[current.url_path or HOME]} · Headlight",
         initial_sidebar_state="collapsed" if session.state().of(ScreenChoices).beamer else "auto",
     )
     state = session.state()

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from explorer.pages import PAGES
+from explorer.pages import HOME, PAGES
 from explorer.text import LANGUAGES, words
 from tests.browser.app import chromium, running_app
 
@@ -78,7 +78,7 @@ class State:
     @property
     def link(self) -> str:
         query = {"lang": self.lang, "model": self.model, "theme": self.theme}
-        return f"{'' if self.page == PAGES[0].name else self.page}?{urlencode(query)}"
+        return f"{'' if self.page == HOME else self.page}?{urlencode(query)}"
 
 
 def names_of_words() -> frozenset[str]:

@@ -34,7 +34,8 @@ from explorer.ui.view import View
 class Page:
     """`name` is also its address and the table of its words.
 
-    `choices` is the frozen dataclass of what a visitor chooses only there. `usual_pads` is how many
+    `choices` is the frozen dataclass of what a visitor chooses only there. `group` is the heading of
+    the menu under which it stands (a key of the table `menu`), "" for none. `usual_pads` is how many
     PADs it adds to the sentence until the visitor chooses a number; `follows_edits`, whether what
     the visitor changed in the model (masks, heads) is at work there.
     """
@@ -43,6 +44,7 @@ class Page:
     icon: str
     render: Callable[[View], None]
     choices: type
+    group: str = ""
     usual_pads: int = 0
     follows_edits: bool = True
 
@@ -52,19 +54,20 @@ LESSONS: tuple[Page, ...] = (
     Page("cell", ":material/center_focus_strong:", cell.render, CellChoices),
     Page("masks", ":material/grid_off:", masks.render, MasksChoices, usual_pads=3),
     Page("positions", ":material/waves:", positions.render, PositionsChoices),
-    Page("blocks", ":material/layers:", blocks.render, BlocksChoices),
-    Page("machine", ":material/account_tree:", machine.render, MachineChoices),
-    Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices),
-    Page("certificate", ":material/verified:", certificate.render, CertificateChoices),
+    Page("blocks", ":material/layers:", blocks.render, BlocksChoices, "model"),
+    Page("machine", ":material/account_tree:", machine.render, MachineChoices, "model"),
+    Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices, "model"),
+    Page("certificate", ":material/verified:", certificate.render, CertificateChoices, "practise"),
     Page(
         "clinic",
         ":material/stethoscope:",
         clinic.render,
         ClinicChoices,
+        "practise",
         usual_pads=2,
         follows_edits=False,
     ),
-    Page("claims", ":material/quiz:", claims.render, ClaimsChoices, follows_edits=False),
+    Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", follows_edits=False),
 )
 """In the order in which one learns: attention, its masks, positions, the rest of a block, the whole
 model, what it writes; then three pages that test what was learned. Each draws what it computed.
@@ -72,6 +75,9 @@ model, what it writes; then three pages that test what was learned. Each draws w
 
 PAGES: tuple[Page, ...] = (
     *LESSONS,
-    Page("card", ":material/badge:", card.render, CardChoices, follows_edits=False),
+    Page("card", ":material/badge:", card.render, CardChoices, "model", follows_edits=False),
 )
 """The lessons, and last the page about the open model, which computes nothing from the sentence."""
+
+HOME = "heads"
+"""The page at the root, where a visit without a page's address begins."""

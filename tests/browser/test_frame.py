@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 def test_back_leaves_a_page_of_the_menu_in_one_press(visitor: Visitor) -> None:
     visitor.open(lang="en", text="I love you.")
-    for name in ("masks", "blocks"):
+    for name in ("masks", "positions"):
         visitor.page.get_by_role("link", name=t(f"{name}.title", lang="en"), exact=True).click()
         expect(visitor.page).to_have_title(f"{t(f'{name}.title', lang='en')} · Headlight")
         visitor.page.wait_for_url(f"**/{name}?*text=*")

@@ -167,6 +167,7 @@ MADE = {
     "cell.parts": set(PARTS),
     "notebook.notes": set(get_args(Note)),
     "notebook.untested": set(get_args(UntestedWhy)),
+    "menu": {page.group for page in PAGES if page.group},
     "cell.layout": {"one", "per_head", "fused"},
     "figures.positions": words_in("figures/positions/encoding.py"),
     "components.film": words_of("film"),
