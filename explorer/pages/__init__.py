@@ -34,10 +34,10 @@ from explorer.ui.view import View
 class Page:
     """`name` is also its address and the table of its words.
 
-    `choices` is the frozen dataclass of what a visitor chooses only there. `group` is the heading of
-    the menu under which it stands (a key of the table `menu`), "" for none. `usual_pads` is how many
-    PADs it adds to the sentence until the visitor chooses a number; `follows_edits`, whether what
-    the visitor changed in the model (masks, heads) is at work there.
+    `choices` is the frozen dataclass of what a visitor chooses only there. `group` is the heading
+    in the menu under which it stands (a key of the table `menu`), "" for none. `usual_pads` is how
+    many PADs it adds to the sentence until the visitor chooses a number; `follows_edits`, whether
+    what the visitor changed in the model (masks, heads) is at work there.
     """
 
     name: str
@@ -67,7 +67,7 @@ LESSONS: tuple[Page, ...] = (
         usual_pads=2,
         follows_edits=False,
     ),
-    Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", follows_edits=False),
+    Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", 0, False),
 )
 """In the order in which one learns: attention, its masks, positions, the rest of a block, the whole
 model, what it writes; then three pages that test what was learned. Each draws what it computed.
