@@ -1,0 +1,265 @@
+"""Why a head looks there: the score of one cell as a sum over who wrote into its query and its key.
+
+score = sum over a, b of q_a . k_b / divisor + what positions add, where q_a is what writer a put
+into the query and k_b what writer b put into the key, each with the scale of every norm on the way
+frozen (`writers`). A change of the score by anything that is not a sum of products (a cap by tanh,
+rounding in half precision) is a term of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from explorer.analysis.causes.ledger import FrozenNorm, Ledger, Writer, array
+from explorer.analysis.causes.writers import Side, read_by, stack_of
+from explorer.library import LoadedModel
+from explorer.runs.rerun import require_same_model, rerun, rows_of
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite, Edits
+from models.positions import Rotation, positions_of
+from models.transformer import Stack
+
+
+@dataclass(frozen=True, eq=False)
+class Why:
+    """The score of one cell, taken apart.
+
+    `matrix` [query writer, key writer] holds q_a . k_b / divisor; `bias` is what positions add to
+    the score (ALiBi, T5; None where they add nothing), `cap` what the cap takes away (None without
+    one), `rest` what is left: score - matrix - bias - cap. `queries` and `keys` are the pieces.
+    """
+
+    site: AttentionSite
+    head: int
+    query: int
+    key: int
+    score: float
+    bias: float | None
+    cap: float | None
+    matrix: Float[np.ndarray, "query_writer key_writer"]
+    queries: Ledger = field(repr=False)
+    keys: Ledger = field(repr=False)
+    divisor: float
+    allowed: bool
+
+    @property
+    def by_query(self) -> Float[np.ndarray, " query_writer"]:
+        """What each writer into the query brings to the score, against the whole key."""
+        return self.matrix.sum(1)
+
+    @property
+    def by_key(self) -> Float[np.ndarray, " key_writer"]:
+        """What each writer into the key brings to the score, against the whole query."""
+        return self.matrix.sum(0)
+
+    @property
+    def rest(self) -> float:
+        """What the terms leave out of the score."""
+        return self.score - float(self.matrix.sum()) - (self.bias or 0.0) - (self.cap or 0.0)
+
+    def without(self, side: Side) -> Float[np.ndarray, " writer"]:
+        """q . k / divisor without each writer on one side, every norm taking its scale anew."""
+        if side == "query":
+            return self.queries.without[:, 0] @ self.keys.whole[0] / self.divisor
+        return self.keys.without[:, 0] @ self.queries.whole[0] / self.divisor
+
+    def left_out(self, side: Side) -> Float[np.ndarray, " writer"]:
+        """What freezing leaves out: how much further q . k / divisor falls without a writer when
+        the norms take their scale anew than its piece says. Below 0: it falls less."""
+        pieces = self.by_query if side == "query" else self.by_key
+        return float(self.matrix.sum()) - self.without(side) - pieces
+
+
+def why(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int, key: int
+) -> Why:
+    """The score of a cell of a head as a sum. Raises IndexError for a head, query or key that is
+    not there, ValueError for another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    scores = traced.activations[site.hook("scores")]
+    asked = zip(("head", "query", "key"), (head, query, key), scores.shape, strict=True)
+    for name, index, size in asked:
+        if not 0 <= index < size:
+            raise IndexError(f"{name} {index}: there are {size}")
+    queries = projected(loaded, traced, site, head, "query", [query])
+    keys = projected(loaded, traced, site, head, "key", [key])
+    divisor, cap = loaded.config.divisor, loaded.config.score_cap
+    matrix = queries.pieces[:, 0] @ keys.pieces[:, 0].T / divisor
+    biases = traced.activations.get(site.hook("bias"))
+    raw = float(matrix.sum())
+    return Why(
+        site=site,
+        head=head,
+        query=query,
+        key=key,
+        score=float(scores[head, query, key]),
+        bias=None if biases is None else float(biases[head, query, key]),
+        cap=None if cap is None else float(cap * np.tanh(raw / cap)) - raw,
+        matrix=matrix,
+        queries=queries,
+        keys=keys,
+        divisor=divisor,
+        allowed=bool(traced.mask(site.name)[head, query, key]),
+    )
+
+
+def projected(
+    loaded: LoadedModel,
+    traced: Trace,
+    site: AttentionSite,
+    head: int,
+    side: Side,
+    positions: Sequence[int],
+) -> Ledger:
+    """The queries or the keys that a head compares at these positions, as sums over writers.
+
+    As they are compared: behind the norm of queries and keys and turned by their positions, where
+    a model has these. For a head that shares its keys with others, theirs.
+    """
+    ledger = read_by(loaded, traced, site, side, positions)
+    kv_heads, d_head = loaded.config.kv_heads, loaded.config.d_head
+    own = head if side == "query" else head // (site.n_heads // kv_heads)
+    letter = "q" if side == "query" else "k"
+    part = loaded.part(f"{site.name}.w_{letter}")
+    rows = slice(own * d_head, (own + 1) * d_head)
+    bias = getattr(part, "bias", None)
+    ledger.linear(
+        array(part.get_parameter("weight")[rows]), None if bias is None else array(bias[rows])
+    )
+    norm = loaded.part(f"{site.name}.{letter}_norm")
+    if not isinstance(norm, nn.Identity):
+        ledger.norm(FrozenNorm(norm))
+    rotation = rotation_of(loaded, traced, site, positions)
+    if rotation is not None:
+        ledger.turn(rotation)
+    return ledger
+
+
+def rotation_of(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, positions: Sequence[int]
+) -> Rotation | None:
+    """How queries and keys of a site are turned at these positions; None where they are not."""
+    if site.kind == "cross":
+        return None
+    stack = loaded.model.get_submodule(stack_of(traced, site).name)
+    assert isinstance(stack, Stack)
+    rows = rows_of(traced)
+    valid = rows.src_valid if site.query_stream == "src" else rows.tgt_valid
+    places = positions_of(valid, rows.tokens(site.query_stream))
+    placement = stack.positions.place(places, places)
+    if loaded.config.looks_near(site.layer) and placement.near is not None:
+        placement = placement.near
+    if placement.rotation is None:
+        return None
+    at = list(positions)
+    cos, sin = (each.cpu()[:1, :, at] for each in placement.rotation)
+    return cos, sin
+
+
+@dataclass(frozen=True, eq=False)
+class Removal:
+    """One writer taken out of the query or the key of a cell, and what became of the row.
+
+    `before`, `predicted` and `measured` are (score of the cell, weight of the cell); predicted from
+    the pieces, measured in a run of the model whose q or k lacks the piece. `free` is measured too:
+    the writer is taken out where it wrote, and every norm takes its scale anew. `scores` and
+    `patterns` are the rows [key] of (before, predicted, measured, free).
+    """
+
+    side: Side
+    writer: Writer
+    scores: Float[np.ndarray, "4 key"]
+    patterns: Float[np.ndarray, "4 key"]
+    key: int
+
+    @property
+    def left_out(self) -> float:
+        """What freezing leaves out of this answer: the score with free norms - the predicted."""
+        return float(self.scores[3, self.key] - self.scores[1, self.key])
+
+    @property
+    def error(self) -> float:
+        """The largest difference between a predicted and a measured weight of the row."""
+        return float(np.abs(self.patterns[1] - self.patterns[2]).max())
+
+
+def remove(loaded: LoadedModel, traced: Trace, found: Why, side: Side, writer: int) -> Removal:
+    """Take a writer out of the query (all cells of its row change) or of the key (this cell does).
+
+    Predicted by arithmetic alone, then measured under a visitor at `hook_q` or `hook_k`. Raises
+    IndexError for a writer that is not there.
+    """
+    site, head, query, key = found.site, found.head, found.query, found.key
+    ledger = found.queries if side == "query" else found.keys
+    piece, lone = ledger.pieces[writer, 0], ledger.without[writer, 0]
+    scores = traced.activations[site.hook("scores")][head, query].astype(np.float64)
+    biases = traced.activations.get(site.hook("bias"))
+    bias = np.zeros_like(scores) if biases is None else biases[head, query].astype(np.float64)
+    if side == "query":
+        keys = traced.activations[site.hook("k")].astype(np.float64)
+        fallen = keys[head // (site.n_heads // len(keys))] @ piece / found.divisor
+    else:
+        fallen = np.zeros_like(scores)
+        fallen[key] = float(piece @ found.queries.whole[0]) / found.divisor
+    predicted = np.where(
+        fallen == 0, scores, _scored(loaded, _raw(loaded, scores - bias) - fallen, bias)
+    )
+    mask = traced.mask(site.name)[head, query]
+    rows, patterns = [scores, predicted], [_softmax(scores, mask), _softmax(predicted, mask)]
+    for vector in (ledger.whole[0] - piece, lone):
+        measured, pattern = _measured(loaded, traced, found, side, vector)
+        rows.append(measured)
+        patterns.append(pattern)
+    patterns[0] = traced.pattern(site.name)[head, query].astype(np.float64)
+    return Removal(side, ledger.writers[writer], np.stack(rows), np.stack(patterns), key)
+
+
+def _raw(loaded: LoadedModel, capped: Float[np.ndarray, " key"]) -> Float[np.ndarray, " key"]:
+    """q . k / divisor before the cap."""
+    cap = loaded.config.score_cap
+    return capped if cap is None else cap * np.arctanh(np.clip(capped / cap, -1 + 1e-9, 1 - 1e-9))
+
+
+def _scored(
+    loaded: LoadedModel, raw: Float[np.ndarray, " key"], bias: Float[np.ndarray, " key"]
+) -> Float[np.ndarray, " key"]:
+    cap = loaded.config.score_cap
+    return (raw if cap is None else cap * np.tanh(raw / cap)) + bias
+
+
+def _softmax(
+    scores: Float[np.ndarray, " key"], mask: Bool[np.ndarray, " key"]
+) -> Float[np.ndarray, " key"]:
+    if not mask.any():
+        return np.zeros_like(scores)
+    exponentials = np.where(mask, np.exp(np.where(mask, scores - scores[mask].max(), 0.0)), 0.0)
+    return exponentials / exponentials.sum()
+
+
+def _measured(
+    loaded: LoadedModel, traced: Trace, found: Why, side: Side, vector: np.ndarray
+) -> tuple[Float[np.ndarray, " key"], Float[np.ndarray, " key"]]:
+    """The row's scores and pattern in a run of the model that has this query or key instead."""
+    site, head = found.site, found.head
+    place, row = ("q", head), found.query
+    if side == "key":
+        shared = site.n_heads // loaded.config.kv_heads
+        place, row = ("k", head // shared), found.key
+    change = Edits({site.hook(place[0]): partial(_put, head=place[1], row=row, vector=vector)})
+    hooks = site.hook("scores"), site.hook("pattern")
+    seen = rerun(loaded, traced, (*hooks, site.hook("mask")), change)
+    scores, pattern = (seen[hook][0, head, found.query].double().numpy() for hook in hooks)
+    return scores, pattern
+
+
+def _put(tensor: Tensor, head: int, row: int, vector: np.ndarray) -> Tensor:
+    """Queries or keys [1, head, pos, d_head] with this vector at one place."""
+    changed = tensor.clone()
+    changed[:, head, row] = torch.tensor(vector, dtype=tensor.dtype)
+    return changed

@@ -1,0 +1,300 @@
+"""Any point of a stream as a sum over all that was written into it before: token and position
+embedding, every head, every feed-forward net, and the biases.
+
+The norms' scales are frozen, as `ledger` says. Where they stand:
+
+pre       nothing on the way: pieces join the stream as they are written; the norm before a sublayer
+          (and the final one) acts on all pieces at once, with the scale of the stream that it reads
+post      the 2017 design: after each sum all pieces so far go through that sum's norm, so what a
+          head of the first layer wrote has gone through a chain of norms, each with its own scale
+sublayer  the norm acts on what a sublayer writes, before that joins the stream; so do the further
+          norms of Gemma ("out norms")
+
+Everything is computed in float64 from the tensors of a Trace and the model's weights, one position
+beside the other, so that only the positions asked for cost anything.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+from torch import nn
+
+from explorer.analysis.causes.ledger import FrozenNorm, Ledger, Writer, array
+from explorer.library import LoadedModel
+from explorer.runs.rerun import heads_off, require_same_model
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite, StackSite
+from models.transformer import HeadNet
+
+Side = Literal["query", "key"]
+Split = tuple[str, int]
+"""A head (the name of its site, its index) that is split by what it took from each key."""
+
+
+@dataclass(frozen=True)
+class _Sublayer:
+    """One sublayer of a block: its path, the hook points round it, and the norms it has."""
+
+    path: str
+    added: str  # the hook point of what joins the stream
+    after: str  # that of the stream behind it
+    norm: str  # the path of its norm
+    out_norm: str  # the path of the norm on its output alone; "" where there is none
+    site: AttentionSite | None  # None: the feed-forward net
+    layer: int
+
+
+def writers_at(
+    loaded: LoadedModel,
+    traced: Trace,
+    hook: str,
+    positions: Sequence[int],
+    split: Split | None = None,
+) -> Ledger:
+    """The residual stream at a hook point, at these positions, as the sum of what was written.
+
+    `hook` is a stream's: resid_pre, resid_mid, resid_mid_cross or resid_post of a block, or
+    resid_final of a stack. With `split`, that head's piece is one for each key. Raises KeyError for
+    any other hook point, ValueError for another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    for stack in traced.stacks:
+        if hook not in _points(loaded, traced, stack):
+            continue
+        ledger = _embedded(loaded, traced, stack, positions)
+        if hook == stack.block_hook(0, "resid_pre"):
+            return ledger
+        for sublayer in _sublayers(loaded, traced, stack):
+            if hook == stack.block_hook(sublayer.layer, "resid_pre"):
+                return ledger
+            _through(loaded, traced, stack, sublayer, ledger, positions, split)
+            if hook == sublayer.after:
+                return ledger
+        return ledger
+    raise KeyError(f"{hook} is no place of a residual stream")
+
+
+def read_by(
+    loaded: LoadedModel,
+    traced: Trace,
+    site: AttentionSite,
+    side: Side,
+    positions: Sequence[int],
+) -> Ledger:
+    """What W_Q ("query") or W_K ("key") of a site reads at these positions, as a sum.
+
+    Where the norm stands before the sublayer, its scale is frozen too. The keys of cross-attention
+    come from the encoder's output.
+    """
+    if side == "key" and site.kind == "cross":
+        stack = next(each for each in traced.stacks if each.stream == site.key_stream)
+        return _finished(loaded, traced, stack, positions)
+    ledger = writers_at(loaded, traced, before(traced, site), positions)
+    if loaded.config.norm_placement == "pre":
+        norm = "attn_norm" if site.kind == "self" else "cross_attn_norm"
+        _norm(loaded, ledger, f"{site.block}.{norm}")
+    return ledger
+
+
+def output(
+    loaded: LoadedModel, traced: Trace, positions: Sequence[int], split: Split | None = None
+) -> Ledger:
+    """What the unembedding reads at these positions of the row that the logits belong to.
+
+    Where a small net stands before it (BERT), its activation is frozen as a gate.
+    """
+    ledger = _finished(loaded, traced, traced.stacks[-1], positions, split)
+    head = loaded.part("head") if loaded.config.lm_head else None
+    if isinstance(head, HeadNet):
+        ledger.linear(array(head.linear.weight), array(head.linear.bias))
+        ledger.gate(head.activation)
+        ledger.norm(FrozenNorm(head.norm))
+    return ledger
+
+
+def before(traced: Trace, site: AttentionSite) -> str:
+    """The hook point of the stream that a site's queries are made of, before any norm."""
+    return site.block_hook("resid_pre" if site.kind == "self" else "resid_mid")
+
+
+def stack_of(traced: Trace, site: AttentionSite) -> StackSite:
+    """The stack that a site belongs to."""
+    return next(each for each in traced.stacks if each.stream == site.query_stream)
+
+
+def _finished(
+    loaded: LoadedModel,
+    traced: Trace,
+    stack: StackSite,
+    positions: Sequence[int],
+    split: Split | None = None,
+) -> Ledger:
+    """A stack's output: its last stream behind the final norm, where there is one."""
+    ledger = writers_at(loaded, traced, stack.hook("resid_final"), positions, split)
+    _norm(loaded, ledger, stack.path("final_norm"))
+    return ledger
+
+
+def _embedded(
+    loaded: LoadedModel, traced: Trace, stack: StackSite, positions: Sequence[int]
+) -> Ledger:
+    """What enters the first block: the embedding as scaled, and what positions add to it."""
+    at = list(positions)
+    token = traced.activations[stack.hook("embed")][at].astype(np.float64)
+    writers = [Writer("bias", stack.stream), Writer("embedding", stack.stream)]
+    pieces = [np.zeros_like(token), token]
+    if stack.hook("pos_embed") in traced.activations:
+        # Learned and computed positions are the same for every text: one row serves the batch.
+        added = traced.activations[stack.hook("pos_embed")][at].astype(np.float64)
+        writers.append(Writer("position", stack.stream))
+        pieces.append(added)
+    ledger = Ledger.of(writers, np.stack(pieces))
+    _norm(loaded, ledger, stack.path("embed_norm"))
+    return ledger
+
+
+def _norm(loaded: LoadedModel, ledger: Ledger, path: str) -> None:
+    """Put a ledger through the norm at this path; nothing where the model has none there."""
+    module = loaded.part(path)
+    if not isinstance(module, nn.Identity):
+        ledger.norm(FrozenNorm(module))
+
+
+def _through(
+    loaded: LoadedModel,
+    traced: Trace,
+    stack: StackSite,
+    sublayer: _Sublayer,
+    ledger: Ledger,
+    positions: Sequence[int],
+    split: Split | None,
+) -> None:
+    """Let one sublayer write, and put the sum through its norm where the norm stands behind it."""
+    at, placement = list(positions), loaded.config.norm_placement
+    if loaded.config.parallel and sublayer.site is None:
+        placement = "pre"  # a parallel net is added without a norm behind it
+    norms = [sublayer.out_norm] if sublayer.out_norm else []
+    norms += [sublayer.norm] if placement == "sublayer" else []
+    if sublayer.site is not None:
+        branch = _heads(loaded, traced, sublayer.site, at, split)
+        for norm in norms:
+            _norm(loaded, branch, norm)
+    else:
+        branch = _net(loaded, traced, stack, sublayer, at, norms)
+    ledger.join(branch)
+    if placement == "post":
+        _norm(loaded, ledger, sublayer.norm)
+
+
+def _heads(
+    loaded: LoadedModel,
+    traced: Trace,
+    site: AttentionSite,
+    at: list[int],
+    split: Split | None,
+) -> Ledger:
+    """What each head of a site writes, z W_O, and the bias of W_O."""
+    w_o = loaded.part(f"{site.name}.w_o")
+    weight = array(w_o.get_parameter("weight"))
+    slices = weight.reshape(len(weight), site.n_heads, -1).transpose(1, 2, 0)  # [head, d, d_model]
+    z = traced.activations[site.hook("z")][:, at].astype(np.float64)
+    written = z @ slices  # [head, pos, d_model]
+    constant = np.zeros(written.shape[1:])
+    if getattr(w_o, "bias", None) is not None:
+        constant = constant + array(w_o.get_parameter("bias"))
+    writers, pieces = [Writer("bias", site.query_stream)], [constant[None]]
+    for head in range(site.n_heads):
+        named = Writer("head", site.query_stream, site.layer, site.name, head)
+        if split == (site.name, head):
+            by_key = per_key(traced, site, head, at) @ slices[head]
+            pieces.append(by_key)
+            writers += [
+                Writer("head", site.query_stream, site.layer, site.name, head, key)
+                for key in range(len(by_key))
+            ]
+        else:
+            pieces.append(written[head : head + 1])
+            writers.append(named)
+    return Ledger.of(writers, np.concatenate(pieces))
+
+
+def per_key(
+    traced: Trace, site: AttentionSite, head: int, positions: Sequence[int]
+) -> Float[np.ndarray, "key pos d_head"]:
+    """Weight x value: what a head takes from each key at these queries; their sum over keys is z.
+
+    All 0 for a head that an edit of the Trace has switched off.
+    """
+    values = traced.activations[site.hook("v")].astype(np.float64)
+    group = site.n_heads // len(values)  # query heads that share one head of values
+    weights = traced.pattern(site.name)[head][list(positions)].astype(np.float64)
+    taken = weights.T[:, :, None] * values[head // group][:, None]
+    return np.zeros_like(taken) if head in heads_off(traced, site.name) else taken
+
+
+def _net(
+    loaded: LoadedModel,
+    traced: Trace,
+    stack: StackSite,
+    sublayer: _Sublayer,
+    at: list[int],
+    norms: Sequence[str],
+) -> Ledger:
+    """What the feed-forward net writes, its own bias included; that of a norm behind it is not."""
+    written = traced.activations[sublayer.added][at].astype(np.float64)
+    constant = np.zeros_like(written)
+    if norms:
+        constant = constant + FrozenNorm(loaded.part(norms[-1])).bias
+    writers = [Writer("bias", stack.stream), Writer("ffn", stack.stream, sublayer.layer)]
+    return Ledger.of(writers, np.stack([constant, written - constant]))
+
+
+def _sublayers(loaded: LoadedModel, traced: Trace, stack: StackSite) -> Iterator[_Sublayer]:
+    """The sublayers of a stack in the order in which they write."""
+    sites = {(s.layer, s.kind): s for s in traced.sites if s.query_stream == stack.stream}
+    outer = loaded.config.out_norms
+    for layer in range(stack.n_layers):
+        block = stack.path("blocks", layer)
+        own, cross = sites[layer, "self"], sites.get((layer, "cross"))
+        yield _Sublayer(
+            own.name,
+            own.block_hook("attn_out"),
+            own.block_hook("resid_mid"),
+            f"{block}.attn_norm",
+            f"{block}.attn_out_norm" if outer else "",
+            own,
+            layer,
+        )
+        if cross is not None:
+            yield _Sublayer(
+                cross.name,
+                cross.block_hook("cross_attn_out"),
+                cross.block_hook("resid_mid_cross"),
+                f"{block}.cross_attn_norm",
+                "",
+                cross,
+                layer,
+            )
+        yield _Sublayer(
+            f"{block}.ffn",
+            own.block_hook("ffn_out"),
+            own.block_hook("resid_post"),
+            f"{block}.ffn_norm",
+            f"{block}.ffn_out_norm" if outer and not loaded.config.parallel else "",
+            None,
+            layer,
+        )
+
+
+def points(loaded: LoadedModel, traced: Trace, stack: StackSite) -> tuple[str, ...]:
+    """The hook points of a stack's stream: before the first block, then behind each sublayer."""
+    behind = [sublayer.after for sublayer in _sublayers(loaded, traced, stack)]
+    return stack.block_hook(0, "resid_pre"), *behind
+
+
+def _points(loaded: LoadedModel, traced: Trace, stack: StackSite) -> set[str]:
+    before_blocks = {stack.block_hook(layer, "resid_pre") for layer in range(stack.n_layers)}
+    return {*points(loaded, traced, stack), *before_blocks, stack.hook("resid_final")}
