@@ -239,7 +239,10 @@ _PRINTING = """
 
 _CHARTS = """
 function headlightChart(place, [light, dark], toImageButtonOptions) {
-  const modeBarButtons = [["toImage"]];
+  const options = { ...toImageButtonOptions, format: "svg", scale: 1 };
+  const click = (chart) => Plotly.downloadImage(chart, options);
+  const svg = { name: "SVG", icon: Plotly.Icons.disk, click };
+  const modeBarButtons = [["toImage", svg]];
   const config = { displaylogo: false, responsive: true, toImageButtonOptions, modeBarButtons };
   const draw = () => {
     const style = getComputedStyle(document.documentElement);

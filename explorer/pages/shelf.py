@@ -12,6 +12,7 @@ from explorer.ui import cache, session, uploads
 from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
+from explorer.ui.share import show_link
 from explorer.ui.view import default_model
 from models.foreign.finding import VARIABLE, missing
 from models.refusals import Refusal
@@ -22,7 +23,13 @@ NAME = "models"
 
 def render() -> None:
     """The page."""
-    st.markdown(_t("shelf.lead"))
+    with (
+        st.container(key="share-models", horizontal=True, horizontal_alignment="right"),
+        st.popover(_t("take.title"), icon=":material/download:"),
+    ):
+        show_link(session.state())
+    with st.container(key="lead-models"):
+        st.markdown(_t("shelf.lead"))
     listed = shelf.survey(library.CHECKPOINTS)
     opens = [each for each in listed if not each.problem]
     own = [each for each in opens if each.own]

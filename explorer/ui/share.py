@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from explorer.components.standalone import Text, page, recorded
-from explorer.text import model_name
+from explorer.components.standalone import Text, Title, page, recorded
+from explorer.text import model_name, t
 from explorer.ui import session
+from explorer.ui.url import State
 from explorer.ui.view import View
 
 MOST_NAME = 40
@@ -28,8 +29,7 @@ def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Ite
     title = f"{view.t(f'{name}.title')} · {model_name(view.loaded.name, lang=view.lang)}"
     head = [Text(view.trace.text)] + ([Text(view.trace.output)] if view.trace.output else [])
     with place, st.popover(view.t("take.title"), icon=":material/download:"):
-        st.caption(view.t("take.link"))
-        st.code(link(view), language=None, wrap_lines=True)
+        show_link(view.state)
         said = [block.words for block in blocks if isinstance(block, Text) and block.is_reading]
         if said:
             st.caption(view.t("take.reading"))
@@ -43,14 +43,17 @@ def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Ite
             key=f"{name}.take.page",
             on_click="ignore",
         )
-        st.caption(view.t("take.png"))
+        if any(not isinstance(block, Text | Title) for block in blocks):
+            st.caption(view.t("take.png"))
         if more is not None:
             more()
 
 
-def link(view: View) -> str:
+def show_link(state: State) -> None:
     """The address of this page with everything that was chosen."""
-    return f"{st.context.url or ''}?{urlencode(session.links().write(view.state))}"
+    st.caption(t("take.link", lang=state.lang))
+    address = f"{st.context.url or ''}?{urlencode(session.links().write(state))}"
+    st.code(address, language=None, wrap_lines=True)
 
 
 def file_name(view: View, name: str, ending: str = "") -> str:
