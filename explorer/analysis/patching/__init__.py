@@ -1,0 +1,1 @@
+"""Patching: an activation of one run put into another, and what of the answer comes with it."""

@@ -1,0 +1,80 @@
+"""A second sentence out of the first: one word exchanged, cut to the same number of tokens."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+
+from explorer.analysis.patching.pair import Pair, pair
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.inputs import given_tokens
+from explorer.runs.trace import Trace
+
+MOST_TRIED = 40
+"""Sentences that are read before none is offered."""
+
+Groups = Mapping[str, Sequence[Sequence[str]]]
+
+
+def offered(
+    loaded: LoadedModel, traced: Trace, groups: Groups, target: str | None = None
+) -> Pair | None:
+    """The Trace's text beside itself with one word exchanged, such that the model cuts both into
+    as many tokens and answers them differently. None where no exchange does that.
+
+    `groups` are words that may stand for each other; where they do not help, words of the text
+    change places with each other. Raises InputProblem `no_logits`.
+    """
+    first = len(given_tokens(loaded, traced.text))
+    for text in islice(exchanges(traced.text, groups), MOST_TRIED):
+        try:
+            if len(given_tokens(loaded, text)) != first:
+                continue
+            found = pair(loaded, traced, text, target=target)
+        except InputProblem as problem:
+            if problem.key == "no_logits":
+                raise
+            continue
+        if found.question.differs:
+            return found
+    return None
+
+
+def exchanges(text: str, groups: Groups) -> Iterator[str]:
+    """Texts with one word exchanged: by the groups, in their order, then by another word of the
+    text itself. Capitals stay, and no text comes twice."""
+    seen = {text}
+    for found in (*_by_group(text, groups), *_by_itself(text)):
+        if found not in seen:
+            seen.add(found)
+            yield found
+
+
+def _by_group(text: str, groups: Groups) -> Iterator[str]:
+    for group in (group for groups in groups.values() for group in groups):
+        wanted, others = group[0], group[1:]
+        latin = wanted.isascii()
+        pattern = rf"\b{re.escape(wanted)}\b" if latin else re.escape(wanted)
+        spot = re.search(pattern, text, re.IGNORECASE)
+        if spot is None:
+            continue
+        for other in others:
+            begins = spot[0][0].isupper() and (wanted != "I" or spot.start() == 0)
+            shown = other[0].upper() + other[1:] if begins else other
+            yield text[: spot.start()] + shown + text[spot.end() :]
+
+
+def _by_itself(text: str) -> Iterator[str]:
+    """Every word in the place of every other, nearest first; characters where there are no blanks,
+    and the next letter of the alphabet where words are letters."""
+    blanks = " " in text.strip()
+    words = text.split() if blanks else list(text)
+    glue = " " if blanks else ""
+    if words and all(len(word) == 1 and word.isascii() and word.isalpha() for word in words):
+        for at in range(len(words) - 1, -1, -1):
+            following = chr((ord(words[at].lower()) - ord("a") + 1) % 26 + ord("a"))
+            yield glue.join([*words[:at], following, *words[at + 1 :]])
+    for at in range(len(words)):
+        for other in words:
+            if other != words[at] and other.isalpha() and words[at].isalpha():
+                yield glue.join([*words[:at], other, *words[at + 1 :]])

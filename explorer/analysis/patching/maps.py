@@ -1,0 +1,233 @@
+"""Maps: how much of the first run's answer each single activation brings into the second run.
+
+By position, an activation is a vector of the stream, or what a sublayer adds to it; by head it is
+what one head computes, at every position at once. The control is the same activation where it does
+not belong: in the stream from another position, of a head in another order of positions. What that
+brings back is chance, or a vector that would do the same anywhere.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+from torch import Tensor
+
+from explorer.analysis.patching.pair import Pair
+from explorer.analysis.patching.patches import Patch, Progress, activations, gaps
+from explorer.library import LoadedModel
+from models.hooks import ROLES, AttentionSite, StackSite
+from models.rows import Stream
+
+ByPlace = Literal["resid", "attn_out", "cross_attn_out", "ffn_out"]
+ByHead = Literal["z", "pattern", "q", "k", "v"]
+What = ByPlace | ByHead
+BY_PLACE: tuple[ByPlace, ...] = get_args(ByPlace)
+BY_HEAD: tuple[ByHead, ...] = get_args(ByHead)
+DRAWS = 3
+"""How often every cell of a map is patched with what does not belong there."""
+
+Cell = tuple[str, int, int]
+"""A part of a map, row and column: ("src", stream before this block, position), or ("cross", layer,
+head)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One rectangle of a map: the stream of one stack, or the heads of one role.
+
+    `effects` [row, column] are shares of the first run's answer that came back, NaN where nothing
+    can be patched; `control` [draw, row, column] what misplaced activations brought.
+    """
+
+    name: str
+    effects: Float[np.ndarray, "row column"]
+    control: Float[np.ndarray, "draw row column"]
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """All single patches of one kind of activation."""
+
+    what: What
+    parts: tuple[Part, ...]
+
+    def best(self) -> Cell:
+        """The cell that brings back most; of equal ones the last row, then the first column, so
+        that a stream is met where it is nearest to the answer."""
+        found = [
+            (float(value), row, -column, part.name)
+            for part in self.parts
+            for (row, column), value in np.ndenumerate(np.round(part.effects, 6))
+            if not np.isnan(value)
+        ]
+        if not found:
+            return self.parts[0].name, 0, 0
+        _, row, column, name = max(found, key=lambda each: each[:3])
+        return name, row, -column
+
+    def has(self, cell: Cell | None) -> bool:
+        """Whether the cell is one of this map's."""
+        if cell is None:
+            return False
+        shapes = {part.name: part.effects.shape for part in self.parts}
+        rows, columns = shapes.get(cell[0], (0, 0))
+        return 0 <= cell[1] < rows and 0 <= cell[2] < columns
+
+    def effect(self, cell: Cell) -> float:
+        """What this patch brings back. Raises KeyError for a part that is not there."""
+        by_name = {part.name: part.effects for part in self.parts}
+        return float(by_name[cell[0]][cell[1], cell[2]])
+
+    @property
+    def chance(self) -> tuple[float, float, float]:
+        """Mean, standard deviation and largest of what all misplaced activations brought; NaN where
+        there is no other position to take them from."""
+        known = np.concatenate([part.control[~np.isnan(part.control)] for part in self.parts])
+        if not known.size:
+            return float("nan"), float("nan"), float("nan")
+        return float(known.mean()), float(known.std()), float(known.max())
+
+
+def by_place(stacks: Sequence[StackSite]) -> tuple[ByPlace, ...]:
+    """What of the stream these stacks have."""
+    crossing = any(stack.reads_too for stack in stacks)
+    return tuple(what for what in BY_PLACE if crossing or what != "cross_attn_out")
+
+
+def by_head(pair: Pair) -> tuple[ByHead, ...]:
+    """What of a head can be patched: a pattern only between texts of one length, since it has a row
+    and a column for every token."""
+    return tuple(what for what in BY_HEAD if what != "pattern" or pair.same_length)
+
+
+def hooks_of(stack: StackSite, what: ByPlace) -> tuple[str, ...]:
+    """The hook points of the rows of a map by position, from the embedding up."""
+    if what != "resid":
+        if what == "cross_attn_out" and not stack.reads_too:
+            return ()
+        return tuple(stack.block_hook(layer, what) for layer in range(stack.n_layers))
+    before = (stack.block_hook(layer, "resid_pre") for layer in range(stack.n_layers))
+    return (*before, stack.hook("resid_final"))
+
+
+def patches_of(
+    loaded: LoadedModel, pair: Pair, what: What, seeds: Sequence[int | None] = (None,)
+) -> list[dict[Cell, Patch]]:
+    """The patch of every cell of a map that has one, for each seed: None, what belongs there, else
+    what does not. Raises ValueError for a pattern of texts of different length."""
+    if what == "pattern" and not pair.same_length:
+        raise ValueError("a pattern cannot be put into a text of another length")
+    cells = _places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what)
+    seen = activations(loaded, pair, {hook for hook, *_ in cells.values()})
+    return [_values(loaded, pair, cells, seen, what, seed) for seed in seeds]
+
+
+Target = tuple[str, Stream, int | None, int | None]
+"""Hook, stream of its positions, the one position of the second text or None for all, the head."""
+
+
+def _places(loaded: LoadedModel, pair: Pair, what: What) -> dict[Cell, Target]:
+    return {
+        (stack.stream, row, column): (hook, stack.stream, column, None)
+        for stack in loaded.model.stacks()
+        for row, hook in enumerate(hooks_of(stack, what))  # type: ignore[arg-type]
+        for _, column in pair.places[stack.stream]
+    }
+
+
+def _heads(loaded: LoadedModel, pair: Pair, what: What) -> dict[Cell, Target]:
+    def stream(site: AttentionSite) -> Stream:
+        return site.key_stream if what in ("k", "v") else site.query_stream
+
+    group = loaded.config.n_heads // loaded.config.kv_heads if what in ("k", "v") else 1
+    return {
+        (site.role, site.layer, head): (site.hook(what), stream(site), None, head // group)
+        for site in loaded.sites
+        for head in range(site.n_heads)
+    }
+
+
+def _values(
+    loaded: LoadedModel,
+    pair: Pair,
+    cells: dict[Cell, Target],
+    seen: dict[str, Tensor],
+    what: What,
+    seed: int | None,
+) -> dict[Cell, Patch]:
+    random = np.random.default_rng(seed)
+    found = {}
+    for cell, (hook, stream, column, head) in cells.items():
+        tensor = seen[hook]
+        places = [(a, b) for a, b in pair.places[stream] if column in (None, b)]
+        if what == "pattern":
+            source = head if seed is None else _other(random, head, range(len(tensor)))
+            if source is not None:
+                found[cell] = Patch(hook, (head,), tensor[source])
+            continue
+        taken = [a for a, _ in places]
+        if seed is not None:
+            everywhere = [a for a, _ in pair.places[stream]]
+            taken = _misplaced(random, taken, everywhere)
+        if not taken:
+            continue
+        to = [b for _, b in places]
+        if head is None:
+            found[cell] = Patch(hook, (to,), tensor[taken])
+        else:
+            found[cell] = Patch(hook, (head, to), tensor[head, taken])
+    return found
+
+
+def _other(random: np.random.Generator, own: int | None, among: Sequence[int]) -> int | None:
+    """One of the others; None where there is no other."""
+    others = [each for each in among if each != own]
+    return int(random.choice(others)) if others else None
+
+
+def _misplaced(random: np.random.Generator, taken: list[int], among: list[int]) -> list[int]:
+    """Other positions in the place of those taken, none at its own; [] where there is no other."""
+    if len(among) < 2:
+        return []
+    if len(taken) == 1:
+        other = _other(random, taken[0], among)
+        return [] if other is None else [other]
+    shift = int(random.integers(1, len(taken)))
+    return taken[shift:] + taken[:shift]
+
+
+def patch_map(
+    loaded: LoadedModel, pair: Pair, what: What, progress: Progress | None = None
+) -> Map:
+    """Every single patch of one kind of activation, and what misplaced ones do.
+
+    Raises ValueError as `patches_of`.
+    """
+    seeds = (None, *range(DRAWS))
+    asked = patches_of(loaded, pair, what, seeds)
+    rows = [[patch] for each in asked for patch in each.values()]
+    shares = iter(pair.recovered(gaps(loaded, pair, rows, progress)))
+    known = [{cell: float(next(shares)) for cell in each} for each in asked]
+    parts = []
+    for name, shape in _shapes(loaded, pair, what).items():
+        values = np.full((len(seeds), *shape), np.nan)
+        for draw, each in enumerate(known):
+            for (part, row, column), value in each.items():
+                if part == name:
+                    values[draw, row, column] = value
+        parts.append(Part(name, values[0], values[1:]))
+    return Map(what, tuple(parts))
+
+
+def _shapes(loaded: LoadedModel, pair: Pair, what: What) -> dict[str, tuple[int, int]]:
+    if what in BY_PLACE:
+        rows = {s.stream: len(hooks_of(s, what)) for s in loaded.model.stacks()}  # type: ignore[arg-type]
+        return {
+            stream: (n_rows, len(pair.str_tokens[stream][1]))
+            for stream, n_rows in rows.items()
+            if n_rows
+        }
+    layers = {role: [s for s in loaded.sites if s.role == role] for role in ROLES}
+    return {role: (len(sites), sites[0].n_heads) for role, sites in layers.items() if sites}

@@ -1,0 +1,241 @@
+"""Two texts read side by side, so that what one run computed can be put into the other.
+
+Both runs are asked the same: which token comes at one position, read out after the same words where
+the model writes them itself. Their answers are the tokens that each run finds most probable there.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.edits import Edit
+from explorer.runs.inputs import continued_tokens, given_tokens
+from explorer.runs.interventions import edit_functions
+from explorer.runs.rerun import require_same_model
+from explorer.runs.run import run
+from explorer.runs.trace import Trace
+from models.hooks import LOGITS, Edits
+from models.rows import Rows, Stream
+
+Places = tuple[tuple[int, int], ...]
+"""Positions of the first text and of the second that belong together, in rising order."""
+ALIKE = 1e-3
+"""A difference between the two logit differences up to which there is nothing to bring back."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A position that can be asked about, in the first text and in the second, and what each run
+    finds most probable there."""
+
+    places: tuple[int, int]
+    answers: tuple[int, int]
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two runs answer differently."""
+        return self.answers[0] != self.answers[1]
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two texts as rows of one each, what belongs together in them, and the question put to both.
+
+    `rows` end where the question is read out, in a model that cannot look ahead. `places[stream]`
+    are the positions of (first, second) that belong together. `answers` are (token of the first
+    run, token of the second); `logits` those of the two runs at the question. `edits` are in force
+    in both runs.
+    """
+
+    model: str
+    rows: tuple[Rows, Rows]
+    str_tokens: dict[Stream, tuple[tuple[str, ...], tuple[str, ...]]]
+    places: dict[Stream, Places]
+    question: Question
+    questions: tuple[Question, ...]
+    answers: tuple[int, int]
+    str_answers: tuple[str, str]
+    logits: tuple[Float[np.ndarray, " vocab"], Float[np.ndarray, " vocab"]] = field(repr=False)
+    edits: tuple[Edit, ...] = ()
+
+    def gap(self, logits: Float[np.ndarray, " vocab"]) -> float:
+        """The logit difference: logit of the first run's answer minus that of the second's."""
+        wanted, other = self.answers
+        return float(logits[wanted]) - float(logits[other])
+
+    @property
+    def gaps(self) -> tuple[float, float]:
+        """The logit difference in the first run and in the second."""
+        return self.gap(self.logits[0]), self.gap(self.logits[1])
+
+    @property
+    def alike(self) -> bool:
+        """Whether both runs answer alike, so that nothing can come back."""
+        first, second = self.gaps
+        return abs(first - second) < ALIKE
+
+    @property
+    def same_length(self) -> bool:
+        """Whether every position of one text belongs to the same position of the other."""
+        return all(
+            len(pairs) == len(first) == len(second) and all(a == b for a, b in pairs)
+            for pairs, (first, second) in (
+                (self.places[stream], self.str_tokens[stream]) for stream in self.places
+            )
+        )
+
+    def recovered(self, gaps: Float[np.ndarray, "*cells"]) -> Float[np.ndarray, "*cells"]:
+        """How much of the first run's answer logit differences amount to: 0 as in the second run,
+        1 as in the first. Wang et al. 2022, "Interpretability in the Wild", §2; NaN where the runs
+        answer alike."""
+        first, second = self.gaps
+        return np.full_like(gaps, np.nan) if self.alike else (gaps - second) / (first - second)
+
+    def swapped(self) -> "Pair":
+        """The other direction: the second run's activations go into the first."""
+        return replace(
+            self,
+            rows=self.rows[::-1],
+            str_tokens={stream: each[::-1] for stream, each in self.str_tokens.items()},
+            places={stream: tuple((b, a) for a, b in each) for stream, each in self.places.items()},
+            question=_turned(self.question),
+            questions=tuple(map(_turned, self.questions)),
+            answers=self.answers[::-1],
+            str_answers=self.str_answers[::-1],
+            logits=self.logits[::-1],
+        )
+
+
+def _turned(question: Question) -> Question:
+    return Question(question.places[::-1], question.answers[::-1])
+
+
+def align(first: Sequence[object], second: Sequence[object]) -> Places:
+    """Which positions of two rows belong together.
+
+    Rows of one length position by position. Else what both have in common, in order, and of a
+    stretch that was exchanged as many tokens from its end as both have.
+    """
+    if len(first) == len(second):
+        return tuple((at, at) for at in range(len(first)))
+    matched: list[tuple[int, int]] = []
+    matcher = SequenceMatcher(None, first, second, autojunk=False)  # type: ignore[type-var]
+    for _, i0, i1, j0, j1 in matcher.get_opcodes():
+        n = min(i1 - i0, j1 - j0)
+        matched += zip(range(i1 - n, i1), range(j1 - n, j1), strict=True)
+    return tuple(matched)
+
+
+def checked(places: Iterable[tuple[int, int]], n_first: int, n_second: int) -> Places:
+    """An alignment by hand, as far as it fits these lengths: no position twice, none that is not
+    there, sorted by the second text."""
+    taken: dict[int, int] = {}
+    for a, b in places:
+        if 0 <= a < n_first and 0 <= b < n_second and b not in taken and a not in taken.values():
+            taken[b] = a
+    return tuple((taken[b], b) for b in sorted(taken))
+
+
+def pair(
+    loaded: LoadedModel,
+    traced: Trace,
+    second: str,
+    *,
+    target: str | None = None,
+    place: int | None = None,
+    by_hand: Places | None = None,
+) -> Pair:
+    """The run of a Trace beside one of the text `second`, under the Trace's edits.
+
+    A translator reads both after what it wrote for the first text; a model of one text reads
+    `target` behind both. `place` is the position of the first row that is asked about, None the
+    most telling one: of a translation the first where the runs answer differently; of one text the
+    last; of a text with masks the first such mask. `by_hand` aligns the texts as they are given.
+
+    Raises InputProblem: `no_logits`, as `given_tokens`; ValueError for another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    if traced.predicts is None:
+        raise InputProblem("no_logits")
+    own = traced.tgt_tokens[: int(traced.tgt_valid.sum())]
+    if traced.src_tokens:
+        source = traced.src_tokens[: int(traced.src_valid.sum())]
+        given: dict[Stream, tuple[tuple[int, ...], tuple[int, ...]]] = {
+            "src": (source, given_tokens(loaded, second)),
+            "tgt": (own, own),
+        }
+    else:
+        given = {"tgt": (own, continued_tokens(loaded, second, target or ""))}
+    read: Stream = loaded.model.reads[0]
+    found = align(*given[read]) if by_hand is None else checked(by_hand, *map(len, given[read]))
+    places: dict[Stream, Places] = {"tgt": tuple((at, at) for at in range(len(own))), read: found}
+    rows = tuple(_rows({stream: each[at] for stream, each in given.items()}) for at in (0, 1))
+    changes = edits_on(loaded, traced.edits)
+    logits = traced.logits, run(loaded.model, rows[1], {LOGITS}, changes)[LOGITS][0].numpy()
+    questions = _questions(traced, places["tgt"], logits)
+    question = _asked(traced, questions, place)
+    ends = [at + 1 if traced.predicts == "next" else None for at in question.places]
+    before = own[question.places[0]]
+    shown = [loaded.str_tokens((before, answer))[-1] for answer in question.answers]
+    cut = {"tgt": tuple(each[:end] for each, end in zip(given["tgt"], ends, strict=True))}
+    kept = {stream: cut.get(stream, each) for stream, each in given.items()}
+    return Pair(
+        model=loaded.name,
+        rows=(
+            _rows({stream: each[0] for stream, each in kept.items()}),
+            _rows({stream: each[1] for stream, each in kept.items()}),
+        ),
+        str_tokens={
+            stream: (tuple(loaded.str_tokens(each[0])), tuple(loaded.str_tokens(each[1])))
+            for stream, each in kept.items()
+        },
+        places={
+            stream: tuple(
+                (a, b)
+                for a, b in places[stream]
+                if a < len(kept[stream][0]) and b < len(kept[stream][1])
+            )
+            for stream in given
+        },
+        question=question,
+        questions=questions,
+        answers=question.answers,
+        str_answers=(shown[0], shown[1]),
+        logits=(logits[0][question.places[0]], logits[1][question.places[1]]),
+        edits=traced.edits,
+    )
+
+
+def edits_on(loaded: LoadedModel, edits: Sequence[Edit]) -> Edits:
+    """Edits of a Trace as a visitor of rows without padding, whatever their length."""
+    return edit_functions(loaded.sites, edits)
+
+
+def _rows(tokens: dict[Stream, tuple[int, ...]]) -> Rows:
+    source = tokens.get("src")
+    return Rows.of([tokens["tgt"]], None if source is None else [source])
+
+
+def _questions(
+    traced: Trace, places: Places, logits: tuple[np.ndarray, np.ndarray]
+) -> tuple[Question, ...]:
+    """Every position that can be asked about: masks alone, where a text has any."""
+    masks = [at for at, token in enumerate(traced.tgt_tokens) if token == traced.marks.mask]
+    masked = traced.predicts == "same" and any(a in masks for a, _ in places)
+    return tuple(
+        Question((a, b), (int(logits[0][a].argmax()), int(logits[1][b].argmax())))
+        for a, b in places
+        if not masked or a in masks
+    )
+
+
+def _asked(traced: Trace, questions: tuple[Question, ...], place: int | None) -> Question:
+    """The question at `place`; else the most telling one."""
+    chosen = [each for each in questions if each.places[0] == place]
+    in_order = questions if traced.src_tokens or traced.predicts == "same" else questions[::-1]
+    return [*chosen, *(each for each in in_order if each.differs), *in_order][0]

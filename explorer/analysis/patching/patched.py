@@ -1,0 +1,173 @@
+"""One patched run, looked at closely: what it finds probable, what it writes, and the control."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.patching.maps import BY_PLACE, Cell, Map, What, hooks_of, patches_of
+from explorer.analysis.patching.pair import Pair, edits_on
+from explorer.analysis.patching.patches import (
+    Patch,
+    Progress,
+    activations,
+    gaps,
+    patching,
+    read_patched,
+)
+from explorer.library import LoadedModel
+from models.hooks import NO_EDITS, Edits, visiting
+from models.rows import Rows
+
+N_TOP = 4
+"""Most probable tokens of each run that are shown."""
+MOST_WRITTEN = 24
+"""Tokens that a patched run writes at most."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A token and its probability in the first run, in the second, and in the patched one."""
+
+    token: int
+    str_token: str
+    probs: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class PatchedRun:
+    """The second run under some patches, between the first run and itself without any.
+
+    `effect` as `Pair.recovered`; `answers` are the most probable tokens of all three runs, `texts`
+    what the three write, read on from the question.
+    """
+
+    effect: float
+    answers: tuple[Answer, ...]
+    texts: tuple[str, str, str]
+
+
+def patched_run(
+    loaded: LoadedModel, pair: Pair, patches: Sequence[Patch], n_top: int = N_TOP
+) -> PatchedRun:
+    """Run the second text under `patches` and let it write."""
+    (logits,) = read_patched(loaded, pair, [patches], lambda _, row: row.numpy())
+    return _described(loaded, pair, logits, patches, n_top)
+
+
+def run_cell(loaded: LoadedModel, pair: Pair, what: What, cell: Cell) -> PatchedRun:
+    """The run with the one patch of a cell. Raises KeyError for a cell that has none."""
+    return patched_run(loaded, pair, [patches_of(loaded, pair, what)[0][cell]])
+
+
+def _described(
+    loaded: LoadedModel, pair: Pair, logits: np.ndarray, patches: Sequence[Patch], n_top: int
+) -> PatchedRun:
+    of_runs = [_probabilities(each) for each in (*pair.logits, logits)]
+    tops = [np.argsort(-probs, kind="stable")[:n_top].tolist() for probs in of_runs]
+    tokens = list(dict.fromkeys([*pair.answers, *(token for top in tops for token in top)]))
+    tokens.sort(key=lambda token: -max(float(probs[token]) for probs in of_runs))
+    before = int(pair.rows[1].tgt[0, pair.question.places[1]])
+    return PatchedRun(
+        effect=float(pair.recovered(np.array(pair.gap(logits)))),
+        answers=tuple(
+            Answer(
+                token,
+                loaded.str_tokens((before, token))[-1],
+                (float(of_runs[0][token]), float(of_runs[1][token]), float(of_runs[2][token])),
+            )
+            for token in tokens
+        ),
+        texts=(
+            written(loaded, pair.rows[0], edits_on(loaded, pair.edits)),
+            written(loaded, pair.rows[1], edits_on(loaded, pair.edits)),
+            written(loaded, pair.rows[1], edits_on(loaded, pair.edits), patches),
+        ),
+    )
+
+
+def _probabilities(logits: Float[np.ndarray, " vocab"]) -> Float[np.ndarray, " vocab"]:
+    wide = logits.astype(np.float64)
+    exp = np.exp(wide - wide.max())
+    return exp / exp.sum()
+
+
+def written(
+    loaded: LoadedModel, rows: Rows, edits: Edits = NO_EDITS, patches: Sequence[Patch] = ()
+) -> str:
+    """What a model writes behind a row, greedily, while `patches` stay at their positions.
+
+    A translation is given whole; of a text the continuation; of a text with masks the text, each
+    mask filled in by itself. All is read again for every token: a patch changes what a cache holds.
+    """
+    model, marks = loaded.model, loaded.marks
+    rows = rows.to(next(model.parameters()).device)
+    row, n_given = rows.tgt, rows.tgt.shape[1]
+    visitor = edits.then(patching([list(patches)]))
+    with torch.inference_mode(), visiting(visitor):
+        if model.predicts == "same":
+            guesses = model.read(rows)[0].argmax(-1)
+            whole = torch.where(row[0].cpu() == marks.mask, guesses.cpu(), row[0].cpu())
+            return loaded.tokenizer.decode(whole.tolist())
+        memory = model.memory_of(rows)
+        for _ in range(min(MOST_WRITTEN, loaded.config.n_ctx - n_given)):
+            x = model.last_stack.run(row, None, memory, rows.src_valid)
+            logits = model.logits_of(x[:, -1:])[0, -1]
+            if marks.pad is not None and marks.pad == marks.start:
+                logits[marks.pad] = -torch.inf  # a decoder that begins with padding never writes it
+            token = int(logits.argmax())
+            if marks.ends(token):
+                break
+            row = torch.cat((row, row.new_tensor([[token]])), 1)
+    begins = 1 if "src" in model.reads else n_given
+    return loaded.tokenizer.decode(row[0, begins:].tolist())
+
+
+def misplaced(
+    loaded: LoadedModel,
+    pair: Pair,
+    what: What,
+    cell: Cell,
+    progress: Progress | None = None,
+) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
+    """The control of one cell of a map by position: its own activation, put at every position of
+    the second text but its own. The positions, and what each brings back.
+
+    Raises KeyError for a cell that has no patch, ValueError for a map by head.
+    """
+    if what not in BY_PLACE:
+        raise ValueError(f"{what} is not by position")
+    stream, row, column = cell
+    stack = next(each for each in loaded.model.stacks() if each.stream == stream)
+    hook = hooks_of(stack, what)[row]  # type: ignore[arg-type]
+    source = {b: a for a, b in pair.places[stack.stream]}[column]
+    value = activations(loaded, pair, {hook})[hook][source]
+    others = tuple(
+        at for at in range(len(pair.str_tokens[stack.stream][1])) if at != column
+    )
+    rows = [[Patch(hook, (at,), value)] for at in others]
+    return others, pair.recovered(gaps(loaded, pair, rows, progress))
+
+
+def by_position(
+    loaded: LoadedModel,
+    pair: Pair,
+    map: Map,
+    cell: Cell,
+    progress: Progress | None = None,
+) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
+    """A cell of a map by head, one position at a time: the positions of the second text, and what
+    the head brings back at each. Raises KeyError for a cell that has no patch."""
+    patch = patches_of(loaded, pair, map.what)[0][cell]
+    if map.what == "pattern":
+        places = tuple(range(patch.value.shape[0]))
+        rows = [[Patch(patch.hook, (*patch.index, at), patch.value[at])] for at in places]
+    else:
+        head, places = patch.index[0], tuple(patch.index[1])
+        rows = [
+            [Patch(patch.hook, (head, at), value)]
+            for at, value in zip(places, patch.value, strict=True)
+        ]
+    return places, pair.recovered(gaps(loaded, pair, rows, progress))

@@ -1,0 +1,127 @@
+"""Patches: activations of one run put into another, many at once.
+
+Each row of a batch is the second text under patches of its own, so a whole map takes a few passes.
+Vig et al. 2020, "Investigating Gender Bias in Language Models Using Causal Mediation Analysis";
+Meng et al. 2022, "Locating and Editing Factual Associations in GPT", §2; Zhang & Nanda 2024,
+"Towards Best Practices of Activation Patching in Language Models".
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from explorer.analysis.patching.pair import Pair, edits_on
+from explorer.library import LoadedModel
+from explorer.runs.run import run
+from models.hooks import Edits, visiting
+from models.rows import Rows
+
+MAX_ROWS = 48  # patches per pass: few enough that progress is seen
+MAX_TOKENS = 2048  # of all rows of a pass together
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """`value` in the place of what stands at `index` in one row of the tensor of a hook point.
+
+    `index` is without the batch axis: (positions,) in the stream, (head, positions) of q, k, v and
+    z, (head, queries, keys) of a pattern.
+    """
+
+    hook: str
+    index: tuple[Any, ...]
+    value: Tensor
+
+
+def activations(loaded: LoadedModel, pair: Pair, hooks: Collection[str]) -> dict[str, Tensor]:
+    """The tensors of the first run at these hook points, without a batch axis."""
+    seen = run(loaded.model, pair.rows[0], set(hooks), edits_on(loaded, pair.edits))
+    return {name: tensor[0] for name, tensor in seen.items()}
+
+
+def patching(rows: Sequence[Sequence[Patch]]) -> Edits:
+    """A visitor of a batch: row i of it under the patches `rows[i]`."""
+    of_hook: dict[str, list[tuple[int, Patch]]] = {}
+    for row, patches in enumerate(rows):
+        for patch in patches:
+            of_hook.setdefault(patch.hook, []).append((row, patch))
+    return Edits({hook: partial(_patched, patches=each) for hook, each in of_hook.items()})
+
+
+def _patched(tensor: Tensor, patches: Sequence[tuple[int, Patch]]) -> Tensor:
+    tensor = tensor.clone()
+    for row, patch in patches:
+        tensor[(row, *patch.index)] = patch.value
+    return tensor
+
+
+def read_patched(
+    loaded: LoadedModel,
+    pair: Pair,
+    rows: Sequence[Sequence[Patch]],
+    keep: Callable[[int, Tensor], Any],
+    progress: Progress | None = None,
+) -> list[Any]:
+    """The second run once for each of `rows`, under its patches: what `keep` makes of the logits
+    [vocab] at the question, in the order of `rows`.
+
+    `progress(done, total)` is called after every pass. Rows that leave the source alone share one
+    reading of it.
+    """
+    found: list[Any] = [None] * len(rows)
+    model, second = loaded.model, pair.rows[1]
+    own, place = edits_on(loaded, pair.edits), pair.question.places[1]
+    sources = tuple(stack.name for stack in model.stacks() if stack.stream == "src")
+    in_source = [any(p.hook.startswith(sources) for p in each) for each in rows]
+    n_tokens = sum(second.tokens(stream).shape[1] for stream in model.reads)
+    size = max(1, min(MAX_ROWS, MAX_TOKENS // n_tokens))
+    done = 0
+    for of_source in (True, False):
+        which = [at for at, each in enumerate(in_source) if each == of_source]
+        memory = None if of_source or not which else _memory(loaded, second, own)
+        for start in range(0, len(which), size):
+            batch = which[start : start + size]
+            visitor = own.then(patching([rows[at] for at in batch]))
+            logits = _logits(loaded, second.select([0] * len(batch)), visitor, memory, place)
+            for at, row in zip(batch, logits, strict=True):
+                found[at] = keep(at, row)
+            done += len(batch)
+            if progress is not None:
+                progress(done, len(rows))
+    return found
+
+
+def _memory(loaded: LoadedModel, rows: Rows, visitor: Edits) -> Tensor | None:
+    with torch.inference_mode(), visiting(visitor):
+        return loaded.model.memory_of(rows)
+
+
+def _logits(
+    loaded: LoadedModel, rows: Rows, visitor: Edits, memory: Tensor | None, place: int
+) -> Float[Tensor, "row vocab"]:
+    """One pass; of its logits those at one position, since the vocabulary costs more than all."""
+    model, n_rows = loaded.model, len(rows)
+    rows = rows.to(next(model.parameters()).device)
+    with torch.inference_mode(), visiting(visitor):
+        memory = model.memory_of(rows) if memory is None else memory.expand(n_rows, -1, -1)
+        x = model.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid)
+        return model.logits_of(x[:, place : place + 1])[:, 0]
+
+
+def gaps(
+    loaded: LoadedModel,
+    pair: Pair,
+    rows: Sequence[Sequence[Patch]],
+    progress: Progress | None = None,
+) -> Float[np.ndarray, " row"]:
+    """The logit difference of the two answers for each of `rows`, as `read_patched` runs them."""
+    found = read_patched(loaded, pair, rows, lambda at, logits: pair.gap(logits.numpy()), progress)
+    return np.array(found, np.float64)

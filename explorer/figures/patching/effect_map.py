@@ -1,0 +1,198 @@
+"""How much each single patch brings back: rectangles of cells below each other, one column each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.frame import (
+    BAR_ROOM,
+    LEVEL,
+    Figure,
+    Floats,
+    Words,
+    axis,
+    check_shape,
+    colorbar,
+    layout,
+    least_width,
+    levels_of,
+    upright,
+)
+from explorer.figures.theme import Stream, colorscale, escape, palette, show
+from explorer.numbers import whole_percent
+
+ROOM = 520
+"""The approximate width of all columns in pixels; only the browser knows it exactly."""
+GAP = 0.7
+"""Rows of nothing between two rectangles."""
+MOST_TEXT = 16
+"""Columns up to which every cell says its number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One rectangle: `values` [row, column] (NaN: no cell), its name, the labels of its rows and of
+    its columns (None: they are counted, as heads are)."""
+
+    name: str
+    values: Floats
+    rows: Sequence[str]
+    columns: Sequence[str] | None = None
+    stream: Stream | None = None
+
+
+def effect_map(
+    blocks: Sequence[Block],
+    *,
+    selected: tuple[int, int, int] | None = None,
+    title: str = "",
+    dark: bool = False,
+    words: Words,
+) -> Figure:
+    """Shares [row, column] around a neutral zero, 1 = all of it; `selected` is (block, row, column).
+
+    The last trace has one invisible point for each cell, block by block in reading order, for
+    clicks. Columns with tokens are labelled above the first block and below the last. `title` is
+    that of counted columns. Raises ValueError naming the sizes when they disagree.
+    """
+    for block in blocks:
+        n_columns = block.values.shape[1] if block.columns is None else len(block.columns)
+        check_shape(f"the values of {block.name}", block.values, (len(block.rows), n_columns))
+    colours = palette(dark)
+    starts = np.cumsum([0.0, *(len(block.rows) + GAP for block in blocks)])
+    n_rows = float(starts[-1]) - GAP
+    width = max(block.values.shape[1] for block in blocks)
+    data = [
+        {
+            "type": "heatmap",
+            "z": np.clip(block.values, -1, 1).astype(np.float32),
+            "x0": 0,
+            "dx": 1,
+            "y0": float(start),
+            "dy": 1,
+            "xaxis": "x2" if at and block.columns is not None else "x",
+            "zmin": -1,
+            "zmax": 1,
+            "colorscale": colorscale(colours.diverging),
+            "xgap": 1,
+            "ygap": 1,
+            "hoverinfo": "skip",
+            "showscale": at == 0,
+            "colorbar": colorbar(
+                colours, words["recovered"], tickvals=[-1, 0, 1], ticktext=["−100 %", "0", "100 %"]
+            ),
+        }
+        for at, (block, start) in enumerate(zip(blocks, starts, strict=False))
+    ]
+    frame = layout(
+        colours, int(72 + BAR_ROOM + 28 * n_rows), clickmode="event+select", meta={"least": 0}
+    )
+    frame["margin"]["b"] = BAR_ROOM
+    frame["yaxis"] = axis(
+        colours,
+        range=[n_rows - 0.5, -0.5],
+        tickvals=[float(s) + r for s, b in zip(starts, blocks, strict=False) for r in range(len(b.rows))],
+        ticktext=[
+            f"<b>{escape(block.name)}</b> · {escape(label)}" if row == 0 else escape(label)
+            for block in blocks
+            for row, label in enumerate(block.rows)
+        ],
+        fixedrange=True,
+    )
+    across = {"range": [-0.5, width - 0.5], "fixedrange": True}
+    first, last = blocks[0], blocks[-1]
+    if first.columns is None:
+        counted = {"tickvals": list(range(width)), "ticktext": [str(n + 1) for n in range(width)]}
+        frame["xaxis"] = axis(colours, title, side="top", **across, **counted)
+    else:
+        padded = [*first.columns, *[""] * (width - len(first.columns))]
+        labels = upright(padded, dark, ROOM)
+        least = least_width(padded, ROOM, [f"{first.name} · {first.rows[0]}"])
+        frame["height"] += LEVEL * (levels_of(padded, ROOM) - 1)
+        colour = None if first.stream is None else colours.stream(first.stream)
+        frame["xaxis"] = axis(colours, side="top", **across, **labels)
+        frame["xaxis"]["tickfont"] = {"color": colour or colours.ink}
+        if len(blocks) > 1 and last.columns is not None:
+            below = [*last.columns, *[""] * (width - len(last.columns))]
+            least = max(least, least_width(below, ROOM, [f"{last.name} · {last.rows[0]}"]))
+            more = LEVEL * levels_of(below, ROOM)
+            frame["height"] += more
+            frame["margin"]["b"] += more
+            colour = None if last.stream is None else colours.stream(last.stream)
+            labels = upright(below, dark, ROOM, below=True)
+            frame["xaxis2"] = axis(
+                colours, side="bottom", overlaying="x", anchor="y", **across, **labels
+            )
+            frame["xaxis2"]["tickfont"] = {"color": colour or colours.ink}
+        frame["meta"] = {"least": least}
+    frame["shapes"] = [] if selected is None else [_outline(colours.accent, starts, selected)]
+    return {"data": [*data, _points(blocks, starts, width, colours.ink, words)], "layout": frame}
+
+
+def _points(
+    blocks: Sequence[Block],
+    starts: NDArray[np.float64],
+    width: int,
+    ink: str,
+    words: Words,
+) -> Figure:
+    cells = [
+        (at, block, row, column, float(value))
+        for at, block in enumerate(blocks)
+        for (row, column), value in np.ndenumerate(block.values)
+    ]
+    shown = [
+        whole_percent(value).replace("-", "−")[:-2]
+        if width <= MOST_TEXT and not np.isnan(value) and abs(value) >= 0.005
+        else ""
+        for *_, value in cells
+    ]
+    said = [
+        f"<b>{escape(_column(block, column, words))}</b><br>{escape(block.name)}, "
+        f"{escape(block.rows[row])}<br>" + escape(_value(value, words))
+        for _, block, row, column, value in cells
+    ]
+    return {
+        "type": "scatter",
+        "mode": "markers+text",
+        "x": np.array([column for *_, column, _ in cells], np.float32),
+        "y": np.array([starts[at] + row for at, _, row, _, _ in cells], np.float32),
+        "text": np.array(shown, object),
+        "textfont": {
+            "size": 11,
+            "color": ["#ffffff" if abs(value) > 0.6 else ink for *_, value in cells],
+        },
+        "marker": {"size": 24, "symbol": "square", "opacity": 0},
+        "selected": {"marker": {"opacity": 0}},
+        "unselected": {"marker": {"opacity": 0}, "textfont": {"color": ink}},
+        "customdata": np.array(said, object),
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+
+
+def _column(block: Block, column: int, words: Words) -> str:
+    if block.columns is None:
+        return f"{words['head']} {column + 1}"
+    return f"{column} {show(block.columns[column])}"
+
+
+def _value(value: float, words: Words) -> str:
+    if np.isnan(value):
+        return words["nothing"]
+    return f"{words['recovered']} {whole_percent(value).replace('-', '−')}"
+
+
+def _outline(
+    colour: str, starts: NDArray[np.float64], selected: tuple[int, int, int]
+) -> Figure:
+    at, row, column = selected
+    return {
+        "type": "rect",
+        "x0": column - 0.5,
+        "x1": column + 0.5,
+        "y0": float(starts[at]) + row - 0.5,
+        "y1": float(starts[at]) + row + 0.5,
+        "line": {"color": colour, "width": 2.5},
+    }
