@@ -186,6 +186,13 @@ def telling(lesson: str, model: str) -> str | None:
 
 
 @cache
+def exchanges() -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Words that may stand for each other, by language, from `assets/lessons/exchanges.toml`."""
+    with asset("lessons", "exchanges.toml").open("rb") as file:
+        return {lang: tuple(map(tuple, groups)) for lang, groups in tomllib.load(file).items()}
+
+
+@cache
 def examples(model: str, *, masked: bool = False) -> dict[str, tuple[str, ...]]:
     """Example sentences for a model, grouped by what they show: {group: sentences}.
 

@@ -55,6 +55,7 @@ VISITS: dict[str, list[Visit]] = {
     "clinic": [*parts_of("clinic"), *CASES],
     "decoding": parts_of("decoding"),
     "positions": parts_of("positions"),
+    "patching": parts_of("patching"),
 }
 """What one file of tests asks, by its name."""
 assert {page for asked in VISITS.values() for page, _ in asked} == {page.name for page in LESSONS}

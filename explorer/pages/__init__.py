@@ -14,6 +14,7 @@ from explorer.pages import (
     heads,
     machine,
     masks,
+    patching,
     positions,
 )
 from explorer.pages.blocks.choices import BlocksChoices
@@ -26,6 +27,7 @@ from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.masks.choices import MasksChoices
+from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.ui.view import View
 
@@ -57,6 +59,7 @@ LESSONS: tuple[Page, ...] = (
     Page("blocks", ":material/layers:", blocks.render, BlocksChoices, "model"),
     Page("machine", ":material/account_tree:", machine.render, MachineChoices, "model"),
     Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices, "model"),
+    Page("patching", ":material/swap_horiz:", patching.render, PatchingChoices, "model"),
     Page("certificate", ":material/verified:", certificate.render, CertificateChoices, "practise"),
     Page(
         "clinic",

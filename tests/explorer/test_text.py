@@ -31,6 +31,7 @@ from explorer.analysis.machine.swaps import OPTIONS as SWAPS
 from explorer.analysis.masks.conventions import OUTCOMES, READERS, RENDERINGS
 from explorer.analysis.masks.fills import WAYS, Empty
 from explorer.analysis.masks.reasons import BLOCKERS
+from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
 from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.sizes import DRAWN
@@ -69,7 +70,7 @@ IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGE
 NAMES_IN_FORMULAS = {
     *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
     *("ReLU", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
-    *("BatchNorm", "Concat", "JS", "erf", "rank", "pad", "ctx", "diag"),
+    *("logit", "BatchNorm", "Concat", "JS", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
 
@@ -141,6 +142,8 @@ MADE = {
     | words_in("exports/picture.py"),
     "heads.measures": {"none", *MEASURES},
     "figures.heatmap": words_in("figures/heatmap.py"),
+    "figures.effect_map": words_in("figures/patching/effect_map.py"),
+    "patching.whats": {*BY_PLACE, *BY_HEAD},
     "figures.bars": words_in("figures/bars.py"),
     "figures.head_map": words_in("figures/head_map.py"),
     "card.kinds": set(MODEL_KINDS),
@@ -252,7 +255,7 @@ PIECES = {
         for name in ("sentence", "pads", "text_pads", "alone", "together", "moved_head")
     ),
     *(f"place.{name}" for name in ("translated", "forced", "prompt", "continued")),
-    *(f"{page}.part" for page in ("decoding", "masks")),
+    *(f"{page}.part" for page in ("decoding", "masks", "patching")),
     *(f"blocks.{norm}" for norm in NORMS),
     *(f"blocks.read_{norm}" for norm in NORMS),
     *(f"blocks.ffn_{kind}" for kind in get_args(FeedForwardKind)),
@@ -297,6 +300,10 @@ PIECES = {
     *(f"certificate.behind_{stack}" for stack in ("encoder", "decoder")),
     *(f"certify.untested_{why}" for why in get_args(LeftOut)),
     *(f"certify.reach_{name}" for name in ("decoder", "encoder", "cross")),
+    *(f"patching.says_{name}" for name in ("first", "second")),
+    *(f"patching.into_{name}" for name in ("first", "second")),
+    *(f"patching.run_{name}" for name in ("first", "second", "patched")),
+    *(f"patching.{name}_alt" for name in ("elsewhere", "by_position")),
     *(f"certify.at_{axis}" for axis in ("head", "query", "key")),
 }
 IN_SPECS = {"count"}  # a placeholder that stands within the words of another one

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
-from explorer.analysis.patching.pair import Pair, pair
+from explorer.analysis.patching.pair import pair
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.inputs import given_tokens
@@ -18,8 +18,8 @@ Groups = Mapping[str, Sequence[Sequence[str]]]
 
 def offered(
     loaded: LoadedModel, traced: Trace, groups: Groups, target: str | None = None
-) -> Pair | None:
-    """The Trace's text beside itself with one word exchanged, such that the model cuts both into
+) -> str | None:
+    """The Trace's text with one word exchanged, such that the model cuts both into
     as many tokens and answers them differently. None where no exchange does that.
 
     `groups` are words that may stand for each other; where they do not help, words of the text
@@ -36,7 +36,7 @@ def offered(
                 raise
             continue
         if found.question.differs:
-            return found
+            return text
     return None
 
 

@@ -102,7 +102,7 @@ def by_head(pair: Pair) -> tuple[ByHead, ...]:
     return tuple(what for what in BY_HEAD if what != "pattern" or pair.same_length)
 
 
-def hooks_of(stack: StackSite, what: ByPlace) -> tuple[str, ...]:
+def hooks_of(stack: StackSite, what: What) -> tuple[str, ...]:
     """The hook points of the rows of a map by position, from the embedding up."""
     if what != "resid":
         if what == "cross_attn_out" and not stack.reads_too:
@@ -132,7 +132,7 @@ def _places(loaded: LoadedModel, pair: Pair, what: What) -> dict[Cell, Target]:
     return {
         (stack.stream, row, column): (hook, stack.stream, column, None)
         for stack in loaded.model.stacks()
-        for row, hook in enumerate(hooks_of(stack, what))  # type: ignore[arg-type]
+        for row, hook in enumerate(hooks_of(stack, what))
         for _, column in pair.places[stack.stream]
     }
 
@@ -198,9 +198,12 @@ def _misplaced(random: np.random.Generator, taken: list[int], among: list[int]) 
     return taken[shift:] + taken[:shift]
 
 
-def patch_map(
-    loaded: LoadedModel, pair: Pair, what: What, progress: Progress | None = None
-) -> Map:
+def n_cells(loaded: LoadedModel, pair: Pair, what: What) -> int:
+    """How many single patches a map has."""
+    return len(_places(loaded, pair, what) if what in BY_PLACE else _heads(loaded, pair, what))
+
+
+def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | None = None) -> Map:
     """Every single patch of one kind of activation, and what misplaced ones do.
 
     Raises ValueError as `patches_of`.
@@ -223,7 +226,7 @@ def patch_map(
 
 def _shapes(loaded: LoadedModel, pair: Pair, what: What) -> dict[str, tuple[int, int]]:
     if what in BY_PLACE:
-        rows = {s.stream: len(hooks_of(s, what)) for s in loaded.model.stacks()}  # type: ignore[arg-type]
+        rows = {s.stream: len(hooks_of(s, what)) for s in loaded.model.stacks()}
         return {
             stream: (n_rows, len(pair.str_tokens[stream][1]))
             for stream, n_rows in rows.items()

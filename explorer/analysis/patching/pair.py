@@ -74,6 +74,12 @@ class Pair:
         return self.gap(self.logits[0]), self.gap(self.logits[1])
 
     @property
+    def probabilities(self) -> tuple[float, float]:
+        """How probable each run's own answer is in that run."""
+        first, second = (probability(*each) for each in zip(self.logits, self.answers, strict=True))
+        return first, second
+
+    @property
     def alike(self) -> bool:
         """Whether both runs answer alike, so that nothing can come back."""
         first, second = self.gaps
@@ -111,6 +117,12 @@ class Pair:
         )
 
 
+def probability(logits: Float[np.ndarray, " vocab"], token: int) -> float:
+    """softmax(logits) at one token, in float64."""
+    wide = logits.astype(np.float64)
+    return float(np.exp(wide[token] - np.logaddexp.reduce(wide)))
+
+
 def _turned(question: Question) -> Question:
     return Question(question.places[::-1], question.answers[::-1])
 
@@ -124,7 +136,7 @@ def align(first: Sequence[object], second: Sequence[object]) -> Places:
     if len(first) == len(second):
         return tuple((at, at) for at in range(len(first)))
     matched: list[tuple[int, int]] = []
-    matcher = SequenceMatcher(None, first, second, autojunk=False)  # type: ignore[type-var]
+    matcher = SequenceMatcher(None, first, second, autojunk=False)
     for _, i0, i1, j0, j1 in matcher.get_opcodes():
         n = min(i1 - i0, j1 - j0)
         matched += zip(range(i1 - n, i1), range(j1 - n, j1), strict=True)

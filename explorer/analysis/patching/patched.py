@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from explorer.analysis.patching.maps import BY_PLACE, Cell, Map, What, hooks_of, patches_of
+from explorer.analysis.patching.maps import BY_PLACE, Cell, What, hooks_of, patches_of
 from explorer.analysis.patching.pair import Pair, edits_on
 from explorer.analysis.patching.patches import (
     Patch,
@@ -23,8 +23,8 @@ from models.rows import Rows
 
 N_TOP = 4
 """Most probable tokens of each run that are shown."""
-MOST_WRITTEN = 24
-"""Tokens that a patched run writes at most."""
+MOST_WRITTEN = 12
+"""Tokens that are shown of what follows a text."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _described(
     tokens.sort(key=lambda token: -max(float(probs[token]) for probs in of_runs))
     before = int(pair.rows[1].tgt[0, pair.question.places[1]])
     return PatchedRun(
-        effect=float(pair.recovered(np.array(pair.gap(logits)))),
+        effect=float(pair.recovered(np.array([pair.gap(logits)]))[0]),
         answers=tuple(
             Answer(
                 token,
@@ -99,30 +99,35 @@ def written(
 ) -> str:
     """What a model writes behind a row, greedily, while `patches` stay at their positions.
 
-    A translation is given whole; of a text the continuation; of a text with masks the text, each
-    mask filled in by itself. All is read again for every token: a patch changes what a cache holds.
+    A translation is given whole; of a text its beginning; of a text with masks the text, each mask
+    filled in by itself. "…" where it would go on. All is read again for every token, since a patch
+    changes what a cache would hold.
     """
     model, marks = loaded.model, loaded.marks
     rows = rows.to(next(model.parameters()).device)
-    row, n_given = rows.tgt, rows.tgt.shape[1]
+    row, n_given, ended = rows.tgt, rows.tgt.shape[1], False
     visitor = edits.then(patching([list(patches)]))
     with torch.inference_mode(), visiting(visitor):
         if model.predicts == "same":
             guesses = model.read(rows)[0].argmax(-1)
-            whole = torch.where(row[0].cpu() == marks.mask, guesses.cpu(), row[0].cpu())
-            return loaded.tokenizer.decode(whole.tolist())
+            pairs = zip(row[0].tolist(), guesses.tolist(), strict=True)
+            whole = [guess if token == marks.mask else token for token, guess in pairs]
+            return loaded.tokenizer.decode(whole)
         memory = model.memory_of(rows)
-        for _ in range(min(MOST_WRITTEN, loaded.config.n_ctx - n_given)):
+        # A translation as long as `translate` lets it become.
+        most = MOST_WRITTEN if memory is None else 2 * memory.shape[1] + 21 - n_given
+        for _ in range(min(most, loaded.config.n_ctx - n_given)):
             x = model.last_stack.run(row, None, memory, rows.src_valid)
             logits = model.logits_of(x[:, -1:])[0, -1]
             if marks.pad is not None and marks.pad == marks.start:
                 logits[marks.pad] = -torch.inf  # a decoder that begins with padding never writes it
             token = int(logits.argmax())
             if marks.ends(token):
+                ended = True
                 break
             row = torch.cat((row, row.new_tensor([[token]])), 1)
     begins = 1 if "src" in model.reads else n_given
-    return loaded.tokenizer.decode(row[0, begins:].tolist())
+    return loaded.tokenizer.decode(row[0, begins:].tolist()) + ("" if ended else "…")
 
 
 def misplaced(
@@ -141,12 +146,10 @@ def misplaced(
         raise ValueError(f"{what} is not by position")
     stream, row, column = cell
     stack = next(each for each in loaded.model.stacks() if each.stream == stream)
-    hook = hooks_of(stack, what)[row]  # type: ignore[arg-type]
+    hook = hooks_of(stack, what)[row]
     source = {b: a for a, b in pair.places[stack.stream]}[column]
     value = activations(loaded, pair, {hook})[hook][source]
-    others = tuple(
-        at for at in range(len(pair.str_tokens[stack.stream][1])) if at != column
-    )
+    others = tuple(at for at in range(len(pair.str_tokens[stack.stream][1])) if at != column)
     rows = [[Patch(hook, (at,), value)] for at in others]
     return others, pair.recovered(gaps(loaded, pair, rows, progress))
 
@@ -154,14 +157,14 @@ def misplaced(
 def by_position(
     loaded: LoadedModel,
     pair: Pair,
-    map: Map,
+    what: What,
     cell: Cell,
     progress: Progress | None = None,
 ) -> tuple[tuple[int, ...], Float[np.ndarray, " position"]]:
     """A cell of a map by head, one position at a time: the positions of the second text, and what
     the head brings back at each. Raises KeyError for a cell that has no patch."""
-    patch = patches_of(loaded, pair, map.what)[0][cell]
-    if map.what == "pattern":
+    patch = patches_of(loaded, pair, what)[0][cell]
+    if what == "pattern":
         places = tuple(range(patch.value.shape[0]))
         rows = [[Patch(patch.hook, (*patch.index, at), patch.value[at])] for at in places]
     else:

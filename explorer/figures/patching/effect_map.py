@@ -48,14 +48,17 @@ def effect_map(
     *,
     selected: tuple[int, int, int] | None = None,
     title: str = "",
+    rows_title: str = "",
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Shares [row, column] around a neutral zero, 1 = all of it; `selected` is (block, row, column).
+    """Shares [row, column] around a neutral zero, 1 = all; `selected` is (block, row, column).
 
     The last trace has one invisible point for each cell, block by block in reading order, for
     clicks. Columns with tokens are labelled above the first block and below the last. `title` is
-    that of counted columns. Raises ValueError naming the sizes when they disagree.
+    that of counted columns, `rows_title` that of all rows.
+
+    Raises ValueError naming the sizes when they disagree.
     """
     for block in blocks:
         n_columns = block.values.shape[1] if block.columns is None else len(block.columns)
@@ -72,7 +75,6 @@ def effect_map(
             "dx": 1,
             "y0": float(start),
             "dy": 1,
-            "xaxis": "x2" if at and block.columns is not None else "x",
             "zmin": -1,
             "zmax": 1,
             "colorscale": colorscale(colours.diverging),
@@ -92,8 +94,11 @@ def effect_map(
     frame["margin"]["b"] = BAR_ROOM
     frame["yaxis"] = axis(
         colours,
+        rows_title,
         range=[n_rows - 0.5, -0.5],
-        tickvals=[float(s) + r for s, b in zip(starts, blocks, strict=False) for r in range(len(b.rows))],
+        tickvals=[
+            float(s) + r for s, b in zip(starts, blocks, strict=False) for r in range(len(b.rows))
+        ],
         ticktext=[
             f"<b>{escape(block.name)}</b> · {escape(label)}" if row == 0 else escape(label)
             for block in blocks
@@ -101,34 +106,55 @@ def effect_map(
         ],
         fixedrange=True,
     )
-    across = {"range": [-0.5, width - 0.5], "fixedrange": True}
+    across: Figure = {"range": [-0.5, width - 0.5], "fixedrange": True}
     first, last = blocks[0], blocks[-1]
     if first.columns is None:
-        counted = {"tickvals": list(range(width)), "ticktext": [str(n + 1) for n in range(width)]}
+        counted: Figure = {
+            "tickvals": list(range(width)),
+            "ticktext": [str(n + 1) for n in range(width)],
+        }
         frame["xaxis"] = axis(colours, title, side="top", **across, **counted)
     else:
-        padded = [*first.columns, *[""] * (width - len(first.columns))]
+        padded = [*first.columns, *[" "] * (width - len(first.columns))]
         labels = upright(padded, dark, ROOM)
-        least = least_width(padded, ROOM, [f"{first.name} · {first.rows[0]}"])
+        labels["ticktext"] = [
+            text if at < len(first.columns) else ""
+            for at, text in zip(labels["tickvals"], labels["ticktext"], strict=True)
+        ]
+        least = least_width(padded, ROOM, [f"{first.name} 0"])
         frame["height"] += LEVEL * (levels_of(padded, ROOM) - 1)
-        colour = None if first.stream is None else colours.stream(first.stream)
         frame["xaxis"] = axis(colours, side="top", **across, **labels)
-        frame["xaxis"]["tickfont"] = {"color": colour or colours.ink}
+        if first.stream is not None:
+            frame["xaxis"]["tickfont"] = {"color": colours.stream(first.stream)}
         if len(blocks) > 1 and last.columns is not None:
-            below = [*last.columns, *[""] * (width - len(last.columns))]
-            least = max(least, least_width(below, ROOM, [f"{last.name} · {last.rows[0]}"]))
+            below = [*last.columns, *[" "] * (width - len(last.columns))]
             more = LEVEL * levels_of(below, ROOM)
+            least = max(least, least_width(below, ROOM, [f"{last.name} 0"]))
             frame["height"] += more
             frame["margin"]["b"] += more
-            colour = None if last.stream is None else colours.stream(last.stream)
-            labels = upright(below, dark, ROOM, below=True)
-            frame["xaxis2"] = axis(
-                colours, side="bottom", overlaying="x", anchor="y", **across, **labels
-            )
-            frame["xaxis2"]["tickfont"] = {"color": colour or colours.ink}
+            frame["annotations"] = _below(last, below, n_rows, dark)
         frame["meta"] = {"least": least}
     frame["shapes"] = [] if selected is None else [_outline(colours.accent, starts, selected)]
     return {"data": [*data, _points(blocks, starts, width, colours.ink, words)], "layout": frame}
+
+
+def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> list[Figure]:
+    """The tokens of the last block under its columns; one axis serves all blocks."""
+    colours = palette(dark)
+    ticks = upright(labels, dark, ROOM, below=True)
+    colour = colours.ink if block.stream is None else colours.stream(block.stream)
+    return [
+        {
+            "x": at,
+            "y": n_rows - 0.5,
+            "text": text,
+            "showarrow": False,
+            "yanchor": "top",
+            "font": {"color": colour, "size": 12},
+        }
+        for at, text in zip(ticks["tickvals"], ticks["ticktext"], strict=True)
+        if at < block.values.shape[1]
+    ]
 
 
 def _points(
@@ -184,9 +210,7 @@ def _value(value: float, words: Words) -> str:
     return f"{words['recovered']} {whole_percent(value).replace('-', '−')}"
 
 
-def _outline(
-    colour: str, starts: NDArray[np.float64], selected: tuple[int, int, int]
-) -> Figure:
+def _outline(colour: str, starts: NDArray[np.float64], selected: tuple[int, int, int]) -> Figure:
     at, row, column = selected
     return {
         "type": "rect",

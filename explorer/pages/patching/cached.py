@@ -1,0 +1,72 @@
+"""What the Patching page computes, kept as `ui.work.caching` says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.analysis.patching import exchange, maps, pair, patched
+from explorer.analysis.patching.maps import Cell, Map, What
+from explorer.analysis.patching.pair import Pair, Places
+from explorer.text import exchanges
+from explorer.ui import cache
+from explorer.ui.cache import Run
+from explorer.ui.work.caching import cached
+
+Progress = Callable[[int, int], None] | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Two runs and the question put to them; `backwards`: the first run is the one patched."""
+
+    run: Run
+    second: str
+    place: int | None = None
+    by_hand: Places | None = None
+    backwards: bool = False
+
+
+@cached
+def offered(run: Run) -> str | None:
+    """The sentence of a run with one word exchanged, answered differently. Raises InputProblem."""
+    loaded = cache.open_model(run.model)
+    return exchange.offered(loaded, cache.trace(run), exchanges(), run.target)
+
+
+@cached
+def pair_of(asked: Asked) -> Pair:
+    """The two runs side by side, the patched one second. Raises InputProblem."""
+    run = asked.run
+    found = pair.pair(
+        cache.open_model(run.model),
+        cache.trace(run),
+        asked.second,
+        target=run.target,
+        place=asked.place,
+        by_hand=asked.by_hand,
+    )
+    return found.swapped() if asked.backwards else found
+
+
+@cached
+def map_of(asked: Asked, what: What, *, progress: Progress = None) -> Map:
+    """Every single patch of one kind of activation. Raises InputProblem."""
+    return maps.patch_map(cache.open_model(asked.run.model), pair_of(asked), what, progress)
+
+
+@cached
+def run_of(asked: Asked, what: What, cell: Cell) -> patched.PatchedRun:
+    """The run with the patch of one cell. Raises InputProblem; KeyError for a cell without one."""
+    return patched.run_cell(cache.open_model(asked.run.model), pair_of(asked), what, cell)
+
+
+@cached
+def elsewhere(
+    asked: Asked, what: What, cell: Cell, *, progress: Progress = None
+) -> tuple[tuple[int, ...], np.ndarray]:
+    """Of a map by position: the activation of a cell at every other position. Of a map by head: the
+    head of a cell, one position at a time. Raises as `run_of`."""
+    loaded, both = cache.open_model(asked.run.model), pair_of(asked)
+    found = patched.misplaced if what in maps.BY_PLACE else patched.by_position
+    return found(loaded, both, what, cell, progress)

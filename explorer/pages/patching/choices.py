@@ -1,0 +1,72 @@
+"""What a visitor chooses on the Patching page."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
+from explorer.analysis.patching.pair import Places
+from explorer.ui.choices import RefusedError, choice, one_of, whole
+
+MOST_PLACES = 400
+"""Pairs of positions in an alignment by hand."""
+_CELL = re.compile(r"(src|tgt|encoder|decoder|cross)-([0-9]{1,3})-([0-9]{1,4})")
+
+
+def parse_places(text: str) -> Places:
+    """`0-0_1-2`: pairs of positions of the first sentence and the second. Raises RefusedError."""
+    places = []
+    for each in text.split("_"):
+        ends = each.split("-")
+        if len(ends) != 2 or not all(end.isascii() and end.isdigit() for end in ends):
+            raise RefusedError(text)
+        places.append((int(ends[0][:4]), int(ends[1][:4])))
+    if len(places) > MOST_PLACES:
+        raise RefusedError(text)
+    return tuple(places)
+
+
+def format_places(places: Places | None) -> str:
+    """What `parse_places` reads."""
+    return "_".join(f"{a}-{b}" for a, b in places or ())
+
+
+def parse_cell(text: str) -> Cell:
+    """`src-2-0` is the source's stream after block 2 at position 0, `cross-3-5` head 5 of layer 3.
+
+    Heads and their layers count from 1 in a link, as on the screen. Raises RefusedError.
+    """
+    found = _CELL.fullmatch(text)
+    if found is None:
+        raise RefusedError(text)
+    shift = 0 if found[1] in ("src", "tgt") else 1
+    row, column = int(found[2]) - shift, int(found[3]) - shift
+    if row < 0 or column < 0:
+        raise RefusedError(text)
+    return found[1], row, column
+
+
+def format_cell(cell: Cell | None) -> str:
+    """What `parse_cell` reads."""
+    if cell is None:
+        return ""
+    name, row, column = cell
+    shift = 0 if name in ("src", "tgt") else 1
+    return f"{name}-{row + shift}-{column + shift}"
+
+
+@dataclass(frozen=True)
+class PatchingChoices:
+    """`second` is the other sentence ("" one that is offered), `align` which of its tokens belong
+    to which of the first, `into` the run that is patched, `what` the kind of activation, `cell`
+    the patch that is looked at, `asked` the position whose answer counts.
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ("patch",)
+    pictures: ClassVar[tuple[str, ...]] = ("effect", "control")
+    second: str = choice("", str)
+    align: Places | None = choice(None, parse_places, format_places)
+    into: str = choice("second", one_of(("second", "first")))
+    what: str = choice("resid", one_of((*BY_PLACE, *BY_HEAD)))
+    cell: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
+    asked: int | None = choice(None, whole(0, 1023))

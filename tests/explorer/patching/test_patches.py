@@ -1,0 +1,234 @@
+"""Patches: nothing gives the second run, everything the first, and one cell what hands compute."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, patch_map, patches_of
+from explorer.analysis.patching.pair import Pair, align, checked, pair
+from explorer.analysis.patching.patched import by_position, misplaced, patched_run, run_cell
+from explorer.analysis.patching.patches import Patch, gaps, read_patched
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.run import run
+from explorer.runs.trace import trace
+from models.hooks import LOGITS, Edits
+
+Tiny = Callable[..., LoadedModel]
+
+
+@pytest.fixture(scope="module")
+def filler(tiny: Tiny) -> LoadedModel:
+    return tiny("filler", family="encoder-only", norm_placement="pre", final_norm=True)
+
+
+def both(loaded: LoadedModel, first: str, second: str, **asked: object) -> Pair:
+    return pair(loaded, trace(loaded, first), second, **asked)  # type: ignore[arg-type]
+
+
+@pytest.fixture(params=["translator", "writer", "filler"])
+def read(request: pytest.FixtureRequest) -> tuple[LoadedModel, Pair]:
+    """A model of each family, and two texts that it answers differently."""
+    loaded = request.getfixturevalue(request.param)
+    found = both(loaded, "A cat ran.", "A dog ran.")
+    assert found.same_length
+    assert not found.alike
+    return loaded, found
+
+
+def test_no_patch_is_the_second_run_and_all_patches_are_the_first(
+    read: tuple[LoadedModel, Pair],
+) -> None:
+    loaded, found = read
+    for what in (*BY_PLACE, *BY_HEAD):
+        if what == "cross_attn_out" and "src" not in loaded.model.reads:
+            continue
+        everything = list(patches_of(loaded, found, what)[0].values())
+        nothing, everywhere = gaps(loaded, found, [[], everything])
+        assert nothing == pytest.approx(found.gaps[1], abs=1e-4)
+        if what == "resid":
+            assert everywhere == pytest.approx(found.gaps[0], abs=1e-4)
+    embedded = [
+        patch for (_, row, _), patch in patches_of(loaded, found, "resid")[0].items() if row == 0
+    ]
+    assert gaps(loaded, found, [embedded])[0] == pytest.approx(found.gaps[0], abs=1e-4)
+
+
+def test_a_patch_is_what_setting_that_vector_by_hand_does(
+    read: tuple[LoadedModel, Pair],
+) -> None:
+    loaded, found = read
+    place, stack = found.question.places[1], loaded.model.stacks()[-1]
+    hook = stack.block_hook(1, "resid_pre")
+    vector = run(loaded.model, found.rows[0], {hook})[hook][0, 0]
+
+    def by_hand(stream: torch.Tensor) -> torch.Tensor:
+        stream = stream.clone()
+        stream[:, 0] = vector
+        return stream
+
+    logits = run(loaded.model, found.rows[1], {LOGITS}, Edits({hook: by_hand}))[LOGITS][0, place]
+    wanted, other = found.answers
+    share = (float(logits[wanted] - logits[other]) - found.gaps[1]) / (
+        found.gaps[0] - found.gaps[1]
+    )
+    parts = {part.name: part for part in patch_map(loaded, found, "resid").parts}
+    assert parts["tgt"].effects[1, 0] == pytest.approx(share, abs=1e-4)
+
+
+def test_the_last_vector_at_the_question_is_the_whole_answer(
+    read: tuple[LoadedModel, Pair],
+) -> None:
+    loaded, found = read
+    last = patch_map(loaded, found, "resid").parts[-1].effects[-1]
+    place = found.question.places[1]
+    assert last[place] == pytest.approx(1, abs=1e-4)
+    assert np.delete(last, place) == pytest.approx(0, abs=1e-4)
+
+
+def test_heads_that_stand_before_the_same_words_change_nothing(writer: LoadedModel) -> None:
+    """Up to the word that was exchanged both runs are the same, and a causal mask keeps it so."""
+    found = both(writer, "The cat sat on the mat.", "The cat sat on the dog.")
+    exchanged = next(
+        at for at, (a, b) in enumerate(zip(*found.str_tokens["tgt"], strict=True)) if a != b
+    )
+    effects = patch_map(writer, found, "resid").parts[0].effects
+    assert exchanged > 2
+    assert effects[:, :exchanged] == pytest.approx(0, abs=1e-4)
+    assert abs(effects[1:, exchanged:]).max() > 0.01
+
+
+def test_a_batch_of_patches_is_each_alone(translator: LoadedModel) -> None:
+    found = both(translator, "I love you.", "The cat sat.")
+    cells = list(patches_of(translator, found, "z")[0].values())
+    together = gaps(translator, found, [[cell] for cell in cells])
+    alone = [gaps(translator, found, [[cell]])[0] for cell in cells[:: len(cells) // 5]]
+    assert together[:: len(cells) // 5] == pytest.approx(alone, abs=1e-4)
+
+
+def test_shared_keys_and_values_are_patched_as_one(tiny: Tiny) -> None:
+    grouped = tiny("grouped", family="decoder-only", n_kv_heads=2)
+    found = both(grouped, "The cat sat on the mat.", "The dog ran after the cat.")
+    assert not found.alike
+    effects = patch_map(grouped, found, "v").parts[0].effects
+    assert effects.shape == (2, 4)
+    assert effects[:, 0] == pytest.approx(effects[:, 1])
+    assert effects[:, 0] != pytest.approx(effects[:, 2])
+
+
+def test_the_other_direction_exchanges_everything(read: tuple[LoadedModel, Pair]) -> None:
+    loaded, found = read
+    back = found.swapped()
+    assert back.gaps == pytest.approx(tuple(-gap for gap in found.gaps[::-1]))
+    assert back.answers == found.answers[::-1]
+    last = patch_map(loaded, back, "resid").parts[-1].effects[-1]
+    assert last[back.question.places[1]] == pytest.approx(1, abs=1e-4)
+    assert back.swapped().places == found.places
+
+
+def test_misplaced_activations_are_the_control(translator: LoadedModel) -> None:
+    found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
+    mapped = patch_map(translator, found, "resid")
+    cell = ("src", 1, 2)
+    places, shares = misplaced(translator, found, "resid", cell)
+    hook = translator.model.stacks()[0].block_hook(1, "resid_pre")
+    vector = run(translator.model, found.rows[0], {hook})[hook][0, 2]
+    by_hand = gaps(translator, found, [[Patch(hook, ([5],), vector)]])
+    assert list(places) == [at for at in range(len(found.str_tokens["src"][1])) if at != 2]
+    assert shares[places.index(5)] == pytest.approx(found.recovered(by_hand)[0], abs=1e-4)
+    drawn = mapped.parts[0].control
+    assert drawn.shape == (3, *mapped.parts[0].effects.shape)
+    assert not np.isnan(drawn).any()
+    assert np.isnan(mapped.parts[1].control).all()  # the start mark alone has no other position
+    assert mapped.chance[2] >= mapped.chance[0]
+
+
+def test_a_head_by_position_is_each_row_of_it(translator: LoadedModel) -> None:
+    found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.")
+    for what in ("z", "pattern", "v"):
+        places, shares = by_position(translator, found, what, ("cross", 1, 2))  # type: ignore[arg-type]
+        stream = "src" if what == "v" else "tgt"
+        assert places == tuple(range(len(found.str_tokens[stream][1])))  # type: ignore[index]
+        if what != "v":  # the question is the only position of the output here
+            whole = {part.name: part for part in patch_map(translator, found, what).parts}  # type: ignore[arg-type]
+            assert shares == pytest.approx(whole["cross"].effects[1, 2], abs=1e-4)
+
+
+def test_a_patched_run_writes_on_and_shows_what_is_probable(
+    read: tuple[LoadedModel, Pair],
+) -> None:
+    loaded, found = read
+    place = found.question.places[1]
+    last = ("tgt", len(patch_map(loaded, found, "resid").parts[-1].effects) - 1, place)
+    shown = run_cell(loaded, found, "resid", last)
+    none = patched_run(loaded, found, [])
+    assert shown.effect == pytest.approx(1, abs=1e-4)
+    assert none.effect == pytest.approx(0, abs=1e-4)
+    for first, _, patched in (each.probs for each in shown.answers):
+        assert patched == pytest.approx(first, abs=1e-4)
+    for _, second, patched in (each.probs for each in none.answers):
+        assert patched == pytest.approx(second, abs=1e-4)
+    assert none.texts[2] == none.texts[1]
+    assert {each.token for each in shown.answers} >= set(found.answers)
+
+
+def test_a_translator_writes_the_first_translation_under_all_patches(
+    translator: LoadedModel,
+) -> None:
+    found = both(translator, "I love you.", "The cat sat.")
+    memory = [
+        patch
+        for (name, row, _), patch in patches_of(translator, found, "resid")[0].items()
+        if (name, row) == ("src", 3)
+    ]
+    shown = patched_run(translator, found, memory)
+    first, second, patched = (text.removesuffix("…") for text in shown.texts)
+    assert patched == first == trace(translator, "I love you.").output
+    assert second == trace(translator, "The cat sat.").output
+    assert first != second
+
+
+def test_texts_of_different_length_are_aligned_by_what_they_share() -> None:
+    assert align("abc", "xyz") == ((0, 0), (1, 1), (2, 2))
+    assert align("abXYcd", "abZcd") == ((0, 0), (1, 1), (3, 2), (4, 3), (5, 4))
+    assert align("abc", "abbc") in (((0, 0), (1, 1), (2, 3)), ((0, 0), (1, 2), (2, 3)))
+    assert checked([(0, 0), (0, 1), (5, 2), (2, 2), (1, 2)], 3, 3) == ((0, 0), (2, 2))
+
+
+def test_texts_of_different_length_are_patched_where_they_correspond(
+    translator: LoadedModel,
+) -> None:
+    found = both(translator, "The cat sat on the mat.", "The cat ran on the mat, and ran.")
+    assert not found.same_length
+    mapped = patch_map(translator, found, "resid")
+    there = {b for _, b in found.places["src"]}
+    for column in range(mapped.parts[0].effects.shape[1]):
+        assert np.isnan(mapped.parts[0].effects[:, column]).all() == (column not in there)
+    with pytest.raises(ValueError, match="another length"):
+        patch_map(translator, found, "pattern")
+    patch_map(translator, found, "z")
+
+
+def test_runs_that_answer_alike_have_nothing_to_bring_back(writer: LoadedModel) -> None:
+    found = both(writer, "I love you.", "I love you.")
+    assert found.alike
+    assert not found.question.differs
+    mapped = patch_map(writer, found, "resid")
+    assert all(np.isnan(part.effects).all() for part in mapped.parts)
+    assert mapped.best() == ("tgt", 0, 0)
+
+
+def test_the_answer_that_is_asked_for_is_the_one_compared(translator: LoadedModel) -> None:
+    found = both(translator, "The cat sat on the mat.", "The dog sat on the mat.", place=2)
+    assert found.question.places == (2, 2)
+    assert found.rows[1].tgt.shape[1] == 3
+    (logits,) = read_patched(translator, found, [[]], lambda _, row: row.numpy())
+    assert logits == pytest.approx(found.logits[1], abs=1e-4)
+
+
+def test_a_model_without_logits_is_refused(tiny: Tiny) -> None:
+    headless = tiny("headless", family="encoder-only", lm_head=False)
+    with pytest.raises(InputProblem, match="no_logits"):
+        both(headless, "I love you.", "The cat sat.")
