@@ -11,7 +11,7 @@ from explorer.analysis.masks.reasons import blocked_by
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
-from explorer.numbers import percent
+from explorer.numbers import number, percent
 from explorer.pages.masks import cached
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.sharing import shared_batch
@@ -39,7 +39,7 @@ def largest(view: View, comparison: Comparison) -> None:
     points = 100 * comparison.max_abs
     if comparison.max_abs < ROUNDING:
         why = "edits" if view.trace.edits else "pads" if view.pads else "same"
-        exact = f"{comparison.max_abs:.0e}" if comparison.max_abs else "0"
+        exact = number(comparison.max_abs)
         controls.reading("masks", view.t(f"masks.nothing_changed_{why}", exact=exact))
     else:
         site = max(comparison.sites.values(), key=lambda each: each.max_abs).site

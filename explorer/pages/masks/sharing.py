@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer.analysis.masks.batch import Member
+from explorer.numbers import number
 from explorer.pages.masks import cached
 from explorer.problems import InputProblem
 from explorer.text import shorten
@@ -38,7 +39,7 @@ def shared_batch(view: View) -> None:
             "masks.batch_moved" if noticed else same,
             points=f"{100 * worst.weight_moved:.1f}",
             text=f"“{escape(shorten(worst.text, 40))}”",
-            exact=f"{worst.weight_moved:.0e}",
+            exact=number(worst.weight_moved),
         ),
     )
     _table(view, found)
