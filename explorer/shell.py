@@ -59,7 +59,7 @@ def run() -> None:
         visibility="hidden",  # the sidebar leads there, from the menu of models
     )
     menu[""].append(pages[shelf.NAME])
-    session.keep_pages(pages)
+    session.keep_pages(pages, HOME)
     titles = {name: t(f"{_WORDS.get(name, name)}.title", lang=lang) for name in pages}
     current = st.navigation(menu, position="top")
     st.set_page_config(

@@ -12,6 +12,7 @@ from explorer.analysis.clinic import PITFALLS
 from explorer.pages import LESSONS
 from explorer.pages.cell.choices import ASIDES
 from explorer.pages.machine.choices import ASIDES as FURTHER
+from explorer.pages.path.course import STEPS as COURSE
 
 Visit = tuple[str, dict[str, str]]
 
@@ -40,6 +41,7 @@ def claims(own: bool, slow: bool) -> list[Visit]:
     ]
 
 
+STEPS: list[Visit] = [("path", {"lesson": step}) for step in COURSE]
 CASES: list[Visit] = [("clinic", {"case": pitfall.id}) for pitfall in PITFALLS]
 VISITS: dict[str, list[Visit]] = {
     "masks": parts_of("heads", "masks", "certificate"),
@@ -56,6 +58,7 @@ VISITS: dict[str, list[Visit]] = {
     "decoding": parts_of("decoding"),
     "positions": parts_of("positions"),
     "patching": parts_of("patching"),
+    "path": [*parts_of("path"), *STEPS],
 }
 """What one file of tests asks, by its name."""
 assert {page for asked in VISITS.values() for page, _ in asked} == {page.name for page in LESSONS}

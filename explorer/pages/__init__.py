@@ -15,6 +15,7 @@ from explorer.pages import (
     machine,
     masks,
     patching,
+    path,
     positions,
 )
 from explorer.pages.blocks.choices import BlocksChoices
@@ -28,6 +29,7 @@ from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.patching.choices import PatchingChoices
+from explorer.pages.path.choices import PathChoices
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.ui.view import View
 
@@ -52,6 +54,7 @@ class Page:
 
 
 LESSONS: tuple[Page, ...] = (
+    Page("path", ":material/route:", path.render, PathChoices, follows_edits=False),
     Page("heads", ":material/grid_view:", heads.render, HeadsChoices),
     Page("cell", ":material/center_focus_strong:", cell.render, CellChoices),
     Page("masks", ":material/grid_off:", masks.render, MasksChoices, usual_pads=3),
@@ -72,8 +75,9 @@ LESSONS: tuple[Page, ...] = (
     ),
     Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", 0, False),
 )
-"""In the order in which one learns: attention, its masks, positions, the rest of a block, the whole
-model, what it writes; then three pages that test what was learned. Each draws what it computed.
+"""The path through all of it; then, in the order in which one learns, attention, its masks,
+positions, the rest of a block, the whole model, what it writes; then three pages that test what was
+learned. Each draws what it computed.
 """
 
 PAGES: tuple[Page, ...] = (

@@ -17,7 +17,7 @@ from explorer.ui.url import Links, State
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
 _LINKS, _PAGES, _FIRST = "shell.links", "shell.pages", "shell.first"
-_RUNS = "shell.runs"
+_RUNS, _OPENING = "shell.runs", "shell.opening"
 
 
 def state() -> State:
@@ -113,14 +113,20 @@ def write_link() -> None:
     st.session_state.pop(_CHANGED, None)
 
 
-def keep_pages(pages: Mapping[str, Any]) -> None:
-    """Remember the pages of the menu, by name, for `visit`."""
-    st.session_state[_PAGES] = dict(pages)
+def keep_pages(pages: Mapping[str, Any], opening: str) -> None:
+    """Remember the pages of the menu, by name, for `visit`; `opening` is that of a bare address."""
+    st.session_state[_PAGES], st.session_state[_OPENING] = dict(pages), opening
 
 
 def page_names() -> tuple[str, ...]:
     """The pages of the menu; none where a page runs alone, as in tests."""
     return tuple(st.session_state.get(_PAGES, ()))
+
+
+def opening_page() -> str:
+    """The page of an address without a name; "" where a page runs alone, as in tests."""
+    found: str = st.session_state.get(_OPENING, "")
+    return found
 
 
 def visit(name: str) -> None:
@@ -136,7 +142,7 @@ def follow(link: str) -> None:
     path, _, query = link.partition("?")
     _load(dict(parse_qsl(query, keep_blank_values=True)), lang=state().lang)
     st.session_state[_CHANGED] = True
-    visit(path if path in page_names() else page_names()[0])
+    visit(path if path in page_names() else opening_page())
 
 
 def is_dark() -> bool:

@@ -47,6 +47,7 @@ from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.masks.matrices import SCOPES, TOOLS
+from explorer.pages.path.course import CHAPTERS, STEPS
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, formula, t, word_key, words
@@ -157,6 +158,8 @@ MADE = {
     "swaps.choices": {option.choice for option in SWAPS},
     "swaps.options": {f"{option.choice}_{option.name}" for option in SWAPS},
     "machine.presets": {OWN, *PRESETS},
+    "path.groups": set(CHAPTERS),
+    "path.missing": set(re.findall(r'Missing\("(\w+)"\)', CODE)),
     "claims.verdicts": set(VERDICTS),
     "claims.groups": set(GROUPS),
     "claims.rows": said_in_claims("claims.rows"),
@@ -222,6 +225,13 @@ PIECES = {
     *(f"machine.{name}" for name in ("src_vocab", "out_bias", "final_norm")),
     *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),
     *(f"claims.{claim.id}.claim" for claim in CLAIMS),
+    *(
+        f"path.steps.{step.id}.{word}"
+        for step in STEPS.values()
+        for word in ("title", "lead", "ask", *step.told)
+    ),
+    *(f"path.{name}" for name in ("chapter", "n_right", "n_given", "n_steps")),
+    *(f"path.{name}" for name in ("right", "wrong", "waiting", "asked_before", "part")),
     *(
         f"claims.{claim.id}.{why}"
         for claim in CLAIMS

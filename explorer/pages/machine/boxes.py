@@ -107,6 +107,6 @@ def _href(view: View, tower: Tower, station: Station, layer: int | None) -> str:
         state = links.change(state, aside="split", key=None)
     if station.what == "add":
         state = links.change(state, part="residual")
-    # The first page of the menu is at the root: under its own name it does not exist.
-    path = "./" if page == session.page_names()[0] else page
+    # The opening page is at the root: under its own name it does not exist.
+    path = "./" if page == session.opening_page() else page
     return f"{path}?{urlencode(links.write(state))}"

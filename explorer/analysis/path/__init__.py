@@ -1,0 +1,94 @@
+"""What the steps of the path ask, computed from a model and a run: one function a step.
+
+Each takes a `LoadedModel` and a `Trace` of it, without edits and padding, and returns what its
+question, its picture and its explanation need; or `Missing`, where this model or sentence does not
+show the lesson.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite, Role
+
+LONGEST = 64
+"""Tokens of a row up to which the path asks about it: longer ones cannot be read off a picture."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A lesson that this run does not show; `why` names the words that say so."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One query of one head."""
+
+    site: AttentionSite
+    head: int
+    query: int
+
+
+def rows(trace: Trace, role: Role) -> Iterator[Row]:
+    """Every row of every head of a kind of attention whose query is a real token."""
+    for site in trace.sites_of(role):
+        valid = trace.src_valid if site.query_stream == "src" else trace.tgt_valid
+        for query in np.flatnonzero(valid):
+            for head in range(site.n_heads):
+                yield Row(site, head, int(query))
+
+
+def best_row(trace: Trace, role: Role, worth: Callable[[Row], float]) -> Row | None:
+    """The row of the largest worth; None where no row's is a finite number."""
+    worths = [(worth(row), row) for row in rows(trace, role)]
+    finite = [(value, at, row) for at, (value, row) in enumerate(worths) if np.isfinite(value)]
+    return max(finite, key=lambda each: (each[0], -each[1]))[2] if finite else None
+
+
+def weights_of(trace: Trace, row: Row) -> np.ndarray:
+    """The weights of a row, float64 [key]."""
+    found: np.ndarray = trace.pattern(row.site.name)[row.head, row.query].astype(np.float64)
+    return found
+
+
+def allowed_of(trace: Trace, row: Row) -> np.ndarray:
+    """Which keys a row may attend to, bool [key]."""
+    found: np.ndarray = trace.mask(row.site.name)[row.head, row.query]
+    return found
+
+
+def scores_of(trace: Trace, row: Row) -> np.ndarray:
+    """The scores of a row before its mask, float64 [key]."""
+    found: np.ndarray = trace.activations[row.site.hook("scores")][row.head, row.query]
+    return found.astype(np.float64)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    """Softmax of one row, in float64."""
+    powers = np.exp(scores.astype(np.float64) - scores.max())
+    found: np.ndarray = powers / powers.sum()
+    return found
+
+
+def varied(trace: Trace, low: float, high: float) -> float:
+    """A number from `low` to `high` that the text and the model decide, always the same.
+
+    What a question asks about is chosen near it, so that its answer is not the same everywhere.
+    """
+    return low + (high - low) * (zlib.crc32(f"{trace.model} {trace.text}".encode()) % 101) / 100
+
+
+def is_mark(token: str) -> bool:
+    """Whether a token stands for no text, as the labels of a trace say."""
+    return bool(getattr(token, "special", False))
+
+
+def main_role(trace: Trace) -> Role:
+    """Cross-attention where the model has it; else the attention of its one text."""
+    roles: tuple[Role, ...] = ("cross", "decoder", "encoder")
+    return next(role for role in roles if trace.sites_of(role))

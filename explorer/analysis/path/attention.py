@@ -1,0 +1,270 @@
+"""Chapter 1 of the path: what attention is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.analysis.cell.steps import bias_of
+from explorer.analysis.path import (
+    Missing,
+    Row,
+    allowed_of,
+    best_row,
+    is_mark,
+    main_role,
+    scores_of,
+    softmax,
+    varied,
+    weights_of,
+)
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+
+SHARP = 1.3
+"""How many times the second weight of a row the first has to be, to be called the largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """A row, its keys from the largest weight down, and the weights [key]."""
+
+    row: Row
+    order: tuple[int, ...]
+    weights: np.ndarray
+
+
+def look(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
+    """The row whose largest weight stands out, of the head that tells rows apart best."""
+
+    def worth(row: Row) -> float:
+        weights, allowed = np.sort(weights_of(trace, row))[::-1], allowed_of(trace, row)
+        if allowed.sum() < 4 or weights[0] < SHARP * weights[1] or row.query == 0:
+            return np.nan
+        # That a row goes to a mark, or to its own token, is no answer that tells of anything.
+        best, is_self = int(weights_of(trace, row).argmax()), row.site.kind == "self"
+        dull = is_mark(trace.key_tokens(row.site.name)[best]) or (is_self and best == row.query)
+        return float(weights[0] - weights[1] - dull)
+
+    role = main_role(trace)
+    found = best_row(trace, role, worth)
+    if found is None:
+        return Missing("flat")
+    weights, allowed = weights_of(trace, found), allowed_of(trace, found)
+    order = [int(key) for key in np.argsort(-weights, kind="stable") if allowed[key]]
+    return Looked(found, tuple(order), weights)
+
+
+def rest(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
+    """A row whose largest weight is neither nearly nothing nor nearly everything."""
+
+    wanted = varied(trace, 0.25, 0.6)
+
+    def worth(row: Row) -> float:
+        if allowed_of(trace, row).sum() < 3:
+            return np.nan
+        return -abs(float(weights_of(trace, row).max()) - wanted)
+
+    found = best_row(trace, main_role(trace), worth)
+    if found is None:
+        return Missing("short")
+    weights = weights_of(trace, found)
+    order = np.argsort(-weights, kind="stable")
+    return Looked(found, tuple(int(key) for key in order), weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """Two keys of a row, by how much their scores differ, and how many times one has the other's
+    weight; `scores` and `weights` [key] are the whole row's."""
+
+    row: Row
+    more: int
+    less: int
+    difference: float
+    times: float
+    scores: np.ndarray
+    weights: np.ndarray
+    allowed: np.ndarray
+
+
+def ratio(loaded: LoadedModel, trace: Trace) -> Ratio | Missing:
+    """The largest weight of a row against one whose score is lower by about `wanted`."""
+    wanted = varied(trace, 1.0, 2.2)  # a ratio of about 3 to 9
+
+    def pair(row: Row) -> tuple[float, int, int]:
+        scores = np.where(allowed_of(trace, row), scores_of(trace, row), -np.inf)
+        top = int(scores.argmax())
+        apart = np.abs(scores[top] - scores - wanted)
+        other = int(np.argmin(np.where(np.isfinite(apart), apart, np.inf)))
+        return float(apart[other]), top, other
+
+    def worth(row: Row) -> float:
+        if allowed_of(trace, row).sum() < 2:
+            return np.nan
+        apart, top, other = pair(row)
+        return -apart if top != other and apart < wanted - 0.4 else np.nan
+
+    found = best_row(trace, main_role(trace), worth)
+    if found is None:
+        return Missing("flat")
+    _, more, less = pair(found)
+    scores = scores_of(trace, found)
+    difference = float(scores[more] - scores[less])
+    return Ratio(
+        found,
+        more,
+        less,
+        difference,
+        float(np.exp(difference)),
+        scores,
+        weights_of(trace, found),
+        allowed_of(trace, found),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Undivided:
+    """A row with its scores divided, as the model does it, and without; weights [key]."""
+
+    row: Row
+    divisor: float
+    divided: np.ndarray
+    undivided: np.ndarray
+    twice: np.ndarray
+    allowed: np.ndarray
+
+
+def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
+    """The row whose largest weight grows most where q . k is not divided."""
+    divisor = loaded.config.divisor
+    if loaded.config.score_cap is not None:
+        return Missing("capped")
+    if divisor <= 1:
+        return Missing("undivided")
+
+    def with_factor(row: Row, factor: float) -> np.ndarray:
+        biases = bias_of(trace, row.site)
+        bias = 0.0 if biases is None else biases[row.head, row.query].astype(np.float64)
+        scores = (scores_of(trace, row) - bias) * factor + bias
+        return softmax(np.where(allowed_of(trace, row), scores, -np.inf))
+
+    def worth(row: Row) -> float:
+        weights = weights_of(trace, row)
+        if allowed_of(trace, row).sum() < 3 or not 0.2 < weights.max() < 0.7:
+            return np.nan
+        return float(with_factor(row, divisor).max() - weights.max())
+
+    found = best_row(trace, main_role(trace), worth)
+    if found is None or worth(found) < 0.1:
+        return Missing("flat")
+    return Undivided(
+        found,
+        divisor,
+        with_factor(found, 1.0),
+        with_factor(found, divisor),
+        with_factor(found, 1 / divisor),
+        allowed_of(trace, found),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """A row with the length of each key's value vector, and of what it brings: weight x length."""
+
+    row: Row
+    weights: np.ndarray
+    lengths: np.ndarray
+    brought: np.ndarray
+    allowed: np.ndarray
+
+    @property
+    def most(self) -> int:
+        """The key that brings most."""
+        return int(self.brought.argmax())
+
+    @property
+    def heaviest(self) -> int:
+        """The key of the largest weight."""
+        return int(np.where(self.allowed, self.weights, -1).argmax())
+
+
+def values(loaded: LoadedModel, trace: Trace) -> Carried | Missing:
+    """The row in which the largest weight is furthest from bringing most; else the clearest row."""
+
+    def carried(row: Row) -> Carried:
+        group = row.site.n_heads // loaded.config.kv_heads
+        v = trace.activations[row.site.hook("v")][row.head // group].astype(np.float64)
+        weights, lengths = weights_of(trace, row), np.linalg.norm(v, axis=-1)
+        return Carried(row, weights, lengths, weights * lengths, allowed_of(trace, row))
+
+    def worth(row: Row) -> float:
+        found = carried(row)
+        if found.allowed.sum() < 3:
+            return np.nan
+        second = np.sort(found.brought)[-2]
+        if found.brought[found.most] < 1.1 * second:
+            return np.nan
+        return float(weights_of(trace, row)[found.heaviest] / max(found.weights[found.most], 1e-12))
+
+    found = best_row(trace, main_role(trace), worth)
+    return Missing("flat") if found is None else carried(found)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The numbers in the four matrices of a layer's attention: as they are, and with one head.
+
+    `one_head` is as wide as all heads together are.
+    """
+
+    n_heads: int
+    d_head: int
+    own: int
+    one_head: int
+    shared: bool
+
+
+def heads(loaded: LoadedModel, trace: Trace) -> Counted | Missing:
+    """Count W_Q, W_K, W_V and W_O of the first layer, biases left out."""
+    site, config = trace.sites_of(main_role(trace))[0], loaded.config
+    sublayer = loaded.model.get_submodule(site.name)
+    named = dict(sublayer.named_parameters())
+    own = sum(
+        named[f"{name}.weight"].numel()
+        for name in ("w_q", "w_k", "w_v", "w_o")
+        if f"{name}.weight" in named
+    )
+    if site.n_heads < 2:
+        return Missing("one_head")
+    one_head = 4 * config.d_model * site.n_heads * config.d_head
+    shared = config.kv_heads != config.n_heads
+    if not shared and own != one_head:
+        return Missing("other_shape")
+    return Counted(site.n_heads, config.d_head, own, one_head, shared)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The shape of cross-attention's matrix: rows of the target, columns of the source."""
+
+    row: Row
+    n_query: int
+    n_key: int
+
+
+def cross(loaded: LoadedModel, trace: Trace) -> Crossing | Missing:
+    """The head of cross-attention that tells its rows apart best."""
+    sites = trace.sites_of("cross")
+    if not sites:
+        return Missing("no_cross")
+    n_query, n_key = trace.mask(sites[0].name).shape[1:]
+    if n_query == n_key:
+        return Missing("same_length")
+    found = look(loaded, trace)
+    row = Row(sites[-1], 0, n_query - 1) if isinstance(found, Missing) else found.row
+    return Crossing(row, n_query, n_key)
+
+
+def first_row(trace: Trace) -> Row:
+    """The first row of the first head."""
+    return Row(trace.sites_of(main_role(trace))[0], 0, 0)

@@ -1,0 +1,114 @@
+"""One step of the path: what is asked, what is drawn, and where one can go on alone."""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from explorer.analysis.path import LONGEST, Missing
+from explorer.library import LoadedModel
+from explorer.pages.path import cached
+from explorer.runs.trace import Trace
+from explorer.ui.view import View
+
+MOST_OPTIONS = 4
+Found = TypeVar("Found")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Options in words (Markdown), all different, one of them right.
+
+    Their order is that of a checksum of their words: always the same, and no position is right more
+    often than another. `mark` is a short name of this very question.
+    """
+
+    options: tuple[str, ...]
+    right: int
+
+    @property
+    def answer(self) -> str:
+        """The right option."""
+        return self.options[self.right]
+
+    @property
+    def mark(self) -> str:
+        """Four letters or digits that another question would hardly have."""
+        number, letters = zlib.crc32("\n".join((*self.options, self.answer)).encode()), ""
+        for _ in range(4):
+            number, digit = divmod(number, len(_DIGITS))
+            letters += _DIGITS[digit]
+        return letters
+
+
+def question(step: str, right: str, wrong: Sequence[str]) -> Question | None:
+    """A question with the first of `wrong` that differ from `right` and each other.
+
+    None where fewer than two do: then there is nothing to choose.
+    """
+    others = [each for each in dict.fromkeys(wrong) if each != right][: MOST_OPTIONS - 1]
+    if len(others) < 2:
+        return None
+    options = sorted((right, *others), key=lambda each: zlib.crc32(f"{step} {each}".encode()))
+    return Question(tuple(options), options.index(right))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A step on one run. `values` fill its words; `picture(answered)` draws what may be seen before
+    the answer, and all of it afterwards; `place` are the choices with which its page goes on.
+
+    `told` is the word that explains the answer, where a step has several.
+    """
+
+    question: Question
+    values: Mapping[str, object]
+    picture: Callable[[bool], None]
+    place: Mapping[str, Any]
+    told: str = "told"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: `find` computes it (see `analysis.path`), `pose` turns what was found into a
+    question and a picture. `page` is where one can go on alone, `formula` LaTeX, `telling` the
+    lesson of `assets/lessons/telling.toml` whose sentences show it ("": a first visit's does).
+
+    Its words are at `path.steps.<id>`: title, lead, ask and told.
+    """
+
+    id: str
+    page: str
+    find: Callable[[LoadedModel, Trace], Any]
+    pose: Callable[[View, Any], Asked | None]
+    formula: str
+    told: tuple[str, ...] = ("told",)
+    telling: str = ""
+
+
+def step(
+    name: str,
+    page: str,
+    find: Callable[[LoadedModel, Trace], Found | Missing],
+    pose: Callable[[View, Found], Asked | None],
+    formula: str,
+    told: tuple[str, ...] = ("told",),
+    telling: str = "",
+) -> Step:
+    """A step whose `pose` takes what its `find` gives; `told` are the words that can explain it."""
+    posed = cast(Callable[[View, Any], Asked | None], pose)
+    return Step(name, page, find, posed, formula, told, telling)
+
+
+def asked(view: View, one: Step) -> Asked | Missing:
+    """A step on the run of a view. Raises InputProblem."""
+    trace = view.trace
+    if max(len(trace.src_tokens), len(trace.tgt_tokens)) > LONGEST:
+        return Missing("long")
+    if trace.predicts is None and one.page == "decoding":
+        return Missing("no_logits")
+    found = cached.found(view.run, one.find)
+    if isinstance(found, Missing):
+        return found
+    return one.pose(view, found) or Missing("alike")

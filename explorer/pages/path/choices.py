@@ -1,0 +1,90 @@
+"""What a visitor chooses on the path, and how links write answers and a teacher's sheet."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from explorer.ui.choices import RefusedError, as_digit, choice, switch
+
+MOST_STEPS = 64
+"""Steps of a sheet, and answers, that a link can hold: more than there are."""
+MOST_TITLE, MOST_NAME = 100, 40
+"""Characters of a sheet's title and of a learner's name; what is longer is cut."""
+_NAME = "[a-z]{1,20}"
+_ANSWER = re.compile(rf"({_NAME})\.([1-9])\.([01])\.([0-9a-z]{{1,7}})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What was answered at a step: which option (from 0), whether it was right, and the mark of the
+    question, which another sentence or model changes."""
+
+    step: str
+    option: int
+    right: bool
+    mark: str
+
+
+def _parts(text: str) -> list[str]:
+    parts = text.split("~") if text else []
+    if len(parts) > MOST_STEPS:
+        raise RefusedError(text)
+    return parts
+
+
+def read_answers(text: str) -> tuple[Answer, ...]:
+    """Read `look.2.1.k3f~rest.1.0.9ab`: step, option from 1, 1 for right, mark; a step once."""
+    found = [_ANSWER.fullmatch(part) for part in _parts(text)]
+    answers = tuple(Answer(m[1], int(m[2]) - 1, m[3] == "1", m[4]) for m in found if m)
+    if len(answers) < len(found) or len({each.step for each in answers}) < len(answers):
+        raise RefusedError(text)
+    return answers
+
+
+def write_answers(answers: tuple[Answer, ...]) -> str:
+    """What `read_answers` reads."""
+    return "~".join(
+        f"{each.step}.{each.option + 1}.{int(each.right)}.{each.mark}" for each in answers
+    )
+
+
+def read_sheet(text: str) -> tuple[str, ...]:
+    """Read the names of steps, `causal~look`, in the order in which they are taken; each once."""
+    names = _parts(text)
+    if not all(re.fullmatch(_NAME, name, re.ASCII) for name in names):
+        raise RefusedError(text)
+    return tuple(dict.fromkeys(names))
+
+
+def _line(most: int) -> Callable[[str], str]:
+    """Reads one line of at most so many characters."""
+
+    def read(text: str) -> str:
+        return " ".join(text.split())[:most].strip()
+
+    return read
+
+
+@dataclass(frozen=True)
+class PathChoices:
+    """`lesson` is the step that is open ("" is the first), `answers` what was answered; `sheet` the
+    steps that a teacher picked (none: all of them), with a title, and `solutions`, whether it is
+    printed with its answers. `learner` is the name that somebody typed for a class.
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ("steps", "contents", "results", "sheet", "printed", "class")
+    lesson: str = choice("", str)
+    answers: tuple[Answer, ...] = choice((), read_answers, write_answers)
+    sheet: tuple[str, ...] = choice((), read_sheet, "~".join)
+    sheet_title: str = choice("", _line(MOST_TITLE))
+    solutions: bool = choice(False, switch, as_digit)
+    learner: str = choice("", _line(MOST_NAME))
+
+    def answered(self, step: str) -> Answer | None:
+        """What was answered at a step."""
+        return next((each for each in self.answers if each.step == step), None)
+
+    def with_answer(self, answer: Answer) -> tuple[Answer, ...]:
+        """`answers` with this one in place of an earlier one at its step."""
+        return (*(each for each in self.answers if each.step != answer.step), answer)

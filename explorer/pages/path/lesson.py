@@ -1,0 +1,149 @@
+"""One step as a learner sees it: words, a live picture, a question, and then why."""
+
+from dataclasses import replace
+
+import streamlit as st
+
+from explorer import text
+from explorer.analysis.path import Missing
+from explorer.components.standalone import Text, record
+from explorer.pages.path.asked import Asked, Question, Step, asked
+from explorer.pages.path.choices import Answer, PathChoices
+from explorer.ui import cache, controls, session
+from explorer.ui.escape import escape, plain
+from explorer.ui.stage import hero
+from explorer.ui.view import View, build, default_model, first_sentence
+
+RIGHT, WRONG = ":material/check_circle:", ":material/cancel:"
+
+
+def as_it_is(view: View) -> View:
+    """The same sentence in the model as it is: without edits, padding, or a chosen place.
+
+    Raises InputProblem.
+    """
+    state = replace(
+        *(view.state,),
+        **{"model": view.loaded.name, "text": view.text, "edits": (), "pads": 0},
+        **{"site": "cross", "layer": None, "head": None, "row": None, "key": None, "step": None},
+    )
+    return build(state, view.dark)
+
+
+def lead(view: View, step: str) -> str:
+    """The two sentences of a step, with the sizes of the model in them."""
+    config = view.loaded.config
+    sizes = {"heads": config.n_heads, "d_head": config.d_head, "d_model": config.d_model}
+    return view.t(
+        f"path.steps.{step}.lead",
+        divisor=view.divisor,
+        width=config.n_heads * config.d_head,
+        **sizes,
+    )
+
+
+def answer_to(view: View, step: Step, question: Question) -> Answer | None:
+    """What was answered to this very question; a link may say anything."""
+    given = view.choices(PathChoices).answered(step.id)
+    if given is None or given.mark != question.mark or given.option >= len(question.options):
+        return None
+    return replace(given, right=given.option == question.right)
+
+
+def lesson(view: View, step: Step, number: str) -> Asked | None:
+    """A step, and what it asked; None where this run does not show it. Raises InputProblem."""
+    words = f"path.steps.{step.id}"
+    with hero():
+        st.subheader(f"{number} · {view.t(f'{words}.title')}", anchor=False)
+        st.markdown(lead(view, step.id))
+        found = asked(view, step)
+        if isinstance(found, Missing):
+            _elsewhere(view, step, found)
+            return None
+        given = answer_to(view, step, found.question)
+        left, right = st.columns((3, 2), gap="large")
+        with left:
+            found.picture(given is not None)
+        with right:
+            _ask(view, step, found, given)
+    return found
+
+
+def _ask(view: View, step: Step, found: Asked, given: Answer | None) -> None:
+    """The question, and once it is answered what is right, and why."""
+    words, question = f"path.steps.{step.id}", found.question
+    said = view.t(f"{words}.ask", **found.values)
+    record(Text(plain(said)))
+    st.markdown(f"**{said}**")
+    key = f"path.ask.{step.id}.{question.mark}"
+    st.session_state[key] = None if given is None else given.option
+
+    def label(option: int) -> str:
+        icon = ""
+        if given is not None and option == question.right:
+            icon = f"{RIGHT} "
+        elif given is not None and option == given.option:
+            icon = f"{WRONG} "
+        return icon + question.options[option]
+
+    st.radio(
+        plain(said),
+        range(len(question.options)),
+        format_func=label,
+        key=key,
+        label_visibility="collapsed",
+        disabled=given is not None,
+        on_change=lambda: _take(step, question, st.session_state[key]),
+    )
+    if given is None:
+        before = view.choices(PathChoices).answered(step.id)
+        st.caption(view.t("path.waiting" if before is None else "path.asked_before"))
+        return
+    _keep(view, given)
+    verdict = "path.right" if given.right else "path.wrong"
+    icon = RIGHT if given.right else WRONG
+    controls.reading("path", f"{icon} {view.t(verdict, answer=question.answer)}")
+    told = view.t(f"{words}.{found.told}", **found.values)
+    record(Text(plain(told), is_reading=True))
+    st.markdown(told)
+
+
+def _take(step: Step, question: Question, option: int | None) -> None:
+    """A widget's callback: the first answer to a question counts."""
+    if option is None:
+        return
+    made = session.state().of(PathChoices)
+    answer = Answer(step.id, option, option == question.right, question.mark)
+    session.change(answers=made.with_answer(answer))
+
+
+def _keep(view: View, given: Answer) -> None:
+    """Put right what a link said of an answer against what is computed here."""
+    made = view.choices(PathChoices)
+    if made.answered(given.step) != given:
+        session.change(answers=made.with_answer(given))
+        session.write_link()
+
+
+def _elsewhere(view: View, step: Step, found: Missing) -> None:
+    """Why the lesson does not show here, and one click to where it does."""
+    st.info(view.t(f"path.missing.{found.why}"), icon=":material/lightbulb:")
+    model, sentence = where_it_shows(step, view.lang)
+    if model not in cache.models() or (model, sentence) == (view.loaded.name, view.text):
+        return
+    name = text.model_name(model, lang=view.lang)
+    if st.button(
+        view.t("path.try_there", text=escape(sentence), model=name),
+        key=f"path.there.{step.id}",
+        icon=":material/arrow_forward:",
+    ):
+        chosen = {"text": sentence, "target": None, "edits": (), "pads": None}
+        session.change_site(model=model, lesson=step.id, **chosen)
+        st.rerun(scope="app")  # the sidebar shows the sentence too
+
+
+def where_it_shows(step: Step, lang: str) -> tuple[str, str]:
+    """A model of this language's readers and a sentence on which the step shows."""
+    model = default_model(cache.models(), lang)
+    known = text.telling(step.telling, model) if step.telling else None
+    return model, known or first_sentence(model)

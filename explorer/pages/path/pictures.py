@@ -1,0 +1,135 @@
+"""The pictures of the steps: figures and components of the other pages, in the state of a step."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from explorer.analysis.masks.reasons import blocked_by
+from explorer.analysis.path import Row
+from explorer.components import token_strip
+from explorer.figures.bars import row as bars
+from explorer.figures.heatmap import attention
+from explorer.figures.paired import paired
+from explorer.figures.scores import scores
+from explorer.ui import controls
+from explorer.ui.view import View
+from models.hooks import AttentionSite
+from models.rows import Stream
+
+
+def place_of(row: Row) -> dict[str, Any]:
+    """The choices with which another page looks at a row."""
+    return {"site": row.site.role, "layer": row.site.layer, "head": row.head, "row": row.query}
+
+
+def where(view: View, row: Row) -> dict[str, object]:
+    """The place of a row and its query, for words."""
+    tokens = view.trace.query_tokens(row.site.name)
+    return {
+        "kind": view.t(f"kinds.{row.site.role}"),
+        "layer": row.site.layer + 1,
+        "head": row.head + 1,
+        "query": controls.quoted_at(view, tokens, row.query),
+    }
+
+
+def keys_of(view: View, row: Row) -> list[str]:
+    """The keys of a row as options: tokens in quotation marks, all different."""
+    tokens = view.trace.key_tokens(row.site.name)
+    return [controls.quoted_at(view, tokens, key) for key in range(len(tokens))]
+
+
+def titles(view: View, site: AttentionSite) -> dict[str, Any]:
+    """Names and streams of the axes of a site."""
+    return {
+        "query_title": controls.axis_title(view, "query", site.query_stream),
+        "key_title": controls.axis_title(view, "key", site.key_stream),
+        "query_stream": site.query_stream,
+        "key_stream": site.key_stream,
+    }
+
+
+def heatmap(view: View, row: Row, key: str, alt: str, *, whole: bool) -> None:
+    """The head of a row as a heatmap; not `whole`: without the row itself."""
+    trace, site = view.trace, row.site
+    queries = trace.query_tokens(site.name)
+    shown = [at for at in range(len(queries)) if whole or at != row.query]
+    blocked = controls.blocker_words(view, blocked_by(trace, site.name)[row.head][shown])
+    figure = attention(
+        trace.pattern(site.name)[row.head][shown],
+        trace.mask(site.name)[row.head][shown],
+        [queries[at] for at in shown],
+        trace.key_tokens(site.name),
+        blocked_labels=blocked,
+        selected=row.query if whole else None,
+        dark=view.dark,
+        words=view.words("figures.heatmap"),
+        **titles(view, site),
+    )
+    controls.chart(figure, f"path.{key}", alt=alt)
+
+
+def scores_map(view: View, row: Row, key: str) -> None:
+    """The scores of a row's head before the mask and softmax."""
+    trace, site = view.trace, row.site
+    figure = scores(
+        trace.activations[site.hook("scores")][row.head],
+        trace.mask(site.name)[row.head],
+        trace.query_tokens(site.name),
+        trace.key_tokens(site.name),
+        title=view.t("path.score"),
+        dark=view.dark,
+        words=view.words("figures.heatmap"),
+        **titles(view, site),
+    )
+    controls.chart(figure, f"path.{key}", alt=view.t("path.score"))
+
+
+def row_bars(
+    view: View,
+    row: Row,
+    weights: np.ndarray,
+    allowed: np.ndarray | None,
+    key: str,
+    alt: str,
+) -> None:
+    """One row of weights [key] as bars over its keys."""
+    figure = bars(
+        view.trace.key_tokens(row.site.name),
+        weights,
+        stream=row.site.key_stream,
+        allowed=allowed,
+        title=controls.axis_title(view, "key", row.site.key_stream),
+        dark=view.dark,
+        words=view.words("figures.bars"),
+    )
+    controls.chart(figure, f"path.{key}", alt=alt)
+
+
+def two_bars(
+    view: View,
+    labels: Sequence[str],
+    first: np.ndarray,
+    second: np.ndarray,
+    names: tuple[str, str],
+    key: str,
+    *,
+    title: str,
+    stream: Stream | None = None,
+) -> None:
+    """Two numbers for each label."""
+    figure = paired(labels, first, second, names, title=title, stream=stream, dark=view.dark)
+    controls.chart(figure, f"path.{key}", alt=" · ".join(names))
+
+
+def strip(view: View, tokens: Sequence[str], stream: Stream, key: str, at: int | None) -> None:
+    """A row of tokens, one of them selected."""
+    token_strip(
+        tokens,
+        stream=stream,
+        title=view.stream(stream),
+        selected=at,
+        words=view.words("components.token_strip"),
+        key=f"path.{key}",
+    )

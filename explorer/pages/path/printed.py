@@ -1,0 +1,54 @@
+"""A sheet to print: its steps one below another, with pictures, questions and boxes to tick."""
+
+import streamlit as st
+
+from explorer.analysis.path import Missing
+from explorer.pages.path.asked import asked
+from explorer.pages.path.choices import PathChoices
+from explorer.pages.path.course import STEPS, chapter_of
+from explorer.pages.path.lesson import lead
+from explorer.pages.path.views import steps_of, title_of
+from explorer.ui import session
+from explorer.ui.view import View
+
+LETTERS = "ABCD"
+
+
+def printed(view: View, current: str) -> None:
+    """The steps of the sheet; without one, those of the chapter that is open."""
+    made = view.choices(PathChoices)
+    named = steps_of(view)
+    if not made.sheet:
+        named = tuple(step for step in named if chapter_of(step) == chapter_of(current))
+    with st.container(key="path-noprint"):
+        st.markdown(view.t("path.printed_lead"))
+        st.session_state["path.solutions"] = made.solutions
+        st.toggle(
+            view.t("path.solutions"),
+            key="path.solutions",
+            on_change=lambda: session.change(solutions=st.session_state["path.solutions"]),
+        )
+    solutions = []
+    with st.spinner(view.t("shell.working")):
+        for step in named:
+            solutions.append(f"{title_of(view, step)}: {_one(view, step)}")
+    if made.solutions:
+        st.markdown(f"**{view.t('path.solutions')}**")
+        st.markdown("\n".join(f"- {line}" for line in solutions))
+
+
+def _one(view: View, name: str) -> str:
+    """One step on paper; its solution."""
+    with st.container(key=f"path-paper-{name}"):
+        st.markdown(f"**{title_of(view, name)}**")
+        st.markdown(lead(view, name))
+        found = asked(view, STEPS[name])
+        if isinstance(found, Missing):
+            st.markdown(view.t(f"path.missing.{found.why}"))
+            return "–"
+        found.picture(False)
+        st.markdown(f"**{view.t(f'path.steps.{name}.ask', **found.values)}**")
+        boxes = zip(LETTERS, found.question.options, strict=False)
+        st.markdown("  \n".join(f"☐ {letter}. {option}" for letter, option in boxes))
+    right = found.question.right
+    return f"{LETTERS[right]}. {found.question.answer}"

@@ -1,0 +1,205 @@
+"""What stands beside the steps: contents, what was answered, a teacher's sheet, a class."""
+
+from collections.abc import Sequence
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import streamlit as st
+
+from explorer.pages.path.choices import Answer, PathChoices, read_answers
+from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
+from explorer.ui import session
+from explorer.ui.escape import escape
+from explorer.ui.tables import table
+from explorer.ui.view import View
+
+RIGHT, WRONG, OPEN = ":material/check_circle:", ":material/cancel:", ":material/circle:"
+MOST_LINKS = 100
+MOST_PASTED = 200_000
+"""Characters that are read of what was pasted: a hundred long links."""
+
+
+def steps_of(view: View) -> tuple[str, ...]:
+    """The steps in force: those of the sheet that there are, else all."""
+    picked = tuple(name for name in view.choices(PathChoices).sheet if name in STEPS)
+    return picked or tuple(STEPS)
+
+
+def title_of(view: View, step: str) -> str:
+    """A step with its number."""
+    return f"{number_of(step)} · {view.t(f'path.steps.{step}.title')}"
+
+
+def open_step(step: str) -> None:
+    """A widget's callback: go to a step."""
+    session.change(lesson=step, part="steps")
+
+
+def _known(view: View) -> dict[str, Answer]:
+    return {each.step: each for each in view.choices(PathChoices).answers if each.step in STEPS}
+
+
+def _line(view: View, step: str, key: str) -> None:
+    """A step with how it was answered, to click."""
+    given = _known(view).get(step)
+    icon = OPEN if given is None else RIGHT if given.right else WRONG
+    st.button(
+        title_of(view, step),
+        key=f"path.{key}.{step}",
+        icon=icon,
+        type="tertiary",
+        on_click=open_step,
+        args=(step,),
+    )
+
+
+def contents(view: View) -> None:
+    """All steps in force, chapter by chapter."""
+    named = steps_of(view)
+    for name in CHAPTERS:
+        inside = [step for step in named if chapter_of(step) == name]
+        if inside:
+            st.markdown(f"**{view.t(f'path.groups.{name}')}**")
+            with st.container(gap=None):
+                for step in inside:
+                    _line(view, step, "contents")
+
+
+def results(view: View) -> None:
+    """How many answers were right, chapter by chapter, and what to look at again."""
+    named, known = steps_of(view), _known(view)
+    given = [known[step] for step in named if step in known]
+    right = sum(each.right for each in given)
+    words = {"right": right, "count": len(given), "all": len(named)}
+    st.subheader(view.t("path.score_of", **words), anchor=False)
+    rows = []
+    for name in CHAPTERS:
+        inside = [step for step in named if chapter_of(step) == name]
+        answered = [known[step] for step in inside if step in known]
+        if inside:
+            counts = (sum(each.right for each in answered), len(answered), len(inside))
+            rows.append([view.t(f"path.groups.{name}"), *map(str, counts)])
+    table([view.t(f"path.{name}") for name in ("chapter", "n_right", "n_given", "n_steps")], rows)
+    wrong = [step for step in named if step in known and not known[step].right]
+    if wrong:
+        st.markdown(f"**{view.t('path.again')}**")
+        with st.container(gap=None):
+            for step in wrong:
+                _line(view, step, "again")
+    elif given:
+        st.markdown(view.t("path.nothing_again"))
+    left = [step for step in named if step not in known]
+    if left:
+        st.button(
+            view.t("path.go_on", step=title_of(view, left[0])),
+            key="path.go_on",
+            icon=":material/arrow_forward:",
+            on_click=open_step,
+            args=(left[0],),
+        )
+    _send(view)
+    if given:
+        st.button(
+            view.t("path.start_over"),
+            key="path.start_over",
+            icon=":material/restart_alt:",
+            on_click=lambda: session.change(answers=(), lesson=""),
+        )
+
+
+def _send(view: View) -> None:
+    """A name, and the link that carries the answers."""
+    st.markdown(f"**{view.t('path.send')}**")
+    st.markdown(view.t("path.send_note"))
+    st.session_state["path.learner"] = view.choices(PathChoices).learner
+    st.text_input(
+        view.t("path.learner"),
+        key="path.learner",
+        max_chars=40,
+        width=320,
+        on_change=lambda: session.change(learner=_typed("path.learner")),
+    )
+    st.code(_link(view), language=None, wrap_lines=True)
+
+
+def _typed(key: str) -> str:
+    return " ".join(str(st.session_state[key]).split())
+
+
+def _link(view: View, **chosen: object) -> str:
+    state = session.links().change(view.state, **chosen)
+    return f"{st.context.url or ''}?{urlencode(session.links().write(state))}"
+
+
+def sheet(view: View) -> None:
+    """A teacher picks steps, in her order, and a title; what comes out is a link."""
+    made = view.choices(PathChoices)
+    st.markdown(view.t("path.sheet_lead"))
+    st.session_state["path.sheet"] = [step for step in made.sheet if step in STEPS]
+    st.multiselect(
+        view.t("path.sheet_steps"),
+        tuple(STEPS),
+        format_func=lambda step: title_of(view, step),
+        key="path.sheet",
+        placeholder=view.t("path.sheet_all"),
+        on_change=lambda: session.change(sheet=tuple(st.session_state["path.sheet"]), lesson=""),
+    )
+    st.session_state["path.sheet_title"] = made.sheet_title
+    st.text_input(
+        view.t("path.sheet_title"),
+        key="path.sheet_title",
+        max_chars=100,
+        on_change=lambda: session.change(sheet_title=_typed("path.sheet_title")),
+    )
+    st.caption(view.t("path.sheet_link"))
+    fresh = {"answers": (), "learner": "", "lesson": "", "part": ""}
+    st.code(_link(view, **fresh), language=None, wrap_lines=True)
+    st.caption(view.t("path.sheet_note"))
+
+
+def class_sheet(view: View) -> None:
+    """Links that learners sent, as a table; nothing is kept."""
+    st.markdown(view.t("path.class_lead"))
+    pasted = st.text_area(
+        view.t("path.class_links"), key="path.class", height=180, max_chars=MOST_PASTED
+    )
+    lines = [line.strip() for line in pasted[:MOST_PASTED].splitlines() if line.strip()]
+    if not lines:
+        return
+    found = [read_results(line) for line in lines[:MOST_LINKS]]
+    good = [each for each in found if each is not None]
+    if len(lines) > MOST_LINKS:
+        st.warning(view.t("path.class_many", most=MOST_LINKS, count=len(lines)))
+    bad = [str(at + 1) for at, each in enumerate(found) if each is None]
+    if bad:
+        st.warning(view.t("path.class_bad", count=len(bad), lines=", ".join(bad[:20])))
+    if good:
+        _table_of(view, good)
+
+
+def read_results(link: str) -> tuple[str, dict[str, bool]] | None:
+    """The name and the outcomes, by step, of a link that a learner sent; None where it has none."""
+    try:
+        params = parse_qs(urlsplit(link).query)
+        answers = read_answers(params["answers"][0])
+    except (KeyError, ValueError):  # RefusedError is one
+        return None
+    learner = " ".join(params.get("learner", [""])[0].split())[:40]
+    outcomes = {each.step: each.right for each in answers if each.step in STEPS}
+    return (learner, outcomes) if outcomes else None
+
+
+def _table_of(view: View, found: Sequence[tuple[str, dict[str, bool]]]) -> None:
+    named = [step for step in steps_of(view) if any(step in each for _, each in found)]
+    marks = {True: "✓", False: "✗", None: "–"}
+    rows = []
+    for name, outcomes in found:
+        cells = [marks[outcomes.get(step)] for step in named]
+        right = sum(bool(outcomes.get(step)) for step in named)
+        shown = escape(name) if name else view.t("path.nobody")
+        rows.append([shown, f"{right} / {len(named)}", *cells])
+    share = [sum(bool(each.get(step)) for _, each in found) for step in named]
+    rows.append([view.t("path.class_right"), "", *(f"{right} / {len(found)}" for right in share)])
+    head = [view.t("path.learner"), view.t("path.n_right"), *(number_of(step) for step in named)]
+    table(head, rows)
+    st.caption(" · ".join(title_of(view, step) for step in named))
+    st.caption(view.t("path.class_note"))
