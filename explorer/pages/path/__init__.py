@@ -16,8 +16,8 @@ from explorer.ui.parts import pick_group, pick_part
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.share import shared
 from explorer.ui.stage import stage
-from explorer.ui.turns import in_turn
 from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
 
 SIGNS = {True: "✓", False: "✗"}
 

@@ -7,7 +7,7 @@ from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from explorer.ui import cache
 from explorer.ui.cache import Run
-from explorer.ui.caching import cached
+from explorer.ui.work.caching import cached
 
 Found = TypeVar("Found")
 
