@@ -13,6 +13,7 @@ import torch
 from explorer import text
 from explorer.analysis.certificate.certify import examine_text
 from explorer.analysis.heads.roles import head_roles, induction
+from explorer.atlas_command import add_options, make_atlas
 from explorer.exports.archive import axes_record
 from explorer.exports.page import picture_words, trace_page
 from explorer.exports.picture import site_svg
@@ -137,6 +138,11 @@ def show_head_roles(args: argparse.Namespace) -> int:
     return 0
 
 
+def atlas(args: argparse.Namespace) -> int:
+    """Measure what each head does over a whole file, in one process or by torchrun in many."""
+    return make_atlas(_opened(args), args)
+
+
 def _opened(args: argparse.Namespace) -> LoadedModel:
     """A model by its name, or by its folder. Raises InputProblem; OSError for no such folder.
 
@@ -162,12 +168,14 @@ def _command(
     commands: Commands,
     name: str,
     run: Callable[[argparse.Namespace], int],
+    reads_target: bool = True,
 ) -> argparse.ArgumentParser:
     """A command with what all of them take."""
     command = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
     command.set_defaults(run=run)
     add_model(command, positional=True)
-    command.add_argument("--target", help="a translation to read instead of the model's own")
+    if reads_target:
+        command.add_argument("--target", help="a translation to read instead of the model's own")
     command.add_argument(
         "--lang", choices=text.LANGUAGES, default="en", help="language of the output"
     )
@@ -197,6 +205,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
     _command(commands, "landmarks", show_head_roles)
+    add_options(_command(commands, "atlas", atlas, reads_target=False))
 
 
 def refusal(error: ValueError | OSError, lang: str) -> str:

@@ -44,6 +44,12 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "file_empty": "name",
         "file_table": "name reason",
         "too_many_sentences": "name limit",
+        # an atlas
+        "file_changed": "name",  # while it was read
+        "nothing_measured": "name too_long unreadable",  # lines
+        "no_room": "folder done total",  # shards
+        "shards_elsewhere": "folder count",
+        "broken_atlas": "name reason",
         # an uploaded model
         "upload_too_large": "name limit size",  # bytes
         "upload_no_zip": "name",

@@ -1,0 +1,1 @@
+"""What each head of a model does over a whole corpus: its atlas."""

@@ -1,0 +1,364 @@
+"""Where the weight of every head lies, summed over the rows of a batch of sentences.
+
+A row is the attention of one query; only rows with a choice count: those of real tokens that may
+attend to two keys or more. What a shard adds up are sums of float32 within a batch and of float64
+over its batches, in one order, so that it has the same bits wherever it is computed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from explorer.analysis.atlas.sums import (
+    COUNTS,
+    KEPT,
+    LACKING,
+    MEASURES,
+    OFFSETS,
+    REACH,
+    Measure,
+    Sums,
+)
+from explorer.library import LoadedModel
+from models.hooks import AttentionSite, visiting
+from models.rows import Rows, Stream
+
+BROAD = 0.8
+"""A row is spread out whose entropy is this share of the most it could be, or more."""
+PRIOR = 2
+"""Empty rows added to each sentence when sentences are compared: of two that show the same, the
+longer one counts for more."""
+CELLS = 1 << 13
+"""Cells of a pattern that are summed by distance at a time."""
+AT: dict[Measure, int] = {name: at for at, name in enumerate(MEASURES)}
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Bool [token]: what is known of every token of a vocabulary by itself."""
+
+    punctuation: Bool[Tensor, " token"]
+    rare: Bool[Tensor, " token"]
+    special: Bool[Tensor, " token"]
+    begins: Bool[Tensor, " token"]  # with a letter, without a blank before it
+    ends: Bool[Tensor, " token"]  # with a letter
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Sentences side by side; `lines` are their offsets, `sources` the hashes of their sources."""
+
+    rows: Rows
+    lines: Int[np.ndarray, " batch"]
+    sources: Int[np.ndarray, " batch"]
+
+
+class Adding:
+    """Adds batches up into the Sums of one shard."""
+
+    def __init__(self, loaded: LoadedModel, vocabulary: Vocabulary) -> None:
+        self.loaded, self.vocabulary = loaded, vocabulary
+        self.sites = loaded.sites
+        self.sums = Sums.none(self.sites)
+        self._values: list[np.ndarray] = []  # [batch, head, measure] of each batch
+        self._lines: list[np.ndarray] = []
+        self._sources: list[np.ndarray] = []
+
+    def add(self, batch: Batch) -> None:
+        """One pass of the model over the batch; no logits, which nothing here reads."""
+        seen = _Patterns(self.sites)
+        rows, model = batch.rows, self.loaded.model
+        with torch.inference_mode(), visiting(seen):
+            there = rows.to(next(model.parameters()).device)
+            memory = model.memory_of(there)
+            model.last_stack.run(there.tgt, there.tgt_valid, memory, there.src_valid)
+            values, first = [], 0
+            about = {s: _about(rows, s, self.vocabulary) for s in model.reads}
+            held: dict[str, list[tuple[int, Tensor]]] = {}
+            for at, site in enumerate(self.sites):
+                pattern, mask = seen.patterns[site.name], seen.masks[site.name]
+                chosen, value = self._site(at, first, site, pattern, mask, rows, about)
+                held.setdefault(site.role, []).append((first, chosen))
+                values.append(value)
+                first += site.n_heads
+            for of_role in held.values():
+                self._gram(of_role)
+        self._values.append(torch.cat(values, dim=1).numpy())
+        self._lines.append(batch.lines)
+        self._sources.append(batch.sources)
+        n_rows = int(rows.valid("tgt").sum())
+        self.sums.counts[:2] += (len(rows), n_rows)
+
+    def skipped(self, **counts: int) -> None:
+        """Count lines that were not read."""
+        for name, count in counts.items():
+            self.sums.counts[COUNTS.index(name)] += count
+
+    def total(self) -> Sums:
+        """The sums, with the best sentences of all that was added."""
+        if not self._values:
+            return self.sums
+        values = torch.from_numpy(np.concatenate(self._values)).permute(1, 2, 0).contiguous()
+        n = min(2 * KEPT, values.shape[2])
+        best = values.topk(n, dim=2)
+        value, at = best.values.numpy(), best.indices.numpy()
+        line, source = np.concatenate(self._lines)[at], np.concatenate(self._sources)[at]
+        best_of = Sums(
+            **{
+                **{name: np.zeros_like(each) for name, each in self.sums.arrays().items()},
+                "best_value": value,
+                "best_line": line,
+                "best_source": source,
+            }
+        )
+        return self.sums + best_of
+
+    def _site(
+        self,
+        at: int,
+        first: int,
+        site: AttentionSite,
+        pattern: Float[Tensor, "batch head query key"],
+        mask: Bool[Tensor, "batch one query key"],
+        rows: Rows,
+        about: dict[Stream, "About"],
+    ) -> tuple[Float[Tensor, "batch head query key"], Float[Tensor, "batch head measure"]]:
+        """Add one site; its pattern in the rows that count, and the values of each sentence."""
+        sums, heads = self.sums, slice(first, first + site.n_heads)
+        open_to = mask[:, 0] & rows.valid(site.query_stream)[..., None]  # [batch, query, key]
+        n_open = open_to.sum(-1)
+        counts = n_open > 1  # [batch, query]
+        open_to = open_to & counts[..., None]
+        pattern = pattern * counts[:, None, :, None]
+        keys, is_self = about[site.key_stream], site.kind == "self"
+        n_batch, n_heads, n_query, n_key = pattern.shape
+        n_rows = counts.sum(1)  # [batch]
+        # How much of each measure there is, and in how many rows there could be any.
+        by_key = pattern.sum(2)  # [batch, head, key]
+        by_offset = _by_offset(pattern)  # [batch, head, offset + 1]
+        entropies = -(pattern * pattern.clamp_min(1e-30).log2()).sum(-1)  # [batch, head, query]
+        most = n_open.clamp_min(2).to(pattern.dtype).log2()
+        relative = entropies / most[:, None]
+        weight = pattern.new_zeros(n_batch, n_heads, len(MEASURES))
+        rows_with = torch.zeros(n_batch, len(MEASURES), dtype=torch.long)
+        weight[..., AT["first"]] = by_key[..., 0]
+        uniform = counts / n_open.clamp_min(1)  # [batch, query]: the weight of a key by chance
+        chance = torch.zeros(len(MEASURES), dtype=torch.double)
+        rows_with[:, AT["first"]] = open_to[..., 0].sum(1)
+        chance[AT["first"]] = (open_to[..., 0] * uniform).sum()
+        of_keys = by_key @ keys.kinds  # [batch, head, kind]
+        n_kind = open_to.to(pattern.dtype) @ keys.kinds  # [batch, query, kind]
+        has_kind = (n_kind > 0).sum(1)
+        for kind, name in enumerate(KINDS):
+            weight[..., AT[name]] = of_keys[..., kind]
+            rows_with[:, AT[name]] = has_kind[:, kind]
+            chance[AT[name]] = (n_kind[..., kind] * uniform).sum()
+        weight[..., AT["spread"]] = relative.sum(-1)
+        rows_with[:, AT["spread"]] = n_rows
+        top_key = pattern.argmax(-1)  # [batch, head, query]
+        hits = torch.zeros(n_heads, len(MEASURES), dtype=torch.long)
+        hits[:, AT["first"]] = ((top_key == 0) & counts[:, None]).sum((0, 2))
+        here = keys.kinds.bool() & torch.ones(n_key, 1, dtype=torch.bool)
+        flat = top_key.flatten(1)  # [batch, head x query]
+        for kind, name in enumerate(KINDS):
+            is_kind = here[..., kind].gather(1, flat).view(top_key.shape)
+            hits[:, AT[name]] = (is_kind & counts[:, None]).sum((0, 2))
+        hits[:, AT["spread"]] = ((relative >= BROAD) & counts[:, None]).sum((0, 2))
+        if is_self:
+            places = torch.arange(n_query)
+            for name, offset in BESIDE.items():
+                weight[..., AT[name]] = by_offset[..., offset + REACH]
+                there = (top_key == places + offset) & counts[:, None]
+                hits[:, AT[name]] = there.sum((0, 2))
+                has = _with_offset(open_to, offset)
+                rows_with[:, AT[name]] = has.sum(1)
+                chance[AT[name]] = (has * uniform).sum()
+            repeats = self._repeats(site, pattern, open_to, keys, top_key)
+            for name, (on, there_are, found, by_chance) in repeats.items():
+                weight[..., AT[name]], hits[:, AT[name]] = on, found
+                rows_with[:, AT[name]] = there_are.sum(1)
+                chance[AT[name]] = (by_chance * uniform).sum()
+        else:
+            weight[..., AT["alignment"]], aligned = _alignment(by_key, entropies, n_rows)
+            rows_with[:, AT["alignment"]] = aligned
+            hits[:, AT["alignment"]] = (weight[..., AT["alignment"]] >= 0.5).sum(0)
+        off = torch.arange(n_query)
+        offsets = (top_key - off).clamp(-REACH, REACH) + REACH
+        numbered = offsets + OFFSETS * torch.arange(n_heads)[:, None]
+        numbered = numbered[counts[:, None].expand_as(numbered)]
+        by_top = torch.bincount(numbered, minlength=n_heads * OFFSETS).view(n_heads, OFFSETS)
+        lacking = [AT[name] for name in LACKING[site.role]]
+        weight[..., lacking], hits[:, lacking], rows_with[:, lacking] = 0.0, 0, 0
+        chance[lacking] = 0.0
+        sums.weight[heads] += weight.double().sum(0).numpy()
+        sums.top[heads] += hits.numpy()
+        sums.rows[at] += rows_with.sum(0).numpy()
+        sums.chance[at] += chance.numpy()
+        sums.n_rows[at] += int(n_rows.sum())
+        wide = entropies.double()
+        sums.entropy[heads, 0] += wide.sum((0, 2)).numpy()
+        sums.entropy[heads, 1] += wide.square().sum((0, 2)).numpy()
+        sums.distance[heads] += by_offset[..., -1].double().sum(0).numpy()
+        sums.by_offset[heads] += by_offset[..., :-1].double().sum(0).numpy()
+        sums.top_offset[heads] += by_top.numpy()
+        sums.has_offset[at] += _rows_with_offsets(open_to).numpy()
+        value = weight / (rows_with[:, None] + PRIOR)
+        aligned_at = AT["alignment"]  # a value of the whole sentence, not a sum over rows
+        value[..., aligned_at] = weight[..., aligned_at] * (n_rows / (n_rows + PRIOR))[:, None]
+        value = value.masked_fill((rows_with == 0)[:, None], -torch.inf)
+        return pattern, value
+
+    def _repeats(
+        self,
+        site: AttentionSite,
+        pattern: Float[Tensor, "batch head query key"],
+        open_to: Bool[Tensor, "batch query key"],
+        keys: "About",
+        top_key: Int[Tensor, "batch head query"],
+    ) -> dict[Measure, tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """What lies on the same token elsewhere, and on what followed it before: the weight
+        [batch, head], whether there is such a key [batch, query], the rows whose heaviest key it is
+        [head], and the number of such keys [batch, query]."""
+        ids = keys.tokens
+        same = (ids[:, :, None] == ids[:, None, :]) & keys.words[:, None]
+        cells: dict[Measure, Tensor] = {"repeat": same & open_to}
+        if site.stack == "decoder":  # key k follows token k - 1, which is the query's own
+            after = torch.zeros_like(same)
+            after[:, :, 1:] = same.tril(-1)[:, :, :-1]
+            cells["induction"] = after & open_to
+        found = {}
+        for name, such in cells.items():
+            such.diagonal(dim1=1, dim2=2).zero_()
+            some = such.flatten(1).any(1).nonzero().flatten()
+            weight = pattern.new_zeros(pattern.shape[:2])
+            weight[some] = (pattern[some] * such[some, None]).sum((2, 3))
+            of_heads = such[some, None].expand(-1, pattern.shape[1], -1, -1)
+            hits = of_heads.gather(3, top_key[some, ..., None]).sum((0, 2, 3))
+            found[name] = weight, such.any(-1), hits, such.sum(-1)
+        return found
+
+    def _gram(self, of_role: Sequence[tuple[int, Tensor]]) -> None:
+        """Add the products of every two heads of one role."""
+        flat = torch.cat([pattern.flatten(2) for _, pattern in of_role], dim=1)
+        products = (flat @ flat.transpose(1, 2)).double().sum(0).numpy()
+        numbers = np.concatenate([np.arange(p.shape[1]) + first for first, p in of_role])
+        self.sums.gram[np.ix_(numbers, numbers)] += products
+
+
+class _Patterns:
+    """A visitor that keeps the pattern of every site, and its mask for the first head."""
+
+    def __init__(self, sites: Sequence[AttentionSite]) -> None:
+        self._pattern = {site.hook("pattern"): site.name for site in sites}
+        self._mask = {site.hook("mask"): site.name for site in sites}
+        self.patterns: dict[str, Tensor] = {}
+        self.masks: dict[str, Tensor] = {}
+
+    def wants(self, name: str) -> bool:
+        return name in self._pattern or name in self._mask
+
+    def __call__(self, name: str, tensor: Tensor) -> None:
+        if name in self._pattern:
+            self.patterns[self._pattern[name]] = tensor
+        else:
+            self.masks[self._mask[name]] = tensor[:, :1]
+
+
+BESIDE: dict[Measure, int] = {"same": 0, "previous": -1, "next": 1}
+"""The measures that are a distance."""
+KINDS: tuple[Measure, ...] = ("last", "punctuation", "rare")
+"""The measures that a key has by itself, wherever the query is."""
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """The keys of one stream: their ids, which are words (no marks, no padding), and KINDS."""
+
+    tokens: Int[Tensor, "batch pos"]
+    words: Bool[Tensor, "batch pos"]
+    kinds: Float[Tensor, "batch pos kind"]
+
+
+def _about(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
+    tokens, valid = rows.tokens(stream), rows.valid(stream)
+    n = valid.sum(1)
+    last = torch.arange(tokens.shape[1]) == n[:, None] - 1
+    words = valid & ~vocabulary.special[tokens]
+    joined = vocabulary.ends[tokens[:, :-1]] & vocabulary.begins[tokens[:, 1:]]
+    rare = vocabulary.rare[tokens]
+    rare[:, 1:] |= joined  # a word that was cut is rarer than those that were not
+    rare[:, :-1] |= joined
+    punctuation = vocabulary.punctuation[tokens]
+    kinds = torch.stack([last & valid, punctuation & words, rare & words & ~punctuation], dim=-1)
+    return About(tokens, words, kinds.float())
+
+
+@lru_cache(maxsize=32)
+def _offset_table(first: int, n_query: int, n_key: int) -> Tensor:
+    """[query x key, offset + 1] of queries `first` on: one-hot by distance; the distance itself."""
+    far = torch.arange(n_key) - torch.arange(first, first + n_query)[:, None]
+    table = torch.zeros(n_query * n_key, OFFSETS + 1)
+    table.scatter_(1, far.clamp(-REACH, REACH).flatten()[:, None] + REACH, 1.0)
+    table[:, -1] = far.abs().flatten()
+    return table
+
+
+def _by_offset(
+    pattern: Float[Tensor, "batch head query key"],
+) -> Float[Tensor, "batch head offset"]:
+    """The weight by distance, and last the weight times the distance, of each sentence."""
+    n_query, n_key = pattern.shape[2:]
+    step = max(1, CELLS // n_key)
+    total = pattern.new_zeros(*pattern.shape[:2], OFFSETS + 1)
+    for first in range(0, n_query, step):
+        part = pattern[:, :, first : first + step]
+        total += part.flatten(2) @ _offset_table(first, part.shape[2], n_key)
+    return total
+
+
+def _with_offset(
+    open_to: Bool[Tensor, "batch query key"], offset: int
+) -> Bool[Tensor, "batch query"]:
+    """Which rows have a key at a distance."""
+    found = torch.zeros(open_to.shape[:2], dtype=torch.bool)
+    if abs(offset) < open_to.shape[1]:
+        first = max(0, -offset)
+        diagonal = open_to.diagonal(offset, dim1=1, dim2=2)
+        found[:, first : first + diagonal.shape[1]] = diagonal
+    return found
+
+
+def _rows_with_offsets(open_to: Bool[Tensor, "batch query key"]) -> Int[Tensor, " offset"]:
+    """How many rows have a key at each distance."""
+    found = torch.zeros(OFFSETS, dtype=torch.long)
+    n_query, n_key = open_to.shape[1:]
+    for offset in range(1 - REACH, REACH):
+        if -n_query < offset < n_key:
+            found[offset + REACH] = open_to.diagonal(offset, dim1=1, dim2=2).sum()
+    found[0] = open_to.tril(-REACH).any(-1).sum()
+    found[-1] = open_to.triu(REACH).any(-1).sum()
+    return found
+
+
+def _alignment(
+    by_key: Float[Tensor, "batch head key"],
+    entropies: Float[Tensor, "batch head query"],
+    n_rows: Int[Tensor, " batch"],
+) -> tuple[Float[Tensor, "batch head"], Int[Tensor, " batch"]]:
+    """Mutual information of query and key as a share of its bound; 1 where there is one.
+
+    Sentences with fewer than two rows or keys have none.
+    """
+    mean = by_key / n_rows.clamp_min(1)[:, None, None]
+    of_mean = -(mean * mean.clamp_min(1e-30).log2()).sum(-1)
+    information = of_mean - entropies.sum(-1) / n_rows.clamp_min(1)[:, None]
+    n_keys = (by_key.sum(1) > 0).sum(-1)
+    fewer = torch.minimum(n_rows, n_keys)
+    bound = fewer.clamp_min(2).to(by_key.dtype).log2()
+    ok = fewer > 1
+    return (information / bound[:, None]).clamp(0.0, 1.0) * ok[:, None], ok.long()

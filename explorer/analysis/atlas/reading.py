@@ -1,0 +1,160 @@
+"""Lines of a corpus to batches that a model reads, and what is known of its vocabulary."""
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.analysis.atlas.corpus import Line
+from explorer.analysis.atlas.measures import Batch, Vocabulary
+from explorer.library import LoadedModel
+from explorer.runs.inputs import limit
+from models.decoding import best, decode
+from models.rows import Rows, padded
+from models.strategies import Greedy
+from models.training.evaluate import output_limit
+
+COMMON = 0.95
+"""Of the running text; a token outside the commonest ones that make up this share is rare."""
+TOKENS = 4096
+"""Cells of one batch in its longer stream, padding included."""
+
+
+class Encoded(NamedTuple):
+    """A line as token ids with the marks that the model expects; `src` is () for one text."""
+
+    offset: int
+    source: int
+    src: tuple[int, ...]
+    tgt: tuple[int, ...]
+
+
+def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], int]:
+    """The lines that the model can read, and how many have too many tokens for it.
+
+    A translator reads the second column; where a line has none, what it writes itself (greedy). A
+    model of one text reads the first column alone.
+    """
+    model, tokenizer, most = loaded.model, loaded.tokenizer, limit(loaded)
+    paired = "src" in model.reads
+    fitting, found, too_long = [], [], 0
+    for line in lines:
+        ids = tokenizer.encode(line.source)
+        read = model.with_marks(model.reads[0], ids)
+        if ids and len(read) <= most:
+            fitting.append((line, read))
+        elif ids:
+            too_long += 1
+    own: dict[int, tuple[int, ...]] = {}
+    if paired and (alone := [(line.offset, read) for line, read in fitting if not line.target]):
+        own = _written(loaded, alone)
+    for line, read in fitting:
+        src: tuple[int, ...] = ()
+        if paired:
+            src = read
+            target = tokenizer.encode_output(line.target) if line.target else own[line.offset]
+            read = model.with_marks("tgt", target)
+            if len(read) > most:
+                too_long += 1
+                continue
+        found.append(Encoded(line.offset, hashed(line.source), src, read))
+    return found, too_long
+
+
+def _written(
+    loaded: LoadedModel, sources: Sequence[tuple[int, tuple[int, ...]]]
+) -> dict[int, tuple[int, ...]]:
+    """What a translator writes for (offset, source), greedily: {offset: tokens}."""
+    model = loaded.model
+    device = next(model.parameters()).device
+    written: dict[int, tuple[int, ...]] = {}
+    order = sorted(sources, key=lambda each: (len(each[1]), each[0]))
+    while order:
+        width = len(order[-1][1])
+        some = [order.pop() for _ in range(min(len(order), max(1, TOKENS // width)))]
+        src, valid = padded([read for _, read in some], model.marks.pad)
+        most = min(output_limit(width), limit(loaded) - 1)
+        steps = decode(model, src.to(device), Greedy(), most, src_valid=valid.to(device))
+        for (offset, _), hypothesis in zip(some, best(steps), strict=True):
+            written[offset] = tuple(t for t in hypothesis.tokens if t not in model.marks)
+    return written
+
+
+def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[Batch]:
+    """All of them, those of similar length together; the same batches for the same lines."""
+    order = sorted(encoded, key=lambda e: (len(e.tgt), len(e.src), e.offset))
+    current: list[Encoded] = []
+    longest = 0
+    for each in order:
+        width = max(len(each.src), len(each.tgt))
+        if current and max(longest, width) * (len(current) + 1) > TOKENS:
+            yield batch_of(loaded, current)
+            current, longest = [], 0
+        current.append(each)
+        longest = max(longest, width)
+    if current:
+        yield batch_of(loaded, current)
+
+
+def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Batch:
+    """These sentences side by side."""
+    sources = [e.src for e in encoded] if "src" in loaded.model.reads else None
+    rows = Rows.of([e.tgt for e in encoded], sources, loaded.marks.pad)
+    return Batch(
+        rows,
+        np.array([e.offset for e in encoded], np.int64),
+        np.array([e.source for e in encoded], np.int64),
+    )
+
+
+def vocabulary_of(loaded: LoadedModel, sample: Iterable[Line]) -> Vocabulary:
+    """What every token is; which are rare is counted in `sample`, both columns together."""
+    tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
+    counted: Counter[int] = Counter()
+    for line in sample:
+        counted.update(tokenizer.encode(line.source))
+        if line.target and "src" in loaded.model.reads:
+            counted.update(tokenizer.encode_output(line.target))
+    rare = torch.ones(size, dtype=torch.bool)
+    left = COMMON * counted.total()
+    for token, count in sorted(counted.items(), key=lambda item: (-item[1], item[0])):
+        if left <= 0:
+            break
+        rare[token] = False
+        left -= count
+    known = min(size, tokenizer.vocab_size)
+    texts = [_text(loaded, token) for token in range(known)]
+    return Vocabulary(
+        punctuation=_flags(size, [_is_punctuation(text) for text in texts]),
+        rare=rare,
+        special=_flags(size, [tokenizer.is_special(token) for token in range(known)]),
+        begins=_flags(size, [text[:1].isascii() and text[:1].isalpha() for text in texts]),
+        ends=_flags(size, [text[-1:].isascii() and text[-1:].isalpha() for text in texts]),
+    )
+
+
+def _text(loaded: LoadedModel, token: int) -> str:
+    """A token's own characters, the blank before a word included."""
+    if loaded.tokenizer.is_special(token):
+        return ""
+    return loaded.tokenizer.bytes_of(token).decode("utf-8", "replace")
+
+
+def _flags(size: int, flags: list[bool]) -> Tensor:
+    return torch.tensor(flags + [False] * (size - len(flags)), dtype=torch.bool)
+
+
+def _is_punctuation(text: str) -> bool:
+    text = text.strip()
+    return bool(text) and all(unicodedata.category(c)[0] in "PS" for c in text)
+
+
+def hashed(text: str) -> int:
+    """A number for a text, the same on every machine."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)

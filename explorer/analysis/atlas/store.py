@@ -1,0 +1,300 @@
+"""An atlas: what the sums say of every head, as one JSON file, and what is read from it."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from explorer.analysis.atlas.names import Name, name_of
+from explorer.analysis.atlas.sums import COUNTS, LACKING, MEASURES, Sums
+from explorer.problems import InputProblem
+from models.hooks import ROLES, AttentionSite, Role
+
+FORMAT = 1
+FILE = "atlas.json"
+BEST = 20
+"""Sentences in which a head does most what it does."""
+NEAREST = 5
+DIGITS = 4
+NORMAL = 1.96
+"""Standard errors on both sides of a mean: 95 of 100 such intervals hold the true one."""
+MOST_BYTES = 64_000_000
+"""Of a file that is read: the atlas of a model with 1,024 heads has a tenth of this."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Where the numbers come from: the model (and the hash of its weights), the corpus."""
+
+    model: str
+    weights: str
+    corpus: str
+    digest: str
+    credit: str = ""
+    reverse: bool = False
+
+
+@dataclass(frozen=True)
+class Text:
+    """A sentence of the corpus, its translation where it has one, and whom to credit."""
+
+    source: str
+    target: str = ""
+    credit: str = ""
+
+
+@dataclass(frozen=True)
+class Head:
+    """One head: `number` counts through all sites of the model, layer and head within a role."""
+
+    number: int
+    role: Role
+    layer: int
+    head: int
+
+
+@dataclass(frozen=True, eq=False)
+class Atlas:
+    """What each head of a model does over a corpus; NaN where a head has no such number.
+
+    `share` is the part of the rows whose heaviest key is what the measure says, `weight` the mean
+    weight on it; `rows` in how many rows there is such a key, and `chance` the mean weight on it of
+    rows that weigh all keys alike. `entropy` and its standard deviation
+    `spread` over rows, in bits; `distance` in tokens. `by_offset` is the mean weight at a distance
+    over rows that have a key there, `top_offset` the share of rows with the heaviest key there.
+    `cost` is the mean loss in log-probability a token when the head is off, with `low` and `high`,
+    its 95 % interval over `cost_sentences` sentences. `near` are the NEAREST heads of the same role
+    with the cosine of their patterns, `alike`; -1 fills up. `best` are the numbers of the `texts`
+    in which a head does most what its name says, most first.
+    """
+
+    about: About
+    heads: tuple[Head, ...]
+    counts: Mapping[str, int]
+    share: Float[np.ndarray, "head measure"]
+    weight: Float[np.ndarray, "head measure"]
+    rows: Int[np.ndarray, "head measure"]
+    chance: Float[np.ndarray, "head measure"]
+    entropy: Float[np.ndarray, " head"]
+    spread: Float[np.ndarray, " head"]
+    distance: Float[np.ndarray, " head"]
+    by_offset: Float[np.ndarray, "head offset"]
+    top_offset: Float[np.ndarray, "head offset"]
+    cost: Float[np.ndarray, " head"]
+    low: Float[np.ndarray, " head"]
+    high: Float[np.ndarray, " head"]
+    cost_sentences: int
+    near: Int[np.ndarray, "head near"]
+    alike: Float[np.ndarray, "head near"]
+    best: tuple[tuple[int, ...], ...]
+    texts: tuple[Text, ...]
+
+    @cached_property
+    def names(self) -> tuple[Name, ...]:
+        """What every head mostly does."""
+        return tuple(
+            name_of(h.role, self.strengths[h.number], self.rows[h.number], self.chance[h.number])
+            for h in self.heads
+        )
+
+    @property
+    def strengths(self) -> Float[np.ndarray, "head measure"]:
+        """`share`, and of alignment, which is of a sentence, the mean."""
+        return strengths(self.share, self.weight)
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """The kinds of attention that the model has."""
+        return tuple(role for role in ROLES if any(head.role == role for head in self.heads))
+
+    def of(self, role: Role, layer: int, head: int) -> Head | None:
+        """The head at a place; None where the model of this atlas has none."""
+        place = (role, layer, head)
+        return next((h for h in self.heads if (h.role, h.layer, h.head) == place), None)
+
+
+def strengths(share: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The shares, and of alignment the mean."""
+    at = MEASURES.index("alignment")
+    found = share.copy()
+    found[..., at] = weight[..., at]
+    return found
+
+
+def heads_of(sites: Sequence[AttentionSite]) -> tuple[Head, ...]:
+    """All heads of a model, numbered through its sites."""
+    places = [(site.role, site.layer, head) for site in sites for head in range(site.n_heads)]
+    return tuple(Head(number, *place) for number, place in enumerate(places))
+
+
+def numbers_of(sums: Sums, sites: Sequence[AttentionSite]) -> dict[str, Any]:
+    """The arrays of an Atlas: sums divided by what they are sums over."""
+    heads = heads_of(sites)
+    of_site = np.repeat(np.arange(len(sites)), [site.n_heads for site in sites])
+    rows, n_rows = sums.rows[of_site], sums.n_rows[of_site]
+    has = sums.has_offset[of_site]
+    entropy = _over(sums.entropy[:, 0], n_rows)
+    square = _over(sums.entropy[:, 1], n_rows) - np.square(entropy)
+    is_self = np.array([sites[int(at)].kind == "self" for at in of_site])
+    share, weight = _over(sums.top, rows), _over(sums.weight, rows)
+    for head in heads:
+        lacking = [MEASURES.index(name) for name in LACKING[head.role]]
+        share[head.number, lacking] = weight[head.number, lacking] = np.nan
+    n, total, squares = sums.cost.T
+    cost = _over(total, n)
+    error = np.sqrt(np.maximum(0.0, _over(squares, n) - np.square(cost)) / np.maximum(n - 1, 1))
+    error = np.where(n > 1, error, np.nan)
+    near, alike = _nearest(sums.gram, heads)
+    return {
+        "share": share,
+        "weight": weight,
+        "rows": rows,
+        "chance": _over(sums.chance[of_site], rows),
+        "entropy": entropy,
+        "spread": np.sqrt(np.maximum(0.0, square)),
+        "distance": np.where(is_self, _over(sums.distance, n_rows), np.nan),
+        "by_offset": _over(sums.by_offset, has),
+        "top_offset": _over(sums.top_offset, n_rows[:, None]),
+        "cost": cost,
+        "low": cost - NORMAL * error,
+        "high": cost + NORMAL * error,
+        "cost_sentences": int(n.max(initial=0)),
+        "near": near,
+        "alike": alike,
+    }
+
+
+def atlas_of(
+    sums: Sums,
+    sites: Sequence[AttentionSite],
+    about: About,
+    text_at: Mapping[int, Text] | None = None,
+) -> tuple[Atlas, tuple[int, ...]]:
+    """The Atlas of these sums, and the offsets of the lines whose texts it names, in order.
+
+    `text_at` gives the texts by offset, if they are known by now.
+    """
+    numbers = numbers_of(sums, sites)
+    heads = heads_of(sites)
+    power = strengths(numbers["share"], numbers["weight"])
+    offsets: dict[int, int] = {}
+    best = []
+    for head in heads:
+        n = head.number
+        kind = name_of(head.role, power[n], numbers["rows"][n], numbers["chance"][n]).nearest
+        at = MEASURES.index(kind)
+        value = sums.best_value[head.number, at]
+        lines = sums.best_line[head.number, at][np.isfinite(value) & (value > 0)][:BEST]
+        best.append(tuple(offsets.setdefault(int(line), len(offsets)) for line in lines))
+    texts = tuple((text_at or {}).get(offset, Text("")) for offset in offsets)
+    counts = {name: sums.count(name) for name in COUNTS}
+    atlas = Atlas(about, heads, counts, **numbers, best=tuple(best), texts=texts)
+    return atlas, tuple(offsets)
+
+
+def _over(total: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """total / n, NaN where there is nothing to divide by."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = np.where(np.asarray(n) > 0, total / np.asarray(n, np.float64), np.nan)
+    return found
+
+
+def _nearest(gram: np.ndarray, heads: Sequence[Head]) -> tuple[np.ndarray, np.ndarray]:
+    """For each head the others of its role whose patterns have the largest cosine with its own."""
+    length = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    cosine = gram / length[:, None] / length
+    roles = np.array([ROLES.index(head.role) for head in heads])
+    cosine[roles[:, None] != roles] = -1.0
+    np.fill_diagonal(cosine, -1.0)
+    n = min(NEAREST, max(0, len(heads) - 1))
+    order = np.argsort(-cosine, axis=1, kind="stable")[:, :n]
+    alike = np.take_along_axis(cosine, order, axis=1)
+    return np.where(alike >= 0, order, -1), np.where(alike >= 0, alike, np.nan)
+
+
+_ARRAYS = (
+    "share", "weight", "rows", "chance", "entropy", "spread", "distance", "by_offset", "top_offset",
+    "cost", "low", "high", "near", "alike",
+)  # fmt: skip
+_WHOLE = ("rows", "near")
+
+
+def to_json(atlas: Atlas) -> str:
+    """The file's text: the same for the same numbers, four digits behind the point."""
+    record = {
+        "format": FORMAT,
+        "about": vars(atlas.about),
+        "counts": dict(atlas.counts),
+        "heads": [[head.role, head.layer, head.head] for head in atlas.heads],
+        "measures": MEASURES,
+        "cost_sentences": atlas.cost_sentences,
+        **{name: _plain(getattr(atlas, name), name in _WHOLE) for name in _ARRAYS},
+        "best": atlas.best,
+        "texts": [[text.source, text.target, text.credit] for text in atlas.texts],
+    }
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False, separators=(',', ':'))}"
+        for name, value in record.items()
+    ]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _plain(array: np.ndarray, whole: bool) -> Any:
+    """Nested lists; null for NaN."""
+    if array.ndim > 1:
+        return [_plain(row, whole) for row in array]
+    if whole:
+        return [int(value) for value in array]
+    return [None if math.isnan(v) else round(float(v), DIGITS) + 0.0 for v in array]
+
+
+def read_atlas(path: Path) -> Atlas:
+    """Read an `atlas.json`, that anybody may have written. Raises InputProblem `broken_atlas`."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES // 1_000_000} MB")
+        return _atlas(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise InputProblem("broken_atlas", name=path.name, reason=str(error)) from error
+
+
+def _atlas(record: dict[str, Any]) -> Atlas:
+    if record["format"] != FORMAT or tuple(record["measures"]) != MEASURES:
+        raise ValueError(f"format {record['format']!r}")
+    heads = tuple(
+        Head(number, _role(role), int(layer), int(head))
+        for number, (role, layer, head) in enumerate(record["heads"])
+    )
+    arrays = {
+        name: np.array(record[name], np.int64 if name in _WHOLE else np.float64) for name in _ARRAYS
+    }
+    for name, array in arrays.items():
+        if len(array) != len(heads):
+            raise ValueError(f"{name}: {len(array)}, {len(heads)}")
+    texts = tuple(Text(*map(str, text)) for text in record["texts"])
+    best = tuple(tuple(int(at) for at in row) for row in record["best"])
+    if len(best) != len(heads) or any(not 0 <= at < len(texts) for row in best for at in row):
+        raise ValueError("best")
+    if arrays["near"].size and not -1 <= arrays["near"].min() <= arrays["near"].max() < len(heads):
+        raise ValueError("near")
+    return Atlas(
+        About(**record["about"]),
+        heads,
+        {name: int(record["counts"][name]) for name in COUNTS},
+        **arrays,
+        cost_sentences=int(record["cost_sentences"]),
+        best=best,
+        texts=texts,
+    )
+
+
+def _role(name: Any) -> Role:
+    if name not in ROLES:
+        raise ValueError(f"{name!r}")
+    return cast(Role, name)

@@ -1,0 +1,143 @@
+"""What an atlas adds up: sums over sentences, and the sentences in which each head does most."""
+
+from dataclasses import dataclass, fields
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from models.hooks import AttentionSite, Role
+
+Measure = Literal[
+    "previous",
+    "same",
+    "next",
+    "first",
+    "last",
+    "punctuation",
+    "rare",
+    "repeat",
+    "induction",
+    "spread",
+    "alignment",
+]
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+"""What a head's weight may lie on. `repeat`: on the same token elsewhere; `induction`: on what
+followed it before (Olsson et al. 2022); `spread`: the entropy of a row as a share of the most it
+could have; `alignment`: the information between queries and keys as a share of the most there
+could be, of a whole sentence (`heads/measures.py`)."""
+LACKING: dict[Role, frozenset[Measure]] = {
+    "encoder": frozenset({"induction", "alignment"}),
+    "decoder": frozenset({"next", "last", "alignment"}),
+    "cross": frozenset({"previous", "same", "next", "repeat", "induction"}),
+}
+"""What heads of a role cannot do, or what could not be told from something else there."""
+REACH = 16
+OFFSETS = 2 * REACH + 1
+"""Distances from -REACH to REACH tokens; the outermost two hold all that is farther."""
+KEPT = 24
+"""Sentences kept of every head and measure: the twenty of the atlas, and a few in case some have
+one source."""
+COUNTS = ("sentences", "queries", "too_long", "unreadable")
+"""Sentences and query rows that were read; lines with too many tokens or bytes; no UTF-8."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over sentences. Heads are numbered through all sites, in the model's order.
+
+    `weight` is the weight on each measure and `top` the number of rows whose heaviest key it is,
+    over `rows` rows in which there is such a key; `chance` is what would lie on it if a row weighed
+    all keys alike. `entropy` is that of the rows in bits, and its
+    square; `distance` the mean distance of a row in tokens. `by_offset` and `top_offset` are weight
+    and heaviest keys by distance, over `has_offset` rows that have a key there. `gram` are the
+    products of the patterns of two heads of one role, summed over all cells. `best_…` are the
+    sentences in which a measure is largest: its value (-inf: none), the line's offset in the file,
+    the hash of its source. `cost` is the number of sentences in which each head was switched off,
+    what a token then lost in log-probability (nats, a mean over its sentence), and its square.
+    """
+
+    weight: Float[np.ndarray, "head measure"]
+    top: Int[np.ndarray, "head measure"]
+    rows: Int[np.ndarray, "site measure"]
+    chance: Float[np.ndarray, "site measure"]
+    n_rows: Int[np.ndarray, " site"]
+    entropy: Float[np.ndarray, "head 2"]
+    distance: Float[np.ndarray, " head"]
+    by_offset: Float[np.ndarray, "head offset"]
+    top_offset: Int[np.ndarray, "head offset"]
+    has_offset: Int[np.ndarray, "site offset"]
+    gram: Float[np.ndarray, "head head"]
+    cost: Float[np.ndarray, "head 3"]
+    counts: Int[np.ndarray, " count"]
+    best_value: Float[np.ndarray, "head measure best"]
+    best_line: Int[np.ndarray, "head measure best"]
+    best_source: Int[np.ndarray, "head measure best"]
+
+    @classmethod
+    def none(cls, sites: tuple[AttentionSite, ...]) -> "Sums":
+        """The sums over nothing."""
+        n, s, m = sum(site.n_heads for site in sites), len(sites), len(MEASURES)
+        return cls(
+            weight=np.zeros((n, m)),
+            top=np.zeros((n, m), np.int64),
+            rows=np.zeros((s, m), np.int64),
+            chance=np.zeros((s, m)),
+            n_rows=np.zeros(s, np.int64),
+            entropy=np.zeros((n, 2)),
+            distance=np.zeros(n),
+            by_offset=np.zeros((n, OFFSETS)),
+            top_offset=np.zeros((n, OFFSETS), np.int64),
+            has_offset=np.zeros((s, OFFSETS), np.int64),
+            gram=np.zeros((n, n)),
+            cost=np.zeros((n, 3)),
+            counts=np.zeros(len(COUNTS), np.int64),
+            best_value=np.full((n, m, KEPT), -np.inf, np.float32),
+            best_line=np.zeros((n, m, KEPT), np.int64),
+            best_source=np.zeros((n, m, KEPT), np.int64),
+        )
+
+    def __add__(self, other: "Sums") -> "Sums":
+        """Both together; of the best sentences the KEPT best, no two with one source."""
+        values = {
+            field.name: getattr(self, field.name) + getattr(other, field.name)
+            for field in fields(self)
+            if not field.name.startswith("best_")
+        }
+        best = ("best_value", "best_line", "best_source")
+        both = (np.concatenate([getattr(self, b), getattr(other, b)], axis=2) for b in best)
+        return Sums(**values, **dict(zip(best, top_lines(*both), strict=True)))
+
+    def count(self, name: str) -> int:
+        """One of COUNTS."""
+        return int(self.counts[COUNTS.index(name)])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it by name: what a shard's file holds."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def top_lines(
+    value: Float[np.ndarray, "head measure line"],
+    line: Int[np.ndarray, "head measure line"],
+    source: Int[np.ndarray, "head measure line"],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The KEPT largest values with their lines, largest first; among equals what stands first in
+    the file, and of several lines with one source the first of this order."""
+    for again in (False, True):
+        order = np.lexsort((line, -value), axis=-1)
+        value, line, source = (np.take_along_axis(x, order, -1) for x in (value, line, source))
+        if again:
+            break
+        alike = (source[..., :, None] == source[..., None, :]) & (value[..., None, :] > -np.inf)
+        value = np.where(np.tril(alike, -1).any(-1), np.float32(-np.inf), value)
+    return value[..., :KEPT], line[..., :KEPT], source[..., :KEPT]
+
+
+def pack(arrays: dict[str, np.ndarray], sites: tuple[AttentionSite, ...]) -> Sums:
+    """The inverse of `Sums.arrays`. Raises ValueError for arrays of another shape or kind."""
+    for name, like in Sums.none(sites).arrays().items():
+        found = arrays.get(name)
+        if found is None or found.shape != like.shape or found.dtype != like.dtype:
+            raise ValueError(f"{name} is missing, or of another shape")
+    return Sums(**{field.name: arrays[field.name] for field in fields(Sums)})

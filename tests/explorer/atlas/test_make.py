@@ -1,0 +1,241 @@
+"""An atlas made in shards: the same bits by any number of processes, and nothing lost by a kill."""
+
+import errno
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from explorer.__main__ import main
+from explorer.analysis.atlas import ablation, corpus, make
+from explorer.analysis.atlas.corpus import scan
+from explorer.analysis.atlas.make import Making
+from explorer.analysis.atlas.reading import batch_of, encode
+from explorer.analysis.atlas.store import Atlas, read_atlas, to_json
+from explorer.analysis.heads.ablation import ablate
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.trace import trace
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def model(writer: LoadedModel, tmp_path: Path) -> LoadedModel:
+    """A model whose folder holds something to hash."""
+    folder = tmp_path / "writer"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return replace(writer, folder=folder)
+
+
+@pytest.fixture(autouse=True)
+def _two_lines_a_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "LINES", 2)
+
+
+def made(model: LoadedModel, path: Path, out: Path, world: int = 1) -> Making:
+    """An atlas whose units `world` processes share, the last one first."""
+    making = Making(model, scan(path), out, ablate=4)
+    making.begin()
+    for rank in reversed(range(world)):
+        for unit in making.units[rank::world]:
+            making.write(unit)
+    making.finish()
+    return making
+
+
+def test_any_number_of_processes_gives_the_same_bits(
+    model: LoadedModel, pairs: Path, tmp_path: Path
+) -> None:
+    files = [made(model, pairs, tmp_path / f"of{n}", n).file.read_bytes() for n in (1, 2, 3)]
+    assert files[0] == files[1] == files[2]
+    atlas = read_atlas(tmp_path / "of1" / "atlas.json")
+    assert atlas.counts["sentences"] == 5
+    assert to_json(atlas).encode() == files[0]
+    assert atlas.cost_sentences == 4
+    assert atlas.texts[atlas.best[0][0]].credit.startswith("person")
+
+
+def test_a_run_that_was_killed_computes_only_what_is_missing(
+    model: LoadedModel, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = made(model, pairs, tmp_path / "whole").file.read_bytes()
+    making = Making(model, scan(pairs), tmp_path / "killed", ablate=4)
+    making.begin()
+    making.write(making.units[0])
+    making.write(making.units[2])
+    half = making.folder / f"sums-00000.npz.77{make.PART}"
+    half.write_bytes(b"half a shard")
+    again = Making(model, scan(pairs), tmp_path / "killed", ablate=4)
+    again.begin()
+    assert not half.exists()
+    written = []
+    write = Making.write
+    monkeypatch.setattr(
+        Making, "write", lambda self, unit: (written.append(unit.name), write(self, unit))
+    )
+    for unit in again.missing():
+        again.write(unit)
+    assert written == [unit.name for at, unit in enumerate(making.units) if at not in (0, 2)]
+    assert again.finish().read_bytes() == whole
+
+
+def test_a_shard_that_cannot_be_read_is_made_again(
+    model: LoadedModel, pairs: Path, tmp_path: Path
+) -> None:
+    making = made(model, pairs, tmp_path / "out")
+    before = making.file.read_bytes()
+    making.path(making.units[1]).write_bytes(making.path(making.units[1]).read_bytes()[:500])
+    told = []
+    making.finish(told.append)
+    assert told == [making.units[1]]
+    assert making.file.read_bytes() == before
+
+
+def test_another_file_is_noticed_and_its_shards_go_at_the_end(
+    model: LoadedModel, pairs: Path, tmp_path: Path
+) -> None:
+    first = made(model, pairs, tmp_path / "out")
+    assert first.changed() is None
+    pairs.write_text(pairs.read_text(encoding="utf-8") + "One more.\t又一个。\n", encoding="utf-8")
+    second = Making(model, scan(pairs), tmp_path / "out", ablate=4)
+    assert second.changed() == first.corpus.digest
+    assert len(second.missing()) == len(second.units)
+    assert len(second.others()) == len(first.units)
+    made(model, pairs, tmp_path / "out")
+    assert second.others() == []
+    assert read_atlas(second.file).counts["sentences"] == 6
+
+
+def test_other_weights_share_no_shard(model: LoadedModel, pairs: Path, tmp_path: Path) -> None:
+    made(model, pairs, tmp_path / "out")
+    (model.folder / "model.safetensors").write_bytes(b"others")
+    making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
+    assert len(making.missing()) == len(making.units)
+    assert making.changed() is None
+
+
+def test_a_full_disk_loses_nothing_and_says_how_far_it_is(
+    model: LoadedModel, pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
+    making.begin()
+    making.write(making.units[0])
+
+    def full(file: object, **arrays: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    with pytest.raises(InputProblem) as caught:
+        making.write(making.units[1])
+    assert caught.value.key == "no_room"
+    assert (caught.value.values["done"], caught.value.values["total"]) == (1, len(making.units))
+    assert list(making.folder.glob(f"*{make.PART}")) == []
+    monkeypatch.undo()
+
+
+def test_shards_that_other_machines_wrote_elsewhere_are_asked_for(
+    model: LoadedModel, pairs: Path, tmp_path: Path
+) -> None:
+    making = Making(model, scan(pairs), tmp_path / "out", ablate=4)
+    making.begin()
+    making.write(making.units[0])
+    with pytest.raises(InputProblem) as caught:
+        making.finish()
+    assert caught.value.key == "shards_elsewhere"
+    assert caught.value.values["count"] == len(making.units) - 1
+
+
+def test_lines_with_too_many_tokens_are_counted_and_a_file_of_them_is_refused(
+    model: LoadedModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "long.txt"
+    path.write_text("The cat sat.\n" + "cat " * 400 + "\n", encoding="utf-8")
+    atlas = read_atlas(made(model, path, tmp_path / "out").file)
+    assert (atlas.counts["sentences"], atlas.counts["too_long"]) == (1, 1)
+    path.write_text("cat " * 400 + "\n", encoding="utf-8")
+    with pytest.raises(InputProblem) as caught:
+        made(model, path, tmp_path / "none")
+    assert caught.value.key == "nothing_measured"
+
+
+def test_a_translator_reads_its_own_translation_where_the_file_has_none(
+    shipped: LoadedModel,
+) -> None:
+    lines = [corpus.Line(0, "I love you."), corpus.Line(20, "I know.", "我知道。")]
+    encoded, _ = encode(shipped, lines)
+    assert encoded[0].tgt == trace(shipped, lines[0].source).tgt_tokens
+    assert encoded[1].tgt == trace(shipped, lines[1].source, lines[1].target).tgt_tokens
+
+
+@pytest.mark.parametrize("family", ["encoder-decoder", "decoder-only"])
+def test_the_cost_of_a_head_is_that_of_the_page_heads(
+    tiny: Callable[..., LoadedModel], family: str
+) -> None:
+    """A mean over two sentences of what each loses a token, by `ablate` of one sentence."""
+    loaded = tiny("cost", family=family)
+    pairs = (("The cat sat on the mat.", "猫坐在垫子上。"), ("I love you.", "我爱你。"))
+    encoded, _ = encode(loaded, [corpus.Line(at, s, t) for at, (s, t) in enumerate(pairs)])
+    found = ablation.cost_sums(loaded, batch_of(loaded, encoded))
+    costs = []
+    for source, target in pairs:
+        traced = trace(loaded, source, target if "src" in loaded.model.reads else None)
+        deltas = ablate(loaded, traced, traced.tgt_tokens[1:]).token_deltas
+        costs.append(np.concatenate([-deltas[site.name].mean(1) for site in loaded.sites]))
+    np.testing.assert_allclose(found[:, 1], np.sum(costs, axis=0), atol=1e-5)
+    np.testing.assert_allclose(found[:, 2], np.sum(np.square(costs), axis=0), atol=1e-5)
+    assert found[:, 0].tolist() == [2.0] * len(found)
+
+
+def test_an_atlas_of_anybody_is_read_or_refused(
+    model: LoadedModel, pairs: Path, tmp_path: Path
+) -> None:
+    path = made(model, pairs, tmp_path / "out").file
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert isinstance(read_atlas(path), Atlas)
+    for name, value in (
+        ("format", 99),
+        ("best", [[10**6]] * len(record["heads"])),
+        ("heads", [["nowhere", 0, 0]]),
+        ("cost", [1.0]),
+        ("near", [[10**6] * 5] * len(record["heads"])),
+    ):
+        path.write_text(json.dumps(record | {name: value}), encoding="utf-8")
+        with pytest.raises(InputProblem) as caught:
+            read_atlas(path)
+        assert caught.value.key == "broken_atlas"
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(InputProblem):
+        read_atlas(path)
+
+
+def test_the_command_makes_an_atlas_and_goes_on_with_it(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["atlas", "copy", "--data", str(pairs), "--out", str(tmp_path / "out"), "--ablate=2"]
+    assert main(command) == 0
+    assert "atlas.json" in capsys.readouterr().out
+    assert main(command) == 0
+    assert "going on" in capsys.readouterr().err
+    assert main([*command[:3], str(tmp_path / "no.tsv")]) == 2
+    pairs.write_text("", encoding="utf-8")
+    assert main(command) == 2
+
+
+@pytest.mark.sweep
+def test_torchrun_with_two_processes_gives_the_same_file(pairs: Path, tmp_path: Path) -> None:
+    command = ["explorer", "atlas", "copy", "--data", str(pairs), "--ablate=2", "--out"]
+    files = []
+    for n in (1, 2):
+        torchrun = ["torch.distributed.run", "--standalone", f"--nproc-per-node={n}", "-m"]
+        out = tmp_path / str(n)
+        run = [sys.executable, "-m", *torchrun, *command, str(out)]
+        subprocess.run(run, cwd=ROOT, check=True, capture_output=True)
+        files.append((out / "atlas.json").read_bytes())
+    assert files[0] == files[1]

@@ -1,0 +1,195 @@
+"""The sums of an atlas against plain loops over the pattern of each sentence by itself."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+
+from explorer.analysis.atlas.corpus import Line
+from explorer.analysis.atlas.measures import BROAD, PRIOR, Adding, Vocabulary
+from explorer.analysis.atlas.reading import Encoded, batch_of, encode, vocabulary_of
+from explorer.analysis.atlas.store import numbers_of
+from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Sums
+from explorer.analysis.heads.measures import head_measures
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace, trace
+from models.hooks import AttentionSite
+
+PAIRS = (
+    ("A dog ran after the cat, and the cat ran away.", "狗追着猫跑，猫跑开了。"),
+    ("I love you.", "我爱你。"),
+    ("The cat sat on the mat.", "猫坐在垫子上。"),
+)
+AT = {name: at for at, name in enumerate(MEASURES)}
+
+
+def summed(
+    loaded: LoadedModel, pairs: Iterable[tuple[str, str]] = PAIRS
+) -> tuple[Sums, list[Encoded], Vocabulary]:
+    lines = [Line(10 * at, source, target) for at, (source, target) in enumerate(pairs)]
+    vocabulary = vocabulary_of(loaded, lines)
+    encoded, too_long = encode(loaded, lines)
+    assert too_long == 0
+    adding = Adding(loaded, vocabulary)
+    adding.add(batch_of(loaded, encoded))
+    return adding.total(), encoded, vocabulary
+
+
+def by_hand(
+    traced: Trace, site: AttentionSite, head: int, vocabulary: Vocabulary
+) -> dict[str, np.ndarray]:
+    """weight, top, rows and chance [measure] of one head over one sentence, cell by cell."""
+    pattern, mask = traced.pattern(site.name)[head], traced.mask(site.name)[0]
+    keys = traced.src_tokens if site.key_stream == "src" else traced.tgt_tokens
+    pieces = (
+        traced.src_str_tokens if site.key_stream == "src" else traced.tgt_str_tokens
+    )  # fmt: skip
+    ids = list(keys)
+    special = [bool(vocabulary.special[i]) for i in ids]
+    cut = [
+        (pieces[k].startswith("·") or (k + 1 < len(ids) and pieces[k + 1].startswith("·")))
+        for k in range(len(ids))
+    ]
+    found = {name: np.zeros(len(MEASURES)) for name in ("weight", "top", "rows", "chance")}
+    for q in range(len(pattern)):
+        seen = [k for k in range(len(ids)) if mask[q, k]]
+        if len(seen) < 2:
+            continue
+        row = pattern[q]
+        best = int(row.argmax())
+        words = [k for k in seen if not special[k]]
+        marks = [k for k in words if vocabulary.punctuation[ids[k]]]
+        such = {
+            "previous": [q - 1],
+            "same": [q],
+            "next": [q + 1],
+            "first": [0],
+            "last": [len(ids) - 1],
+            "punctuation": marks,
+            "rare": [k for k in words if k not in marks and (vocabulary.rare[ids[k]] or cut[k])],
+            "repeat": [k for k in words if k != q and ids[k] == ids[q]] if q < len(ids) else [],
+            "induction": [
+                k for k in seen if k != q and 0 < k <= q and ids[k - 1] == ids[q]
+                and not special[k - 1] and k - 1 < q
+            ],
+        }  # fmt: skip
+        if site.kind == "self" and special[q]:
+            such["repeat"] = such["induction"] = []
+        for name, those in such.items():
+            those = [k for k in those if k in seen]
+            if name in LACKING[site.role] or not those:
+                continue
+            found["weight"][AT[name]] += sum(float(row[k]) for k in those)
+            found["top"][AT[name]] += best in those
+            found["rows"][AT[name]] += 1
+            found["chance"][AT[name]] += len(those) / len(seen)
+        entropy = -sum(float(p) * np.log2(p) for p in row if p > 0) / np.log2(len(seen))
+        found["weight"][AT["spread"]] += entropy
+        found["top"][AT["spread"]] += entropy >= BROAD
+        found["rows"][AT["spread"]] += 1
+    return found
+
+
+@pytest.mark.parametrize("model", ["translator", "writer", "encoder", "near"])
+def test_the_sums_are_those_of_plain_loops_over_every_sentence(
+    tiny: Callable[..., LoadedModel], model: str
+) -> None:
+    more = {
+        "translator": {},
+        "writer": {"family": "decoder-only"},
+        "encoder": {"family": "encoder-only"},
+        "near": {"family": "decoder-only", "window": 3, "near_layers": (1,)},
+    }[model]
+    loaded = tiny(model, **more)
+    sums, _, vocabulary = summed(loaded)
+    traces = [trace(loaded, s, t if "src" in loaded.model.reads else None) for s, t in PAIRS]
+    number = 0
+    for at, site in enumerate(loaded.sites):
+        for head in range(site.n_heads):
+            expected = {name: np.zeros(len(MEASURES)) for name in ("weight", "top", "rows")}
+            expected["chance"] = np.zeros(len(MEASURES))
+            for traced in traces:
+                for name, each in by_hand(traced, site, head, vocabulary).items():
+                    expected[name] += each
+            known = slice(0, AT["alignment"])
+            np.testing.assert_allclose(
+                sums.weight[number, known], expected["weight"][known], atol=1e-4
+            )
+            assert sums.top[number, known].tolist() == expected["top"][known].tolist()
+            assert sums.rows[at, known].tolist() == expected["rows"][known].tolist()
+            np.testing.assert_allclose(
+                sums.chance[at, known], expected["chance"][known] * (np.arange(10) != 9), atol=1e-4
+            )
+            number += 1
+
+
+def test_alignment_and_distance_are_those_of_the_page_heads(translator: LoadedModel) -> None:
+    sums, _, _ = summed(translator)
+    numbers = numbers_of(sums, translator.sites)
+    traces = [trace(translator, s, t) for s, t in PAIRS]
+    number = 0
+    for site in translator.sites:
+        found = [head_measures(traced, site.name) for traced in traces]
+        for head in range(site.n_heads):
+            if site.kind == "cross":
+                mean = np.mean([each[head].alignment for each in found])
+                assert numbers["weight"][number, AT["alignment"]] == pytest.approx(mean, abs=1e-5)
+                assert np.isnan(numbers["distance"][number])
+            if site.role == "encoder":
+                n = [len(traced.src_tokens) for traced in traces]
+                mean = np.average([each[head].distance for each in found], weights=n)
+                assert numbers["distance"][number] == pytest.approx(mean, abs=1e-4)
+                bits = np.average([each[head].entropy for each in found], weights=n)
+                assert numbers["entropy"][number] == pytest.approx(bits, abs=1e-4)
+            number += 1
+
+
+def test_weight_by_distance_adds_up_to_that_of_its_measures(translator: LoadedModel) -> None:
+    sums, _, _ = summed(translator)
+    first = sum(site.n_heads for site in translator.sites if site.role == "encoder")
+    encoder = slice(0, first)
+    np.testing.assert_allclose(
+        sums.by_offset[encoder, REACH - 1], sums.weight[encoder, AT["previous"]], rtol=1e-6
+    )
+    rows = np.repeat(sums.n_rows, [site.n_heads for site in translator.sites])
+    np.testing.assert_allclose(sums.by_offset.sum(1), rows, rtol=1e-5)
+    assert sums.top_offset.sum(1).tolist() == rows.tolist()
+
+
+def test_the_nearest_head_is_the_one_with_the_largest_cosine(translator: LoadedModel) -> None:
+    sums, _, _ = summed(translator)
+    numbers = numbers_of(sums, translator.sites)
+    traces = [trace(translator, s, t) for s, t in PAIRS]
+    crosses = [site for site in translator.sites if site.kind == "cross"]
+    flat = np.stack(
+        [
+            np.concatenate([traced.pattern(site.name)[head].ravel() for traced in traces])
+            for site in crosses
+            for head in range(site.n_heads)
+        ]
+    ).astype(np.float64)
+    cosine = flat @ flat.T / np.outer(*[np.linalg.norm(flat, axis=1)] * 2)
+    np.fill_diagonal(cosine, -1)
+    start = sum(site.n_heads for site in translator.sites) - len(flat)
+    assert (numbers["near"][start:, 0] - start).tolist() == cosine.argmax(1).tolist()
+    np.testing.assert_allclose(numbers["alike"][start:, 0], cosine.max(1), atol=1e-5)
+
+
+def test_a_sentence_counts_for_more_when_it_is_longer(writer: LoadedModel) -> None:
+    """What a head gives to the first token, over rows + PRIOR, decides the order of sentences."""
+    sums, encoded, _ = summed(writer)
+    site = writer.sites[0]
+    expected = []
+    for each, (source, _) in zip(encoded, PAIRS, strict=True):
+        pattern = trace(writer, source).pattern(site.name)[2][1 : len(each.tgt)]
+        expected.append((pattern[:, 0].sum() / (len(pattern) + PRIOR), each.offset))
+    order = [offset for _, offset in sorted(expected, reverse=True)]
+    assert sums.best_line[2, AT["first"], :3].tolist() == order
+    assert sums.best_value[2, AT["first"], 0] == pytest.approx(max(expected)[0], abs=1e-6)
+
+
+def test_of_two_lines_with_one_source_only_the_better_is_kept(translator: LoadedModel) -> None:
+    twice = (PAIRS[0], PAIRS[1], (PAIRS[0][0], "狗跑。"))
+    sums, _, _ = summed(translator, twice)
+    lines = sums.best_line[-1, AT["first"]][np.isfinite(sums.best_value[-1, AT["first"]])]
+    assert len(lines) == 2

@@ -1,0 +1,57 @@
+"""A head's name follows from its numbers, on both sides of every threshold."""
+
+import numpy as np
+import pytest
+
+from explorer.analysis.atlas.names import ALIGNED, BEYOND, EVER, MOSTLY, Name, name_of
+from explorer.analysis.atlas.sums import MEASURES
+from models.hooks import Role
+
+
+def named(role: Role, rows: dict[str, int] | None = None, **shares: float) -> Name:
+    """The name of a head with these shares, 0 elsewhere; every measure in 1,000 rows."""
+    share = np.array([shares.get(name, 0.0) for name in MEASURES])
+    count = np.array([(rows or {}).get(name, 1000) for name in MEASURES])
+    return name_of(role, share, count, np.full(len(MEASURES), 0.2))
+
+
+@pytest.mark.parametrize("kind", ["previous", "same", "next", "first", "last", "spread"])
+def test_half_of_the_rows_make_a_name(kind: str) -> None:
+    assert named("encoder", **{kind: MOSTLY}).kind == kind
+    assert named("encoder", **{kind: MOSTLY - 0.001}) == Name("mixed", kind, MOSTLY - 0.001)
+
+
+def test_of_two_the_larger_share_names() -> None:
+    assert named("decoder", previous=0.93, first=0.6) == Name("previous", "previous", 0.93)
+    assert named("decoder", previous=0.6, first=0.93).kind == "first"
+
+
+def test_alignment_needs_less_and_only_cross_attention_has_it() -> None:
+    assert named("cross", alignment=ALIGNED, first=0.3).kind == "alignment"
+    assert named("cross", alignment=ALIGNED - 0.01, first=0.3) == Name("mixed", "first", 0.3)
+    assert named("decoder", alignment=0.9).kind == "mixed"
+    assert named("cross", previous=0.9, first=0.1) == Name("mixed", "first", 0.1)
+
+
+@pytest.mark.parametrize("kind", ["induction", "repeat", "punctuation", "rare"])
+def test_what_only_some_rows_have_names_where_nothing_else_does(kind: str) -> None:
+    assert named("decoder", **{kind: 0.9}).kind == kind
+    assert named("decoder", previous=0.5, **{kind: 0.9}).kind == "previous"
+    assert named("decoder", {kind: EVER}, **{kind: 0.9}).kind == kind
+    assert named("decoder", {kind: EVER - 1}, **{kind: 0.9}).kind == "mixed"
+
+
+def test_where_most_words_are_rare_looking_at_one_is_no_trait() -> None:
+    chance = np.zeros(len(MEASURES))
+    share, rows = chance.copy(), np.full(len(MEASURES), 1000)
+    share[MEASURES.index("rare")] = 0.6
+    chance[MEASURES.index("rare")] = 0.6 / BEYOND
+    assert name_of("encoder", share, rows, chance).kind == "rare"
+    chance[MEASURES.index("rare")] = 0.61 / BEYOND
+    assert name_of("encoder", share, rows, chance).kind == "mixed"
+
+
+def test_a_head_without_a_single_row_has_a_name_too() -> None:
+    nothing = np.full(len(MEASURES), np.nan)
+    rows = np.zeros(len(MEASURES), np.int64)
+    assert name_of("encoder", nothing, rows, nothing) == Name("mixed", "first", 0.0)
