@@ -142,6 +142,7 @@ MADE = {
     "export": {"title", "sentence", "translation", *ROLES, "src", "tgt"}
     | words_in("exports/picture.py"),
     "heads.measures": {"none", *MEASURES},
+    "atlas.command": {"again", "changed", "going_on", "others"},
     "figures.heatmap": words_in("figures/heatmap.py"),
     "figures.effect_map": words_in("figures/patching/effect_map.py"),
     "patching.whats": {*BY_PLACE, *BY_HEAD},
