@@ -17,6 +17,7 @@ from explorer.pages import (
     patching,
     path,
     positions,
+    training,
 )
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.card.choices import CardChoices
@@ -31,6 +32,7 @@ from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.positions.choices import PositionsChoices
+from explorer.pages.training.choices import TrainingChoices
 from explorer.ui.view import View
 
 
@@ -73,11 +75,19 @@ LESSONS: tuple[Page, ...] = (
         usual_pads=2,
         follows_edits=False,
     ),
+    Page(
+        "training",
+        ":material/model_training:",
+        training.render,
+        TrainingChoices,
+        "practise",
+        follows_edits=False,
+    ),
     Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", 0, False),
 )
 """The path through all of it; then, in the order in which one learns, attention, its masks,
-positions, the rest of a block, the whole model, what it writes; then three pages that test what was
-learned. Each draws what it computed.
+positions, the rest of a block, the whole model, what it writes; then pages that test what was
+learned, one of which trains a model. Each draws what it computed.
 """
 
 PAGES: tuple[Page, ...] = (

@@ -17,6 +17,7 @@ SOURCES = {
     "cell": "def attend(",
     "certificate": "def future_leak(",
     "decoding": "class Greedy(",
+    "training": "def backward(",
 }
 
 
