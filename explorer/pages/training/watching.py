@@ -12,8 +12,9 @@ from explorer.problems import InputProblem
 from explorer.training.rooms import ROOMS, Room
 from explorer.training.runs import Run
 from explorer.training.setup import Setup
-from explorer.ui import running, session
+from explorer.ui import session
 from explorer.ui.view import View
+from explorer.ui.work import running
 
 _OWN, _PROBLEM = "training.room", "training.problem"
 
