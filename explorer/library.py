@@ -112,6 +112,19 @@ def list_models(folder: Path = CHECKPOINTS) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*shipped, *found()]))
 
 
+def translators(names: Sequence[str], folder: Path = CHECKPOINTS) -> tuple[str, ...]:
+    """Those of these models that read a source, by their configs alone."""
+    return tuple(name for name in names if _reads_source(_folder(split_step(name)[0], folder)))
+
+
+def _reads_source(path: Path) -> bool:
+    try:
+        config = json.loads((path / "config.json").read_bytes())
+        return config.get("family") == "encoder-decoder" or bool(config.get("is_encoder_decoder"))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def snapshots(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:
     """The steps of a model's training at which it can be opened too, rising; mostly none."""
     base, _ = split_step(name)

@@ -55,11 +55,11 @@ VISITS: dict[str, list[Visit]] = {
     "fixed": claims(own=False, slow=False),
     "trained": claims(own=False, slow=True),
     "clinic": [*parts_of("clinic"), *CASES],
+    "alignment": parts_of("alignment"),
     "decoding": parts_of("decoding"),
     "positions": parts_of("positions"),
     "patching": parts_of("patching"),
     "path": [*parts_of("path"), *STEPS],
-    "training": parts_of("training"),
 }
 """What one file of tests asks, by its name."""
 assert {page for asked in VISITS.values() for page, _ in asked} == {page.name for page in LESSONS}

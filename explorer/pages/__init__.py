@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from explorer.pages import (
+    alignment,
     blocks,
     card,
     cell,
@@ -17,8 +18,8 @@ from explorer.pages import (
     patching,
     path,
     positions,
-    training,
 )
+from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.card.choices import CardChoices
 from explorer.pages.cell.choices import CellChoices
@@ -32,7 +33,6 @@ from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.positions.choices import PositionsChoices
-from explorer.pages.training.choices import TrainingChoices
 from explorer.ui.view import View
 
 
@@ -65,6 +65,15 @@ LESSONS: tuple[Page, ...] = (
     Page("machine", ":material/account_tree:", machine.render, MachineChoices, "model"),
     Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices, "model"),
     Page("patching", ":material/swap_horiz:", patching.render, PatchingChoices, "model"),
+    Page(
+        "alignment",
+        ":material/compare_arrows:",
+        alignment.render,
+        AlignmentChoices,
+        "model",
+        0,
+        False,
+    ),
     Page("certificate", ":material/verified:", certificate.render, CertificateChoices, "practise"),
     Page(
         "clinic",
@@ -75,19 +84,11 @@ LESSONS: tuple[Page, ...] = (
         usual_pads=2,
         follows_edits=False,
     ),
-    Page(
-        "training",
-        ":material/model_training:",
-        training.render,
-        TrainingChoices,
-        "practise",
-        follows_edits=False,
-    ),
     Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", 0, False),
 )
 """The path through all of it; then, in the order in which one learns, attention, its masks,
-positions, the rest of a block, the whole model, what it writes; then pages that test what was
-learned, one of which trains a model. Each draws what it computed.
+positions, the rest of a block, the whole model, what it writes; then three pages that test what was
+learned. Each draws what it computed.
 """
 
 PAGES: tuple[Page, ...] = (

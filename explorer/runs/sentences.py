@@ -15,6 +15,7 @@ MAX_SENTENCES = 1000
 FILE_TYPES = (".txt", ".csv", ".tsv")
 ENCODINGS = "UTF-8, UTF-16, GB18030"
 HEADERS = frozenset({"text", "sentence", "source", "src"})
+TARGET_HEADERS = frozenset({"translation", "target", "tgt"})
 
 # Invisible characters that would change how the rest of the page reads: the byte order mark and
 # the embeddings, overrides and isolates of text direction. Joiners and plain direction marks stay:
@@ -82,6 +83,55 @@ def sentences_from_file(name: str, data: bytes) -> tuple[str, ...]:
     if len(sentences) > MAX_SENTENCES:
         raise InputProblem("too_many_sentences", name=name, limit=MAX_SENTENCES)
     return sentences
+
+
+def pairs_from_file(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
+    """As `pairs_in`, of an uploaded file. Raises InputProblem also `file_too_large` (bytes) and
+    `too_many_sentences`."""
+    if len(data) > MAX_FILE_BYTES:
+        raise InputProblem("file_too_large", name=name, limit=MAX_FILE_BYTES, size=len(data))
+    pairs = pairs_in(name, data)
+    if len(pairs) > MAX_SENTENCES:
+        raise InputProblem("too_many_sentences", name=name, limit=MAX_SENTENCES)
+    return pairs
+
+
+def pairs_in(name: str, data: bytes) -> tuple[tuple[str, str], ...]:
+    """Sentences with their translations, cleaned, in order; "" where a line has a sentence alone.
+
+    A .txt has a pair a line, parted by `|||` or by a tab; a .csv or .tsv a pair a row, in its first
+    two columns or in those named source and target. Blank lines are left out.
+
+    Raises InputProblem: `file_type`, `file_encoding`, `file_table`, `file_empty`.
+    """
+    suffix = PurePath(name).suffix.lower()
+    if suffix not in FILE_TYPES:
+        raise InputProblem("file_type", name=name, allowed=", ".join(FILE_TYPES))
+    text = _decoded(name, data)
+    if suffix == ".txt":
+        parted = (line.split("|||" if "|||" in line else "\t", 1) for line in text.splitlines())
+        rows = [list(map(_cleaned, each)) for each in parted]
+    else:
+        rows = _two_columns(name, text, suffix)
+    pairs = tuple((row[0], row[1] if len(row) > 1 else "") for row in rows if row and row[0])
+    if not pairs:
+        raise InputProblem("file_empty", name=name)
+    return pairs
+
+
+def _two_columns(name: str, text: str, suffix: str) -> list[list[str]]:
+    """The first two columns of a table, or those that its first row calls source and target."""
+    try:
+        rows = [[_cleaned(cell) for cell in row] for row in _rows(text, suffix)]
+    except csv.Error as error:
+        raise InputProblem("file_table", name=name, reason=str(error)) from error
+    rows = [row for row in rows if any(row)]
+    names = [cell.lower() for cell in rows[0]] if rows else []
+    source = next((at for at, cell in enumerate(names) if cell in HEADERS), None)
+    if source is None:
+        return [row[:2] for row in rows]
+    target = next((at for at, cell in enumerate(names) if cell in TARGET_HEADERS), len(names))
+    return [[row[at] if at < len(row) else "" for at in (source, target)] for row in rows[1:]]
 
 
 def _decoded(name: str, data: bytes) -> str:

@@ -11,6 +11,8 @@ from typing import get_args
 import pytest
 
 from explorer.__main__ import refusal
+from explorer.analysis.alignment.links import METHODS
+from explorer.analysis.alignment.study import Basis
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card.facts import KINDS as MODEL_KINDS
@@ -36,26 +38,23 @@ from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.positions.turning import LAYOUTS
+from explorer.figures.alignment.links import FOUND
 from explorer.figures.blocks.residual import Placement
 from explorer.figures.theme import DARK, LIGHT
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
 from explorer.pages import LESSONS, PAGES
+from explorer.pages.alignment.choices import ROWS
 from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.pages.path.course import CHAPTERS, STEPS
-from explorer.pages.training.setting import NAMES as TRAINING_NAMES
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES, examples, formula, t, word_key, words
-from explorer.training.pairs import Pairs
-from explorer.training.runs import RunState
-from explorer.training.setup import ARCHITECTURE, FAULTS, TASKS, TRAINING, Setup
-from explorer.training.setup import OPTIONS as CHOICES
 from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.hooks import ROLES
 from models.marks import Marks
@@ -75,7 +74,7 @@ PAGES_CODE = "\n".join(
 IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGES_CODE)}
 NAMES_IN_FORMULAS = {
     *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
-    *("ReLU", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
+    *("ReLU", "AER", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
     *("logit", "BatchNorm", "Concat", "JS", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
@@ -152,6 +151,10 @@ MADE = {
     "figures.effect_map": words_in("figures/patching/effect_map.py"),
     "patching.whats": {*BY_PLACE, *BY_HEAD},
     "figures.bars": words_in("figures/bars.py"),
+    "alignment.aligners": {"mean", "best", "head"},
+    "alignment.rows": set(ROWS),
+    "alignment.methods": set(METHODS),
+    "figures.alignment": {*FOUND, "weight", "head", "layer"},
     "figures.head_map": words_in("figures/head_map.py"),
     "card.kinds": set(MODEL_KINDS),
     "card.marks": {each.name for each in fields(Marks)} - {"further_ends"},  # shown with `end`
@@ -188,17 +191,6 @@ MADE = {
     "components.tree_view": words_of("tree_view"),
     "figures.turning": {"query", "key"} | words_in("figures/positions/turning.py"),
     "figures.residual": {*get_args(Placement)} | words_in("figures/blocks/residual.py"),
-    "training.state": set(get_args(RunState)),
-    "training.tasks": set(TASKS),
-    "training.fields": {each.name for each in fields(Setup)} - {"text", *TRAINING_NAMES},
-    "training.values": {
-        str(value) for name in ARCHITECTURE + TRAINING for value in CHOICES.get(name, ())
-    }
-    - {*TRAINING_NAMES},
-    "training.pairs_left": {each.name for each in fields(Pairs)} - {"rows"},
-    "training.stacks": {"encoder", "decoder"},
-    **{f"training.faults.{fault}": {"title", "short", "what"} for fault in FAULTS},
-    "training.faults.none": {"title"},
     **{
         f"{page.name}.parts": set(page.choices.parts)
         for page in PAGES
@@ -215,6 +207,16 @@ PIECES = {
     *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),
     *(f"{page.name}.formula" for page in LESSONS if page.name != "clinic"),
     *(f"versus.{why}" for why in (*get_args(Incomparable), "nothing_read", "formula")),
+    *(f"alignment.{about}_{row}" for about in ("at", "row") for row in ROWS),
+    *(
+        f"alignment.{about}_{basis}"
+        for about in ("basis", "best", "chosen", "score", "matrices_formula")
+        for basis in get_args(Basis)
+    ),
+    *(f"alignment.checked_{by}_{who}" for by in ("hand", "task") for who in ("same", "other")),
+    *(f"alignment.{name}" for name in ("part", "precision", "recall", "error")),
+    *(f"alignment.without_{verdict}" for verdict in ("more", "less")),
+    *(f"alignment.off_{name}" for name in ("count", "aligning", "others", "worst", "drawn")),
     *(f"edits.{part}" for part in USUAL_MASKS),
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
     *(f"causes.{name}{part}" for name in CAUSES for part in ("", "_help")),
@@ -241,10 +243,6 @@ PIECES = {
     *(f"machine.{name}" for name in ("vocab_size", "has_encoder", "swiglu", "bias", "tied")),
     *(f"machine.{name}" for name in ("src_vocab", "out_bias", "final_norm")),
     *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),
-    *(f"training.{name}" for name in ("pause", "go", "step", "stop")),
-    *(f"training.reading.{name}" for name in ("right", "wrong")),
-    *(f"training.{name}_title" for name in ("norm", "entropy")),
-    *(f"training.curve.{name}" for name in ("norm", "entropy")),
     *(f"claims.{claim.id}.claim" for claim in CLAIMS),
     *(
         f"path.steps.{step.id}.{word}"
@@ -385,7 +383,7 @@ def test_no_words_are_empty_or_left_in_the_other_language() -> None:
         assert words("zh")[key], key
         assert not re.search(r"[\u4e00-\u9fff]", words("en")[key]), key
         plain = re.sub(r"\{\w+\}|[A-Za-zα0-9 =().`*:·−→-]+", "", words("zh")[key])
-        untranslated = key.startswith("settings.top_") or key in (
+        untranslated = key.startswith(("settings.top_", "alignment.methods.grow")) or key in (
             "place.quoted", "place.translated", "place.prompt", "heads.and",
             "cell.dot", "cell.scaled",
         )  # fmt: skip

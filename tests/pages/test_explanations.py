@@ -17,7 +17,6 @@ SOURCES = {
     "cell": "def attend(",
     "certificate": "def future_leak(",
     "decoding": "class Greedy(",
-    "training": "def backward(",
 }
 
 

@@ -6,7 +6,6 @@ import streamlit as st
 
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.patching.patch import single_patches
-from explorer.pages.patching.paths import head_to_head
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
@@ -15,7 +14,7 @@ from explorer.ui.stage import stage
 from explorer.ui.view import View
 from explorer.ui.work.turns import in_turn
 
-DRAW: dict[str, Callable[[View], None]] = {"patch": single_patches, "paths": head_to_head}
+DRAW: dict[str, Callable[[View], None]] = {"patch": single_patches}
 
 
 def render(view: View) -> None:

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.patching import exchange, maps, pair, patched, paths
+from explorer.analysis.patching import exchange, maps, pair, patched
 from explorer.analysis.patching.maps import Cell, Map, What
 from explorer.analysis.patching.pair import Pair, Places
-from explorer.analysis.patching.paths import Into, Paths
 from explorer.text import exchanges
 from explorer.ui import cache
 from explorer.ui.cache import Run
@@ -71,17 +70,3 @@ def elsewhere(
     loaded, both = cache.open_model(asked.run.model), pair_of(asked)
     found = patched.misplaced if what in maps.BY_PLACE else patched.by_position
     return found(loaded, both, what, cell, progress)
-
-
-@cached
-def paths_of(asked: Asked, receiver: Cell, into: Into, *, progress: Progress = None) -> Paths:
-    """Every path into one input of a head. Raises InputProblem; KeyError for no such head."""
-    loaded = cache.open_model(asked.run.model)
-    return paths.path_map(loaded, pair_of(asked), receiver, into, progress)
-
-
-@cached
-def path_run_of(asked: Asked, receiver: Cell, into: Into, sender: Cell) -> patched.PatchedRun:
-    """The run in which one path is patched. Raises as `paths_of`."""
-    loaded = cache.open_model(asked.run.model)
-    return paths.run_path(loaded, pair_of(asked), receiver, into, sender)

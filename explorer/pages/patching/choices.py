@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
-from explorer.analysis.patching.paths import INTO
 from explorer.ui.choices import RefusedError, choice, one_of, whole
 
 MOST_PLACES = 400
@@ -60,17 +59,14 @@ def format_cell(cell: Cell | None) -> str:
 class PatchingChoices:
     """`second` is the other sentence ("" one that is offered), `align` which of its tokens belong
     to which of the first, `into` the run that is patched, `what` the kind of activation, `cell`
-    the patch that is looked at, `asked` the position whose answer counts. A path leads from the
-    head `sender` into an input (`into_head`) of the head `receiver`.
+    the patch that is looked at, `asked` the position whose answer counts.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("patch", "paths")
+    parts: ClassVar[tuple[str, ...]] = ("patch",)
+    pictures: ClassVar[tuple[str, ...]] = ("effect", "control")
     second: str = choice("", str)
     align: Places | None = choice(None, parse_places, format_places)
     into: str = choice("second", one_of(("second", "first")))
     what: str = choice("resid", one_of((*BY_PLACE, *BY_HEAD)))
     cell: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
     asked: int | None = choice(None, whole(0, 1023))
-    receiver: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
-    sender: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
-    into_head: str = choice("v", one_of(INTO))

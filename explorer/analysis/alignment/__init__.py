@@ -1,0 +1,1 @@
+"""Which word translates which: cross-attention between words, its heads, links, and checks."""

@@ -1,0 +1,139 @@
+"""Which heads align, without a single link drawn by hand: those on which both directions agree.
+
+The model of the other direction reads the same pairs, forced to write the source. Where a head of
+one and a head of the other link the same words, both have probably found a translation, since they
+were trained apart and see the two sentences with their parts exchanged (Liang, Taskar and Klein
+2006, "Alignment by Agreement"; Chen et al. 2020 choose their layer by it).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.analysis.alignment.links import Links, f1, strongest
+from explorer.analysis.alignment.reading import SHIFTS, Reading
+
+Heads = Float[np.ndarray, "shift head"]
+ROUNDS, SWEEPS = 20, 20
+"""How often the two directions learn from each other in turn, and the passes of each regression."""
+RIDGE = 0.05
+"""What keeps two heads that attend alike from taking all the weight from each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Aligner:
+    """What two models read links with: a weight for every head and shift, which sum to 1.
+
+    `reverse` is None where there is no model of the other direction.
+    """
+
+    forward: Heads
+    reverse: Float[np.ndarray, "back_shift back_head"] | None = None
+
+
+def matrix(reading: Reading, heads: Heads) -> Float[np.ndarray, "tgt_word src_word"]:
+    """The weighted mean of a reading's heads; rows need not sum to 1, as marks are left out."""
+    return np.tensordot(heads, reading.weights, 2)
+
+
+def links_of(reading: Reading, back: Reading | None, aligner: Aligner) -> tuple[Links, Links]:
+    """The links of both directions; those of the reverse one are empty where there is none."""
+    forward = strongest(matrix(reading, aligner.forward))
+    if back is None or aligner.reverse is None:
+        return forward, np.zeros_like(forward)
+    return forward, strongest(matrix(back, aligner.reverse), -2)
+
+
+def agreement(
+    readings: Sequence[Reading], backs: Sequence[Reading]
+) -> Float[np.ndarray, "shift head back_shift back_head"]:
+    """The F1 of links between every head of one model and every head of the other, at both rows.
+
+    `backs` are of `read_back`. Raises ValueError for no pair at all.
+    """
+    if not readings:
+        raise ValueError("there is no pair of sentences to compare heads on")
+    common, n_own, n_back = 0.0, 0.0, 0.0
+    for reading, back in zip(readings, backs, strict=True):
+        own = _flat(strongest(reading.weights))
+        other = _flat(strongest(back.weights, -2))
+        common = common + own @ other.T
+        n_own, n_back = n_own + own.sum(1), n_back + other.sum(1)
+    total = np.add.outer(n_own, n_back)
+    found = np.divide(2 * common, total, out=np.zeros_like(total), where=total > 0)
+    n_heads, n_back_heads = readings[0].weights.shape[1], backs[0].weights.shape[1]
+    shape = (len(SHIFTS), n_heads, len(SHIFTS), n_back_heads)
+    return np.asarray(found).reshape(shape)
+
+
+def _flat(links: np.ndarray) -> Float[np.ndarray, "map cell"]:
+    return links.reshape(links.shape[0] * links.shape[1], -1).astype(np.float64)
+
+
+def one_head(shape: tuple[int, ...], shift: int, head: int) -> Heads:
+    """All weight on one head at one shift."""
+    weights = np.zeros(shape)
+    weights[shift, head] = 1.0
+    return weights
+
+
+def best_pair(table: Float[np.ndarray, "shift head back_shift back_head"]) -> Aligner:
+    """The two heads, each with its row, that agree most by `agreement`; the first among equals."""
+    shift, head, back_shift, back_head = np.unravel_index(table.argmax(), table.shape)
+    return Aligner(
+        one_head(table.shape[:2], int(shift), int(head)),
+        one_head(table.shape[2:], int(back_shift), int(back_head)),
+    )
+
+
+def agreed(readings: Sequence[Reading], backs: Sequence[Reading], aligner: Aligner) -> float:
+    """How far the two directions of an aligner agree over pairs: the F1 of their links."""
+    both = [links_of(each, back, aligner) for each, back in zip(readings, backs, strict=True)]
+    return f1([forward for forward, _ in both], [reverse for _, reverse in both])
+
+
+def learn(readings: Sequence[Reading], backs: Sequence[Reading], start: Aligner) -> Aligner:
+    """Weights of all heads, none below 0, that make both directions' mean matrices most alike.
+
+    Each direction in turn learns to give what the other one gives, by least squares over all cells
+    (alternating regressions find the most correlated combinations: Hotelling 1936). Each word's
+    weights are made to sum to 1 first, and of every sentence the mean is taken off, since else even
+    two heads that look everywhere alike would agree.
+    """
+    own = _features(readings, axis=-1)
+    other = _features(backs, axis=-2)
+    assert start.reverse is not None
+    weights = [start.forward.ravel().copy(), start.reverse.ravel().copy()]
+    for _ in range(ROUNDS):
+        weights[0] = _fitted(own, weights[1] @ other, weights[0])
+        weights[1] = _fitted(other, weights[0] @ own, weights[1])
+    forward, reverse = (each / max(each.sum(), 1e-12) for each in weights)
+    return Aligner(forward.reshape(start.forward.shape), reverse.reshape(start.reverse.shape))
+
+
+def _features(readings: Sequence[Reading], axis: int) -> Float[np.ndarray, "map cell"]:
+    parts = []
+    for each in readings:
+        total = each.weights.sum(axis, keepdims=True, dtype=np.float64)
+        maps = _flat(each.weights / np.maximum(total, 1e-9))
+        parts.append(maps - maps.mean(1, keepdims=True))
+    return np.concatenate(parts, 1)
+
+
+def _fitted(
+    features: Float[np.ndarray, "map cell"],
+    wanted: Float[np.ndarray, " cell"],
+    start: Float[np.ndarray, " map"],
+) -> Float[np.ndarray, " map"]:
+    """Least squares with no weight below 0, by coordinates; as long as the features' own unit."""
+    gram = features @ features.T
+    gram += RIDGE * gram.trace() / len(gram) * np.eye(len(gram))
+    aim, weights = features @ wanted, start.copy()
+    for _ in range(SWEEPS):
+        for at in range(len(weights)):
+            change = (aim[at] - gram[at] @ weights) / max(gram[at, at], 1e-12)
+            weights[at] = max(0.0, weights[at] + change)
+    length = float(np.linalg.norm(weights @ features))
+    return weights / length if length > 0 else start

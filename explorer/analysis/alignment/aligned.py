@@ -1,0 +1,123 @@
+"""Pairs aligned: their links, where these come from, and what they say of the order of words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.analysis.alignment.agreement import Aligner, links_of, matrix
+from explorer.analysis.alignment.links import Links, Method, moses, symmetrised
+from explorer.analysis.alignment.reading import (
+    Pair,
+    Reading,
+    Tell,
+    read,
+    read_back,
+    translated,
+)
+from explorer.analysis.alignment.words import words_in
+from explorer.library import LoadedModel
+from explorer.runs.inputs import given_tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """The words of a pair, the weights that the links were read off, each direction's links, and
+    the links that `method` makes of both. Without a reverse model `back` is None, and the links are
+    the forward ones whatever was asked for.
+    """
+
+    pair: Pair
+    src: tuple[str, ...]
+    tgt: tuple[str, ...]
+    method: Method
+    weights: Float[np.ndarray, "tgt_word src_word"]
+    back: Float[np.ndarray, "tgt_word src_word"] | None
+    forward: Links
+    reverse: Links
+    links: Links
+
+    @property
+    def moses(self) -> str:
+        """`0-0 1-2`: source word, target word."""
+        return moses(self.links)
+
+    @property
+    def crossings(self) -> int:
+        """How many pairs of links cross: of two words, the first one's partner stands second."""
+        places = np.argwhere(self.links)
+        ahead = (places[:, None, 0] < places[None, :, 0]) & (
+            places[:, None, 1] > places[None, :, 1]
+        )
+        return int(ahead.sum())
+
+    def source(self, tgt: int, src: int) -> str:
+        """Who found a link: "both", "forward", "reverse", or "" for a cell that has none."""
+        if not self.links[tgt, src]:
+            return ""
+        if self.forward[tgt, src] and self.reverse[tgt, src]:
+            return "both"
+        return "forward" if self.forward[tgt, src] else "reverse"
+
+
+def align(reading: Reading, back: Reading | None, aligner: Aligner, method: Method) -> Alignment:
+    """The links of one pair; `back` is the same pair in the other model (`read_back`)."""
+    forward, reverse = links_of(reading, back, aligner)
+    has_back = back is not None and aligner.reverse is not None
+    used: Method = method if has_back else "forward"
+    return Alignment(
+        pair=reading.pair,
+        src=reading.src.labels,
+        tgt=reading.tgt.labels,
+        method=used,
+        weights=matrix(reading, aligner.forward),
+        back=matrix(back, aligner.reverse) if back and aligner.reverse is not None else None,
+        forward=forward,
+        reverse=reverse,
+        links=symmetrised(forward, reverse, used),
+    )
+
+
+def align_pairs(
+    loaded: LoadedModel,
+    back: LoadedModel | None,
+    pairs: Sequence[Pair],
+    aligner: Aligner,
+    method: Method,
+    tell: Tell | None = None,
+) -> tuple[Alignment, ...]:
+    """Every pair aligned, in order; one without a translation has no link.
+
+    `tell(done, total)` is told of readings. Raises InputProblem.
+    """
+    whole = [pair for pair in pairs if pair[1]]
+    n, both = len(whole), 1 if back is None else 2
+
+    def at(start: int) -> Tell:
+        return lambda done, total: tell(start + done, both * n) if tell else None
+
+    readings = read(loaded, whole, at(0))
+    backs: Sequence[Reading | None] = [None] * n
+    if back is not None:
+        backs = read_back(back, readings, at(n))
+    found = iter([align(*each, aligner, method) for each in zip(readings, backs, strict=True)])
+    return tuple(next(found) if pair[1] else _empty(loaded, pair, method) for pair in pairs)
+
+
+def _empty(loaded: LoadedModel, pair: Pair, method: Method) -> Alignment:
+    src = words_in(loaded, given_tokens(loaded, pair[0])).labels
+    nothing, none = np.zeros((0, len(src))), np.zeros((0, len(src)), bool)
+    return Alignment(pair, src, (), method, nothing, None, none, none, none)
+
+
+def completed(
+    loaded: LoadedModel, pairs: Sequence[Pair], tell: Tell | None = None
+) -> tuple[Pair, ...]:
+    """The same pairs; where the second text is "", the model's own greedy translation stands there.
+
+    A sentence that the model translates into no word at all keeps "". Raises InputProblem.
+    """
+    alone = list(dict.fromkeys(source for source, target in pairs if not target))
+    written = dict(translated(loaded, alone, tell))
+    return tuple((source, target or written.get(source, "")) for source, target in pairs)

@@ -1,0 +1,107 @@
+"""Links that are known: the toys' by their task, those of some sentences drawn by hand."""
+
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.analysis.alignment.links import Known, Links, score, strongest
+from explorer.analysis.alignment.reading import Pair, Reading
+from explorer.analysis.alignment.words import WordRow
+from explorer.library import split_step
+from models.training.home import asset
+from models.training.tasks import Task, solve
+
+
+def known_of_task(task: Task, reading: Reading) -> Known | None:
+    """The links of a toy's own answer; None where that is wrong, since nothing is known then.
+
+    A letter of a copied or reversed row comes from one place. A sorted letter that occurs more than
+    once may come from any of its places: those are possible, and none of them is sure.
+    """
+    src, tgt = reading.src.labels, reading.tgt.labels
+    if solve(task, src) != tgt:
+        return None
+    places, n = np.arange(len(src)), len(src)
+    if task != "sort":
+        sure = np.zeros((n, n), bool)
+        sure[places, places if task == "copy" else n - 1 - places] = True
+        return Known(sure, sure)
+    possible = np.array(tgt)[:, None] == np.array(src)[None]
+    counts = Counter(src)
+    once = np.array([counts[letter] == 1 for letter in tgt])
+    return Known(possible & once[:, None], possible)
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A pair, and its links as somebody drew them: (source part, target part, whether sure)."""
+
+    pair: Pair
+    links: tuple[tuple[str, str, bool], ...]
+
+
+def drawn_by_hand(model: str) -> tuple[ByHand, ...]:
+    """The links drawn by hand for this model's pairs, or for those of the other direction, turned.
+
+    () for a model of which there are none.
+    """
+    base, _ = split_step(model)
+    for name, turned in ((base, False), ("-".join(base.split("-")[::-1]), True)):
+        path = asset("alignments", f"{name}.toml")
+        if "/" not in name and path.is_file():
+            with path.open("rb") as file:
+                return tuple(_by_hand(each, turned) for each in tomllib.load(file)["pairs"])
+    return ()
+
+
+def _by_hand(record: dict[str, str], turned: bool) -> ByHand:
+    links = []
+    for link in record["links"].split():
+        mark = min("=~", key=lambda mark: link.find(mark) % (len(link) + 1))
+        source, target = link.split(mark)
+        links.append((target, source, mark == "=") if turned else (source, target, mark == "="))
+    pair = (record["source"], record["target"])
+    return ByHand(pair[::-1] if turned else pair, tuple(links))
+
+
+def known_by_hand(drawn: ByHand, reading: Reading) -> Known | None:
+    """The drawn links between the words of a reading; None for one that lacks a linked part, since
+    its model does not know some character."""
+    shape = (len(reading.tgt), len(reading.src))
+    sure, possible = np.zeros(shape, bool), np.zeros(shape, bool)
+    for source, target, is_sure in drawn.links:
+        ends = (_in_words(target, reading.tgt), _in_words(source, reading.src))
+        if not all(ends):
+            return None
+        cells = np.ix_(*ends)
+        possible[cells] = True
+        if is_sure:
+            sure[cells] = True
+    return Known(sure, possible)
+
+
+def _in_words(part: str, words: WordRow) -> list[int]:
+    """The words in which a part of the text lies; `part#2` is its second occurrence."""
+    text, _, number = part.partition("#")
+    wanted, at = text.replace(" ", "").encode(), -1
+    for _ in range(int(number or 1)):
+        at = words.letters.find(wanted, at + 1)
+        if at < 0:
+            return []
+    end = at + len(wanted)
+    return [n for n, (first, last) in enumerate(words.spans) if first < end and at < last]
+
+
+def errors(readings: Sequence[Reading], known: Sequence[Known]) -> np.ndarray:
+    """The alignment error rate of every head at both shifts, float [shift, head]."""
+    shifts, heads = readings[0].weights.shape[:2]
+    linked: list[Links] = [strongest(each.weights) for each in readings]
+    return np.array(
+        [
+            [score([each[shift, head] for each in linked], known).error for head in range(heads)]
+            for shift in range(shifts)
+        ]
+    )

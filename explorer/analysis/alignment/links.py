@@ -1,0 +1,136 @@
+"""Links between words out of weights, both directions made one, and how right they are.
+
+Links are Bool [tgt_word, src_word]. Each direction gives every word of its own target exactly one
+link, the source word with the most weight; what to make of two such sets is symmetrisation (Och and
+Ney 2003, section 3.2; the grow-diag family: Koehn et al. 2005, "Edinburgh System Description").
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+Links = Bool[np.ndarray, "tgt_word src_word"]
+Method = Literal["forward", "reverse", "intersection", "union", "grow-diag", "grow-diag-final-and"]
+METHODS: tuple[Method, ...] = get_args(Method)
+NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def strongest(
+    weights: Float[np.ndarray, "*heads tgt_word src_word"], axis: int = -1
+) -> Bool[np.ndarray, "*heads tgt_word src_word"]:
+    """Each target word's strongest source word (axis -1), or each source word's target word (-2).
+
+    The first among equals; a word without any weight has no link.
+    """
+    if 0 in weights.shape[-2:]:
+        return np.zeros(weights.shape, bool)
+    found = np.zeros(weights.shape, bool)
+    most = weights.argmax(axis, keepdims=True)
+    np.put_along_axis(found, most, np.take_along_axis(weights, most, axis) > 0, axis)
+    return found
+
+
+def symmetrised(forward: Links, reverse: Links, method: Method) -> Links:
+    """Both directions as one set of links."""
+    match method:
+        case "forward":
+            return forward.copy()
+        case "reverse":
+            return reverse.copy()
+        case "intersection":
+            return forward & reverse
+        case "union":
+            return forward | reverse
+        case "grow-diag":
+            return grow_diag(forward, reverse)
+        case "grow-diag-final-and":
+            return final_and(grow_diag(forward, reverse), forward, reverse)
+
+
+def grow_diag(forward: Links, reverse: Links) -> Links:
+    """The intersection, and step by step what touches it, also at a corner.
+
+    A link of the union is added if it is a neighbour of one that is there and links a word that has
+    no link yet, in the order of the target's words; until nothing can be added.
+    """
+    links, union = forward & reverse, forward | reverse
+    grown = True
+    while grown:
+        grown = False
+        for tgt, src in np.ndindex(*links.shape):
+            for near_tgt, near_src in _around(tgt, src, links.shape) if links[tgt, src] else ():
+                alone = not links[near_tgt].any() or not links[:, near_src].any()
+                if union[near_tgt, near_src] and not links[near_tgt, near_src] and alone:
+                    links[near_tgt, near_src] = grown = True
+    return links
+
+
+def _around(tgt: int, src: int, shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    for down, across in NEIGHBOURS:
+        if 0 <= tgt + down < shape[0] and 0 <= src + across < shape[1]:
+            yield tgt + down, src + across
+
+
+def final_and(links: Links, forward: Links, reverse: Links) -> Links:
+    """Then every link of either direction between two words that are both still without one."""
+    links = links.copy()
+    for direction in (forward, reverse):
+        for tgt, src in np.argwhere(direction).tolist():
+            if not links[tgt].any() and not links[:, src].any():
+                links[tgt, src] = True
+    return links
+
+
+def moses(links: Links) -> str:
+    """`0-0 1-2`: source word, target word, each counted from 0, in the order of the source."""
+    return " ".join(f"{src}-{tgt}" for src, tgt in np.argwhere(links.T).tolist())
+
+
+def f1(found: Sequence[Links], others: Sequence[Links]) -> float:
+    """How far two sets of links agree over sentences: twice the common ones by all; 0 to 1."""
+    common = sum(int((a & b).sum()) for a, b in zip(found, others, strict=True))
+    total = sum(int(a.sum() + b.sum()) for a, b in zip(found, others, strict=True))
+    return 2 * common / total if total else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The links of one pair that are known: `sure` ones, and `possible` ones, those included."""
+
+    sure: Links
+    possible: Links
+
+
+@dataclass(frozen=True)
+class Score:
+    """Over sentences: the share of found links that are possible, the share of sure links that
+    were found, and the alignment error rate (Och and Ney 2003, equation 23); each 0 to 1."""
+
+    precision: float
+    recall: float
+    error: float
+
+
+def score(found: Sequence[Links], known: Sequence[Known]) -> Score:
+    """The error rate of links: 1 - (|A & S| + |A & P|) / (|A| + |S|)."""
+    pairs = list(zip(found, known, strict=True))
+    n_found = sum(int(links.sum()) for links in found)
+    n_sure = sum(int(each.sure.sum()) for each in known)
+    in_sure = sum(int((links & each.sure).sum()) for links, each in pairs)
+    in_possible = sum(int((links & each.possible).sum()) for links, each in pairs)
+    return Score(
+        precision=in_possible / n_found if n_found else 0.0,
+        recall=in_sure / n_sure if n_sure else 0.0,
+        error=1 - (in_sure + in_possible) / (n_found + n_sure) if n_found + n_sure else 1.0,
+    )
+
+
+def diagonal(n_tgt: int, n_src: int) -> Links:
+    """The links of one who knows no word: each target word with the source word as far along."""
+    links = np.zeros((n_tgt, n_src), bool)
+    for tgt in range(n_tgt):
+        links[tgt, min(n_src - 1, int((tgt + 0.5) * n_src / n_tgt))] = True
+    return links

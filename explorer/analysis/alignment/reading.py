@@ -1,0 +1,183 @@
+"""A translator forced to read pairs of sentences, and all its cross-attention as words x words.
+
+Which row speaks for a word? Row p of the decoder has read token p and is about to write the next.
+So a word has two rows in every head: the one that is about to write it (shift 0) and the one that
+has read it (shift 1). Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine
+Translation", find that the second aligns better; here both are kept, and measured.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.inputs import given_tokens, limit, target_row, target_tokens
+from explorer.runs.run import run
+from models.decoding import best, decode
+from models.hooks import AttentionSite
+from models.rows import Rows
+from models.strategies import Greedy
+
+ABOUT_TO_WRITE, HAS_READ = SHIFTS = (0, 1)
+AT_ONCE = 8
+MOST_CELLS = 1 << 25
+"""Weights of all heads together that are kept of one batch: 128 MB in float32."""
+Pair = tuple[str, str]
+Tell = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One pair as a model reads it: its words, and for both shifts what each head's rows of target
+    words weigh the source words with. Weight on marks is left out, so rows sum to at most 1.
+    """
+
+    pair: Pair
+    src: WordRow
+    tgt: WordRow
+    weights: Float[np.ndarray, "shift head tgt_word src_word"]
+
+
+def cross_sites(loaded: LoadedModel) -> tuple[AttentionSite, ...]:
+    """The cross-attention of a model, first layer first; () for a model of one text."""
+    return tuple(site for site in loaded.sites if site.role == "cross")
+
+
+def heads_of(loaded: LoadedModel) -> tuple[tuple[int, int], ...]:
+    """Layer and head of every matrix of cross-attention, in the order of `Reading.weights`."""
+    return tuple((site.layer, head) for site in cross_sites(loaded) for head in range(site.n_heads))
+
+
+def words_of_pair(loaded: LoadedModel, pair: Pair) -> tuple[WordRow, WordRow]:
+    """The words of both texts as this model's tokenizer cuts them. Raises InputProblem."""
+    source, target = pair
+    own = target_row(loaded, target_tokens(loaded, target))
+    return words_in(loaded, given_tokens(loaded, source)), words_in(loaded, own)
+
+
+def read(
+    loaded: LoadedModel, pairs: Sequence[Pair], tell: Tell | None = None
+) -> tuple[Reading, ...]:
+    """Every pair read by the model that translates from its first text into its second.
+
+    `tell(done, total)` is told of pairs. Raises InputProblem for a text that cannot be read;
+    ValueError for a model without cross-attention.
+    """
+    words = [words_of_pair(loaded, pair) for pair in pairs]
+    return tuple(_read(loaded, pairs, words, tell))
+
+
+def read_back(
+    loaded: LoadedModel,
+    readings: Sequence[Reading],
+    tell: Tell | None = None,
+) -> tuple[Reading, ...]:
+    """The same pairs, read by the model of the other direction, as words of the first one.
+
+    Its target is the pair's source. The weights are turned, so that rows are again the pair's
+    target words: [shift, head, tgt_word, src_word]; here columns, not rows, come from one query.
+    """
+    pairs = [(target, source) for source, target in (each.pair for each in readings)]
+    words = [(each.tgt, each.src) for each in readings]
+    found = _read(loaded, pairs, words, tell)
+    return tuple(
+        Reading(own.pair, own.src, own.tgt, back.weights.swapaxes(2, 3))
+        for own, back in zip(readings, found, strict=True)
+    )
+
+
+def _read(
+    loaded: LoadedModel,
+    pairs: Sequence[Pair],
+    words: Sequence[tuple[WordRow, WordRow]],
+    tell: Tell | None,
+) -> Iterator[Reading]:
+    sites = cross_sites(loaded)
+    if not sites:
+        raise ValueError(f"{loaded.name} has no cross-attention: it reads one text")
+    rows = [_rows(loaded, pair) for pair in pairs]
+    done = 0
+    while done < len(pairs):
+        batch = range(done, done + _fitting(loaded, rows[done:]))
+        src, tgt = ([rows[at][side] for at in batch] for side in (0, 1))
+        given = Rows.of(tgt, src, loaded.marks.pad)
+        kept = run(loaded.model, given, {site.hook("pattern") for site in sites})
+        patterns = torch.cat([kept[site.hook("pattern")] for site in sites], 1).numpy()
+        for place, at in enumerate(batch):
+            yield _reading(loaded, pairs[at], words[at], rows[at], patterns[place])
+        done += len(batch)
+        if tell is not None:
+            tell(done, len(pairs))
+
+
+def _rows(loaded: LoadedModel, pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    source, target = pair
+    src, tgt = given_tokens(loaded, source), target_row(loaded, target_tokens(loaded, target))
+    if len(src) * len(tgt) * len(heads_of(loaded)) > MOST_CELLS:
+        most = isqrt(MOST_CELLS // len(heads_of(loaded)))
+        length = max(len(src), len(tgt))
+        raise InputProblem("too_many_tokens", limit=min(most, limit(loaded)), length=length)
+    return src, tgt
+
+
+def _fitting(loaded: LoadedModel, rows: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> int:
+    """How many of these rows are read at once."""
+    most, heads = 1, len(heads_of(loaded))
+    for count in range(2, min(AT_ONCE, len(rows)) + 1):
+        longest = [max(len(row[side]) for row in rows[:count]) for side in (0, 1)]
+        if count * heads * longest[0] * longest[1] <= MOST_CELLS:
+            most = count
+    return most
+
+
+def _reading(
+    loaded: LoadedModel,
+    pair: Pair,
+    words: tuple[WordRow, WordRow],
+    rows: tuple[tuple[int, ...], tuple[int, ...]],
+    patterns: Float[np.ndarray, "head query key"],
+) -> Reading:
+    (src, tgt), (given, written) = words, rows
+    of_keys = shares(src, *token_spans(loaded, given))
+    of_queries = shares(tgt, *token_spans(loaded, written))
+    of_queries /= np.maximum(of_queries.sum(1, keepdims=True), 1e-12)
+    # Row p is about to write token p + 1: its words stand one row higher.
+    before = np.pad(of_queries[:, 1:], ((0, 0), (0, 1)))
+    patterns = patterns[:, : len(written), : len(given)]
+    by_key = patterns @ of_keys.T
+    weights = np.stack([before @ by_key, of_queries @ by_key]).astype(np.float32)
+    return Reading(pair, src, tgt, weights)
+
+
+def translated(
+    loaded: LoadedModel, sentences: Sequence[str], tell: Tell | None = None
+) -> tuple[Pair, ...]:
+    """Each sentence with the model's own greedy translation, several decoded at a time.
+
+    A sentence whose translation has no words is left out. Raises InputProblem.
+    """
+    found: list[Pair] = []
+    for start in range(0, len(sentences), AT_ONCE):
+        batch = sentences[start : start + AT_ONCE]
+        given = [given_tokens(loaded, each) for each in batch]
+        rows = Rows.of([[0]] * len(given), given, loaded.marks.pad)
+        assert rows.src is not None
+        room = limit(loaded) - 1
+        most = min(room, 2 * rows.src.shape[1] + 20)
+        for text, one in zip(
+            batch,
+            best(decode(loaded.model, rows.src, Greedy(), most, src_valid=rows.src_valid)),
+            strict=True,
+        ):
+            written = loaded.tokenizer.decode(one.tokens)
+            if written.strip():
+                found.append((text, written))
+        if tell is not None:
+            tell(min(start + AT_ONCE, len(sentences)), len(sentences))
+    return tuple(found)

@@ -1,0 +1,99 @@
+"""What a translation loses with the heads that align switched off, beside as many others.
+
+The control is what makes it a finding: some loss follows from any head. Michel et al. 2019, "Are
+Sixteen Heads Really Better than One?", remove heads in the order of a score in the same way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.alignment.reading import AT_ONCE, Pair, Tell, cross_sites
+from explorer.library import LoadedModel
+from explorer.runs.edits import HeadOff
+from explorer.runs.inputs import given_tokens, target_row, target_tokens
+from explorer.runs.interventions import edit_functions
+from explorer.runs.run import run
+from models.hooks import LOGITS
+from models.rows import Rows
+
+COUNTS = (1, 2, 4, 8, 12)
+DRAWS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Removal:
+    """ln p of each written token on average, over all pairs: as the model is (`whole`), with the
+    first `counts` heads of the ranking off (`aligning`), and with as many drawn among all others
+    (`others`, one row a draw).
+    """
+
+    counts: tuple[int, ...]
+    n_heads: int
+    whole: float
+    aligning: Float[np.ndarray, " count"]
+    others: Float[np.ndarray, "draw count"]
+
+
+def heads_off(loaded: LoadedModel, heads: Sequence[int]) -> tuple[HeadOff, ...]:
+    """The edits that switch off these matrices of cross-attention, in the order of `heads_of`."""
+    names = [(site.name, head) for site in cross_sites(loaded) for head in range(site.n_heads)]
+    return tuple(HeadOff(*names[each]) for each in heads)
+
+
+def drawn(n_heads: int, without: Sequence[int], count: int, seed: int) -> list[int]:
+    """So many other heads, drawn at random, none of `without`."""
+    others = [head for head in range(n_heads) if head not in set(without)]
+    return sorted(np.random.default_rng(seed).permutation(others)[:count].tolist())
+
+
+def counts_for(n_heads: int) -> tuple[int, ...]:
+    """How many heads are switched off: at most half, so that as many others are left to draw."""
+    return tuple(count for count in COUNTS if count <= n_heads // 2)
+
+
+def removal(
+    loaded: LoadedModel, pairs: Sequence[Pair], order: Sequence[int], tell: Tell | None = None
+) -> Removal:
+    """Switch off the first heads of `order` (all heads, the best aligning first), and others.
+
+    `tell(done, total)` is told of passes over all pairs. Raises InputProblem, and ValueError for
+    one head alone, which has no control.
+    """
+    n_heads = len(order)
+    counts = counts_for(n_heads)
+    if not counts:
+        raise ValueError("there is no second head to compare with")
+    settings: list[list[int]] = [[], *(list(order[:count]) for count in counts)]
+    for seed in range(DRAWS):
+        settings += [drawn(n_heads, order[:count], count, seed) for count in counts]
+    found = []
+    for done, off in enumerate(settings):
+        found.append(mean_logprob(loaded, pairs, off))
+        if tell is not None:
+            tell(done + 1, len(settings))
+    measured = np.array(found[1:]).reshape(1 + DRAWS, len(counts))
+    return Removal(counts, n_heads, found[0], measured[0], measured[1:])
+
+
+def mean_logprob(loaded: LoadedModel, pairs: Sequence[Pair], off: Sequence[int] = ()) -> float:
+    """ln p of a written token, the end mark included, on average over all pairs, forced to read
+    their translations with these matrices of cross-attention silenced. Raises InputProblem."""
+    silence = edit_functions(loaded.sites, heads_off(loaded, off))
+    total, count = 0.0, 0
+    for start in range(0, len(pairs), AT_ONCE):
+        batch = pairs[start : start + AT_ONCE]
+        src = [given_tokens(loaded, source) for source, _ in batch]
+        tgt = [target_row(loaded, target_tokens(loaded, target)) for _, target in batch]
+        logits = run(loaded.model, Rows.of(tgt, src, loaded.marks.pad), {LOGITS}, silence)[LOGITS]
+        end = () if loaded.marks.end is None else (loaded.marks.end,)
+        for row, tokens in zip(logits, tgt, strict=True):
+            written = [*tokens[1:], *end]
+            row = row[: len(written)]
+            chosen = row[torch.arange(len(written)), written] - row.logsumexp(-1)
+            total += float(chosen.double().sum())
+            count += len(written)
+    return total / max(1, count)

@@ -1,0 +1,278 @@
+"""Which of all matrices of cross-attention aligns: chosen on one half of the sentences, measured on
+the other.
+
+Heads are ranked by what is at hand: the agreement with the model of the other direction; else, for
+a toy, its known answer; else only by how sharply they point, which is no evidence that they point
+at a translation, and the page says so.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.analysis.alignment.agreement import (
+    Aligner,
+    Heads,
+    agreed,
+    agreement,
+    best_pair,
+    learn,
+    links_of,
+    matrix,
+    one_head,
+)
+from explorer.analysis.alignment.known import (
+    drawn_by_hand,
+    errors,
+    known_by_hand,
+    known_of_task,
+)
+from explorer.analysis.alignment.links import (
+    METHODS,
+    Known,
+    Method,
+    Score,
+    diagonal,
+    score,
+    strongest,
+    symmetrised,
+)
+from explorer.analysis.alignment.reading import (
+    Pair,
+    Reading,
+    Tell,
+    heads_of,
+    read,
+    read_back,
+    translated,
+)
+from explorer.analysis.positions.length import Toy, toy_of
+from explorer.library import LoadedModel, split_step
+from models.training.tasks import task_pairs
+
+Basis = Literal["agreement", "known", "sharpness"]
+TOY_ROWS, TOY_SEED = 40, 27
+_DIRECTION = re.compile(r"(.*?)([a-z]{2,3})-([a-z]{2,3})")
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """The choices against links that are known, on pairs that nothing was chosen on.
+
+    `errors` [shift, head] is the alignment error rate of every head alone; `scores` those of an
+    aligner ("best", "mean") under a method; `diagonal` of one who knows no word.
+    """
+
+    by_hand: bool
+    n_pairs: int
+    n_links: int
+    errors: Heads
+    diagonal: Score
+    scores: dict[tuple[str, Method], Score] = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All heads of a model, by (layer, head), and what was chosen of them.
+
+    `scores` [shift, head] is what the `basis` gives each head on the pairs learned from, 0 to 1:
+    the F1 of its links with the best head of the other model, 1 - the error rate, or the share of
+    the most information that a row can hold. `mean` is None without the other model. `held` says
+    the same of both aligners on the pairs held out.
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    basis: Basis
+    scores: Heads
+    best: Aligner
+    mean: Aligner | None
+    n_learned: int
+    n_held: int
+    held: dict[str, float]
+    checked: Checked | None
+
+    def aligner(self, name: str) -> Aligner:
+        """The one called `best` or `mean`, as far as there is one; "" takes what agreed more on
+        the pairs held out."""
+        if self.mean is None or name == "best":
+            return self.best
+        return self.mean if name == "mean" or self.held["mean"] >= self.held["best"] else self.best
+
+    def ranked(self) -> list[tuple[int, int]]:
+        """All (shift, head), the highest score first."""
+        order = np.argsort(-self.scores, axis=None, kind="stable")
+        return [divmod(int(at), self.scores.shape[1]) for at in order]
+
+
+def other_direction(name: str, translators: Sequence[str]) -> str | None:
+    """Which of the translators on a shelf goes back from this one; None for none.
+
+    A model called en-zh goes with zh-en, whatever stands before both. Copying and reversing undo
+    themselves. The twins write Chinese.
+    """
+    base, _ = split_step(name)
+    toy = toy_of(base)
+    if toy is not None:
+        return base if toy.task != "sort" and base in translators else None
+    if base.startswith("twin-"):
+        return "zh-en" if "zh-en" in translators else None
+    found = _DIRECTION.fullmatch(base)
+    turned = "{0}{2}-{1}".format(*found.groups()) if found else ""
+    return turned if turned in translators else None
+
+
+def study(
+    loaded: LoadedModel,
+    back: LoadedModel | None,
+    sentences: Sequence[str],
+    back_sentences: Sequence[str] = (),
+    tell: Tell | None = None,
+) -> Study:
+    """Rank the heads, choose, and measure the choice. The pairs are the model's own translations of
+    `sentences`, and those that the other model makes of `back_sentences`, turned; a toy's are rows
+    of its task. Every second pair is learned from, beginning with the second, so that the sentence
+    that opens the page is held out.
+
+    `tell(done, total)` is told of steps. Raises InputProblem, and ValueError for fewer than two
+    pairs or a model without cross-attention.
+    """
+    step = _Steps(tell, 5)
+    toy = toy_of(loaded.name)
+    pairs = _toy_pairs(toy) if toy else translated(loaded, sentences, step.inside(0))
+    if back is not None and back_sentences and not toy:
+        turned = translated(back, back_sentences, step.inside(1))
+        pairs = (*pairs, *((target, source) for source, target in turned))
+    if len(pairs) < 2:
+        raise ValueError("it takes a pair to learn from and one to hold out")
+    readings = read(loaded, pairs, step.inside(2))
+    backs = None if back is None else read_back(back, readings, step.inside(3))
+    learned, held = slice(1, None, 2), slice(0, None, 2)
+    known = [known_of_task(toy.task, each) for each in readings] if toy else []
+    mean = None
+    if backs is not None:
+        basis: Basis = "agreement"
+        table = agreement(readings[learned], backs[learned])
+        scores, best = table.max((2, 3)), best_pair(table)
+        mean = learn(readings[learned], backs[learned], best)
+        named = {"best": best, "mean": mean}
+        found = {name: agreed(readings[held], backs[held], each) for name, each in named.items()}
+    else:
+        basis = "known" if toy else "sharpness"
+        scores = _alone(readings[learned], known[learned])
+        shift, head = np.unravel_index(scores.argmax(), scores.shape)
+        best = Aligner(one_head(scores.shape, int(shift), int(head)))
+        found = {"best": float(_alone(readings[held], known[held])[shift, head])}
+    step.inside(4)(1, 2)
+    if toy:
+        own = list(readings[held])
+        own_backs = None if backs is None else list(backs[held])
+        truth = [each for each in known[held] if each is not None]
+        checked: Checked | None = _checked(own, own_backs, truth, best, mean)
+    else:
+        checked = _checked_by_hand(loaded, back, pairs[learned], best, mean)
+    step.inside(4)(2, 2)
+    return Study(
+        heads=heads_of(loaded),
+        basis=basis,
+        scores=scores,
+        best=best,
+        mean=mean,
+        n_learned=len(pairs[learned]),
+        n_held=len(pairs[held]),
+        held=found,
+        checked=checked,
+    )
+
+
+class _Steps:
+    """Several pieces of work told as one: each has a hundred steps."""
+
+    def __init__(self, tell: Tell | None, pieces: int) -> None:
+        self._tell, self._pieces = tell, pieces
+
+    def inside(self, piece: int) -> Tell:
+        def tell(done: int, total: int) -> None:
+            if self._tell is not None:
+                self._tell(100 * piece + 100 * done // max(1, total), 100 * self._pieces)
+
+        return tell
+
+
+def _toy_pairs(toy: Toy) -> tuple[Pair, ...]:
+    lengths = (toy.shortest, toy.longest)
+    return tuple(task_pairs(toy.task, TOY_ROWS, lengths, toy.n_symbols, TOY_SEED))
+
+
+def _alone(
+    readings: Sequence[Reading], known: Sequence[Known | None]
+) -> Float[np.ndarray, "shift head"]:
+    """What a model says of its heads without another one."""
+    if known:
+        return 1 - errors(readings, [each for each in known if each is not None])
+    return np.mean([sharpness(each) for each in readings], axis=0)
+
+
+def sharpness(reading: Reading) -> Float[np.ndarray, "shift head"]:
+    """The information that a head's rows carry about the source word, as a share of the most that
+    so many rows and words could: 1 where each word has another one for itself. 0 for one word."""
+    weights = reading.weights.astype(np.float64)
+    most = np.log2(min(weights.shape[2:])) if 0 not in weights.shape else 0.0
+    if most == 0:
+        return np.zeros(weights.shape[:2])
+    rows = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-12)
+    return np.clip((_entropy(rows.mean(-2)) - _entropy(rows).mean(-1)) / most, 0, 1)
+
+
+def _entropy(rows: np.ndarray) -> np.ndarray:
+    return -(rows * np.log2(np.maximum(rows, 1e-30))).sum(-1)
+
+
+def _checked_by_hand(
+    loaded: LoadedModel,
+    back: LoadedModel | None,
+    learned: Sequence[Pair],
+    best: Aligner,
+    mean: Aligner | None,
+) -> Checked | None:
+    """Against the links drawn by hand, of the pairs that were not learned from; None for none."""
+    drawn = [each for each in drawn_by_hand(loaded.name) if each.pair not in learned]
+    found = zip(drawn, read(loaded, [each.pair for each in drawn]), strict=True)
+    both = [(known_by_hand(each, reading), reading) for each, reading in found]
+    known = [links for links, _ in both if links is not None]
+    readings = [reading for links, reading in both if links is not None]
+    if not known:
+        return None
+    backs = None if back is None else read_back(back, readings)
+    return _checked(readings, backs, known, best, mean, by_hand=True)
+
+
+def _checked(
+    readings: Sequence[Reading],
+    backs: Sequence[Reading] | None,
+    known: Sequence[Known],
+    best: Aligner,
+    mean: Aligner | None,
+    by_hand: bool = False,
+) -> Checked:
+    named = {"best": best} if mean is None else {"best": best, "mean": mean}
+    scores = {}
+    for name, aligner in named.items():
+        if backs is None:
+            both = [(strongest(matrix(each, aligner.forward)),) * 2 for each in readings]
+        else:
+            both = [links_of(*each, aligner) for each in zip(readings, backs, strict=True)]
+        for method in METHODS if backs is not None else METHODS[:1]:
+            scores[name, method] = score([symmetrised(*each, method) for each in both], known)
+    shapes = [(len(each.tgt), len(each.src)) for each in readings]
+    return Checked(
+        by_hand=by_hand,
+        n_pairs=len(known),
+        n_links=sum(int(each.sure.sum()) for each in known),
+        errors=errors(readings, known),
+        diagonal=score([diagonal(*shape) for shape in shapes], known),
+        scores=scores,
+    )

@@ -1,0 +1,143 @@
+"""The words of a row of tokens, and which share of a word each token of any other row makes up.
+
+A word is a run of letters and digits between blanks and marks, however many tokens it was cut into.
+Chinese, Japanese and Thai are written without blanks: there a token is a word, except that tokens
+which only together make one character are one. Two models cut one text differently, so words are
+places in its bytes without blanks, the same for both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from explorer.library import LoadedModel
+
+APOSTROPHES = "'’"
+UNSPACED = (
+    ("\u0e00", "\u0eff"),  # Thai, Lao
+    ("\u1000", "\u109f"),  # Burmese
+    ("\u1780", "\u17ff"),  # Khmer
+    ("\u2e80", "\u9fff"),  # Chinese, Japanese
+    ("\uf900", "\ufaff"),
+    ("\uff66", "\uff9f"),
+    ("\U00020000", "\U0003ffff"),
+)
+"""Scripts that put no blanks between words."""
+
+
+@dataclass(frozen=True)
+class WordRow:
+    """The words of a text: `labels`, and the bytes [start, end) of each in `letters`, the text as
+    UTF-8 without blanks."""
+
+    labels: tuple[str, ...]
+    spans: tuple[tuple[int, int], ...]
+    letters: bytes
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def token_spans(
+    loaded: LoadedModel, tokens: Sequence[int]
+) -> tuple[tuple[tuple[int, int], ...], bytes]:
+    """The bytes [start, end) of each token in the row's bytes without blanks, and these bytes.
+
+    A special token has none: its span is empty. Only the unknown one stands for a part of the text,
+    and has the bytes of its name.
+    """
+    spans, letters = [], b""
+    for token in tokens:
+        own = _bytes(loaded, token).replace(b" ", b"")
+        spans.append((len(letters), len(letters) + len(own)))
+        letters += own
+    return tuple(spans), letters
+
+
+def words_in(loaded: LoadedModel, tokens: Sequence[int]) -> WordRow:
+    """The words of a row of tokens; special tokens are none, and neither are blanks alone."""
+    after_blank = _after_blank(b"".join(_bytes(loaded, token) for token in tokens))
+    spans, letters = token_spans(loaded, tokens)
+    kept: list[tuple[int, int]] = []
+    for start, end in spans:
+        if start == end:
+            continue
+        if kept and start not in after_blank and _goes_on(letters, kept[-1][0], start, end):
+            kept[-1] = (kept[-1][0], end)
+        else:
+            kept.append((start, end))
+    labels = tuple(letters[start:end].decode("utf-8", "replace") for start, end in kept)
+    return WordRow(labels, tuple(kept), letters)
+
+
+def _bytes(loaded: LoadedModel, token: int) -> bytes:
+    if loaded.tokenizer.is_special(token) and token != loaded.marks.unknown:
+        return b""
+    return loaded.tokenizer.bytes_of(token)
+
+
+def _after_blank(text: bytes) -> set[int]:
+    """The places in a text without its blanks at which a blank stood before."""
+    found, place = set(), 0
+    for byte in text:
+        if byte == 0x20:
+            found.add(place)
+        else:
+            place += 1
+    return found
+
+
+def _goes_on(letters: bytes, first: int, start: int, end: int) -> bool:
+    """Whether the token at [start, end) goes on with the word that began at `first`."""
+    if letters[start] & 0xC0 == 0x80:  # in the middle of a character
+        return True
+    before = letters[first:start].decode("utf-8", "replace")[-2:]
+    after = letters[start : start + 8].decode("utf-8", "ignore")[:2]
+    if before[-1:] in APOSTROPHES:
+        return len(before) == 2 and _joins(before[0]) and _joins(after[:1])
+    if after[:1] in APOSTROPHES:
+        return _joins(before[-1:]) and _joins(after[1:2])
+    return _joins(before[-1:]) and _joins(after[:1])
+
+
+def _joins(character: str) -> bool:
+    """Whether a character makes one word with its neighbours: letters and digits, if spaced."""
+    if not character or any(low <= character <= high for low, high in UNSPACED):
+        return False
+    return character.isalnum() or "\u0300" <= character <= "\u036f"
+
+
+def shares(
+    words: WordRow, spans: Sequence[tuple[int, int]], letters: bytes
+) -> Float[np.ndarray, "word token"]:
+    """How many bytes of each token lie in each word, as a share of the token; 0 for marks.
+
+    `spans` and `letters` are `token_spans` of a row with the same text, cut by any model. Where a
+    tokenizer changed the text, as one does that writes all letters small, the parts that both have
+    are found first.
+    """
+    word_of = np.full(len(words.letters) + 1, -1)  # the last is where -1 leads: no place at all
+    for word, (first, last) in enumerate(words.spans):
+        word_of[first:last] = word
+    of_byte = word_of[_places(letters, words.letters)]
+    found = np.zeros((len(words), len(spans)))
+    for token, (start, end) in enumerate(spans):
+        for word in of_byte[start:end]:
+            if word >= 0:
+                found[word, token] += 1 / (end - start)
+    return found
+
+
+def _places(letters: bytes, others: bytes) -> Int[np.ndarray, " byte"]:
+    """For each byte its place in `others`; -1 where there is none."""
+    if letters == others:
+        return np.arange(len(letters))
+    found = np.full(len(letters), -1)
+    for at, there, size in SequenceMatcher(
+        None, letters.lower(), others.lower(), autojunk=False
+    ).get_matching_blocks():
+        found[at : at + size] = np.arange(there, there + size)
+    return found

@@ -1,0 +1,1 @@
+"""Figures of word alignment: lines between two texts, links on a matrix, heads by score."""

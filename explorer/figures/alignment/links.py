@@ -1,0 +1,206 @@
+"""Two texts and the links between their words: as lines, and as marks on a matrix of weights."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.figures.frame import (
+    LEGEND,
+    Bools,
+    Figure,
+    Floats,
+    Words,
+    check_shape,
+    layout,
+    token_labels,
+)
+from explorer.figures.heatmap import attention
+from explorer.figures.theme import Palette, escape, palette, show
+from explorer.numbers import percents
+
+FOUND = ("both", "forward", "reverse")
+"""Who found a link: both directions, or one of them."""
+DASH = {"both": "solid", "forward": "dash", "reverse": "dot"}
+SYMBOL = {"both": "square-open", "forward": "circle-open", "reverse": "diamond-open"}
+ROW, LEAST_ROW, MOST_LABEL = 30, 18, 26
+
+
+def lines(
+    src: Sequence[str],
+    tgt: Sequence[str],
+    links: Bools,
+    found_by: NDArray[np.str_] | NDArray[np.object_],
+    weights: Floats,
+    *,
+    titles: tuple[str, str],
+    dark: bool = False,
+    words: Words,
+) -> Figure:
+    """Source words down the left, target words down the right, a line for every link.
+
+    `links`, `found_by` (one of FOUND where there is a link) and `weights` are [tgt_word, src_word].
+    Raises ValueError naming the sizes when they disagree.
+    """
+    shape = (len(tgt), len(src))
+    for name, array in (("links", links), ("found_by", found_by), ("weights", weights)):
+        check_shape(name, array, shape)
+    colours = palette(dark)
+    rows = max(shape)
+    heights = {"src": _spread(len(src), rows), "tgt": _spread(len(tgt), rows)}
+    names = present(links, found_by)
+    traces = [
+        _drawn(name, links & (found_by == name), heights, colours, words[name]) for name in names
+    ]
+    traces.append(_middles(src, tgt, links, found_by, weights, heights, words))
+    step = ROW if rows <= 16 else max(LEAST_ROW, 480 // rows)
+    frame = layout(colours, 64 + step * rows, showlegend=len(names) > 1, legend=LEGEND)
+    quiet = {"visible": False, "fixedrange": True}
+    frame["xaxis"] = {**quiet, "range": [-0.62, 1.62]}
+    frame["yaxis"] = {**quiet, "range": [rows - 0.4, -1.3]}
+    labels = []
+    for side, texts, title, at, anchor in (
+        ("src", src, titles[0], -0.04, "right"),
+        ("tgt", tgt, titles[1], 1.04, "left"),
+    ):
+        colour = colours.source if side == "src" else colours.target
+        labels.append(_label(f"<i>{escape(title)}</i>", at, -1.0, anchor, colours.muted))
+        labels += [
+            _label(escape(_clipped(show(text))), at, float(y), anchor, colour)
+            for text, y in zip(texts, heights[side], strict=True)
+        ]
+    frame["annotations"] = labels
+    return {"data": traces, "layout": frame}
+
+
+def matrix(
+    src: Sequence[str],
+    tgt: Sequence[str],
+    weights: Floats,
+    links: Bools,
+    found_by: NDArray[np.str_] | NDArray[np.object_],
+    *,
+    titles: tuple[str, str],
+    dark: bool = False,
+    words: Words,
+    heatmap_words: Words,
+) -> Figure:
+    """The weights between words [tgt_word, src_word] as a heatmap, with a sign on every link."""
+    figure = attention(
+        weights,
+        None,
+        tgt,
+        src,
+        query_title=titles[1],
+        key_title=titles[0],
+        query_stream="tgt",
+        key_stream="src",
+        dark=dark,
+        words=heatmap_words,
+    )
+    colours = palette(dark)
+    across, down = token_labels(src, dark), token_labels(tgt, dark)
+    for name in present(links, found_by):
+        places = np.argwhere(links & (found_by == name))
+        figure["data"].append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": [across[at] for _, at in places],
+                "y": [down[at] for at, _ in places],
+                "name": escape(words[name]),
+                "marker": {
+                    "symbol": SYMBOL[name],
+                    "size": 15,
+                    "color": colours.target,
+                    "line": {"width": 2.5},
+                },
+                "hoverinfo": "skip",
+            }
+        )
+    return figure
+
+
+def present(links: Bools, found_by: NDArray[np.str_] | NDArray[np.object_]) -> list[str]:
+    """Who found a link at all, in the order of FOUND."""
+    return [name for name in FOUND if (links & (found_by == name)).any()]
+
+
+def _spread(count: int, rows: int) -> Floats:
+    """The heights of so many words over so many rows: even, and as far as the longer text goes."""
+    if count <= 1 or count == rows:
+        return np.arange(count, dtype=np.float64) + (rows - 1) / 2 * (count == 1)
+    return np.linspace(0, rows - 1, count)
+
+
+def _drawn(
+    name: str, links: Bools, heights: dict[str, Floats], colours: Palette, label: str
+) -> Figure:
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for tgt, src in np.argwhere(links):
+        xs += [0.0, 1.0, None]
+        ys += [float(heights["src"][src]), float(heights["tgt"][tgt]), None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": xs,
+        "y": ys,
+        "name": escape(label),
+        "line": {
+            "color": colours.accent if name == "both" else colours.muted,
+            "dash": DASH[name],
+            "width": 2.5 if name == "both" else 1.8,
+        },
+        "hoverinfo": "skip",
+    }
+
+
+def _middles(
+    src: Sequence[str],
+    tgt: Sequence[str],
+    links: Bools,
+    found_by: NDArray[np.str_] | NDArray[np.object_],
+    weights: Floats,
+    heights: dict[str, Floats],
+    words: Words,
+) -> Figure:
+    """One invisible point in the middle of each line, which says what it links."""
+    places = np.argwhere(links)
+    shown = percents(weights)
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": np.full(len(places), 0.5, np.float32),
+        "y": np.array(
+            [(heights["src"][at] + heights["tgt"][row]) / 2 for row, at in places], np.float32
+        ),
+        "marker": {"size": 16, "opacity": 0},
+        "showlegend": False,
+        "customdata": np.array(
+            [
+                f"<b>{escape(show(src[at]))} – {escape(show(tgt[row]))}</b><br>"
+                f"{escape(words[str(found_by[row, at])])}<br>"
+                f"{escape(words['weight'])} {shown[row, at]}"
+                for row, at in places
+            ],
+            object,
+        ),
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+
+
+def _label(text: str, x: float, y: float, anchor: str, colour: str) -> Figure:
+    return {
+        "text": text,
+        "x": x,
+        "y": y,
+        "xanchor": anchor,
+        "yanchor": "middle",
+        "showarrow": False,
+        "font": {"color": colour, "size": 15},
+    }
+
+
+def _clipped(text: str) -> str:
+    return text if len(text) <= MOST_LABEL else text[: MOST_LABEL - 1] + "…"

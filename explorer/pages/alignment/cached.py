@@ -1,0 +1,86 @@
+"""What the Alignment page computes, kept as `ui.work.caching` says."""
+
+from collections.abc import Callable
+
+from explorer import library
+from explorer.analysis.alignment import removal as removing
+from explorer.analysis.alignment import study as studying
+from explorer.analysis.alignment.reading import Pair, Reading, read, read_back, translated
+from explorer.runs.trace import trace
+from explorer.ui import cache
+from explorer.ui.view import examples_of
+from explorer.ui.work.caching import cached
+
+Progress = Callable[[int, int], object]
+
+
+@cached
+def translators(shelf: tuple[str, ...]) -> tuple[str, ...]:
+    """Those models of the shelf that read a source."""
+    return library.translators(shelf, library.CHECKPOINTS)
+
+
+@cached
+def study(model: str, back: str | None, *, progress: Progress | None = None) -> studying.Study:
+    """All heads ranked, and the choice. Raises InputProblem; ValueError as `analysis` says."""
+    own = sentences(model)
+    other = () if back is None else sentences(back)
+    return studying.study(
+        cache.open_model(model),
+        None if back is None else cache.open_model(back),
+        own,
+        () if other == own else other,
+        progress,
+    )
+
+
+def sentences(model: str) -> tuple[str, ...]:
+    """The example sentences of a model, in their order."""
+    return tuple(each for group in examples_of(model).values() for each in group)
+
+
+@cached
+def readings(model: str, back: str | None, pair: Pair) -> tuple[Reading, Reading | None]:
+    """One pair, read in both directions. Raises InputProblem."""
+    found = read(cache.open_model(model), [pair])
+    if back is None:
+        return found[0], None
+    return found[0], read_back(cache.open_model(back), found)[0]
+
+
+@cached
+def removal(
+    model: str, back: str | None, *, progress: Progress | None = None
+) -> removing.Removal | None:
+    """What the example sentences' translations lose without the aligning heads; None where there
+    is no second head. Raises InputProblem."""
+    loaded = cache.open_model(model)
+    order = heads_in_order(study(model, back))
+    if not removing.counts_for(len(order)):
+        return None
+    return removing.removal(loaded, translated(loaded, sentences(model)), order, progress)
+
+
+def heads_in_order(found: studying.Study) -> tuple[int, ...]:
+    """Every head once, by the better of its two rows, the best first."""
+    return tuple(dict.fromkeys(head for _, head in found.ranked()))
+
+
+@cached
+def outputs_without(
+    model: str, back: str | None, text: str, *, progress: Progress | None = None
+) -> tuple[tuple[int, str, str], ...]:
+    """What is written with so many aligning heads off, and with as many others: (count, output,
+    output). Raises InputProblem."""
+    loaded, order = cache.open_model(model), heads_in_order(study(model, back))
+    counts, found = removing.counts_for(len(order)), []
+    for done, count in enumerate(counts):
+        others = removing.drawn(len(order), order[:count], count, 0)
+        texts = [
+            trace(loaded, text, edits=removing.heads_off(loaded, off)).output
+            for off in (order[:count], others)
+        ]
+        found.append((count, texts[0], texts[1]))
+        if progress is not None:
+            progress(done + 1, len(counts))
+    return tuple(found)

@@ -1,0 +1,225 @@
+"""Which of all matrices of cross-attention aligns, and at which of its two rows: in numbers."""
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.alignment.agreement import agreement, best_pair, learn
+from explorer.analysis.alignment.known import errors
+from explorer.analysis.alignment.links import METHODS
+from explorer.analysis.alignment.study import Study, sharpness, study
+from explorer.figures.alignment.scores import scores
+from explorer.numbers import fixed
+from explorer.pages.alignment.choices import ROWS
+from explorer.pages.alignment.opened import Opened, open_head, pick_back
+from explorer.text import model_name
+from explorer.ui import controls
+from explorer.ui.findings import in_a_row
+from explorer.ui.stage import hero
+from explorer.ui.tables import table
+from explorer.ui.view import View
+
+FIRST = 6
+"""Heads of the ranking that are listed."""
+
+
+def which_matrix(choice: Opened) -> None:
+    """The part."""
+    view, found = choice.view, choice.study
+    with hero():
+        controls.reading("matrices", _reading(choice))
+        _map(choice)
+    with st.container(width=230):
+        pick_back(view, choice.back)
+    notes = [view.t(f"alignment.basis_{found.basis}", **_of(choice))]
+    if found.mean is not None:
+        held = {name: fixed(value) for name, value in found.held.items()}
+        notes.append(view.t("alignment.held_out", **held, held=found.n_held))
+    st.caption(in_a_row(notes))
+    st.markdown(f"**{view.t('alignment.first_heads')}**")
+    _first(choice)
+    if found.checked is not None:
+        st.markdown(f"**{view.t('alignment.methods_title')}**")
+        _methods(view, found)
+    controls.small_print(
+        view,
+        "alignment",
+        formula=_formula(found),
+        code=_code(found),
+        numbers=lambda: _numbers(view, found),
+        explained=f"alignment.matrices_formula_{found.basis}",
+    )
+
+
+def _of(choice: Opened) -> dict[str, object]:
+    view, found = choice.view, choice.study
+    back = model_name(choice.back, lang=view.lang) if choice.back else ""
+    return {"back": back, "learned": found.n_learned, "held": found.n_held}
+
+
+def _reading(choice: Opened) -> str:
+    """The best of how many, which of its rows, how far above the others, and who confirms it."""
+    view, found = choice.view, choice.study
+    shift, head = found.ranked()[0]
+    other = 1 - shift
+    said = [
+        view.t(
+            f"alignment.best_{found.basis}",
+            count=len(found.heads),
+            best=choice.words_of(shift, head),
+            score=fixed(float(found.scores[shift, head])),
+            median=fixed(float(np.median(found.scores))),
+            **_of(choice),
+        ),
+        view.t(
+            f"alignment.row_{ROWS[shift]}",
+            own=fixed(float(found.scores[shift].max())),
+            other=fixed(float(found.scores[other].max())),
+        ),
+    ]
+    if found.checked is not None:
+        checked = found.checked
+        place = np.unravel_index(checked.errors.argmin(), checked.errors.shape)
+        agrees = tuple(map(int, place)) == (shift, head)
+        said.append(
+            view.t(
+                f"alignment.checked_{'hand' if checked.by_hand else 'task'}"
+                f"{'_same' if agrees else '_other'}",
+                error=fixed(float(checked.errors[shift, head])),
+                least=fixed(float(checked.errors.min())),
+                named=choice.words_of(int(place[0]), int(place[1])),
+                diagonal=fixed(checked.diagonal.error),
+                pairs=checked.n_pairs,
+                links=checked.n_links,
+            )
+        )
+    return in_a_row(said)
+
+
+def _map(choice: Opened) -> None:
+    view, found = choice.view, choice.study
+    layers = sorted({layer for layer, _ in found.heads})
+    maps = [each.reshape(len(layers), -1) for each in found.scores]
+    shift, head = choice.place
+    layer, number = found.heads[head]
+    figure = scores(
+        maps,
+        [view.t(f"alignment.rows.{row}") for row in ROWS],
+        selected=(shift, layer, number),
+        dark=view.dark,
+        words={
+            **view.words("figures.alignment"),
+            "score": view.t(f"alignment.score_{found.basis}"),
+        },
+    )
+    turn = st.session_state.setdefault("alignment.turn", 0)
+    key = f"alignment.map.{turn}"
+    controls.chart(
+        figure,
+        key,
+        alt=view.t("alignment.map_alt"),
+        on_select=partial(_open, key, found),
+        selection_mode="points",
+    )
+    st.caption(view.t("alignment.map_note"))
+
+
+def _open(key: str, found: Study) -> None:
+    """Look at the clicked head's links."""
+    point = controls.clicked_point(key, found.scores.size)
+    if point is None:
+        return
+    st.session_state["alignment.turn"] += 1
+    shift, head = divmod(point, len(found.heads))
+    open_head(found, head, word_row=ROWS[shift], part="words")
+
+
+def _first(choice: Opened) -> None:
+    """The first heads of the ranking, and how wrong each is where links are known."""
+    view, found = choice.view, choice.study
+    checked = found.checked
+    head = [
+        "",
+        view.t("alignment.head"),
+        view.t("alignment.row"),
+        view.t(f"alignment.score_{found.basis}"),
+    ]
+    if checked is not None:
+        head.append(view.t("alignment.error"))
+    rows = []
+    for rank, (shift, at) in enumerate(found.ranked()[:FIRST], 1):
+        layer, number = found.heads[at]
+        row = [
+            str(rank),
+            view.t("alignment.place", layer=layer + 1, head=number + 1),
+            view.t(f"alignment.rows.{ROWS[shift]}"),
+            fixed(float(found.scores[shift, at])),
+        ]
+        rows.append(row if checked is None else [*row, fixed(float(checked.errors[shift, at]))])
+    table(head, rows, "rllrr"[: len(head)])
+
+
+def _methods(view: View, found: Study) -> None:
+    """Precision, recall and error rate of both aligners under every method, on known links."""
+    checked = found.checked
+    assert checked is not None
+    head = [view.t("alignment.symmetrise")]
+    names = [name for name in ("best", "mean") if (name, METHODS[0]) in checked.scores]
+    for name in names:
+        head += [
+            f"{view.t(f'alignment.aligners.{name}')}: {view.t(f'alignment.{column}')}"
+            for column in ("precision", "recall", "error")
+        ]
+    rows = []
+    for method in METHODS:
+        if (names[0], method) not in checked.scores:
+            continue
+        row = [view.t(f"alignment.methods.{method}")]
+        for name in names:
+            each = checked.scores[name, method]
+            row += [fixed(each.precision), fixed(each.recall), fixed(each.error)]
+        rows.append(row)
+    diagonal = checked.diagonal
+    own = [fixed(diagonal.precision), fixed(diagonal.recall), fixed(diagonal.error)]
+    rows.append([view.t("alignment.diagonal"), *own * len(names)])
+    table(head, rows)
+    words = "alignment.known_hand" if checked.by_hand else "alignment.known_task"
+    st.caption(view.t(words, pairs=checked.n_pairs, links=checked.n_links))
+
+
+def _formula(found: Study) -> tuple[str, ...]:
+    if found.basis == "agreement":
+        return (
+            r"F_1(h, h') = \frac{2\,|F_h \cap R_{h'}|}{|F_h| + |R_{h'}|}, \qquad "
+            r"\text{score}(h) = \max_{h'} F_1(h, h')",
+            r"\mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}",
+        )
+    if found.basis == "known":
+        return (r"\text{score} = 1 - \mathrm{AER} = \frac{|A \cap S| + |A \cap P|}{|A| + |S|}",)
+    return (r"\text{score} = \frac{H(\bar A) - \overline{H(A_t)}}{\log_2 \min(n_t, n_s)}",)
+
+
+def _code(found: Study) -> list[object]:
+    by: dict[str, list[object]] = {
+        "agreement": [agreement, best_pair, learn],
+        "sharpness": [sharpness],
+    }
+    code: list[object] = [study, *by.get(found.basis, [])]
+    return code if found.checked is None else [*code, errors]
+
+
+def _numbers(view: View, found: Study) -> dict[str, list[object]]:
+    ranked = found.ranked()
+    columns: dict[str, list[object]] = {
+        view.t("place.layer"): [found.heads[head][0] + 1 for _, head in ranked],
+        view.t("place.head"): [found.heads[head][1] + 1 for _, head in ranked],
+        view.t("alignment.row"): [view.t(f"alignment.rows.{ROWS[shift]}") for shift, _ in ranked],
+        view.t(f"alignment.score_{found.basis}"): [f"{found.scores[at]:.3f}" for at in ranked],
+    }
+    if found.mean is not None:
+        weights = found.mean.forward
+        columns[view.t("alignment.weight")] = [f"{weights[at]:.3f}" for at in ranked]
+    if found.checked is not None:
+        columns[view.t("alignment.error")] = [f"{found.checked.errors[at]:.3f}" for at in ranked]
+    return columns

@@ -1,0 +1,47 @@
+"""Exports of the Alignment page: this pair's links as Moses line, JSON and CSV."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from explorer.analysis.alignment.aligned import Alignment
+from explorer.exports.alignments import to_csv, to_json, to_moses
+from explorer.pages.alignment import cached
+from explorer.pages.alignment.opened import Opened, back_of
+from explorer.pages.alignment.words import pair_of
+from explorer.ui.share import file_name
+from explorer.ui.view import View
+
+FILES: tuple[tuple[str, str, str, Callable[[list[Alignment]], str]], ...] = (
+    ("Moses", "txt", "text/plain", to_moses),
+    ("JSON", "json", "application/json", to_json),
+    ("CSV", "csv", "text/csv", to_csv),
+)
+
+
+def take_away(view: View) -> None:
+    """The links of the open sentence, once the heads are ranked."""
+    back = back_of(view)
+    if not view.sites_of("cross") or not cached.study.is_kept(view.loaded.name, back):
+        return
+    pair = pair_of(view)
+    if pair is None:
+        return
+    found = Opened(view, back, cached.study(view.loaded.name, back)).align(pair)
+    st.caption(view.t("alignment.take"))
+    st.code(found.moses, language=None, wrap_lines=True)
+    downloads(view, [found], "alignment")
+
+
+def downloads(view: View, found: list[Alignment], page: str) -> None:
+    """A button for each kind of file."""
+    with st.container(horizontal=True):
+        for kind, ending, mime, write in FILES:
+            st.download_button(
+                kind,
+                write(found).encode("utf-8-sig" if ending == "csv" else "utf-8"),
+                file_name(view, page, ending),
+                mime,
+                key=f"{page}.take.{ending}",
+                on_click="ignore",
+            )

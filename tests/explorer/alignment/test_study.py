@@ -1,0 +1,229 @@
+"""Which head aligns: found by agreement, and confirmed by answers that are known."""
+
+import numpy as np
+import pytest
+
+from explorer.analysis.alignment.agreement import (
+    Aligner,
+    agreement,
+    best_pair,
+    learn,
+    links_of,
+    matrix,
+    one_head,
+)
+from explorer.analysis.alignment.aligned import align, align_pairs, completed
+from explorer.analysis.alignment.known import drawn_by_hand, known_by_hand, known_of_task
+from explorer.analysis.alignment.links import moses
+from explorer.analysis.alignment.reading import Reading, heads_of, read, read_back, translated
+from explorer.analysis.alignment.removal import drawn, removal
+from explorer.analysis.alignment.study import other_direction, sharpness, study
+from explorer.analysis.alignment.words import WordRow
+from explorer.library import LoadedModel, list_models, open_model
+from explorer.problems import InputProblem
+from explorer.runs.trace import trace
+
+
+def made(weights: np.ndarray) -> Reading:
+    """A reading with these weights [shift, head, tgt, src], of words that are letters."""
+    n_tgt, n_src = weights.shape[2:]
+    src, tgt = (
+        WordRow(tuple("abcdefgh"[:n]), tuple((at, at + 1) for at in range(n)), b"abcdefgh"[:n])
+        for n in (n_src, n_tgt)
+    )
+    return Reading(("", ""), src, tgt, weights)
+
+
+def test_the_rows_of_a_word_are_the_one_before_it_and_its_own() -> None:
+    loaded = open_model("reverse")
+    reading = read(loaded, [("a b c", "c b a")])[0]
+    traced = trace(loaded, "a b c", "c b a")
+    site = traced.sites_of("cross")[1]
+    at = heads_of(loaded).index((1, 2))
+    pattern = traced.pattern(site.name)[2]
+    letters = slice(0, 3)  # the end mark of the source is left out; row 0 is the start mark
+    np.testing.assert_allclose(reading.weights[0, at], pattern[0:3, letters], atol=1e-6)
+    np.testing.assert_allclose(reading.weights[1, at], pattern[1:4, letters], atol=1e-6)
+
+
+def test_a_word_of_several_tokens_sums_keys_and_averages_rows() -> None:
+    loaded = open_model("en-zh")
+    pair = ("She reads a book.", "她看书。")
+    reading = read(loaded, [pair])[0]
+    traced = trace(loaded, *pair)
+    keys = traced.src_str_tokens
+    first = keys.index("read")
+    assert keys[first + 1] == "·s"
+    pattern = traced.pattern(traced.sites_of("cross")[0].name)[0]
+    expected = pattern[1, first] + pattern[1, first + 1]
+    assert reading.weights[1, 0, 0, reading.src.labels.index("reads")] == pytest.approx(
+        expected, abs=1e-6
+    )
+
+
+def test_the_heads_that_link_alike_are_found_and_learned() -> None:
+    rng = np.random.default_rng(0)
+    readings, backs = [], []
+    for n in (4, 5, 6, 7):
+        order = np.eye(n)[rng.permutation(n)]
+        noise = rng.random((2, 3, n, n))
+        own, back = noise.copy(), rng.random((2, 2, n, n))
+        own[1, 2], back[0, 1] = order + 0.01 * noise[0, 0], order + 0.01 * noise[0, 1]
+        readings.append(made(own))
+        backs.append(made(back))
+    table = agreement(readings, backs)
+    assert table.shape == (2, 3, 2, 2)
+    assert table[1, 2, 0, 1] == 1.0 == table.max()
+    best = best_pair(table)
+    assert best.forward[1, 2] == 1 == best.forward.sum()
+    mean = learn(readings, backs, best)
+    assert mean.forward.sum() == pytest.approx(1)
+    assert mean.forward[1, 2] > 0.9
+    assert mean.reverse is not None
+    assert mean.reverse[0, 1] > 0.9
+    forward, reverse = links_of(readings[0], backs[0], best)
+    np.testing.assert_array_equal(forward, reverse)
+
+
+def test_a_mean_is_weighted() -> None:
+    reading = made(np.arange(8.0).reshape(2, 1, 2, 2))
+    heads = np.array([[0.25], [0.75]])
+    np.testing.assert_allclose(matrix(reading, heads), [[3, 4], [5, 6]])
+
+
+def test_sharp_rows_on_different_words_are_sharpest() -> None:
+    weights = np.stack([np.eye(4), np.eye(4)[[0, 0, 0, 0]], np.full((4, 4), 0.25)])[None]
+    np.testing.assert_allclose(sharpness(made(weights)), [[1, 0, 0]], atol=1e-9)
+
+
+@pytest.mark.parametrize(("task", "least"), [("copy", 0.95), ("reverse", 0.75), ("sort", 0.85)])
+def test_a_toys_head_agrees_with_its_known_answer(task: str, least: float) -> None:
+    loaded = open_model(task)
+    back = other_direction(task, list_models())
+    assert back == (None if task == "sort" else task)
+    found = study(loaded, loaded if back else None, ())
+    assert found.basis == ("agreement" if back else "known")
+    checked = found.checked
+    assert checked is not None
+    assert not checked.by_hand
+    shift, head = found.ranked()[0]
+    assert 1 - checked.errors[shift, head] > least
+    assert checked.errors[shift, head] < checked.errors.mean() - 0.2
+
+
+def test_the_known_links_of_the_toys() -> None:
+    loaded = open_model("sort")
+    reading = read(loaded, [("b a b", "a b b")])[0]
+    known = known_of_task("sort", reading)
+    assert known is not None
+    assert moses(known.sure) == "1-0"
+    assert moses(known.possible) == "0-1 0-2 1-0 2-1 2-2"
+    back = known_of_task("reverse", read(open_model("reverse"), [("a b c", "c b a")])[0])
+    assert back is not None
+    assert moses(back.sure) == "0-2 1-1 2-0"
+    assert known_of_task("copy", reading) is None
+
+
+def test_links_by_hand_are_of_words_and_turn_with_the_direction() -> None:
+    drawn_links = drawn_by_hand("en-zh")
+    assert {each.pair for each in drawn_by_hand("zh-en")} == {
+        each.pair[::-1] for each in drawn_links
+    }
+    assert drawn_by_hand("stories") == ()
+    one = next(each for each in drawn_links if each.pair[0] == "She said that she loved him.")
+    reading = read(open_model("en-zh"), [one.pair])[0]
+    known = known_by_hand(one, reading)
+    assert known is not None
+    assert known_by_hand(one, read(open_model("twin-right"), [("I", "我")])[0]) is None
+    she = [at for at, word in enumerate(reading.tgt.labels) if "她" in word]
+    src = reading.src.labels.index("she")
+    assert known.sure[she[-1], src]
+    assert not known.sure[she[0], src]
+    assert (known.possible >= known.sure).all()
+
+
+def test_every_part_that_was_linked_by_hand_is_in_its_text() -> None:
+    drawn_links = drawn_by_hand("en-zh")
+    readings = read(open_model("en-zh"), [each.pair for each in drawn_links])
+    for each, reading in zip(drawn_links, readings, strict=True):
+        known = known_by_hand(each, reading)
+        assert known is not None
+        assert known.sure.any()
+
+
+@pytest.fixture(scope="module")
+def translators() -> tuple[LoadedModel, LoadedModel]:
+    return open_model("en-zh"), open_model("zh-en")
+
+
+def test_a_file_is_aligned_in_its_order(translators: tuple[LoadedModel, LoadedModel]) -> None:
+    own, back = translators
+    pairs = completed(own, [("Run!", "跑！"), ("I ate an apple.", "")])
+    assert pairs[1] == translated(own, ["I ate an apple."])[0]
+    shape = (2, len(heads_of(own)))
+    aligner = Aligner(one_head(shape, 1, 0), one_head(shape, 1, 0))
+    told: list[tuple[int, int]] = []
+    found = align_pairs(
+        own,
+        back,
+        [*pairs, ("I", "")],
+        aligner,
+        "union",
+        lambda done, total: told.append((done, total)),
+    )
+    assert [each.pair for each in found] == [*pairs, ("I", "")]
+    assert found[0].moses == "0-0 1-1"
+    assert found[2].moses == ""
+    assert told[-1] == (4, 4)
+    forward = found[1]
+    assert forward.method == "union"
+    assert forward.back is not None
+    alone = align_pairs(own, None, pairs, Aligner(aligner.forward), "union")[1]
+    assert alone.method == "forward"
+    np.testing.assert_array_equal(alone.links, forward.forward)
+
+
+def test_crossing_links_are_counted() -> None:
+    reading = made(np.eye(3)[[2, 1, 0]][None, None].repeat(2, 0))
+    assert align(reading, None, Aligner(one_head((2, 1), 0, 0)), "forward").crossings == 3
+
+
+def test_reading_back_gives_the_pairs_own_words(
+    translators: tuple[LoadedModel, LoadedModel],
+) -> None:
+    own, back = translators
+    reading = read(own, [("She reads a book.", "她看书。")])
+    turned = read_back(back, reading)[0]
+    assert turned.weights.shape == reading[0].weights.shape
+    assert turned.weights.sum(2).max() <= 1 + 1e-5  # each source word's row, turned
+
+
+def test_what_cannot_be_aligned_is_refused(writer: LoadedModel) -> None:
+    with pytest.raises(ValueError, match="no cross-attention"):
+        read(writer, [("I love you.", "a")])
+    with pytest.raises(InputProblem):
+        read(open_model("copy"), [("a " * 40, "a")])
+    with pytest.raises(ValueError, match="hold out"):
+        study(open_model("en-zh"), None, ["Run!"])
+
+
+def test_a_model_goes_with_the_one_of_the_other_direction() -> None:
+    shelf = ("en-zh", "zh-en", "copy", "opus-mt-de-en")
+    assert other_direction("en-zh", shelf) == "zh-en"
+    assert other_direction("en-zh@40", shelf) == "zh-en"
+    assert other_direction("opus-mt-en-de", shelf) == "opus-mt-de-en"
+    assert other_direction("twin-right", shelf) == "zh-en"
+    assert other_direction("en-fr", shelf) is None
+
+
+def test_removing_the_heads_that_align_costs_more_than_others() -> None:
+    loaded = open_model("copy")
+    found = study(loaded, loaded, ())
+    order = tuple(dict.fromkeys(head for _, head in found.ranked()))
+    pairs = [("c a b", "c a b"), ("a b c d e", "a b c d e")]
+    lost = removal(loaded, pairs, order)
+    assert lost.counts == (1, 2, 4)
+    assert lost.aligning[-1] < lost.others[:, -1].min() - 0.5
+    assert set(drawn(6, [0, 1], 3, seed=1)) <= {2, 3, 4, 5}
+    with pytest.raises(ValueError, match="second head"):
+        removal(loaded, pairs, [0])
