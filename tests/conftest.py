@@ -13,7 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from torch import Tensor, nn
-from typecheck import check_shapes
+from typecheck import begin_test, check_shapes
 
 check_shapes()  # before anything that it checks is imported
 
@@ -37,8 +37,10 @@ BATCH, N_TGT, N_SRC = 3, 5, 7
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
+def _begin() -> None:
+    """Each test begins with the same random numbers, and with shapes to check."""
     torch.manual_seed(0)
+    begin_test()
 
 
 def _tiny_config(**changes: Any) -> ModelConfig:

@@ -3,6 +3,8 @@
 Only modules that speak of shapes are checked. A checked call costs some 0.1 ms, so hook points and
 their visitors, called more than a hundred times in a pass and without shapes of their own, would
 take two thirds of the tests' time (measured: 150 against 60 s for tests/explorer/certificate).
+For the same reason a test has only the first calls of each function checked: more than one pass
+through a tiny model, and a third of a page's time less than all of them.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,16 +23,24 @@ from jaxtyping import TypeCheckError, config, install_import_hook, jaxtyped
 
 ROOT = Path(__file__).parents[1]
 
+CALLS = 8
+"""How many calls of a function are checked in each test."""
+_NOW = [0]
+"""The number of the test that is running."""
+
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # an int for a float, as in mypy
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that raises TypeCheckError where a shape or type is not what it says."""
     checking: list[Callable[..., Any]] = []
+    test = calls = 0
 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if config.jaxtyping_disable:
+        nonlocal test, calls
+        test, calls = _NOW[0], calls + 1 if test == _NOW[0] else 1
+        if calls > CALLS or config.jaxtyping_disable:
             return function(*args, **kwargs)
         if not checking:  # at the first call: an annotation may name what follows in its file
             checking.append(check(function))
@@ -76,6 +86,11 @@ def check_shapes() -> None:
     """Check every one of them, if called before its first import."""
     jaxtyping.jaxtyped = _decorator  # type: ignore[assignment]  # which the hook's code calls
     install_import_hook(shaped_modules(), "typecheck.check")
+
+
+def begin_test() -> None:
+    """From here on, the first calls of each function are checked again."""
+    _NOW[0] += 1
 
 
 @contextmanager
