@@ -9,19 +9,6 @@ import { BLOCKED, placesOf, weightOf } from "./payload.js";
 
 const MAX_SIDE = 64; // as in heads_payload.py
 
-/** Each step x step square as its largest weight, blocked only where all of it is, as Python pools. */
-function pool(codes, rows, columns, step) {
-  const [down, wide] = [Math.ceil(rows / step), Math.ceil(columns / step)];
-  const out = new Uint8Array(down * wide).fill(BLOCKED);
-  for (let row = 0; row < rows; row += 1) {
-    for (let column = 0; column < columns; column += 1) {
-      const [to, code] = [Math.floor(row / step) * wide + Math.floor(column / step), codes[row * columns + column]];
-      if (code !== BLOCKED && (out[to] === BLOCKED || code > out[to])) out[to] = code;
-    }
-  }
-  return out;
-}
-
 export function pinButton(view, index) {
   const button = el("button", "pin");
   button.type = "button";
@@ -43,15 +30,22 @@ export function headThumbs(view) {
   const rank = new Int32Array(rows * columns).fill(-1);
   sent.forEach((pixel, place) => { rank[pixel] = place; });
   const codeOf = (index, pixel) => (rank[pixel] < 0 ? BLOCKED : arrays.cells[index * sent.length + rank[pixel]]);
-  function cellsOf(index) {
-    const found = new Uint8Array(rows * columns).fill(BLOCKED);
-    sent.forEach((pixel, place) => { found[pixel] = arrays.cells[index * sent.length + place]; });
-    return found;
-  }
-  // A view that stands alone has all cells, and pools them for its thumbnails itself.
+  // A view that stands alone has all cells, and pools them for its thumbnails itself: each square as
+  // its largest weight, blocked only where all of it is, as Python pools.
   const pooled = head.alone ? Math.ceil(Math.max(rows, columns) / MAX_SIDE) : 1;
   const [down, wide] = [Math.ceil(rows / pooled), Math.ceil(columns / pooled)];
-  const small = pooled === 1 ? cellsOf : (index) => pool(cellsOf(index), rows, columns, pooled);
+  const into = Uint16Array.from(sent, (pixel) => {
+    const row = Math.floor(pixel / columns);
+    return Math.floor(row / pooled) * wide + Math.floor((pixel - row * columns) / pooled);
+  });
+  function small(index) {
+    const found = new Uint8Array(down * wide).fill(BLOCKED);
+    for (let place = 0, from = index * sent.length; place < sent.length; place += 1, from += 1) {
+      const [to, code] = [into[place], arrays.cells[from]];
+      if (code !== BLOCKED && (found[to] === BLOCKED || code > found[to])) found[to] = code;
+    }
+    return found;
+  }
   const grid = el("div", "heads");
   grid.setAttribute("role", "group");
   grid.setAttribute("aria-label", words.label);
@@ -212,27 +206,32 @@ export function headThumbs(view) {
   function light({ query, key }) {
     over.clearRect(0, 0, veilWide, veilTall);
     if (query === null && key === null) return;
-    const [bright, dim] = [new Path2D(), new Path2D()];
-    for (const [left, top] of places) {
-      if (query !== null) {
-        const [start, size] = [top + tall * query / nQuery, Math.max(2, tall / nQuery)];
-        dim.rect(left, top, side, start - top);
-        dim.rect(left, start + size, side, Math.max(0, top + tall - start - size));
-        bright.rect(left, start - 0.75, side, size + 1.5);
-      } else {
-        const [start, size] = [left + side * key / nKey, Math.max(2, side / nKey)];
-        dim.rect(left, top, start - left, tall);
-        dim.rect(start + size, top, Math.max(0, left + side - start - size), tall);
-        bright.rect(start - 0.75, top, size + 1.5, tall);
-      }
-    }
     over.globalAlpha = view.veil;
     over.fillStyle = view.theme.get("paper");
-    over.fill(dim);
+    for (const [left, top] of places) {
+      const [start, size] = band(left, top, query, key);
+      if (query !== null) {
+        over.fillRect(left, top, side, start - top);
+        over.fillRect(left, start + size, side, Math.max(0, top + tall - start - size));
+      } else {
+        over.fillRect(left, top, start - left, tall);
+        over.fillRect(start + size, top, Math.max(0, left + side - start - size), tall);
+      }
+    }
     over.globalAlpha = 1;
     over.strokeStyle = view.theme.get("accent");
     over.lineWidth = 1.5;
-    over.stroke(bright);
+    for (const [left, top] of places) {
+      const [start, size] = band(left, top, query, key);
+      if (query !== null) over.strokeRect(left, start - 0.75, side, size + 1.5);
+      else over.strokeRect(start - 0.75, top, size + 1.5, tall);
+    }
+  }
+
+  /** Where the lit row (or column) of the picture at `left` and `top` begins, and its size. */
+  function band(left, top, query, key) {
+    if (query !== null) return [top + tall * query / nQuery, Math.max(2, tall / nQuery)];
+    return [left + side * key / nKey, Math.max(2, side / nKey)];
   }
 
   /** The byte of a cell, pooled where thumbnails are; what a head shows until its own cells come. */
