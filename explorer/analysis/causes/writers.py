@@ -62,12 +62,12 @@ def writers_at(
     """
     require_same_model(loaded, traced)
     for stack in traced.stacks:
-        if hook not in _points(loaded, traced, stack):
+        if hook not in _points(loaded, stack):
             continue
         ledger = _embedded(loaded, traced, stack, positions)
         if hook == stack.block_hook(0, "resid_pre"):
             return ledger
-        for sublayer in _sublayers(loaded, traced, stack):
+        for sublayer in _sublayers(loaded, stack):
             if hook == stack.block_hook(sublayer.layer, "resid_pre"):
                 return ledger
             _through(loaded, traced, stack, sublayer, ledger, positions, split)
@@ -252,9 +252,9 @@ def _net(
     return Ledger.of(writers, np.stack([constant, written - constant]))
 
 
-def _sublayers(loaded: LoadedModel, traced: Trace, stack: StackSite) -> Iterator[_Sublayer]:
+def _sublayers(loaded: LoadedModel, stack: StackSite) -> Iterator[_Sublayer]:
     """The sublayers of a stack in the order in which they write."""
-    sites = {(s.layer, s.kind): s for s in traced.sites if s.query_stream == stack.stream}
+    sites = {(s.layer, s.kind): s for s in loaded.sites if s.query_stream == stack.stream}
     outer = loaded.config.out_norms
     for layer in range(stack.n_layers):
         block = stack.path("blocks", layer)
@@ -289,12 +289,12 @@ def _sublayers(loaded: LoadedModel, traced: Trace, stack: StackSite) -> Iterator
         )
 
 
-def points(loaded: LoadedModel, traced: Trace, stack: StackSite) -> tuple[str, ...]:
+def points(loaded: LoadedModel, stack: StackSite) -> tuple[str, ...]:
     """The hook points of a stack's stream: before the first block, then behind each sublayer."""
-    behind = [sublayer.after for sublayer in _sublayers(loaded, traced, stack)]
+    behind = [sublayer.after for sublayer in _sublayers(loaded, stack)]
     return stack.block_hook(0, "resid_pre"), *behind
 
 
-def _points(loaded: LoadedModel, traced: Trace, stack: StackSite) -> set[str]:
+def _points(loaded: LoadedModel, stack: StackSite) -> set[str]:
     before_blocks = {stack.block_hook(layer, "resid_pre") for layer in range(stack.n_layers)}
-    return {*points(loaded, traced, stack), *before_blocks, stack.hook("resid_final")}
+    return {*points(loaded, stack), *before_blocks, stack.hook("resid_final")}

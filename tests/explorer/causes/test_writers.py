@@ -69,7 +69,7 @@ def test_pieces_add_up_to_the_stream_at_every_point(each: Made) -> None:
     loaded, traced = each
     for stack in traced.stacks:
         n = len(traced.src_tokens if stack.stream == "src" else traced.tgt_tokens)
-        for hook in points(loaded, traced, stack):
+        for hook in points(loaded, stack):
             found = writers_at(loaded, traced, hook, range(n))
             np.testing.assert_allclose(found.pieces.sum(0), found.whole, atol=1e-12)
             np.testing.assert_allclose(found.whole, traced.activations[hook], atol=1e-10)

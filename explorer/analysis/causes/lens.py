@@ -1,0 +1,181 @@
+"""The logit lens: what the model would say if it stopped behind a sublayer (nostalgebraist 2020).
+
+The stream behind each sublayer goes through the final norm, where there is one, and through the
+unembedding, as if no sublayer followed. Behind the last one that is the model's own answer. Earlier
+it may mislead: nothing was trained to be read there, and the stream may have another scale or
+another basis. So each place is compared with the answer: KL(answer || lens) in nats, beside the KL
+of a guess that knows nothing and gives all words the same probability.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from explorer.analysis.causes.writers import points
+from explorer.library import LoadedModel
+from explorer.runs.generation import Generation
+from explorer.runs.interventions import edit_functions
+from explorer.runs.rerun import require_same_model
+from explorer.runs.run import run
+from explorer.runs.trace import Trace
+from models.foreign.placing import inside
+from models.hooks import StackSite
+from models.rows import Rows
+from models.transformer import Stack
+
+N_WORDS = 5
+Told = Callable[[int, int], object]
+What = Literal["embedding", "attn", "cross", "ffn"]
+
+
+@dataclass(frozen=True)
+class Depth:
+    """A place of the stream: behind which sublayer of which layer (None: before the first)."""
+
+    what: What
+    layer: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Lens:
+    """What is read out at each depth, for each of some places of a text.
+
+    `tokens` and `probs` [depth, place, word]: the most probable words, first one first. `answer`
+    [place] is the model's own first word, `ranks` and `shares` its rank (from 1) and probability at
+    each depth. `kl` is KL(answer || lens) in nats, `blind` [place] that of equal probabilities for
+    all words; `sizes` [depth, place] the stream's root mean square before any final norm.
+    """
+
+    depths: tuple[Depth, ...]
+    tokens: Int[np.ndarray, "depth place word"]
+    probs: Float[np.ndarray, "depth place word"]
+    answer: Int[np.ndarray, " place"]
+    ranks: Int[np.ndarray, "depth place"]
+    shares: Float[np.ndarray, "depth place"]
+    kl: Float[np.ndarray, "depth place"]
+    blind: Float[np.ndarray, " place"]
+    sizes: Float[np.ndarray, "depth place"] = field(repr=False)
+
+    @property
+    def misleads(self) -> tuple[int, ...]:
+        """The depths at which the lens is, in the mean of all places, further from the answer than
+        equal probabilities for all words are."""
+        worse = self.kl.mean(1) > self.blind.mean()
+        return tuple(np.flatnonzero(worse).tolist())
+
+    @property
+    def agree(self) -> Int[np.ndarray, " depth"]:
+        """At how many places the lens has the answer first."""
+        return (self.ranks == 1).sum(1)
+
+    def settled(self, place: int) -> int:
+        """The first depth from which on the answer stays first at a place."""
+        others = np.flatnonzero(self.ranks[:, place] > 1)
+        return int(others[-1]) + 1 if len(others) else 0
+
+
+def lens(loaded: LoadedModel, traced: Trace, progress: Told | None = None) -> Lens:
+    """The lens at every real position of the row that the logits belong to.
+
+    `progress` is told the depths done and their number. Raises ValueError for a model without
+    logits, and for another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    _require_logits(loaded)
+    stack, n_real = traced.stacks[-1], int(traced.tgt_valid.sum())
+    hooks = points(loaded, stack)
+    streams = (torch.tensor(traced.activations[hook][:n_real]) for hook in hooks)
+    return _read(loaded, stack, streams, progress)
+
+
+def film(
+    loaded: LoadedModel,
+    generation: Generation,
+    progress: Told | None = None,
+) -> Lens:
+    """The lens at every step of a decoding: where its word was read out, of the text so far.
+
+    A model that writes one token after another cannot look ahead, so one pass over the whole output
+    shows every step; where an edit lets it, and where masked words are filled in, each step is a
+    row of its own. Raises ValueError for a model without logits.
+    """
+    _require_logits(loaded)
+    stack = loaded.model.stacks()[-1]
+    hooks = points(loaded, stack)
+    rows, row, places = _rows(loaded, generation)
+    changes = edit_functions(loaded.sites, generation.edits, rows.src_valid, rows.tgt_valid)
+    seen = run(loaded.model, rows, set(hooks), changes)
+    return _read(loaded, stack, (seen[hook][row, places] for hook in hooks), progress)
+
+
+def _require_logits(loaded: LoadedModel) -> None:
+    if loaded.model.predicts is None:
+        raise ValueError(f"{loaded.name} has no head that says words")
+
+
+def depths_of(loaded: LoadedModel, stack: StackSite) -> tuple[Depth, ...]:
+    """The places of a stack's stream, in the order of `points`."""
+    whats: tuple[What, ...] = ("attn", "cross", "ffn") if stack.reads_too else ("attn", "ffn")
+    behind = [Depth(what, layer) for layer in range(stack.n_layers) for what in whats]
+    return Depth("embedding"), *behind
+
+
+def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int], list[int]]:
+    """What is read for the steps of a decoding, and of each step: its row, and its position."""
+    given, output = generation.given, generation.tokens
+    begun = loaded.model.begin(torch.tensor([given]))
+    first, steps = begun.tgt[0].tolist(), range(len(output))
+    if loaded.model.predicts == "same":
+        texts = [loaded.model.whole(given, output[:step]) for step in steps]
+        places = [generation.steps[step].position for step in steps]
+    elif generation.edits:
+        texts = [(*first, *output[:step]) for step in steps]
+        places = [len(text) - 1 for text in texts]
+    else:
+        texts, places = [(*first, *output[:-1])], [len(first) - 1 + step for step in steps]
+    pad = loaded.marks.pad
+    source = None if begun.src is None else [begun.src[0].tolist()] * len(texts)
+    row = list(steps) if len(texts) > 1 else [0] * len(places)
+    return Rows.of(texts, source, pad), row, places
+
+
+def _read(
+    loaded: LoadedModel,
+    stack: StackSite,
+    streams: Iterable[Float[Tensor, "place d_model"]],
+    progress: Told | None,
+) -> Lens:
+    """What is read out of the streams of all depths, the last of which gives the answer."""
+    module = cast(Stack, loaded.model.get_submodule(stack.name))
+    depths, at_depth = depths_of(loaded, stack), list(streams)
+    told = progress or (lambda done, total: None)
+
+    def log_probs(stream: Tensor) -> Tensor:
+        read = loaded.model.logits_of(module.final_norm(inside(loaded.model, stream)))
+        return read.float().log_softmax(-1)
+
+    found: list[tuple[np.ndarray, ...]] = []
+    with torch.inference_mode():
+        said = log_probs(at_depth[-1])
+        answer, chances = said.argmax(-1, keepdim=True), said.exp()
+        entropy = -(chances * said).sum(-1)
+        for done, stream in enumerate(at_depth):
+            here = log_probs(stream)
+            of_answer = here.gather(-1, answer)
+            best = here.topk(min(N_WORDS, here.shape[-1]), sorted=True)
+            kl = (chances * (said - here)).sum(-1).clamp(min=0)
+            rank = 1 + (here > of_answer).sum(-1)
+            size = stream.double().pow(2).mean(-1).sqrt()
+            kept = best.indices, best.values.exp(), rank, of_answer[:, 0].exp(), kl.double(), size
+            found.append(tuple(each.numpy() for each in kept))
+            told(done + 1, len(at_depth))
+    stacked = [np.stack(each) for each in zip(*found, strict=True)]
+    tokens, probs, ranks, shares, kl_of, sizes = stacked
+    blind = float(np.log(said.shape[-1])) - entropy.double().numpy()
+    answers = answer[:, 0].numpy()
+    return Lens(depths, tokens, probs, answers, ranks, shares, kl_of, blind, sizes)

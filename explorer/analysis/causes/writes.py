@@ -1,0 +1,251 @@
+"""What the model's parts write towards a word: the whole logit as a sum, and a head key by key.
+
+logit of a word = sum over all writers of (what reaches the unembedding) . W_U[word] + bias, with
+the norms' scales frozen (`writers`): the direct way, from where it was written to the logits. What
+a part does through later parts is counted there. A difference of two logits is ln(p / p') of the
+two words, and unlike a logit it does not change when all logits are shifted alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from explorer.analysis.causes.ledger import Ledger, Writer, array
+from explorer.analysis.causes.writers import Split, output, per_key
+from explorer.library import LoadedModel
+from explorer.runs.rerun import require_same_model, rerun, written_tokens
+from explorer.runs.trace import Trace
+from models.foreign.placing import outside
+from models.hooks import LOGITS, AttentionSite, Change, Edits
+
+N_WORDS = 5
+MOST_KEYS = 12
+"""Keys whose values are projected on the vocabulary, those of the largest weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Writes:
+    """The logits of two words behind one position, taken apart.
+
+    `shares` [writer] add up to the logit of `word`, `other_shares` to that of `other`, up to `caps`
+    (what a cap on the logits takes away, 0 without one) and `rests`.
+    """
+
+    position: int
+    word: int
+    other: int
+    logits: tuple[float, float]
+    probabilities: tuple[float, float]
+    caps: tuple[float, float]
+    shares: Float[np.ndarray, " writer"]
+    other_shares: Float[np.ndarray, " writer"]
+    ledger: Ledger = field(repr=False)
+
+    @property
+    def writers(self) -> list[Writer]:
+        """Who wrote, in the order of `shares`."""
+        return self.ledger.writers
+
+    @property
+    def differences(self) -> Float[np.ndarray, " writer"]:
+        """What each writer brings to the first word more than to the other."""
+        return self.shares - self.other_shares
+
+    @property
+    def rests(self) -> tuple[float, float]:
+        """What the terms leave out of the two logits."""
+        of_word = self.logits[0] - float(self.shares.sum()) - self.caps[0]
+        return of_word, self.logits[1] - float(self.other_shares.sum()) - self.caps[1]
+
+
+def next_word(traced: Trace, position: int) -> int:
+    """The word written behind a position; where none was, the most probable one. Raises ValueError
+    for a model without logits, IndexError for a position that is padding or not there.
+    """
+    if traced.predicts is None:
+        raise ValueError(f"{traced.model} has no head that says words")
+    n_real = int(traced.tgt_valid.sum())
+    if not 0 <= position < n_real:
+        raise IndexError(f"the row has {n_real} positions, no {position}")
+    written = written_tokens(traced)
+    return written[position] if position < len(written) else traced.predicted_tokens[position]
+
+
+def runner_up(traced: Trace, position: int, word: int) -> int:
+    """The most probable other word behind a position."""
+    first, second = np.argsort(-traced.logits[position], kind="stable")[:2].tolist()
+    return int(second if first == word else first)
+
+
+def writes(
+    loaded: LoadedModel,
+    traced: Trace,
+    position: int,
+    word: int,
+    other: int,
+    split: Split | None = None,
+) -> Writes:
+    """The logits of two words as sums; with `split`, a head is one writer for each key.
+
+    Raises IndexError for words that are none, ValueError for another model's Trace.
+    """
+    require_same_model(loaded, traced)
+    words = [word, other]
+    if not all(0 <= each < loaded.config.vocab_size for each in words):
+        raise IndexError(f"the vocabulary has {loaded.config.vocab_size} tokens: {words}")
+    ledger = output(loaded, traced, [position], split)
+    unembed = loaded.model.unembed
+    shares = ledger.pieces[:, 0] @ array(unembed.weight[words]).T
+    if unembed.bias is not None:
+        shares[0] += array(unembed.bias[words])
+    logits = traced.logits[position].astype(np.float64)
+    shifted = np.exp(logits - logits.max())
+    sums, cap = shares.sum(0), loaded.config.logit_cap
+    caps = np.zeros(2) if cap is None else cap * np.tanh(sums / cap) - sums
+    return Writes(
+        position=position,
+        word=word,
+        other=other,
+        logits=_pair(logits[words]),
+        probabilities=_pair(shifted[words] / shifted.sum()),
+        caps=_pair(caps),
+        shares=shares[:, 0],
+        other_shares=shares[:, 1],
+        ledger=ledger,
+    )
+
+
+def _pair(two: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    return float(two[0]), float(two[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Pushes:
+    """The words that a head pushes and holds down at one query, for the heaviest keys and in all.
+
+    Row 0 is the head as a whole, row i the key `keys[i - 1]`. `pushed` and `held` are ids, the
+    strongest first; `up` and `down` what each gets, against the mean of the vocabulary. `direct`:
+    it is what reaches the logits; else only where the vector points (a head of the encoder: what it
+    writes reaches the logits through cross-attention alone).
+    """
+
+    keys: tuple[int, ...]
+    weights: Float[np.ndarray, " key"]
+    pushed: Int[np.ndarray, "row word"]
+    up: Float[np.ndarray, "row word"]
+    held: Int[np.ndarray, "row word"]
+    down: Float[np.ndarray, "row word"]
+    direct: bool
+
+
+def pushes(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int
+) -> Pushes:
+    """What a head writes at a query, key by key, projected on the vocabulary.
+
+    Raises ValueError for a model without logits, IndexError for a head or query that is not there.
+    """
+    require_same_model(loaded, traced)
+    if traced.predicts is None:
+        raise ValueError(f"{loaded.name} has no head that says words")
+    weights = traced.pattern(site.name)[head][query].astype(np.float64)
+    keys = tuple(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
+    direct = site.query_stream == traced.stacks[-1].stream
+    if direct:
+        ledger = output(loaded, traced, [query], (site.name, head))
+        of_key = {w.key: at for at, w in enumerate(ledger.writers) if w.key is not None}
+        vectors = ledger.pieces[[of_key[key] for key in range(len(weights))], 0]
+    else:
+        w_o = array(loaded.part(f"{site.name}.w_o").get_parameter("weight"))
+        own = w_o.reshape(len(w_o), site.n_heads, -1)[:, head]
+        vectors = per_key(traced, site, head, [query])[:, 0] @ own.T
+    rows = torch.tensor(np.stack([vectors.sum(0), *vectors[list(keys)]]), dtype=torch.float32)
+    with torch.inference_mode():
+        brought = rows @ outside(loaded.model.unembed.weight).T
+        brought = brought - brought.mean(-1, keepdim=True)
+        n = min(N_WORDS, brought.shape[-1])
+        up, down = brought.topk(n), brought.topk(n, largest=False)
+    return Pushes(
+        keys=keys,
+        weights=weights[list(keys)],
+        pushed=up.indices.numpy(),
+        up=up.values.numpy(),
+        held=down.indices.numpy(),
+        down=down.values.numpy(),
+        direct=direct,
+    )
+
+
+@dataclass(frozen=True)
+class Silenced:
+    """A writer silenced at one position: the difference of two logits before and after.
+
+    `predicted` from its share. `held` is measured: the model runs without it, everything that wrote
+    after it held at what it wrote, so what is left is the norms, which take their scale anew.
+    `free` is measured too: everything after it reacts.
+    """
+
+    writer: Writer
+    before: float
+    predicted: float
+    held: float
+    free: float
+
+
+def silence(loaded: LoadedModel, traced: Trace, found: Writes, writer: int) -> Silenced:
+    """Take a writer out where it wrote, in two runs of the model.
+
+    Raises IndexError for a writer that is not there, ValueError for the biases, which are written
+    in many places.
+    """
+    named = found.writers[writer]
+    if named.kind == "bias":
+        raise ValueError("the biases are written in many places, so there is no one to silence")
+    hook, at = _place_of(traced, named, found.position)
+    kept = _kept(traced)
+    change: dict[str, Change] = {hook: partial(_silent, at=at)}
+    held = {name: partial(_as_it_was, array=array) for name, array in kept.items()} | change
+    before = found.logits[0] - found.logits[1]
+    measured = []
+    for edits in (held, change):
+        logits = rerun(loaded, traced, {LOGITS}, Edits(edits))[LOGITS][0, found.position].double()
+        measured.append(float(logits[found.word] - logits[found.other]))
+    return Silenced(named, before, before - float(found.differences[writer]), *measured)
+
+
+def _place_of(traced: Trace, writer: Writer, position: int) -> tuple[str, tuple[int, ...]]:
+    """Where a writer writes: its hook point, and what of it has to be 0."""
+    stack = traced.stacks[-1]
+    match writer.kind:
+        case "head":
+            assert writer.head is not None
+            return traced.site(writer.site).hook("z"), (writer.head, position)
+        case "ffn":
+            assert writer.layer is not None
+            return stack.block_hook(writer.layer, "ffn_out"), (position,)
+        case "embedding":
+            return stack.hook("embed"), (position,)
+    return stack.hook("pos_embed"), (position,)
+
+
+def _kept(traced: Trace) -> dict[str, np.ndarray]:
+    """What every sublayer of the last stack wrote."""
+    stack = traced.stacks[-1]
+    hooks = [site.hook("z") for site in traced.sites if site.query_stream == stack.stream]
+    hooks += [stack.block_hook(layer, "ffn_out") for layer in range(stack.n_layers)]
+    return {hook: traced.activations[hook] for hook in hooks}
+
+
+def _as_it_was(tensor: Tensor, array: np.ndarray) -> Tensor:
+    return torch.tensor(array, dtype=tensor.dtype)[None]
+
+
+def _silent(tensor: Tensor, at: tuple[int, ...]) -> Tensor:
+    changed = tensor.clone()
+    changed[0][at] = 0.0
+    return changed
