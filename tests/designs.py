@@ -60,6 +60,7 @@ VISITS: dict[str, list[Visit]] = {
     "positions": parts_of("positions"),
     "patching": parts_of("patching"),
     "path": [*parts_of("path"), *STEPS],
+    "causes": [*parts_of("causes"), ("causes", {"part": "lens", "filmed": "1"})],
 }
 """What one file of tests asks, by its name."""
 assert {page for asked in VISITS.values() for page, _ in asked} == {page.name for page in LESSONS}

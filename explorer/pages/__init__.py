@@ -7,6 +7,7 @@ from explorer.pages import (
     alignment,
     blocks,
     card,
+    causes,
     cell,
     certificate,
     claims,
@@ -22,6 +23,7 @@ from explorer.pages import (
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.card.choices import CardChoices
+from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.cell.choices import CellChoices
 from explorer.pages.certificate.choices import CertificateChoices
 from explorer.pages.claims.choices import ClaimsChoices
@@ -61,6 +63,7 @@ LESSONS: tuple[Page, ...] = (
     Page("cell", ":material/center_focus_strong:", cell.render, CellChoices),
     Page("masks", ":material/grid_off:", masks.render, MasksChoices, usual_pads=3),
     Page("positions", ":material/waves:", positions.render, PositionsChoices),
+    Page("causes", ":material/psychology_alt:", causes.render, CausesChoices),
     Page("blocks", ":material/layers:", blocks.render, BlocksChoices, "model"),
     Page("machine", ":material/account_tree:", machine.render, MachineChoices, "model"),
     Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices, "model"),

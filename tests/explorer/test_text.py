@@ -16,6 +16,7 @@ from explorer.analysis.alignment.study import Basis
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card.facts import KINDS as MODEL_KINDS
+from explorer.analysis.causes.ledger import Kind
 from explorer.analysis.cell.engines import OPTIONS
 from explorer.analysis.cell.initial import INITS
 from explorer.analysis.cell.origin import PARTS
@@ -75,7 +76,7 @@ IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGE
 NAMES_IN_FORMULAS = {
     *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
     *("ReLU", "AER", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
-    *("logit", "BatchNorm", "Concat", "JS", "erf", "rank", "pad", "ctx", "diag"),
+    *("logit", "BatchNorm", "Concat", "JS", "KL", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
 
@@ -155,6 +156,9 @@ MADE = {
     "alignment.rows": set(ROWS),
     "alignment.methods": set(METHODS),
     "figures.alignment": {*FOUND, "weight", "head", "layer"},
+    "causes.writers": {*get_args(Kind), "self", "cross", "from", "rest"} - {"head"},
+    "causes.depths": {"embedding", "self", "cross", "ffn"},
+    "figures.causes": words_in("figures/causes/terms.py", "figures/causes/depths.py"),
     "figures.head_map": words_in("figures/head_map.py"),
     "card.kinds": set(MODEL_KINDS),
     "card.marks": {each.name for each in fields(Marks)} - {"further_ends"},  # shown with `end`
@@ -219,8 +223,13 @@ PIECES = {
     *(f"alignment.off_{name}" for name in ("count", "aligning", "others", "worst", "drawn")),
     *(f"edits.{part}" for part in USUAL_MASKS),
     *(f"edits.{name}" for name in ("switch_on", "switch_off", "cell_open", "cell_shut")),
-    *(f"causes.{name}{part}" for name in CAUSES for part in ("", "_help")),
-    *(f"causes.agree_{strength}" for strength in ("strong", "weak", "none")),
+    *(f"causes.{name}" for name in ("query", "key", "of_query", "of_key", "word", "rival")),
+    *(f"causes.{name}" for name in ("before", "predicted", "measured", "norms_free")),
+    *(f"causes.{name}" for name in ("by_sublayers", "by_singles")),
+    *(f"causes.{name}" for name in ("weight_of", "pushed", "held_down", "kl", "said", "rank_of")),
+    *(f"causes.colour_{name}" for name in ("chance", "ranked", "distance")),
+    *(f"measured.{name}{part}" for name in CAUSES for part in ("", "_help")),
+    *(f"measured.agree_{strength}" for strength in ("strong", "weak", "none")),
     *(f"take.{kind}" for kind in ("svg", "csv", "html", "npz")),
     *(f"edits.{part}" for part in SIZE_PARTS),
     *(f"masks.{part}_help" for part in (*USUAL_MASKS, *SIZE_PARTS)),
@@ -284,7 +293,7 @@ PIECES = {
         for name in ("sentence", "pads", "text_pads", "alone", "together", "moved_head")
     ),
     *(f"place.{name}" for name in ("translated", "forced", "prompt", "continued")),
-    *(f"{page}.part" for page in ("decoding", "masks", "patching")),
+    *(f"{page}.part" for page in ("decoding", "masks", "patching", "causes")),
     *(f"blocks.{norm}" for norm in NORMS),
     *(f"blocks.read_{norm}" for norm in NORMS),
     *(f"blocks.ffn_{kind}" for kind in get_args(FeedForwardKind)),

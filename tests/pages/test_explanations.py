@@ -10,6 +10,7 @@ SOURCES = {
     "heads": "def attend(",
     "masks": "def causal_mask(",
     "positions": "def moved(",
+    "causes": "def why(",
     "blocks": "def layer_norm_forward(",
     "clinic": "demonstrate",
     "machine": "def count(",

@@ -192,7 +192,7 @@ def test_four_numbers_of_the_head_and_what_their_order_says(open_page: Open) -> 
     at = open_page("heads", site="cross", layer="1", head="2", row="1")
     words = everything(at)
     for name in ("weight", "contribution", "gradient", "off"):
-        assert t(f"causes.{name}", lang="en") in words
+        assert t(f"measured.{name}", lang="en") in words
     ranks = re.findall(r"rank (\d+) of 8", words)
     assert len(ranks) == 4
     assert all(1 <= int(rank) <= 8 for rank in ranks)

@@ -46,7 +46,7 @@ def test_a_row_with_one_visible_key_has_no_ranking_by_weight(open_page: Open) ->
     """The start token sees itself alone, with weight 1 in every head; heads matter all the same."""
     words = said(open_page("heads", site="decoder", layer="1", head="1", row="0"))
     assert "have the same largest weight" in words
-    assert t("causes.agree_unknown", lang="en") not in words
+    assert t("measured.agree_unknown", lang="en") not in words
     assert "correlation with the ranking" in words
     words = said(open_page("heads", site="decoder", layer="1", head="1", row="4"))
     assert "have the same largest weight" not in words

@@ -34,7 +34,8 @@ class Writer:
     feed-forward net, or all constants together ("bias": those of W_O, of norms, of W_Q and W_K).
 
     `layer` and `head` count from 0 and are None where there are none; `site` is the name of a
-    head's attention sublayer. A head may be split by what it took from each key: `key`.
+    head's attention sublayer, which is one writer where `head` is None. A head may be split by what
+    it took from each key: `key`.
     """
 
     kind: Kind

@@ -156,8 +156,8 @@ def _read(
     told = progress or (lambda done, total: None)
 
     def log_probs(stream: Tensor) -> Tensor:
-        read = loaded.model.logits_of(module.final_norm(inside(loaded.model, stream)))
-        return read.float().log_softmax(-1)
+        read = module.final_norm(inside(loaded.model, stream))[None]
+        return loaded.model.logits_of(read)[0].float().log_softmax(-1)
 
     found: list[tuple[np.ndarray, ...]] = []
     with torch.inference_mode():

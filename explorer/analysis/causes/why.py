@@ -4,6 +4,9 @@ score = sum over a, b of q_a . k_b / divisor + what positions add, where q_a is 
 into the query and k_b what writer b put into the key, each with the scale of every norm on the way
 frozen (`writers`). A change of the score by anything that is not a sum of products (a cap by tanh,
 rounding in half precision) is a term of its own.
+
+Softmax does not see what all scores of a row have in common, so the question may also be why there
+and not at another key: the difference of two scores of the row, a sum of the same kind.
 """
 
 from collections.abc import Sequence
@@ -16,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from explorer.analysis.causes.ledger import FrozenNorm, Ledger, Writer, array
-from explorer.analysis.causes.writers import Side, read_by, stack_of
+from explorer.analysis.causes.writers import Detail, Side, read_by, stack_of
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model, rerun, rows_of
 from explorer.runs.trace import Trace
@@ -27,11 +30,12 @@ from models.transformer import Stack
 
 @dataclass(frozen=True, eq=False)
 class Why:
-    """The score of one cell, taken apart.
+    """The score of one cell, taken apart; with `against`, what it has more than that key's.
 
     `matrix` [query writer, key writer] holds q_a . k_b / divisor; `bias` is what positions add to
     the score (ALiBi, T5; None where they add nothing), `cap` what the cap takes away (None without
-    one), `rest` what is left: score - matrix - bias - cap. `queries` and `keys` are the pieces.
+    one), `rest` what is left: score - matrix - bias - cap. `queries` and `keys` are the pieces; the
+    keys have two positions where two are compared.
     """
 
     site: AttentionSite
@@ -46,6 +50,7 @@ class Why:
     keys: Ledger = field(repr=False)
     divisor: float
     allowed: bool
+    against: int | None = None
 
     @property
     def by_query(self) -> Float[np.ndarray, " query_writer"]:
@@ -65,8 +70,8 @@ class Why:
     def without(self, side: Side) -> Float[np.ndarray, " writer"]:
         """q . k / divisor without each writer on one side, every norm taking its scale anew."""
         if side == "query":
-            return self.queries.without[:, 0] @ self.keys.whole[0] / self.divisor
-        return self.keys.without[:, 0] @ self.queries.whole[0] / self.divisor
+            return self.queries.without[:, 0] @ _compared(self.keys.whole[None])[0] / self.divisor
+        return _compared(self.keys.without) @ self.queries.whole[0] / self.divisor
 
     def left_out(self, side: Side) -> Float[np.ndarray, " writer"]:
         """What freezing leaves out: how much further q . k / divisor falls without a writer when
@@ -75,37 +80,61 @@ class Why:
         return float(self.matrix.sum()) - self.without(side) - pieces
 
 
+def _compared(
+    keys: Float[np.ndarray, "writer one_or_two d_head"],
+) -> Float[np.ndarray, "writer d_head"]:
+    """The vectors of one key, or what they have more than those of a second one."""
+    return keys[:, 0] if keys.shape[1] == 1 else keys[:, 0] - keys[:, 1]
+
+
 def why(
-    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int, key: int
+    loaded: LoadedModel,
+    traced: Trace,
+    site: AttentionSite,
+    head: int,
+    query: int,
+    key: int,
+    against: int | None = None,
+    detail: Detail = "heads",
 ) -> Why:
-    """The score of a cell of a head as a sum. Raises IndexError for a head, query or key that is
-    not there, ValueError for another model's Trace.
+    """The score of a cell of a head as a sum; with `against`, its difference to that key's score.
+
+    Raises IndexError for a head, query or key that is not there, ValueError for another model's
+    Trace.
     """
     require_same_model(loaded, traced)
     scores = traced.activations[site.hook("scores")]
-    asked = zip(("head", "query", "key"), (head, query, key), scores.shape, strict=True)
-    for name, index, size in asked:
+    keys_asked = [key] if against is None else [key, against]
+    indices = (head, query, *keys_asked)
+    sizes = (*scores.shape, scores.shape[-1])
+    for name, index, size in zip(("head", "query", "key", "key"), indices, sizes, strict=False):
         if not 0 <= index < size:
             raise IndexError(f"{name} {index}: there are {size}")
-    queries = projected(loaded, traced, site, head, "query", [query])
-    keys = projected(loaded, traced, site, head, "key", [key])
+    queries = projected(loaded, traced, site, head, "query", [query], detail)
+    keys = projected(loaded, traced, site, head, "key", keys_asked, detail)
     divisor, cap = loaded.config.divisor, loaded.config.score_cap
-    matrix = queries.pieces[:, 0] @ keys.pieces[:, 0].T / divisor
+    matrix = queries.pieces[:, 0] @ _compared(keys.pieces).T / divisor
     biases = traced.activations.get(site.hook("bias"))
-    raw = float(matrix.sum())
+
+    def at_keys(values: np.ndarray) -> float:
+        """The value at the key; with two keys, the first one's less the second one's."""
+        return float(values[0] if against is None else values[0] - values[1])
+
+    raw = keys.whole @ queries.whole[0] / divisor
     return Why(
         site=site,
         head=head,
         query=query,
         key=key,
-        score=float(scores[head, query, key]),
-        bias=None if biases is None else float(biases[head, query, key]),
-        cap=None if cap is None else float(cap * np.tanh(raw / cap)) - raw,
+        score=at_keys(scores[head, query, keys_asked].astype(np.float64)),
+        bias=None if biases is None else at_keys(biases[head, query, keys_asked]),
+        cap=None if cap is None else at_keys(cap * np.tanh(raw / cap) - raw),
         matrix=matrix,
         queries=queries,
         keys=keys,
         divisor=divisor,
         allowed=bool(traced.mask(site.name)[head, query, key]),
+        against=against,
     )
 
 
@@ -116,13 +145,14 @@ def projected(
     head: int,
     side: Side,
     positions: Sequence[int],
+    detail: Detail = "heads",
 ) -> Ledger:
     """The queries or the keys that a head compares at these positions, as sums over writers.
 
     As they are compared: behind the norm of queries and keys and turned by their positions, where
     a model has these. For a head that shares its keys with others, theirs.
     """
-    ledger = read_by(loaded, traced, site, side, positions)
+    ledger = read_by(loaded, traced, site, side, positions, detail)
     kv_heads, d_head = loaded.config.kv_heads, loaded.config.d_head
     own = head if side == "query" else head // (site.n_heads // kv_heads)
     letter = "q" if side == "query" else "k"

@@ -30,8 +30,9 @@ from models.hooks import AttentionSite, StackSite
 from models.transformer import HeadNet
 
 Side = Literal["query", "key"]
-Split = tuple[str, int]
-"""A head (the name of its site, its index) that is split by what it took from each key."""
+Detail = Literal["sublayers", "heads"] | tuple[str, int]
+"""How attention is counted: a sublayer as one writer, each head as one, or besides a head (the name
+of its site, its index) as one writer for each key, by what it took from there."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +53,13 @@ def writers_at(
     traced: Trace,
     hook: str,
     positions: Sequence[int],
-    split: Split | None = None,
+    detail: Detail = "heads",
 ) -> Ledger:
     """The residual stream at a hook point, at these positions, as the sum of what was written.
 
     `hook` is a stream's: resid_pre, resid_mid, resid_mid_cross or resid_post of a block, or
-    resid_final of a stack. With `split`, that head's piece is one for each key. Raises KeyError for
-    any other hook point, ValueError for another model's Trace.
+    resid_final of a stack. Raises KeyError for any other hook point, ValueError for another model's
+    Trace.
     """
     require_same_model(loaded, traced)
     for stack in traced.stacks:
@@ -70,7 +71,7 @@ def writers_at(
         for sublayer in _sublayers(loaded, stack):
             if hook == stack.block_hook(sublayer.layer, "resid_pre"):
                 return ledger
-            _through(loaded, traced, stack, sublayer, ledger, positions, split)
+            _through(loaded, traced, stack, sublayer, ledger, positions, detail)
             if hook == sublayer.after:
                 return ledger
         return ledger
@@ -83,6 +84,7 @@ def read_by(
     site: AttentionSite,
     side: Side,
     positions: Sequence[int],
+    detail: Detail = "heads",
 ) -> Ledger:
     """What W_Q ("query") or W_K ("key") of a site reads at these positions, as a sum.
 
@@ -91,8 +93,8 @@ def read_by(
     """
     if side == "key" and site.kind == "cross":
         stack = next(each for each in traced.stacks if each.stream == site.key_stream)
-        return _finished(loaded, traced, stack, positions)
-    ledger = writers_at(loaded, traced, before(traced, site), positions)
+        return _finished(loaded, traced, stack, positions, detail)
+    ledger = writers_at(loaded, traced, before(traced, site), positions, detail)
     if loaded.config.norm_placement == "pre":
         norm = "attn_norm" if site.kind == "self" else "cross_attn_norm"
         _norm(loaded, ledger, f"{site.block}.{norm}")
@@ -100,13 +102,13 @@ def read_by(
 
 
 def output(
-    loaded: LoadedModel, traced: Trace, positions: Sequence[int], split: Split | None = None
+    loaded: LoadedModel, traced: Trace, positions: Sequence[int], detail: Detail = "heads"
 ) -> Ledger:
     """What the unembedding reads at these positions of the row that the logits belong to.
 
     Where a small net stands before it (BERT), its activation is frozen as a gate.
     """
-    ledger = _finished(loaded, traced, traced.stacks[-1], positions, split)
+    ledger = _finished(loaded, traced, traced.stacks[-1], positions, detail)
     head = loaded.part("head") if loaded.config.lm_head else None
     if isinstance(head, HeadNet):
         ledger.linear(array(head.linear.weight), array(head.linear.bias))
@@ -130,10 +132,10 @@ def _finished(
     traced: Trace,
     stack: StackSite,
     positions: Sequence[int],
-    split: Split | None = None,
+    detail: Detail = "heads",
 ) -> Ledger:
     """A stack's output: its last stream behind the final norm, where there is one."""
-    ledger = writers_at(loaded, traced, stack.hook("resid_final"), positions, split)
+    ledger = writers_at(loaded, traced, stack.hook("resid_final"), positions, detail)
     _norm(loaded, ledger, stack.path("final_norm"))
     return ledger
 
@@ -170,7 +172,7 @@ def _through(
     sublayer: _Sublayer,
     ledger: Ledger,
     positions: Sequence[int],
-    split: Split | None,
+    detail: Detail,
 ) -> None:
     """Let one sublayer write, and put the sum through its norm where the norm stands behind it."""
     at, placement = list(positions), loaded.config.norm_placement
@@ -179,7 +181,7 @@ def _through(
     norms = [sublayer.out_norm] if sublayer.out_norm else []
     norms += [sublayer.norm] if placement == "sublayer" else []
     if sublayer.site is not None:
-        branch = _heads(loaded, traced, sublayer.site, at, split)
+        branch = _heads(loaded, traced, sublayer.site, at, detail)
         for norm in norms:
             _norm(loaded, branch, norm)
     else:
@@ -194,7 +196,7 @@ def _heads(
     traced: Trace,
     site: AttentionSite,
     at: list[int],
-    split: Split | None,
+    detail: Detail,
 ) -> Ledger:
     """What each head of a site writes, z W_O, and the bias of W_O."""
     w_o = loaded.part(f"{site.name}.w_o")
@@ -206,9 +208,12 @@ def _heads(
     if getattr(w_o, "bias", None) is not None:
         constant = constant + array(w_o.get_parameter("bias"))
     writers, pieces = [Writer("bias", site.query_stream)], [constant[None]]
+    if detail == "sublayers":
+        whole = Writer("head", site.query_stream, site.layer, site.name)
+        return Ledger.of([*writers, whole], np.concatenate((*pieces, written.sum(0)[None])))
     for head in range(site.n_heads):
         named = Writer("head", site.query_stream, site.layer, site.name, head)
-        if split == (site.name, head):
+        if detail == (site.name, head):
             by_key = per_key(traced, site, head, at) @ slices[head]
             pieces.append(by_key)
             writers += [

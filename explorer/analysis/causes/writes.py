@@ -16,13 +16,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from explorer.analysis.causes.ledger import Ledger, Writer, array
-from explorer.analysis.causes.writers import Split, output, per_key
+from explorer.analysis.causes.writers import Detail, output, per_key
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model, rerun, written_tokens
 from explorer.runs.trace import Trace
 from models.foreign.placing import outside
 from models.hooks import LOGITS, AttentionSite, Change, Edits
 
+Place = tuple[int | slice, ...]
 N_WORDS = 5
 MOST_KEYS = 12
 """Keys whose values are projected on the vocabulary, those of the largest weights."""
@@ -33,7 +34,8 @@ class Writes:
     """The logits of two words behind one position, taken apart.
 
     `shares` [writer] add up to the logit of `word`, `other_shares` to that of `other`, up to `caps`
-    (what a cap on the logits takes away, 0 without one) and `rests`.
+    (what a cap on the logits takes away, 0 without one) and `rests`. `lost` [writer] is how much of
+    their difference goes when the norms take their scale anew without the writer.
     """
 
     position: int
@@ -44,6 +46,7 @@ class Writes:
     caps: tuple[float, float]
     shares: Float[np.ndarray, " writer"]
     other_shares: Float[np.ndarray, " writer"]
+    lost: Float[np.ndarray, " writer"]
     ledger: Ledger = field(repr=False)
 
     @property
@@ -88,9 +91,9 @@ def writes(
     position: int,
     word: int,
     other: int,
-    split: Split | None = None,
+    detail: Detail = "heads",
 ) -> Writes:
-    """The logits of two words as sums; with `split`, a head is one writer for each key.
+    """The logits of two words as sums.
 
     Raises IndexError for words that are none, ValueError for another model's Trace.
     """
@@ -98,11 +101,15 @@ def writes(
     words = [word, other]
     if not all(0 <= each < loaded.config.vocab_size for each in words):
         raise IndexError(f"the vocabulary has {loaded.config.vocab_size} tokens: {words}")
-    ledger = output(loaded, traced, [position], split)
+    ledger = output(loaded, traced, [position], detail)
     unembed = loaded.model.unembed
-    shares = ledger.pieces[:, 0] @ array(unembed.weight[words]).T
+    rows = array(unembed.weight[words]).T  # [d_model, word]
+    shares = ledger.pieces[:, 0] @ rows
+    lost = (ledger.whole[0] - ledger.without[:, 0]) @ (rows[:, 0] - rows[:, 1])
     if unembed.bias is not None:
-        shares[0] += array(unembed.bias[words])
+        constants = array(unembed.bias[words])
+        shares[0] += constants
+        lost[0] += constants[0] - constants[1]
     logits = traced.logits[position].astype(np.float64)
     shifted = np.exp(logits - logits.max())
     sums, cap = shares.sum(0), loaded.config.logit_cap
@@ -116,6 +123,7 @@ def writes(
         caps=_pair(caps),
         shares=shares[:, 0],
         other_shares=shares[:, 1],
+        lost=lost,
         ledger=ledger,
     )
 
@@ -218,13 +226,13 @@ def silence(loaded: LoadedModel, traced: Trace, found: Writes, writer: int) -> S
     return Silenced(named, before, before - float(found.differences[writer]), *measured)
 
 
-def _place_of(traced: Trace, writer: Writer, position: int) -> tuple[str, tuple[int, ...]]:
+def _place_of(traced: Trace, writer: Writer, position: int) -> tuple[str, Place]:
     """Where a writer writes: its hook point, and what of it has to be 0."""
     stack = traced.stacks[-1]
     match writer.kind:
         case "head":
-            assert writer.head is not None
-            return traced.site(writer.site).hook("z"), (writer.head, position)
+            head = slice(None) if writer.head is None else writer.head
+            return traced.site(writer.site).hook("z"), (head, position)
         case "ffn":
             assert writer.layer is not None
             return stack.block_hook(writer.layer, "ffn_out"), (position,)
@@ -245,7 +253,7 @@ def _as_it_was(tensor: Tensor, array: np.ndarray) -> Tensor:
     return torch.tensor(array, dtype=tensor.dtype)[None]
 
 
-def _silent(tensor: Tensor, at: tuple[int, ...]) -> Tensor:
+def _silent(tensor: Tensor, at: Place) -> Tensor:
     changed = tensor.clone()
     changed[0][at] = 0.0
     return changed

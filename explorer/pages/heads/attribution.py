@@ -22,31 +22,31 @@ def four_numbers(choice: Opened) -> Attribution | None:
     What they were taken from; None where there is no such head or token.
     """
     view, shown = choice.view, choice.current
-    st.subheader(view.t("causes.title"), anchor=False)
+    st.subheader(view.t("measured.title"), anchor=False)
     if shown is None or shown.site is None or shown.head is None:
-        st.caption(view.t("causes.no_head"))
+        st.caption(view.t("measured.no_head"))
         return None
     position = view.row if shown.site.query_stream == "tgt" else _pick_token(view)
     if position >= int(view.trace.tgt_valid.sum()):
-        st.caption(view.t("causes.pad"))
+        st.caption(view.t("measured.pad"))
         return None
     found = cached.attribute(view.run, position)
     ranked = head_ranks(found, shown.site.name, shown.head)
     st.markdown(
         view.t(
-            "causes.lead",
+            "measured.lead",
             layer=shown.site.layer + 1,
             head=shown.head + 1,
             token=controls.quoted(view, found.str_token),
         )
     )
     _row(view, ranked, _heaviest(view, found, ranked, shown.site.key_stream))
-    with st.container(key="reading-causes"):
+    with st.container(key="reading-measured"):
         st.markdown(_verdict(view, ranked))
     others = {name: ranked.agreement[name] for name in ("contribution", "gradient")}
     if not any(map(math.isnan, others.values())):
         rhos = {name: fixed(rho) for name, rho in others.items()}
-        st.caption(view.t("causes.agree_others", **rhos))
+        st.caption(view.t("measured.agree_others", **rhos))
     return found
 
 
@@ -58,7 +58,7 @@ def _pick_token(view: View) -> int:
     now = min(view.step, n_real - 1)
     with st.container(width=240):
         controls.pick(
-            view.t("causes.token"),
+            view.t("measured.token"),
             range(len(tokens)),
             now,
             "heads.token",
@@ -76,10 +76,10 @@ def _heaviest(view: View, found: Attribution, ranked: HeadRanks, stream: str) ->
 def _row(view: View, ranked: HeadRanks, key: str) -> None:
     for column, name in zip(st.columns(len(MEASURES)), MEASURES, strict=True):
         with column, st.container(key=f"cause-{name}", gap=None):
-            st.caption(view.t(f"causes.{name}"), help=view.t(f"causes.{name}_help"))
+            st.caption(view.t(f"measured.{name}"), help=view.t(f"measured.{name}_help"))
             st.markdown(f"**{_value(view, name, ranked.values[name])}**")
-            rank = view.t("causes.rank", rank=ranked.ranks[name], count=ranked.n_heads)
-            st.caption(f"{view.t('causes.at', key=key)} · {rank}" if name == "weight" else rank)
+            rank = view.t("measured.rank", rank=ranked.ranks[name], count=ranked.n_heads)
+            st.caption(f"{view.t('measured.at', key=key)} · {rank}" if name == "weight" else rank)
 
 
 def _value(view: View, name: Measure, value: float) -> str:
@@ -87,14 +87,14 @@ def _value(view: View, name: Measure, value: float) -> str:
         return percent(value)
     if name == "contribution":
         return f"{value:.2f}"
-    return view.t("causes.nats", value=signed(value, 3))
+    return view.t("measured.nats", value=signed(value, 3))
 
 
 def _verdict(view: View, ranked: HeadRanks) -> str:
     rho = ranked.agreement["weight"]
     if math.isnan(ranked.agreement["off"]):
-        return view.t("causes.agree_unknown")
+        return view.t("measured.agree_unknown")
     if math.isnan(rho):  # a row with one visible key gives it everything, in every head
-        return view.t("causes.agree_equal", count=ranked.n_heads)
+        return view.t("measured.agree_equal", count=ranked.n_heads)
     strength = "strong" if rho >= STRONG else "weak" if rho >= WEAK else "none"
-    return view.t(f"causes.agree_{strength}", rho=fixed(rho), count=ranked.n_heads)
+    return view.t(f"measured.agree_{strength}", rho=fixed(rho), count=ranked.n_heads)

@@ -81,7 +81,7 @@ def test_pieces_add_up_to_every_logit(each: Made) -> None:
     if traced.predicts is None:
         return
     places = [1, 3]
-    found = output(loaded, traced, places, split=(traced.sites[-1].name, 2))
+    found = output(loaded, traced, places, detail=(traced.sites[-1].name, 2))
     unembed = loaded.model.unembed
     logits = found.pieces.sum(0) @ unembed.weight.double().numpy().T
     if unembed.bias is not None:
@@ -106,6 +106,21 @@ def test_pieces_add_up_to_every_score(each: Made) -> None:
         biased = site.kind == "self" and loaded.config.position_type.acts == "biases"
         assert (found.bias is not None) == biased
         assert (found.cap is not None) == (loaded.config.score_cap is not None)
+
+
+def test_two_keys_of_a_row_are_compared(each: Made) -> None:
+    loaded, traced = each
+    site = traced.sites[-1]
+    query, key = cell(traced, site)
+    one, other = (why(loaded, traced, site, 1, query, at) for at in (key, 0))
+    both = why(loaded, traced, site, 1, query, key, against=0)
+    np.testing.assert_allclose(both.matrix, one.matrix - other.matrix, atol=1e-12)
+    assert both.score == pytest.approx(one.score - other.score)
+    assert abs(both.rest) < 1e-10
+    for side in ("query", "key"):
+        np.testing.assert_allclose(
+            both.without(side), one.without(side) - other.without(side), atol=1e-10
+        )
 
 
 def test_a_head_s_share_of_a_logit_is_its_gradient_on_the_direct_way(

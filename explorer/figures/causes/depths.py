@@ -1,0 +1,110 @@
+"""What would be said at each depth, as a grid of words: depths down, places of the text across."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.figures.frame import (
+    BAR_ROOM,
+    Figure,
+    Floats,
+    Words,
+    axis,
+    check_shape,
+    colorbar,
+    layout,
+    token_axis,
+    token_labels,
+)
+from explorer.figures.theme import Stream, colorscale, escape, palette, show
+from explorer.numbers import digits, percents
+
+ROW, COLUMN = 30, 62
+"""Pixels of one depth, and those that a word needs."""
+MOST_WRITTEN = 40
+"""Places beyond which words are shown on hover only."""
+
+
+def depths(
+    said: Sequence[Sequence[str]],
+    values: Floats,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    kind: str,
+    title: str,
+    column_title: str,
+    stream: Stream = "tgt",
+    selected: int | None = None,
+    n_shown: int | None = None,
+    dark: bool = False,
+    words: Words,
+) -> Figure:
+    """The word said at each depth and place [depth, place], coloured by `values`.
+
+    `kind` is what they are: "chance" (0 to 1), "ranked" (from 1, on a logarithmic scale) or
+    "distance" (nats, 0 and above). Dark is near the answer in all three. `selected` outlines a
+    place; places from `n_shown` on are blank. Raises ValueError naming sizes that disagree.
+    """
+    shape = (len(rows), len(columns))
+    check_shape("said", np.array([list(row) for row in said], object), shape)
+    check_shape("values", values, shape)
+    colours = palette(dark)
+    if kind == "chance":
+        z, low, high, texts = values, 0.0, 1.0, percents(values)
+        ticks, names = [0.0, 0.5, 1.0], ["0 %", "50 %", "100 %"]
+    elif kind == "ranked":
+        z, low, high = -np.log10(values), -float(np.log10(values.max(initial=10.0))), 0.0
+        texts = np.array([[f"{value:.0f}" for value in row] for row in values], object)
+        ticks = list(range(int(np.ceil(low)), 1))
+        names = [f"{10**-tick:,}" for tick in ticks]
+    else:
+        z, low, high = -values, -float(values.max(initial=0.1)), 0.0
+        texts = np.array([[digits(float(value)) for value in row] for row in values], object)
+        ticks, names = [low, 0.0], [digits(-low), "0"]
+    labels = token_labels(columns, dark)
+    z = np.where(np.arange(shape[1]) < (shape[1] if n_shown is None else n_shown), z, np.nan)
+    written = [[_short(word) for word in row[:n_shown]] for row in said]
+    roomy = len(columns) <= MOST_WRITTEN
+    trace = {
+        "type": "heatmap",
+        "x": labels,
+        "y": [escape(row) for row in rows],
+        "z": np.asarray(z, np.float32),
+        "zmin": low,
+        "zmax": high,
+        "xgap": 2,
+        "ygap": 2,
+        "text": written,
+        "texttemplate": "%{text}" if roomy else "",
+        "textfont": {"size": 12},
+        "customdata": np.array(texts, object),
+        "colorscale": colorscale(colours.attention),
+        "colorbar": colorbar(colours, title, tickvals=ticks, ticktext=names),
+        "hovertemplate": f"<b>%{{text}}</b><br>{escape(words['depth'])} %{{y}}<br>"
+        f"{escape(title)} <b>%{{customdata}}</b><extra></extra>",
+    }
+    frame = layout(colours, 70 + BAR_ROOM + ROW * len(rows))
+    frame["margin"]["b"] = BAR_ROOM
+    frame["meta"] = {"least": 110 + (COLUMN if roomy else 12) * len(columns)}
+    frame["xaxis"] = token_axis(labels, column_title, stream, dark, side="top", tickangle=0)
+    frame["yaxis"] = axis(colours, words["depth"], autorange="reversed", type="category")
+    if selected is not None and 0 <= selected < len(columns):
+        frame["shapes"] = [
+            {
+                "type": "rect",
+                "x0": selected - 0.5,
+                "x1": selected + 0.5,
+                "y0": -0.5,
+                "y1": len(rows) - 0.5,
+                "line": {"color": colours.accent, "width": 2},
+            }
+        ]
+    return {"data": [trace], "layout": frame}
+
+
+def _short(word: str) -> str:
+    """A word that fits into its cell."""
+    drawn = show(word)
+    most = 5 if any(character >= "\u1100" for character in drawn) else 8
+    return escape(drawn if len(drawn) <= most else drawn[: most - 1] + "…")

@@ -1,0 +1,35 @@
+"""Writers and depths in words."""
+
+from collections.abc import Sequence
+
+from explorer.analysis.causes.ledger import Writer
+from explorer.analysis.causes.ranking import Group
+from explorer.ui.view import View
+
+
+def writer_name(view: View, writer: Writer) -> str:
+    """A writer as short as the axis of a figure wants it: "cross-attn 3.5", "FFN 2"."""
+    if writer.kind != "head":
+        layer = 0 if writer.layer is None else writer.layer + 1
+        return view.t(f"causes.writers.{writer.kind}", layer=layer)
+    site = view.trace.site(writer.site)
+    kind = view.t(f"causes.writers.{site.kind}", layer=site.layer + 1)
+    if writer.head is None:
+        return kind
+    name = f"{kind}.{writer.head + 1}"
+    if writer.key is None:
+        return name
+    tokens = view.trace.key_tokens(writer.site)
+    return view.t("causes.writers.from", head=name, key=f"{writer.key} {tokens[writer.key]}")
+
+
+def group_name(view: View, group: Group) -> str:
+    """A group of writers; the smallest ones together by their number."""
+    if group.writer is None:
+        return view.t("causes.writers.rest", count=len(group.members))
+    return writer_name(view, group.writer)
+
+
+def group_names(view: View, groups: Sequence[Group]) -> list[str]:
+    """All of them."""
+    return [group_name(view, group) for group in groups]

@@ -1,0 +1,122 @@
+"""Which two words are compared: the written one and the runner-up, or what the visitor picks."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.causes.writes import next_word, runner_up
+from explorer.library import LoadedModel
+from explorer.numbers import percent
+from explorer.pages.causes.choices import CausesChoices
+from explorer.ui import controls, session
+from explorer.ui.escape import escape
+from explorer.ui.view import View
+
+N_OFFERED = 12
+NONE = -1
+"""In a list of words: none."""
+REFUSED = "causes.refused"
+
+
+def pick_position(view: View) -> int:
+    """The position whose next word is asked about: the query's, where the head has one there."""
+    trace = view.trace
+    own = view.site.query_stream == "tgt"
+    n_real = int(trace.tgt_valid.sum())
+    now, field = min(view.row if own else view.step, n_real - 1), "row" if own else "step"
+    with st.container(width=220):
+        controls.pick(
+            view.t("causes.position"),
+            range(n_real),
+            now,
+            "causes.position",
+            lambda place: session.change(**{field: place}, word=None, rival=None),
+            format_func=lambda place: (
+                f"{place} {trace.tgt_str_tokens[place]} → "
+                f"{token_name(view.loaded, next_word(trace, place))}"
+            ),
+        )
+    return now
+
+
+def token_name(loaded: LoadedModel, token: int) -> str:
+    """What is shown for one token alone."""
+    return loaded.str_tokens([token])[0]
+
+
+def pick_words(view: View, position: int) -> tuple[int, int | None]:
+    """The word asked about and the one that it is compared with; None: with none."""
+    made, trace = view.choices(CausesChoices), view.trace
+    size = view.loaded.config.vocab_size
+    written = next_word(trace, position)
+    word = written if made.word is None or made.word >= size else made.word
+    second = runner_up(trace, position, word)
+    rival = second if made.rival in (None, word) or made.rival >= size else made.rival
+    logits = trace.logits[position].astype(np.float64)
+    chances = np.exp(logits - np.logaddexp.reduce(logits))
+    best = np.argsort(-logits, kind="stable")[:N_OFFERED].tolist()
+    _pick(view, "word", word, [*best, written, word], chances)
+    others = [token for token in (*best, rival) if token != word]
+    _pick(view, "rival", NONE if made.alone else rival, [NONE, *others], chances)
+    refused = st.session_state.pop(REFUSED, None)
+    if refused is not None:
+        st.warning(refused)
+    if word != written:
+        st.caption(
+            view.t(
+                "causes.not_written",
+                word=controls.quoted(view, token_name(view.loaded, word)),
+                written=controls.quoted(view, token_name(view.loaded, written)),
+            )
+        )
+    return word, None if made.alone else int(rival)
+
+
+def _pick(view: View, field: str, now: int, options: list[int], chances: np.ndarray) -> None:
+    """One of the two words: among the most probable ones, or typed."""
+    labels: dict[str, int] = {}
+    for token in dict.fromkeys(options):
+        label = view.t("causes.rival_none")
+        if token != NONE:
+            label = f"{token_name(view.loaded, token)} · {percent(float(chances[token]))}"
+        labels[label if label not in labels else f"{label} ({token})"] = token
+    key = f"causes.{field}"
+    st.session_state[key] = next(label for label, token in labels.items() if token == now)
+    with st.container(width=220):
+        st.selectbox(
+            view.t(f"causes.{field}"),
+            list(labels),
+            key=key,
+            accept_new_options=True,
+            on_change=lambda: _chosen(view, field, labels, st.session_state[key]),
+        )
+
+
+def _chosen(view: View, field: str, labels: dict[str, int], said: str | None) -> None:
+    """Keep what was picked or typed, or a message why it cannot be used."""
+    token = labels.get(said) if said else None
+    if said and token is None:
+        found = token_of(view.loaded, said)
+        if isinstance(found, list):
+            shown = " ".join(controls.quoted(view, piece) for piece in found)
+            key = "causes.several" if found else "causes.unknown"
+            st.session_state[REFUSED] = view.t(key, word=escape(said[:40]), tokens=shown)
+            return
+        token = found
+    if token is None:
+        return
+    if field == "rival":
+        session.change(alone=token == NONE, rival=None if token == NONE else token)
+    else:
+        session.change(word=token)
+
+
+def token_of(loaded: LoadedModel, word: str) -> int | list[str]:
+    """The token that a typed word is; else the pieces that it is cut into, none if unknown."""
+    tokenizer = loaded.tokenizer
+    encode = tokenizer.encode_output if "src" in loaded.model.reads else tokenizer.encode
+    pieces = [list(encode(each)) for each in (word.strip(), f" {word.strip()}")]
+    for tokens in pieces:
+        if len(tokens) == 1 and tokens[0] != loaded.marks.unknown:
+            return int(tokens[0])
+    known = [token for token in pieces[0] if token != loaded.marks.unknown]
+    return loaded.str_tokens(known) if len(known) > 1 else []
