@@ -1,6 +1,7 @@
 """The real app over small seeded checkpoints: every page through AppTest, as a visitor uses it."""
 
 from collections.abc import Callable, Iterator
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -109,10 +110,26 @@ def _scan_no_packages() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def common_store() -> Store:
+    return Store(budget())
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, common_store: Store) -> Store:
+    """What visits computed, kept for those of the next tests: a third of it is asked for again.
+
+    A test that replaces something (`monkeypatch`) has a store of its own.
+    """
+    return (
+        Store(budget()) if "monkeypatch" in signature(request.function).parameters else common_store
+    )
+
+
 @pytest.fixture(autouse=True)
-def _use_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _use_shelf(shelf: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "CHECKPOINTS", shelf)
-    monkeypatch.setattr(caching, "STORE", Store(budget()))
+    monkeypatch.setattr(caching, "STORE", store)
     # However busy the machine is, a page waits for its decoding instead of asking again.
     monkeypatch.setattr(running, "PATIENCE", 60)
 

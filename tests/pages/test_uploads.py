@@ -35,6 +35,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return file.getvalue()
 
 
+@pytest.fixture
+def store() -> caching.Store:
+    """Of its own: what it keeps is counted here."""
+    return caching.Store(caching.budget())
+
+
 @pytest.fixture(autouse=True)
 def visited(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(uploads, "PATIENCE", 0)

@@ -11,7 +11,6 @@ from shown import Open
 from explorer import library
 from explorer.analysis.claims import CLAIMS, Claim, Finding, cost, positions, training
 from explorer.ui import cache as shared
-from explorer.ui.work import caching
 from explorer.ui.work.caching import Store, budget
 
 FOUND: dict[str, Finding] = {}
@@ -39,11 +38,10 @@ def store() -> Store:
 
 @pytest.fixture
 def broken_frames(
-    open_page: Open, store: Store, monkeypatch: pytest.MonkeyPatch
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[list[Visit], str], list[str]]:
     """broken_frames(visits, model): the errors that this model meets on them."""
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
-    monkeypatch.setattr(caching, "STORE", store)
     monkeypatch.setattr(shared, "CLAIMS", tuple(map(_once, CLAIMS)))
     monkeypatch.setattr(cost, "N_TOKENS", 4)
     monkeypatch.setattr(cost, "TRIES", 1)
