@@ -259,6 +259,7 @@ PIECES = {
         for word in ("title", "lead", "ask", *step.told)
     ),
     *(f"path.{name}" for name in ("chapter", "n_right", "n_given", "n_steps")),
+    *(f"path.place_{placement}" for placement in get_args(Placement)),
     *(f"path.{name}" for name in ("right", "wrong", "waiting", "asked_before", "part")),
     *(
         f"claims.{claim.id}.{why}"

@@ -1,10 +1,14 @@
 """The course: five chapters of steps, in the order in which the tutorials teach them."""
 
-from explorer.pages.path import attention
+from explorer.pages.path import attention, blocks, masks, positions, writing
 from explorer.pages.path.asked import Step
 
 CHAPTERS: dict[str, tuple[Step, ...]] = {
     "attention": attention.STEPS,
+    "masks": masks.STEPS,
+    "positions": positions.STEPS,
+    "blocks": blocks.STEPS,
+    "writing": writing.STEPS,
 }
 """The steps of each chapter; the words for a chapter are at `path.groups.<name>`."""
 STEPS: dict[str, Step] = {each.id: each for steps in CHAPTERS.values() for each in steps}

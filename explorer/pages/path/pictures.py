@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.masks.reasons import blocked_by
+from explorer.analysis.masks.reasons import RULES, blocked_by, rule_numbers
 from explorer.analysis.path import Row
-from explorer.components import token_strip
+from explorer.components import mask_matrix, token_strip
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
+from explorer.runs.trace import Trace
 from explorer.ui import controls
 from explorer.ui.view import View
 from models.hooks import AttentionSite
@@ -132,4 +133,21 @@ def strip(view: View, tokens: Sequence[str], stream: Stream, key: str, at: int |
         selected=at,
         words=view.words("components.token_strip"),
         key=f"path.{key}",
+    )
+
+
+def mask(view: View, trace: Trace, row: Row, key: str, selected: tuple[int, int] | None) -> None:
+    """The mask of a row's head, cell by cell with the rule that blocks it."""
+    site = row.site
+    mask_matrix(
+        trace.mask(site.name)[row.head],
+        rule_numbers(trace, site.name)[row.head],
+        title=view.t("masks.matrix", kind=view.t(f"kinds.{site.role}"), layer=site.layer + 1),
+        rules=[view.t(f"blockers.{name}") for name in RULES],
+        query_tokens=trace.query_tokens(site.name),
+        key_tokens=trace.key_tokens(site.name),
+        selected=selected,
+        words=view.words("components.mask_matrix"),
+        key=f"path.{key}",
+        **titles(view, site),
     )

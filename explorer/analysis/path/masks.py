@@ -1,0 +1,241 @@
+"""Chapter 2 of the path: masks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.analysis.masks.fills import Filled, fills
+from explorer.analysis.path import (
+    Missing,
+    Row,
+    allowed_of,
+    best_row,
+    rows,
+    scores_of,
+    softmax,
+    varied,
+)
+from explorer.library import LoadedModel
+from explorer.runs import trace as tracing
+from explorer.runs.edits import MaskSwitch
+from explorer.runs.interventions import edit_functions
+from explorer.runs.rerun import rerun, rows_of
+from explorer.runs.trace import Trace
+from models.hooks import Role
+
+PADS = 3
+"""How many PADs the step about padding adds."""
+
+
+def own_role(trace: Trace) -> Role:
+    """The kind of self-attention in the stream that the logits belong to."""
+    return next(stack.role for stack in trace.stacks if stack.stream == "tgt")
+
+
+def _n_real(trace: Trace) -> int:
+    return int(trace.tgt_valid.sum())
+
+
+def _lacking(loaded: LoadedModel, trace: Trace) -> Missing | None:
+    """Why the steps about the causal mask cannot be taken with this run; None where they can."""
+    if not loaded.config.is_causal or trace.predicts != "next":
+        return Missing("no_causal")
+    site = trace.sites_of(own_role(trace))[0]
+    n = _n_real(trace)
+    if n < 4:
+        return Missing("short")
+    if not (trace.mask(site.name)[0] == np.tri(n, dtype=bool)).all():
+        return Missing("windowed")
+    return None
+
+
+def _middle(trace: Trace) -> int:
+    """A query with tokens on both sides of it."""
+    return round(varied(trace, 1, _n_real(trace) - 3)) if _n_real(trace) > 4 else 1
+
+
+@dataclass(frozen=True, eq=False)
+class Open:
+    """A row as it is and without the causal mask, weights [key]; `next` is the token after it, and
+    `ahead` what the row gives to later tokens once it may."""
+
+    row: Row
+    masked: np.ndarray
+    unmasked: np.ndarray
+    ahead: float
+
+    @property
+    def next(self) -> int:
+        """The place of the token that this row has to predict."""
+        return self.row.query + 1
+
+
+def purpose(loaded: LoadedModel, trace: Trace) -> Open | Missing:
+    """Read the same tokens without the causal mask: the head whose row then looks ahead most."""
+    lacking = _lacking(loaded, trace)
+    if lacking is not None:
+        return lacking
+    sites, query = trace.sites_of(own_role(trace)), _middle(trace)
+    given = rows_of(trace)
+    switched = (MaskSwitch("causal", False),)
+    edits = edit_functions(trace.sites, switched, given.src_valid, given.tgt_valid)
+    seen = rerun(loaded, trace, {site.hook("pattern") for site in sites}, edits)
+    found: dict[Row, np.ndarray] = {}
+    for site in sites:
+        pattern = seen[site.hook("pattern")][0].double().numpy()
+        for head in range(site.n_heads):
+            found[Row(site, head, query)] = pattern[head, query]
+    row = max(found, key=lambda row: float(found[row][query + 1 :].sum()))
+    masked = trace.pattern(row.site.name)[row.head, query].astype(np.float64)
+    return Open(row, masked, found[row], float(found[row][query + 1 :].sum()))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A row of the causal mask: how many keys it may attend to, of how many."""
+
+    row: Row
+    n: int
+    seen: int
+
+
+def sees(loaded: LoadedModel, trace: Trace) -> Seen | Missing:
+    """How many keys a query in the middle may attend to."""
+    lacking = _lacking(loaded, trace)
+    if lacking is not None:
+        return lacking
+    row = Row(trace.sites_of(own_role(trace))[0], 0, max(2, _middle(trace)))
+    return Seen(row, _n_real(trace), int(allowed_of(trace, row).sum()))
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """How many cells of a causal mask are open and blocked."""
+
+    row: Row
+    n: int
+    open: int
+    blocked: int
+
+
+def blocked(loaded: LoadedModel, trace: Trace) -> Blocked | Missing:
+    """Count the cells of the causal mask."""
+    lacking = _lacking(loaded, trace)
+    if lacking is not None:
+        return lacking
+    site = trace.sites_of(own_role(trace))[0]
+    mask = trace.mask(site.name)[0]
+    return Blocked(Row(site, 0, 0), len(mask), int(mask.sum()), int((~mask).sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Unmasked:
+    """A row of causal self-attention whose scores are put through softmax in a wrong order.
+
+    `right` [key] are its weights; `raw` those of all its scores, as if none were blocked; `zeroed`
+    those where the blocked scores are 0 instead of minus infinity.
+    """
+
+    row: Row
+    allowed: np.ndarray
+    right: np.ndarray
+    raw: np.ndarray
+    zeroed: np.ndarray
+
+    @property
+    def left(self) -> float:
+        """What a row adds up to whose blocked weights are set to 0 after the softmax."""
+        return float(self.raw[self.allowed].sum())
+
+    @property
+    def leaked(self) -> float:
+        """What blocked keys get where their scores are 0."""
+        return float(self.zeroed[~self.allowed].sum())
+
+
+def _unmasked(trace: Trace, row: Row) -> Unmasked:
+    allowed, scores = allowed_of(trace, row), scores_of(trace, row)
+    return Unmasked(
+        row,
+        allowed,
+        softmax(np.where(allowed, scores, -np.inf)),
+        softmax(scores),
+        softmax(np.where(allowed, scores, 0.0)),
+    )
+
+
+def after(loaded: LoadedModel, trace: Trace) -> Unmasked | Missing:
+    """The row of which about a wanted share is left when the mask comes after the softmax."""
+    return _lacking(loaded, trace) or _near(trace, lambda each: each.left, (0.3, 0.7))
+
+
+def zero(loaded: LoadedModel, trace: Trace) -> Unmasked | Missing:
+    """The row of which about a wanted share leaks where blocked scores are multiplied by 0."""
+    return _lacking(loaded, trace) or _near(trace, lambda each: each.leaked, (0.2, 0.6))
+
+
+def _near(
+    trace: Trace, measure: Callable[[Unmasked], float], span: tuple[float, float]
+) -> Unmasked | Missing:
+    wanted, n = varied(trace, *span), _n_real(trace)
+
+    def worth(row: Row) -> float:
+        if not 0 < row.query < n - 1:
+            return np.nan
+        return -abs(measure(_unmasked(trace, row)) - wanted)
+
+    found = best_row(trace, own_role(trace), worth)
+    if found is None or not 0.02 < measure(_unmasked(trace, found)) < 0.98:
+        return Missing("flat")
+    return _unmasked(trace, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Padded:
+    """The mask of a row's head once PADs follow the text: its cells, [query, key]."""
+
+    row: Row
+    traced: Trace
+    n: int
+    pads: int
+    open: int
+    causal: bool
+
+
+def padding(loaded: LoadedModel, trace: Trace) -> Padded | Missing:
+    """The same text with PADs behind it: the encoder's mask, or that of the one text."""
+    if loaded.marks.pad is None:
+        return Missing("no_pad")
+    traced = tracing.trace(loaded, trace.text, None, (), PADS)
+    role: Role = "encoder" if trace.sites_of("encoder") else own_role(trace)
+    site = traced.sites_of(role)[0]
+    mask = traced.mask(site.name)[0]
+    causal = not mask[0, : len(mask) - PADS].all()
+    return Padded(Row(site, 0, 0), traced, len(mask) - PADS, PADS, int(mask.sum()), causal)
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """What every fill makes of a row whose keys are all blocked, in float32 and float16."""
+
+    row: Row
+    weights: np.ndarray
+    found: tuple[Filled, ...]
+
+    def of(self, fill: str, dtype: str) -> Filled:
+        """One of them."""
+        return next(each for each in self.found if (each.fill, each.dtype) == (fill, dtype))
+
+
+def filling(loaded: LoadedModel, trace: Trace) -> Filling | Missing:
+    """Fill a row of the first head of self-attention with every value that tutorials use."""
+    site = trace.sites_of(own_role(trace))[0]
+    n = len(trace.query_tokens(site.name))
+    if n < 3:
+        return Missing("short")
+    row = next(row for row in rows(trace, own_role(trace)) if row.query == min(2, n - 1))
+    scores = trace.activations[site.hook("scores")][row.head]
+    found = fills(scores, trace.mask(site.name)[row.head], row.query)
+    weights = trace.pattern(site.name)[row.head, row.query].astype(np.float64)
+    return Filling(row, weights, found)

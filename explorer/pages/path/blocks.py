@@ -1,0 +1,258 @@
+"""Chapter 4 of the path: norms, blocks and depth."""
+
+import numpy as np
+
+from explorer.analysis.blocks.norms import NORMS
+from explorer.analysis.blocks.residual import PLACEMENTS
+from explorer.analysis.path import blocks as finding
+from explorer.analysis.path.blocks import Added, Company, Parts, Placed, Scales, Summed
+from explorer.figures.blocks import norms as figures
+from explorer.figures.blocks.residual import Numbers, by_block, wiring
+from explorer.figures.curves import lines
+from explorer.figures.measured import measured
+from explorer.figures.order import moved
+from explorer.figures.positions.sums import strips
+from explorer.numbers import fixed, percent, share
+from explorer.pages.path import pictures
+from explorer.pages.path.asked import Asked, question, step
+from explorer.ui import controls
+from explorer.ui.view import View
+
+
+def _divides(view: View, found: Scales) -> Asked | None:
+    n, width = found.x.shape
+    asks = question("divides", f"{n:,}", [f"{each:,}" for each in (width, 1, n * width)])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if not answered:
+            pictures.strip(view, found.tokens, found.stream, "divides.strip", None)
+            return
+        title = view.t("blocks.rms" if found.norm == "rmsnorm" else "blocks.scale")
+        figure = figures.by_token(
+            found.scales[None],
+            np.ones((1, n), bool),
+            [found.tokens],
+            [view.t("blocks.sentence", number=1)],
+            title=title,
+            top=float(found.scales.max()),
+            dark=view.dark,
+        )
+        controls.chart(figure, "path.divides", alt=title)
+
+    values = {
+        "norm": view.t(f"blocks.{found.norm}"),
+        "count": n,
+        "width": f"{width:,}",
+        "low": fixed(float(found.scales.min()), 2),
+        "high": fixed(float(found.scales.max()), 2),
+    }
+    return Asked(asks, values, picture, {"part": "norms", "norm": found.norm})
+
+
+def _tenfold(view: View, found: Scales) -> Asked | None:
+    asks = question("tenfold", _times(found.grown), [_times(each) for each in (10, 10**0.5, 0.1)])
+    if asks is None:
+        return None
+    norm = view.t(f"blocks.{found.norm}")
+
+    def picture(answered: bool) -> None:
+        rows = {view.t("path.vector"): found.x[0], view.t("path.vector_ten"): 10 * found.x[0]}
+        if answered:
+            rows = {
+                view.t("path.normed", norm=norm): found.after(1.0)[0],
+                view.t("path.normed_ten", norm=norm): found.after(10.0)[0],
+            }
+        figure = strips(
+            np.stack(list(rows.values())),
+            list(rows),
+            dark=view.dark,
+            words=view.words("figures.positions"),
+        )
+        controls.chart(figure, "path.tenfold", alt=" · ".join(rows))
+
+    values = {
+        "norm": norm,
+        "token": controls.quoted_at(view, found.tokens, 0),
+        "grown": _times(found.grown),
+    }
+    return Asked(asks, values, picture, {"part": "norms", "norm": found.norm})
+
+
+def _times(value: float) -> str:
+    return f"{value:.1f} ×"
+
+
+def _company(view: View, found: Company) -> Asked | None:
+    names = {norm: view.t(f"blocks.{norm}") for norm in NORMS}
+    asks = question("company", names[found.most], list(names.values()))
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if not answered:
+            pictures.strip(view, found.tokens, found.stream, "company.strip", None)
+            return
+        figure = moved(
+            found.tokens,
+            found.shares,
+            list(names.values()),
+            y_title=view.t("blocks.moved"),
+            x_title=view.t("blocks.sentence", number=1),
+            stream=found.stream,
+            dark=view.dark,
+        )
+        controls.chart(figure, "path.company", alt=view.t("blocks.who_moves"))
+
+    values = {
+        "others": len(found.others),
+        "norm": names[found.most],
+        "moved": share(found.mean(found.most)),
+    }
+    return Asked(asks, values, picture, {"part": "norms", "norm": found.most})
+
+
+def _added(view: View, found: Added) -> Asked | None:
+    layers, per = found.n_layers, found.per_layer
+    right = layers * per
+    wrong = [str(each) for each in (layers, 2 * layers, 3 * layers, per, right + 1)]
+    asks = question("added", str(right), wrong)
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if not answered:
+            empty = Numbers("", "", "", "")
+            words = view.words("figures.residual")
+            place = view.loaded.config.norm_placement
+            figure = wiring({place: empty}, dark=view.dark, words=words)
+            controls.chart(figure, "path.added.wiring", alt=view.t("blocks.wiring"))
+            return
+        names = [f"{layer + 1} · {view.t(f'machine.parts.{name}')}" for name, layer in found.names]
+        figure = measured(names, found.sizes, title=view.t("path.size"), dark=view.dark)
+        controls.chart(figure, "path.added", alt=view.t("path.steps.added.title"))
+
+    values = {"layers": layers, "per": per, "added": right}
+    told = "told_cross" if per > 2 else "told"
+    return Asked(asks, values, picture, {}, told)
+
+
+def _placement(view: View, found: Placed) -> Asked | None:
+    names: dict[str, str] = {place: view.t(f"path.place_{place}") for place in PLACEMENTS}
+    steady = min(PLACEMENTS, key=lambda place: abs(found.growth(place) - 1))
+    asks = question("placement", names[steady], list(names.values()))
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if not answered:
+            empty = Numbers("", "", "", "")
+            words = view.words("figures.residual")
+            figure = wiring({place: empty for place in PLACEMENTS}, dark=view.dark, words=words)
+            controls.chart(figure, "path.placement.wiring", alt=view.t("blocks.wiring"))
+            return
+        figure = by_block(
+            {place: flow.stream for place, flow in found.flows.items()},
+            [view.t(f"figures.residual.{place}") for place in found.flows],
+            x_title=view.t("blocks.block"),
+            y_title=view.t("blocks.stream_axis"),
+            dark=view.dark,
+        )
+        controls.chart(figure, "path.placement", alt=view.t("blocks.stream"))
+
+    growths: dict[str, str] = {place: _times(found.growth(place)) for place in PLACEMENTS}
+    values = {"depth": found.depth, "name": names[steady], **growths}
+    own = names[view.loaded.config.norm_placement]
+    place = {"part": "residual", "depth": found.depth}
+    return Asked(asks, {**values, "own": own}, picture, place)
+
+
+def _summed(view: View, found: Summed) -> Asked | None:
+    on, off = float(found.on[-1]), float(found.off[-1])
+    wrong = [percent(on), percent(min(0.99, 1.5 * on)), percent(on / 2)]
+    asks = question("summed", percent(off), wrong)
+    if asks is None:
+        return None
+    names = [view.t("blocks.sum_on"), view.t("blocks.sum_off")]
+
+    def picture(answered: bool) -> None:
+        figure = lines(
+            np.arange(found.depth + 1),
+            100 * np.stack([found.on, found.off] if answered else [found.on]),
+            names if answered else names[:1],
+            x_title=view.t("blocks.block"),
+            y_title=view.t("blocks.spread_axis"),
+            dark=view.dark,
+        )
+        controls.chart(figure, "path.summed", alt=view.t("blocks.spread"))
+
+    values = {"depth": found.depth, "on": percent(on), "off": percent(off)}
+    return Asked(asks, values, picture, {"part": "residual", "depth": found.depth})
+
+
+def _parts(view: View, found: Parts) -> Asked | None:
+    whole = found.attention + found.ffn + found.norms
+    wrong = (found.attention / whole, 2 / 3, 1 / 2, 1 / 3, found.norms / whole)
+    asks = question("parts", percent(found.share), [percent(each) for each in wrong])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        shown = list(found.matrices)
+        if answered:
+            shown = [
+                (view.t("machine.kinds.attention"), found.attention),
+                (view.t("machine.kinds.ffn"), found.ffn),
+                (view.t("machine.kinds.norms"), found.norms),
+            ]
+        figure = measured(
+            [name for name, _ in shown],
+            np.array([count for _, count in shown], float),
+            title=view.t("path.numbers_held"),
+            dark=view.dark,
+        )
+        controls.chart(figure, "path.parts", alt=view.t("path.steps.parts.title"))
+
+    values = {
+        "ffn": f"{found.ffn:,}",
+        "attention": f"{found.attention:,}",
+        "norms": f"{found.norms:,}",
+        "share": percent(found.share),
+    }
+    return Asked(asks, values, picture, {})
+
+
+STEPS = (
+    step(
+        *("divides", "blocks", finding.scales, _divides),
+        r"\mathrm{LayerNorm}(x) = \gamma\,\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} + \beta",
+    ),
+    step(
+        *("tenfold", "blocks", finding.tenfold, _tenfold),
+        r"\frac{10x - 10\mu}{10\,\sigma} = \frac{x - \mu}{\sigma}",
+    ),
+    step(
+        *("company", "blocks", finding.company, _company),
+        r"\mathrm{BatchNorm}(x)_i = \gamma_i\,\frac{x_i - \mu_i}{\sqrt{\sigma_i^2 + \varepsilon}}"
+        r" + \beta_i,\qquad \mu_i, \sigma_i^2\ \text{over all tokens}",
+    ),
+    step(
+        *("added", "machine", finding.added, _added),
+        r"x_{\ell + 1} = x_\ell + f_\ell(x_\ell)",
+        told=("told", "told_cross"),
+    ),
+    step(
+        *("placement", "blocks", finding.placement, _placement),
+        r"\text{post}:\ \mathrm{Norm}(x + f(x)),\qquad \text{pre}:\ x + f(\mathrm{Norm}(x))"
+        r",\qquad \text{sublayer output}:\ x + \mathrm{Norm}(f(x))",
+    ),
+    step(
+        *("summed", "blocks", finding.summed, _summed),
+        r"\text{spread}(X) = \frac{\lVert X - \mathbf{1}\,\bar{x}^{\top} \rVert}{\lVert X \rVert}",
+    ),
+    step(
+        *("parts", "machine", finding.parts, _parts),
+        r"4\,d_\mathrm{model}^2,\qquad 2\,d_\mathrm{model}\,d_\mathrm{ff}",
+    ),
+)

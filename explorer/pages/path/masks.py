@@ -1,0 +1,283 @@
+"""Chapter 2 of the path: masks."""
+
+import numpy as np
+
+from explorer.analysis.masks.fills import FILLS, Fill
+from explorer.analysis.path import masks as finding
+from explorer.analysis.path.masks import Blocked, Filling, Open, Padded, Seen, Unmasked
+from explorer.figures.outcomes import Level, outcomes
+from explorer.numbers import digits, percent
+from explorer.pages.masks.fills import LEVEL_OF, VALUES
+from explorer.pages.path import pictures
+from explorer.pages.path.asked import Asked, question, step
+from explorer.runs.edits import MaskSwitch
+from explorer.ui import controls
+from explorer.ui.view import View
+
+WITHOUT = (MaskSwitch("causal", False),)
+SHOWN = ("float32", "float16")
+
+
+def _purpose(view: View, found: Open) -> Asked | None:
+    tokens, query = view.trace.tgt_str_tokens, found.row.query
+    keys = pictures.keys_of(view, found.row)
+    far = [query, query - 1, 0, len(tokens) - 1]
+    asks = question("purpose", keys[found.next], [keys[key] for key in far])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        pictures.strip(view, tokens, "tgt", "purpose.strip", query)
+        if answered:
+            pictures.two_bars(
+                view,
+                tokens,
+                100 * found.masked,
+                100 * found.unmasked,
+                (view.t("path.with_mask"), view.t("path.without_mask")),
+                "purpose",
+                title=view.t("path.weight"),
+                stream="tgt",
+            )
+
+    values = {
+        **pictures.where(view, found.row),
+        "next": keys[found.next],
+        "ahead": percent(found.ahead),
+    }
+    return Asked(asks, values, picture, pictures.place_of(found.row) | {"edits": WITHOUT})
+
+
+def _sees(view: View, found: Seen) -> Asked | None:
+    n, query = found.n, found.row.query
+    asks = question("sees", str(found.seen), [str(each) for each in (query, n, n - query, 1)])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if answered:
+            pictures.mask(view, view.trace, found.row, "sees", (query, query))
+        else:
+            pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "sees.strip", query)
+
+    values = {
+        **pictures.where(view, found.row),
+        "place": query + 1,
+        "all": n,
+        "seen": found.seen,
+        "later": n - found.seen,
+    }
+    return Asked(asks, values, picture, pictures.place_of(found.row))
+
+
+def _blocked(view: View, found: Blocked) -> Asked | None:
+    n = found.n
+    wrong = [found.open, n * n // 2, n * n - n, n * (n - 1) // 2 + n - 1]
+    asks = question("blocked", str(found.blocked), [str(each) for each in wrong])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if answered:
+            pictures.mask(view, view.trace, found.row, "blocked", None)
+        else:
+            pictures.strip(view, view.trace.tgt_str_tokens, "tgt", "blocked.strip", None)
+
+    values = {"all": n, "cells": n * n, "blocked": found.blocked, "open": found.open}
+    return Asked(asks, values, picture, pictures.place_of(found.row))
+
+
+def _after(view: View, found: Unmasked) -> Asked | None:
+    asks = question(
+        "after",
+        percent(found.left),
+        [
+            percent(1.0),
+            percent(1 - found.left),
+            percent(float(found.allowed.mean())),
+            percent(found.left / 2),
+        ],
+    )
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        alt = view.t("path.steps.after.title")
+        if not answered:
+            pictures.row_bars(view, found.row, found.raw, None, "after", alt)
+            return
+        pictures.two_bars(
+            view,
+            view.trace.key_tokens(found.row.site.name),
+            100 * np.where(found.allowed, found.raw, 0),
+            100 * found.right,
+            (view.t("path.mask_after"), view.t("path.mask_before")),
+            "after.both",
+            title=view.t("path.weight"),
+            stream=found.row.site.key_stream,
+        )
+
+    later = 1 - found.left
+    values = {
+        **pictures.where(view, found.row),
+        "left": percent(found.left),
+        "lost": percent(later),
+    }
+    return Asked(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
+
+
+def _zero(view: View, found: Unmasked) -> Asked | None:
+    n_blocked = int((~found.allowed).sum())
+    asks = question(
+        "zero",
+        percent(found.leaked),
+        ["0 %", percent(1 - found.left), percent(n_blocked / len(found.allowed)), percent(1.0)],
+    )
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if not answered:
+            pictures.scores_map(view, found.row, "zero.scores")
+            return
+        pictures.two_bars(
+            view,
+            view.trace.key_tokens(found.row.site.name),
+            100 * found.zeroed,
+            100 * found.right,
+            (view.t("path.times_zero"), view.t("path.minus_infinity")),
+            "zero",
+            title=view.t("path.weight"),
+            stream=found.row.site.key_stream,
+        )
+
+    values = {
+        **pictures.where(view, found.row),
+        "count": n_blocked,
+        "leaked": percent(found.leaked),
+    }
+    return Asked(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
+
+
+def _padding(view: View, found: Padded) -> Asked | None:
+    n, whole = found.n, found.n + found.pads
+    wrong = [whole * n, n * n, whole * whole, whole * whole - found.pads**2]
+    if found.causal:
+        wrong = [n * (n + 1) // 2, whole * (whole + 1) // 2, whole * n, n * n]
+    asks = question("padding", str(found.open), [str(each) for each in wrong])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if answered:
+            pictures.mask(view, found.traced, found.row, "padding", None)
+            return
+        stream = found.row.site.query_stream
+        tokens = found.traced.query_tokens(found.row.site.name)
+        pictures.strip(view, tokens, stream, "padding.strip", None)
+
+    values = {
+        "kind": view.t(f"kinds.{found.row.site.role}"),
+        "count": n,
+        "pads": found.pads,
+        "whole": whole,
+        "cells": whole * whole,
+        "open": found.open,
+    }
+    place = pictures.place_of(found.row) | {"pads": found.pads}
+    return Asked(asks, values, picture, place, "told_causal" if found.causal else "told")
+
+
+def _empty(view: View, found: Filling) -> Asked | None:
+    right = found.of("infinity", "float32").empty
+
+    def name(empty: str) -> str:
+        share = percent(1 / len(found.weights))
+        return view.t(f"masks.empty_{empty}", share=share).replace("\n", " ")
+
+    asks = question("empty", name(right), [name(each) for each in ("uniform", "zero", "unmasked")])
+    if asks is None:
+        return None
+    values = {
+        **pictures.where(view, found.row),
+        "billion": name(found.of("billion", "float32").empty),
+        "own": name(found.of("zeroed", "float32").empty),
+    }
+    place = pictures.place_of(found.row) | {"part": "fills"}
+    return Asked(asks, values, lambda answered: _fills(view, found, answered, "empty"), place)
+
+
+def _half(view: View, found: Filling) -> Asked | None:
+    refused = [fill for fill in FILLS if found.of(fill, "float16").refused]
+    if len(refused) != 1:
+        return None
+
+    def name(fill: Fill) -> str:
+        return VALUES.get(fill) or view.t("masks.fill_zeroed")
+
+    others = [name(fill) for fill in FILLS if fill not in refused and fill != "zeroed"]
+    asks = question("half", name(refused[0]), others)
+    if asks is None:
+        return None
+    values = {"value": name(refused[0]), "most": "65,504", "lowest": digits(-65504, 5)}
+    place = pictures.place_of(found.row) | {"part": "fills"}
+    return Asked(asks, values, lambda answered: _fills(view, found, answered, "half"), place)
+
+
+def _fills(view: View, found: Filling, answered: bool, key: str) -> None:
+    """What becomes of the row under every fill; before the answer, the row as it is."""
+    if not answered:
+        alt = view.t(f"path.steps.{key}.title")
+        pictures.row_bars(view, found.row, found.weights, None, f"{key}.row", alt)
+        return
+    cells = [[found.of(fill, dtype) for dtype in SHOWN] for fill in FILLS]
+    levels: list[list[Level]] = [
+        ["loud" if each.refused else LEVEL_OF[each.empty] for each in line] for line in cells
+    ]
+    share = percent(1 / len(found.weights))
+    texts = [
+        [
+            view.t(
+                "masks.fill_refused" if each.refused else f"masks.empty_{each.empty}", share=share
+            )
+            for each in line
+        ]
+        for line in cells
+    ]
+    names = [VALUES.get(fill) or view.t("masks.fill_zeroed") for fill in FILLS]
+    figure = outcomes(levels, texts, names, list(SHOWN), dark=view.dark)
+    controls.chart(figure, f"path.{key}", alt=view.t(f"path.steps.{key}.title"))
+
+
+STEPS = (
+    step("purpose", "masks", finding.purpose, _purpose, r"m_{ij} = [\,j \le i\,]"),
+    step(
+        *("sees", "masks", finding.sees, _sees),
+        r"\#\{\,j : j \le i\,\} = i + 1,\qquad i = 0, 1, \dots",
+    ),
+    step(
+        "blocked", "masks", finding.blocked, _blocked, r"n^2 - \frac{n(n+1)}{2} = \frac{n(n-1)}{2}"
+    ),
+    step(
+        *("after", "masks", finding.after, _after),
+        r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k} e^{s_{ik}}} < 1 = "
+        r"\sum_{j \le i} \frac{e^{s_{ij}}}{\sum_{k \le i} e^{s_{ik}}}",
+    ),
+    step(
+        *("zero", "masks", finding.zero, _zero),
+        r"e^{0} = 1,\qquad e^{-\infty} = 0",
+    ),
+    step(
+        *("padding", "masks", finding.padding, _padding),
+        r"m_{ij} = [\,j\ \text{real}\,]",
+        told=("told", "told_causal"),
+    ),
+    step(
+        "empty",
+        "masks",
+        finding.filling,
+        _empty,
+        r"\frac{e^{-\infty}}{\sum_k e^{-\infty}} = \frac{0}{0}",
+    ),
+    step("half", "masks", finding.filling, _half, r"\mathrm{float16}:\ |x| \le 65504"),
+)

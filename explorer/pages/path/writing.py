@@ -1,0 +1,320 @@
+"""Chapter 5 of the path: writing word by word."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from explorer.analysis.decoding.one_pass import OnePass
+from explorer.analysis.path import writing as finding
+from explorer.analysis.path.writing import At, Cooled, Kept, Nucleus, Product, Searched
+from explorer.components import cache_view, pack_cache_view
+from explorer.figures.bars import row as bars
+from explorer.figures.curves import lines
+from explorer.figures.measured import measured
+from explorer.numbers import fixed, number, percent
+from explorer.pages.decoding.picture import show_film
+from explorer.pages.path import pictures
+from explorer.pages.path.asked import Asked, question, step
+from explorer.runs.generation import Generation
+from explorer.ui import controls
+from explorer.ui.escape import escape
+from explorer.ui.view import View
+
+FLOOR = 1e-8
+"""Where a difference of exactly 0 is drawn on a log axis."""
+
+
+def _row(tokens: Sequence[str]) -> str:
+    """Tokens as one option, with their number; of many only the last ones are written out."""
+    shown = [escape(token) for token in tokens[-6:]]
+    return " · ".join((["…"] if len(tokens) > 6 else []) + shown) + f" ({len(tokens)})"
+
+
+def _film(view: View, made: Generation, index: int) -> None:
+    """The film of Decoding, at one step."""
+    show_film(replace(view, state=replace(view.state, step=index)), made)
+
+
+def _so_far(view: View, made: Generation, end: int, key: str) -> None:
+    """The source, where there is one, and the row of the decoder before a step."""
+    if made.src_str_tokens:
+        pictures.strip(view, made.src_str_tokens, "src", f"{key}.src", None)
+    pictures.strip(view, made.steps[end].input_tokens, "tgt", f"{key}.tgt", None)
+
+
+def _given(view: View, found: At) -> Asked | None:
+    tokens, chosen = found.step.input_tokens, found.step.chosen_str
+    wrong = [(*tokens[1:], chosen), (chosen,), tokens, (*tokens, chosen, chosen)]
+    asks = question("given", _row((*tokens, chosen)), [_row(each) for each in wrong])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if answered and found.index + 1 < len(found.made.steps):
+            _film(view, found.made, found.index + 1)
+        else:
+            _so_far(view, found.made, found.index, "given")
+
+    values = {"chosen": controls.quoted(view, chosen), "count": len(tokens) + 1}
+    return Asked(asks, values, picture, {"step": found.index})
+
+
+def _ended(view: View, found: At) -> Asked | None:
+    chosen = [each.chosen_str for each in found.made.steps]
+    names = [controls.quoted_at(view, chosen, at) for at in range(len(chosen))]
+    asks = question("ended", names[-1], [names[-2], names[0], names[len(names) // 2]])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if answered:
+            _film(view, found.made, found.index)
+        else:
+            _so_far(view, found.made, found.index, "ended")
+
+    values = {
+        "end": names[-1],
+        "last": names[-2],
+        "count": len(chosen),
+        "chance": percent(found.step.chosen_prob),
+    }
+    return Asked(asks, values, picture, {"step": found.index})
+
+
+def _chance(value: float) -> str:
+    return percent(value) if value >= 0.001 else number(value)
+
+
+def _product(view: View, found: Product) -> Asked | None:
+    each = found.each
+    wrong = [_chance(float(value)) for value in (each.mean(), each.min(), each.max())]
+    asks = question("product", _chance(found.whole), wrong)
+    if asks is None:
+        return None
+    tokens = [one.chosen_str for one in found.made.steps]
+
+    def picture(answered: bool) -> None:
+        names = [f"{token} {percent(value)}" for token, value in zip(tokens, each, strict=True)]
+        if not answered:
+            figure = measured(names, 100 * each, title=view.t("path.chance"), dark=view.dark)
+            controls.chart(figure, "path.product.each", alt=view.t("path.chance"))
+            return
+        pictures.two_bars(
+            view,
+            tokens,
+            100 * each,
+            100 * np.cumprod(each),
+            (view.t("path.chance_each"), view.t("path.chance_all")),
+            "product",
+            title="%",
+            stream="tgt",
+        )
+
+    values = {
+        "count": len(each),
+        "whole": _chance(found.whole),
+        "least": _chance(float(each.min())),
+        "logprob": fixed(found.made.logprob, 2),
+    }
+    return Asked(asks, values, picture, {"step": 0})
+
+
+def _times(value: float) -> str:
+    return f"{value:.1f} ×"
+
+
+def _temperature(view: View, found: Cooled) -> Asked | None:
+    before = found.before
+    wrong = [_times(each) for each in (2 * before, before, before**0.5)]
+    asks = question("temperature", _times(found.after), wrong)
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if not answered:
+            figure = bars(
+                list(found.tokens),
+                np.array(found.usual),
+                stream="tgt",
+                title=view.t("path.candidates"),
+                dark=view.dark,
+                words=view.words("figures.bars") | {"weight": view.t("path.chance")},
+            )
+            controls.chart(figure, "path.temperature", alt=view.t("path.candidates"))
+            return
+        pictures.two_bars(
+            view,
+            list(found.tokens),
+            100 * np.array(found.usual),
+            100 * np.array(found.cooled),
+            ("T = 1", f"T = {found.temperature}"),
+            "temperature.both",
+            title=view.t("path.chance"),
+            stream="tgt",
+        )
+
+    values = {
+        "first": controls.quoted(view, found.tokens[0]),
+        "second": controls.quoted(view, found.tokens[1]),
+        "before": _times(before),
+        "after": _times(found.after),
+        "temperature": found.temperature,
+    }
+    return Asked(asks, values, picture, {"step": found.index})
+
+
+def _nucleus(view: View, found: Nucleus) -> Asked | None:
+    kept = found.kept
+    asks = question("nucleus", str(kept), [str(each) for each in (kept - 1, kept + 1, kept + 2)])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        pairs = zip(found.tokens, found.probs, strict=True)
+        names = [f"{token} {percent(value)}" for token, value in pairs]
+        values = 100 * np.array(found.probs)
+        if answered:
+            values[kept:] = np.nan
+        figure = measured(names, values, title=view.t("path.chance"), dark=view.dark)
+        controls.chart(figure, "path.nucleus", alt=view.t("path.chance"))
+
+    values = {
+        "p": f"{found.p:g}",
+        "share": percent(found.p),
+        "kept": kept,
+        "less": percent(float(np.sum(found.probs[: kept - 1]))),
+        "sum": percent(float(np.sum(found.probs[:kept]))),
+    }
+    return Asked(asks, values, picture, {"step": found.index})
+
+
+def _beam(view: View, found: Searched) -> Asked | None:
+    greedy, beam = found.greedy.logprob, found.beam.logprob
+    wrong = [fixed(each, 2) for each in (greedy, 2 * greedy - beam, 2 * greedy)]
+    asks = question("beam", fixed(beam, 2), wrong)
+    if asks is None:
+        return None
+    both = {"greedy": found.greedy, "beam": found.beam}
+
+    def picture(answered: bool) -> None:
+        for name, made in both.items():
+            tokens = [each.chosen_str for each in made.steps]
+            pictures.strip(view, tokens, "tgt", f"beam.{name}", None)
+        if answered:
+            figure = measured(
+                [f"{view.t(f'decoding.{name}')}: {made.text}" for name, made in both.items()],
+                100 * np.exp([made.logprob for made in both.values()]),
+                title=view.t("path.chance_all"),
+                dark=view.dark,
+            )
+            controls.chart(figure, "path.beam", alt=view.t("path.chance_all"))
+
+    values = {
+        "greedy": f"“{escape(found.greedy.text)}”",
+        "beam": f"“{escape(found.beam.text)}”",
+        "width": found.width,
+        "less": fixed(greedy, 2),
+        "more": fixed(beam, 2),
+        "times": _times(float(np.exp(beam - greedy))),
+    }
+    return Asked(asks, values, picture, {"part": "branches"})
+
+
+def _passes(view: View, found: OnePass) -> Asked | None:
+    n = len(found.tokens)
+    asks = question("passes", "1", [str(each) for each in (n, n * (n + 1) // 2, n * n)])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if not answered:
+            pictures.strip(view, found.queries, "tgt", "passes.queries", None)
+            pictures.strip(view, found.tokens, "tgt", "passes.tokens", None)
+            return
+        figure = lines(
+            np.arange(1, n + 1),
+            np.maximum(np.stack([found.gaps, found.gaps_open]), FLOOR),
+            [view.t("onepass.with"), view.t("onepass.without")],
+            x_title=view.t("onepass.step"),
+            y_title=view.t("onepass.gap"),
+            log_y=True,
+            height=300,
+            dark=view.dark,
+        )
+        controls.chart(figure, "path.passes", alt=view.t("onepass.gaps"))
+
+    values = {
+        "count": n,
+        "largest": number(found.largest),
+        "open": fixed(found.largest_open, 1),
+    }
+    return Asked(asks, values, picture, {"part": "pass"})
+
+
+def _kept(view: View, found: Kept) -> Asked | None:
+    right = found.growth
+    wrong = [right // 2, right // found.layers, right * len(found.made.steps), right * 2]
+    asks = question("kept", f"{right:,}", [f"{each:,}" for each in wrong])
+    if asks is None:
+        return None
+
+    def picture(answered: bool) -> None:
+        if not answered:
+            _so_far(view, found.made, len(found.made.steps) - 1, "kept")
+            return
+        data = pack_cache_view(
+            found.cached.keys,
+            found.cached.values,
+            found.made.steps[-1].input_tokens,
+            found.cached.n_bytes,
+            first=found.cached.first,
+            cross_keys=found.cached.cross_keys,
+            cross_values=found.cached.cross_values,
+            source=found.made.src_str_tokens,
+            kept_heads=found.kv_heads,
+            step=len(found.cached.n_bytes) - 1,
+            words=view.words("components.cache_view"),
+        )
+        cache_view(data, key="path.kept")
+
+    values = {
+        "layers": found.layers,
+        "heads": found.kv_heads,
+        "d_head": found.d_head,
+        "bytes": f"{right:,}",
+        "numbers": f"{right // 4:,}",
+    }
+    return Asked(asks, values, picture, {"part": "cache"})
+
+
+STEPS = (
+    step("given", "decoding", finding.given, _given, r"p(y_t \mid y_{<t},\, x)"),
+    step("ended", "decoding", finding.ended, _ended, r"y_t = \mathrm{END}"),
+    step(
+        *("product", "decoding", finding.product, _product),
+        r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x)",
+    ),
+    step(
+        *("temperature", "decoding", finding.temperature, _temperature),
+        r"p_T = \mathrm{softmax}(\ell / T),\qquad "
+        r"\frac{p_T(a)}{p_T(b)} = \left(\frac{p(a)}{p(b)}\right)^{1/T}",
+    ),
+    step(
+        *("nucleus", "decoding", finding.nucleus, _nucleus),
+        r"\min k:\ \sum_{i \le k} p_{(i)} \ge p",
+    ),
+    step(
+        *("beam", "decoding", finding.beam, _beam),
+        r"\ln p(y\mid x) = \sum_t \ln p(y_t \mid y_{<t},\, x)",
+        telling="beam",
+    ),
+    step(
+        *("passes", "decoding", finding.passes, _passes),
+        r"f(y_0, \dots, y_n)_t = f(y_0, \dots, y_t)_t \quad\Leftarrow\quad m_{ij} = [\,j \le i\,]",
+    ),
+    step(
+        *("kept", "decoding", finding.kept, _kept),
+        r"2\,n_\mathrm{kv}\,d_\mathrm{head}\cdot\text{layers}\cdot 4",
+    ),
+)
