@@ -59,6 +59,7 @@ VISITS: dict[str, list[Visit]] = {
     "decoding": parts_of("decoding"),
     "positions": parts_of("positions"),
     "patching": parts_of("patching"),
+    "workshop": parts_of("workshop"),
     "path": [*parts_of("path"), *STEPS],
     "causes": [*parts_of("causes"), ("causes", {"part": "lens", "filmed": "1"})],
 }

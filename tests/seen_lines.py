@@ -25,7 +25,7 @@ NEEDED = {"certificate": {"tested": "1"}}
 PARTS: list[Visit] = [
     (page.name, {"part": part})
     for page in LESSONS
-    if page.name not in ("claims", "clinic", "path")
+    if page.name not in ("claims", "clinic", "path", "workshop")
     for part in getattr(page.choices, "parts", ("",))
 ]
 

@@ -19,6 +19,7 @@ from explorer.pages import (
     patching,
     path,
     positions,
+    workshop,
 )
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.blocks.choices import BlocksChoices
@@ -35,6 +36,7 @@ from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.positions.choices import PositionsChoices
+from explorer.pages.workshop.choices import WorkshopChoices
 from explorer.ui.view import View
 
 
@@ -87,10 +89,18 @@ LESSONS: tuple[Page, ...] = (
         usual_pads=2,
         follows_edits=False,
     ),
+    Page(
+        "workshop",
+        ":material/construction:",
+        workshop.render,
+        WorkshopChoices,
+        "practise",
+        follows_edits=False,
+    ),
     Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", 0, False),
 )
 """The path through all of it; then, in the order in which one learns, attention, its masks,
-positions, the rest of a block, the whole model, what it writes; then three pages that test what was
+positions, the rest of a block, the whole model, what it writes; then the pages that test what was
 learned. Each draws what it computed.
 """
 

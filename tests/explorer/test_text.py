@@ -39,6 +39,8 @@ from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.positions.turning import LAYOUTS
+from explorer.analysis.workshop.grading import Relation
+from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
 from explorer.figures.alignment.links import FOUND
 from explorer.figures.blocks.residual import Placement
 from explorer.figures.theme import DARK, LIGHT
@@ -55,6 +57,7 @@ from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.pages.path.course import CHAPTERS, STEPS
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
+from explorer.sandbox import Kind as FaultKind
 from explorer.text import LANGUAGES, examples, formula, t, word_key, words
 from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.hooks import ROLES
@@ -173,6 +176,12 @@ MADE = {
     "machine.presets": {OWN, *PRESETS},
     "path.groups": set(CHAPTERS),
     "path.missing": set(re.findall(r'Missing\("(\w+)"\)', CODE)),
+    "workshop.groups": set(TASK_KINDS),
+    "workshop.faults": set(get_args(FaultKind)),
+    "workshop.relations": set(get_args(Relation)),
+    "workshop.kinds": {"list", "number"},
+    "workshop.verdicts": {"true", "false"},
+    "workshop.axes": {"position", "dimension"},
     "claims.verdicts": set(VERDICTS),
     "claims.groups": set(GROUPS),
     "claims.rows": said_in_claims("claims.rows"),
@@ -313,6 +322,9 @@ PIECES = {
     *(f"positions.read_flat_{kind.acts}" for kind in POSITIONS.values()),
     *(f"positions.read_{setting}" for setting in get_args(Setting)),
     *(f"positions.change_{kind}" for kind in CHANGE_KINDS),
+    *(f"workshop.{name}" for name in ("sees", "does_not_see", "at_hidden", "at_shown")),
+    *(f"workshop.{name}" for name in ("accused", "let_through", "as_expected", "certified")),
+    *(f"workshop.{name}" for name in ("yours", "wanted", "part")),
     *(f"positions.show_{name}" for name in ("weights", "scores", "difference")),
     *(f"positions.layout_{layout}" for layout in LAYOUTS),
     *(f"positions.{name}" for name in ("first", "second", "head_before", "head_after")),

@@ -182,5 +182,5 @@ def marked(first: int) -> Change:
 def _marked(v: Tensor, first: int) -> Tensor:
     """Values [batch, kv_head, key, d_head] in which key first + i has a 1 at feature i only."""
     n_key, d_head = v.shape[2:]
-    eye = torch.eye(n_key, n_key + d_head, dtype=v.dtype)
+    eye = torch.eye(n_key, max(n_key, first) + d_head, dtype=v.dtype)
     return eye[:, first : first + d_head].expand(v.shape).contiguous()

@@ -1,7 +1,8 @@
 """Wrong code on purpose: common mistakes, each next to the correct code.
 
-Only the clinic's page, its cache, the tests and the notebook's `certify`, which quotes it, import
-this package. Its functions are never part of a model's run unless a visitor plants them there.
+Only the pages of the clinic and the workshop, the tests and the notebook's `certify`, which quotes
+it, import this package. Its functions are never part of a model's run unless a visitor plants them
+there.
 """
 
 from explorer.analysis.clinic.card import Demonstration, Figure, Picture, Pitfall

@@ -1,0 +1,1 @@
+"""Tasks that a visitor solves in code: what they ask, and how an answer is judged."""

@@ -1,0 +1,180 @@
+"""A visitor's own mask put into a trained model: the certificate under it, and what it then writes.
+
+The third judge of the workshop. A mask is right where it breaks the promises that the reference
+breaks, and no others: a right window hides real tokens, which is one of the promises.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from explorer import sandbox
+from explorer.analysis.certificate.certify import Examination, Finding
+from explorer.analysis.certificate.probe import Subject
+from explorer.analysis.certificate.quick import QuickProbe
+from explorer.analysis.clinic import Demonstration, Symptom, symptom
+from explorer.analysis.clinic.card import Pitfall, decoder_self
+from explorer.analysis.clinic.senses import masked_softmax
+from explorer.analysis.workshop.tasks import Task
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+from explorer.sandbox import Grid
+from models.hooks import AttentionSite, Edits
+from models.masks import causal_mask, padding_mask
+from models.rows import Rows
+
+MOST_PROBED = 8
+"""Tokens per stream that are probed: enough for a window, and for a past of several tokens."""
+
+
+class PlantedError(Exception):
+    """A program failed on a size that only the model asks for; `args[0]` is its Fault."""
+
+
+def fits(task: Task, loaded: LoadedModel) -> bool:
+    """Whether a model has the sites at which this task's mask belongs."""
+    return bool(task.planted) and any(_is_place(task, site) for site in loaded.sites)
+
+
+def examined(
+    task: Task,
+    code: str,
+    loaded: LoadedModel,
+    traced: Trace,
+    tell: Callable[[int, int], object] = lambda done, total: None,
+) -> tuple[Finding, ...]:
+    """Put a program's mask into a model's own sites, and every promise to the test.
+
+    The beginning of the Trace's sentence is read, its edits are not. `tell` hears of the promises
+    tested and of how many there are. Raises PlantedError where the program fails on the way, and
+    ValueError for a task whose mask belongs nowhere in this model.
+    """
+    mask = _Mask(task, code, loaded)
+    src = [each for each in traced.src_tokens if each != loaded.marks.pad]
+    tgt = [each for each in traced.tgt_tokens if each != loaded.marks.pad]
+    examination = Examination(
+        loaded.model,
+        loaded.config,
+        src[:MOST_PROBED],
+        tgt[:MOST_PROBED],
+        lambda rows: mask.plant(loaded.model, rows),
+        probe=QuickProbe,
+    )
+    for done, name in enumerate(examination.names):
+        tell(done, len(examination.names))
+        examination.finding(name)
+        mask.check()
+    return examination.certificate().findings
+
+
+def written(
+    task: Task,
+    code: str,
+    loaded: LoadedModel,
+    traced: Trace,
+    tell: Callable[[int, int], object] = lambda done, total: None,
+) -> Symptom:
+    """What a model writes under a program's mask, and without it; `tell` as for `symptom`.
+
+    Raises as `examined`.
+    """
+    mask = _Mask(task, code, loaded)
+    pitfall = Pitfall(
+        id=task.id,
+        group="masks",
+        wrong=masked_softmax,
+        right=masked_softmax,
+        demonstrate=lambda traced: Demonstration(()),
+        plant=mask.plant,
+        cached=True,
+    )
+    found = symptom(loaded, traced, pitfall, tell)
+    mask.check()
+    return found
+
+
+def _is_place(task: Task, site: AttentionSite) -> bool:
+    """Whether a task's mask belongs at this site."""
+    if task.planted == "cross":
+        return site.kind == "cross"
+    return task.planted == "everywhere" or decoder_self(site)
+
+
+class _Mask:
+    """A program as the mask of a model's sites; each size is asked for once.
+
+    After the program failed nothing is masked, and `check` says how it failed.
+    """
+
+    def __init__(self, task: Task, code: str, loaded: LoadedModel) -> None:
+        if not fits(task, loaded):
+            raise ValueError(f"{task.id} has no place in {loaded.name}")
+        self.task, self.code = task, code
+        self._fault: sandbox.Fault | None = None
+        self._matrix = lru_cache(maxsize=512)(self._asked)
+
+    def check(self) -> None:
+        """Raise PlantedError where the program failed."""
+        if self._fault is not None:
+            raise PlantedError(self._fault)
+
+    def plant(self, model: Subject, rows: Rows) -> Edits:
+        """The mask of every site at which it belongs, in a run over these rows."""
+
+        def masked(site: AttentionSite) -> Callable[[Tensor], Tensor]:
+            return lambda mask: self._keep(site, rows, mask.shape).expand(mask.shape)
+
+        sites = (site for site in model.attention_sites() if _is_place(self.task, site))
+        return Edits({site.hook("mask"): masked(site) for site in sites})
+
+    def _keep(
+        self, site: AttentionSite, rows: Rows, shape: Sequence[int]
+    ) -> Bool[Tensor, "batch 1 query key"]:
+        """What the program allows, and what the task leaves to the model's own rules."""
+        n_query, n_key = shape[2:]
+        valid = rows.valid(site.key_stream)[:, :n_key]
+        queries = rows.valid(site.query_stream)[:, -n_query:]
+        past = n_key - n_query if site.kind == "self" else 0
+        keep = torch.stack(
+            [
+                self._matrix(n_query, n_key, past, tuple(own), tuple(asked))
+                for own, asked in zip(valid.tolist(), queries.tolist(), strict=True)
+            ]
+        )[:, None]
+        given = self.task.cases[0].given
+        if not {"valid", "src_valid"} & set(given):
+            keep = keep & padding_mask(valid)
+        if self.task.planted == "everywhere" and decoder_self(site):
+            keep = keep & causal_mask(n_query, n_key, offset=past)
+        return keep.repeat_interleave(shape[0] // len(keep), 0)
+
+    def _asked(
+        self,
+        n_query: int,
+        n_key: int,
+        past: int,
+        valid: tuple[bool, ...],
+        queries: tuple[bool, ...],
+    ) -> Bool[Tensor, "query key"]:
+        known: dict[str, Any] = {
+            "past": past,
+            "valid": list(valid),
+            "src_valid": list(valid),
+            "tgt_valid": list(queries),
+            "doc": [1] * n_key,
+        }
+        given = self.task.cases[0].given
+        first = 0 if "past" in given else past
+        values = tuple(known.get(name, value) for name, value in given.items())
+        answer = sandbox.run(
+            self.code, self.task.function, grids=[Grid(n_query, n_key, values, first)]
+        )
+        if answer.fault is not None:
+            self._fault = self._fault or answer.fault
+            return torch.ones(n_query, n_key, dtype=torch.bool)
+        cells = [cell is True for cell in answer.values]
+        return torch.tensor(cells, dtype=torch.bool).reshape(n_query, n_key)

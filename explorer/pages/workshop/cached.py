@@ -1,0 +1,59 @@
+"""What the workshop computes, kept as `ui.work.caching` says."""
+
+from collections.abc import Callable
+
+from explorer.analysis.certificate.certify import Finding
+from explorer.analysis.clinic import Symptom
+from explorer.analysis.workshop import grading, planted
+from explorer.analysis.workshop.grading import Grade
+from explorer.analysis.workshop.tasks import Task, task_of
+from explorer.ui import cache
+from explorer.ui.cache import Run
+from explorer.ui.work.caching import cached
+from explorer.ui.work.turns import TURNS
+
+
+def _task(name: str) -> Task:
+    found = task_of(name)
+    assert found is not None, name
+    return found
+
+
+def _settled(made: Grade) -> bool:
+    """Whether the program would fare the same again: time may run out on a busy machine."""
+    return made.fault is None or made.fault.kind not in ("time", "large")
+
+
+@cached(worth=_settled)
+def graded(task: str, code: str) -> Grade:
+    """A program graded. Others compute while it runs, in a process of its own.
+
+    Raises FileNotFoundError where the optional package is missing.
+    """
+    with TURNS.away():
+        return grading.grade(_task(task), code)
+
+
+@cached
+def examined(
+    run: Run, task: str, code: str, *, progress: Callable[[int, int], object] | None = None
+) -> tuple[Finding, ...]:
+    """The promises of a run's model under a program's mask.
+
+    Raises planted.PlantedError where the program fails on the way, and InputProblem.
+    """
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    return planted.examined(_task(task), code, loaded, traced, progress or _silent)
+
+
+@cached
+def written(
+    run: Run, task: str, code: str, *, progress: Callable[[int, int], object] | None = None
+) -> Symptom:
+    """What a run's model writes under a program's mask, and without. Raises as `examined`."""
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    return planted.written(_task(task), code, loaded, traced, progress or _silent)
+
+
+def _silent(done: int, total: int) -> None:
+    """Nobody waits to hear of steps."""

@@ -1,0 +1,139 @@
+"""All tasks at once: what is solved, a link with one's results, a class's results, paper."""
+
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import streamlit as st
+
+from explorer import sandbox
+from explorer.analysis.workshop.tasks import KINDS, Task, task_of, tasks
+from explorer.pages.workshop import cached
+from explorer.pages.workshop.choices import (
+    MOST_CARRIED,
+    WorkshopChoices,
+    read_ids,
+    read_programs,
+    write_programs,
+)
+from explorer.ui import session
+from explorer.ui.escape import escape
+from explorer.ui.tables import table
+from explorer.ui.view import View
+
+MOST_LINKS, MOST_PASTED = 60, 800_000
+"""Links of a class, and characters of all of them."""
+
+
+def overview(view: View) -> None:
+    """Every task, those solved marked; and the link that shows them to somebody."""
+    made = view.choices(WorkshopChoices)
+    known = {task.id for task in tasks()}
+    done = len(known & set(made.solved))
+    st.markdown(view.t("workshop.progress", done=done, count=len(known)))
+    st.progress(done / max(1, len(known)))
+    for kind in KINDS:
+        of_kind = [task for task in tasks() if task.kind == kind]
+        st.markdown(f"**{view.t(f'workshop.groups.{kind}')}**")
+        with st.container(horizontal=True, key=f"workshop-list-{kind}"):
+            for task in of_kind:
+                st.button(
+                    task.name[view.lang],
+                    key=f"workshop.open.{task.id}",
+                    icon=":material/check_circle:" if task.id in made.solved else None,
+                    type="tertiary",
+                    on_click=_open,
+                    args=(task.id,),
+                )
+    _results(view)
+
+
+def _open(task: str) -> None:
+    session.change(task=task, part="task")
+
+
+def _results(view: View) -> None:
+    """A link with one's name and programs, made when it is asked for."""
+    made = view.choices(WorkshopChoices)
+    st.markdown(f"**{view.t('workshop.send')}**")
+    st.session_state["workshop.solver"] = made.solver
+    st.text_input(
+        view.t("workshop.name"),
+        key="workshop.solver",
+        max_chars=40,
+        on_change=lambda: session.change(solver=st.session_state["workshop.solver"]),
+    )
+    drafts: dict[str, str] = dict(made.programs) | st.session_state.get("workshop.drafts", {})
+    sent = {name: drafts[name] for name in made.solved if name in drafts}
+    packed = write_programs(tuple(sent.items()))
+    if len(packed) > MOST_CARRIED:
+        st.warning(view.t("workshop.too_much"))
+        return
+    chosen = {"lang": view.lang, "part": "overview", "solver": made.solver}
+    chosen |= {"solved": "~".join(made.solved), "programs": packed}
+    address = urlencode({name: value for name, value in chosen.items() if value})
+    st.caption(view.t("workshop.sent", count=len(sent)))
+    st.code(f"{st.context.url or ''}?{address}", language=None, wrap_lines=True)
+
+
+def sheets(view: View) -> None:
+    """A class's results, from links that are pasted: run again here, and kept nowhere."""
+    st.markdown(view.t("workshop.class_lead"))
+    pasted = st.text_area(
+        view.t("workshop.paste"), key="workshop.pasted", height=160, max_chars=MOST_PASTED
+    )
+    links = [line.strip() for line in pasted.splitlines() if line.strip()][:MOST_LINKS]
+    if not links:
+        return
+    rows, unread = [], 0
+    for link in links:
+        found = _learner(link)
+        if found is None:
+            unread += 1
+            continue
+        name, claimed, programs = found
+        proved = [each for each in programs if _passes(*each)]
+        rest = [each for each in claimed if each not in {name for name, _ in proved}]
+        rows.append((name or "–", _names(view, [each for each, _ in proved]), _names(view, rest)))
+    if unread:
+        st.warning(view.t("workshop.unread", count=unread))
+    head = (view.t("workshop.name"), view.t("workshop.proved"), view.t("workshop.claimed"))
+    table(head, rows, "lll")
+
+
+def _learner(link: str) -> tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]] | None:
+    """Name, what was claimed and the programs of a link; None for what is no link of results."""
+    said = dict(parse_qsl(urlsplit(link).query)) if len(link) < 4 * MOST_CARRIED else {}
+    try:
+        claimed, programs = read_ids(said["solved"]), read_programs(said.get("programs", ""))
+    except (KeyError, ValueError):
+        return None
+    name = " ".join(said.get("solver", "").split())[:40]
+    known = {task.id for task in tasks()}
+    own = tuple(each for each in programs if each[0] in known)
+    return escape(name), tuple(each for each in claimed if each in known), own
+
+
+def _passes(task: str, code: str) -> bool:
+    """Whether a program solves its task, as far as it can be run here."""
+    return sandbox.available() and cached.graded(task, code).passed
+
+
+def _names(view: View, ids: list[str]) -> str:
+    found = [task_of(name) for name in ids]
+    names = ", ".join(task.name[view.lang] for task in found if task is not None)
+    return f"**{len(ids)}** {names}" if ids else "0"
+
+
+def paper(view: View) -> None:
+    """All tasks on paper: what each asks, its formula, and room to write."""
+    st.caption(view.t("workshop.paper_lead"))
+    for kind in KINDS:
+        st.subheader(view.t(f"workshop.groups.{kind}"), anchor=False)
+        for number, task in enumerate((t for t in tasks() if t.kind == kind), 1):
+            _on_paper(view, number, task)
+
+
+def _on_paper(view: View, number: int, task: Task) -> None:
+    with st.container(key=f"workshop-paper-{task.id}"):
+        st.markdown(f"**{number}. {task.name[view.lang]}** {task.text[view.lang]}")
+        st.markdown(f"$${view.formula(task.formula)}$$")
+        st.code(task.signature if not task.clinic else task.starter, language="python")

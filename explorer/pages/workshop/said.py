@@ -1,0 +1,122 @@
+"""What was wrong with a program, or right, in words: never only that it was."""
+
+from typing import Any
+
+from explorer.analysis.workshop.grading import Grade, Path, Wrong, case_of, relation
+from explorer.analysis.workshop.tasks import Case, Task
+from explorer.sandbox import MOST_CHARACTERS, MOST_LINES, Fault
+from explorer.text import shorten
+from explorer.ui.escape import escape
+from explorer.ui.view import View
+
+MOST_GIVEN = 90
+"""Characters of an input that are said."""
+
+
+def reading_of(view: View, task: Task, made: Grade) -> str:
+    """The sentence above the pictures, as Markdown."""
+    if made.fault is not None:
+        return f":red[:material/error:] {fault_words(view, task, made.fault)}"
+    if made.wrong is not None:
+        said = f":red[:material/cancel:] {_wrong(view, task, made.wrong)}"
+        if made.n_wrong > 1:
+            said += " " + view.t("workshop.in_all", count=made.n_wrong)
+        if made.mistake is not None:
+            said += " " + made.mistake.words[view.lang]
+        return said
+    if made.let:
+        return f":red[:material/cancel:] {_let(view, task, made)}"
+    if task.is_check:
+        said = view.t("workshop.all_caught", count=len(task.mutants))
+    else:
+        n_values = sum(len(row) for row in made.values)
+        said = view.t("workshop.passed", count=n_values, cases=len(task.cases))
+    return f":green[:material/check_circle:] {said}"
+
+
+def fault_words(view: View, task: Task, fault: Fault) -> str:
+    """Why a program gave no answer, with line and column where there are any."""
+    said = view.t(
+        f"workshop.faults.{fault.kind}",
+        error=escape(fault.error),
+        message=escape(fault.message),
+        function=task.function,
+        signature=escape(task.signature.rstrip(":").removeprefix("def ")),
+        number=fault.number,
+        characters=MOST_CHARACTERS,
+        lines=MOST_LINES,
+    )
+    if fault.line is not None:
+        place = view.t("workshop.place", line=fault.line, column=fault.column or 1)
+        said = f"{place} {said}"
+    if fault.case is not None and not task.is_check:
+        case, path = case_of(task, fault.case)
+        said += " " + view.t("workshop.called_with", given=_given(view, case, path))
+    return said
+
+
+def _given(view: View, case: Case, path: Path = ()) -> str:
+    """An input, as code: names and values."""
+    parts = [f"{name} = {value}" for name, value in case.given.items()]
+    if path:
+        parts = [f"q = {path[0]}", f"k = {path[1]}", *parts]
+    elif case.queries is not None:
+        parts = [view.t("workshop.size", queries=case.queries, keys=case.keys), *parts]
+    return " · ".join(f"`{shorten(part, MOST_GIVEN)}`" for part in parts)
+
+
+def _wrong(view: View, task: Task, wrong: Wrong) -> str:
+    case = task.cases[wrong.case] if task.cases else None
+    if wrong.shape:
+        said = view.t(
+            "workshop.kind_wrong", found=_kind(view, wrong.found), wanted=_kind(view, wrong.wanted)
+        )
+    elif task.is_mask:
+        q, k = wrong.path
+        seen = "does_not_see" if wrong.wanted else "sees"
+        reason = view.t(f"workshop.relations.{relation(task, wrong)}")
+        said = view.t(f"workshop.{seen}", q=q, k=k, reason=reason)
+    else:
+        said = view.t(
+            "workshop.number_wrong",
+            place=_place(view, wrong.path),
+            found=_number(wrong.found),
+            wanted=_number(wrong.wanted),
+        )
+    if case is None or (wrong.case == 0 and not wrong.shape):
+        return said
+    where = "at_hidden" if wrong.case else "at_shown"
+    return f"{said} {view.t(f'workshop.{where}', given=_given(view, case))}"
+
+
+def _place(view: View, path: Path) -> str:
+    """Which number of an answer is meant."""
+    if not path:
+        return view.t("workshop.the_number")
+    return view.t("workshop.number_at", place="".join(f"[{index}]" for index in path))
+
+
+def _kind(view: View, value: Any) -> str:
+    """What kind of thing a value is."""
+    if isinstance(value, bool):
+        return "`True` / `False`"
+    if value is None:
+        return "`None`"
+    if isinstance(value, list):
+        return view.t("workshop.kinds.list", count=len(value))
+    if isinstance(value, dict):
+        return f"`{escape(str(value.get('type', '?'))[:40])}`"
+    return view.t("workshop.kinds.number", value=_number(value))
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _let(view: View, task: Task, made: Grade) -> str:
+    """Which suspects a check judged wrongly: the first of them in words."""
+    first, n_wrong = made.let[0], len(task.mutants)
+    caught = n_wrong - sum(not each.right for each in made.let)
+    key = "accused" if first.right else "let_through"
+    words = first.words[view.lang]
+    return view.t(f"workshop.{key}", caught=caught, count=n_wrong, words=words)

@@ -1,0 +1,259 @@
+"""A stranger's program, run without trusting it: `run` hands it to a process of its own.
+
+What a program may do: Python without files, network, processes and classes of the host, 0.4 s and
+16 MB, within a worker of Monty (`keeper`). What may reach the app: numbers, and words of bounded
+length. Nothing that a program does changes another's answer.
+"""
+
+import atexit
+import importlib.util
+import json
+import os
+import queue
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unicodedata
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Kind = Literal[
+    "call",
+    "character",
+    "depth",
+    "empty",
+    "large",
+    "lines",
+    "long",
+    "memory",
+    "missing",
+    "outside",
+    "raised",
+    "syntax",
+    "time",
+]
+MOST_CHARACTERS, MOST_LINES = 4_000, 120
+MOST_KEEPERS = 4
+"""Programs that run at once; more wait for one another."""
+DEADLINE = 0.9
+"""Seconds after which a keeper is ended that has not answered: later than all of its own limits."""
+START = 20.0
+"""The same for its first answer, for which it has to import first."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells of a matrix: calls with (query, key, *given), row by row.
+
+    Queries count from `first`, as they do behind a cache.
+    """
+
+    queries: int
+    keys: int
+    given: tuple[Any, ...] = ()
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a program gave no answer. Lines and columns count from 1; None where there is no place.
+
+    `error` and `message` are those of an exception of the program; of "outside", `message` is the
+    name that was meant; of "character", what stands there. `case` counts the calls that came before
+    the one that failed. `number` is the count that is too large.
+    """
+
+    kind: Kind
+    error: str = ""
+    message: str = ""
+    line: int | None = None
+    column: int | None = None
+    case: int | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: a value for each call, or a fault; and what the program printed.
+
+    Values are None, bool, int, float, lists of them, or {"type": name} for anything else.
+    """
+
+    values: tuple[Any, ...] = ()
+    fault: Fault | None = None
+    printed: str = ""
+
+
+def available() -> bool:
+    """Whether the optional package is installed (`pip install "headlight[workshop]"`)."""
+    return importlib.util.find_spec("pydantic_monty") is not None
+
+
+def refused(code: str) -> Fault | None:
+    """What is wrong with a program before anybody runs it: its size, or what stands in it.
+
+    Marks that turn the direction of writing round make a program read otherwise than it runs.
+    """
+    if not code.strip():
+        return Fault("empty")
+    if len(code) > MOST_CHARACTERS:
+        return Fault("long", number=len(code))
+    lines = code.split("\n")
+    if len(lines) > MOST_LINES:
+        return Fault("lines", number=len(lines))
+    for at, line in enumerate(lines, 1):
+        for column, character in enumerate(line, 1):
+            if character != "\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl"):
+                name = unicodedata.name(character, "control character").lower()
+                said = f"U+{ord(character):04X} ({name})"
+                return Fault("character", message=said, line=at, column=column)
+    return None
+
+
+def run(
+    code: str,
+    name: str,
+    *,
+    grids: Sequence[Grid] = (),
+    cases: Sequence[Sequence[Any]] = (),
+    suspects: Sequence[str] = (),
+) -> Answer:
+    """Run a program, then call its function `name` for each cell of `grids`, and with each of
+    `cases`; the values come back in one row, in this order.
+
+    With `suspects`, programs that each define a function `suspect`, it is called with each of those
+    functions instead. Takes at most DEADLINE once it has a keeper. Raises FileNotFoundError where
+    the optional package is not installed.
+    """
+    if fault := refused(code):
+        return Answer(fault=fault)
+    asked = {
+        "code": code,
+        "name": name,
+        "grids": [asdict(grid) for grid in grids],
+        "cases": cases,
+        "suspects": suspects,
+    }
+    keeper = _KEEPERS.take()
+    try:
+        reply = keeper.ask(json.dumps(asked).encode())
+    finally:
+        _KEEPERS.give(keeper)
+    if reply is None:
+        return Answer(fault=Fault("large"))
+    return _read(reply)
+
+
+def _read(reply: bytes) -> Answer:
+    """A keeper's line. What a program put into it may be any text."""
+    try:
+        said = json.loads(reply)
+        fault = None if said["fault"] is None else Fault(**said["fault"])
+        values = json.loads(said["values"]) if fault is None else []
+    except (ValueError, RecursionError):
+        return Answer(fault=Fault("large"))
+    if not isinstance(values, list):
+        return Answer(fault=Fault("large"))
+    return Answer(tuple(values), fault, str(said["printed"]))
+
+
+class _Keeper:
+    """One process with `keeper.py` in it, asked by one thread at a time; started when asked."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, line: bytes) -> bytes | None:
+        """Its answer to one line; None where it gave none in time, or broke: then it is ended."""
+        patience = DEADLINE
+        if self._process is None or self._process.poll() is not None:
+            self._process, patience = self._started(), START
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line + b"\n")
+            self._process.stdin.flush()
+            found = self._line(time.monotonic() + patience)
+        except (BrokenPipeError, OSError):
+            found = None
+        if found is None:
+            self.end()
+        return found
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        kept = {name: os.environ[name] for name in ("PATH", "MONTY_BIN") if name in os.environ}
+        return subprocess.Popen(
+            [sys.executable, "-P", "-E", str(Path(__file__).with_name("keeper.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=kept,
+            start_new_session=True,  # ended as a group: it and its worker
+        )
+
+    def _line(self, until: float) -> bytes | None:
+        """What it writes up to the end of a line; None where it ends, or it is too late."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        source, parts = self._process.stdout.fileno(), []
+        with selectors.DefaultSelector() as ready:
+            ready.register(source, selectors.EVENT_READ)
+            while ready.select(max(0.0, until - time.monotonic())):
+                part = os.read(source, 1 << 16)
+                if not part:
+                    return None
+                parts.append(part)
+                if part.endswith(b"\n"):
+                    return b"".join(parts)
+        return None
+
+    def end(self) -> None:
+        """End it and its worker, wherever they are."""
+        if self._process is None:
+            return
+        with suppress(ProcessLookupError):  # it was over already
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):  # a line that it never read
+                pipe.close()
+        self._process = None
+
+
+class _Keepers:
+    """At most MOST_KEEPERS, made as they are needed; the one that was used last goes first."""
+
+    def __init__(self) -> None:
+        self._idle: queue.LifoQueue[_Keeper] = queue.LifoQueue()
+        self._made: list[_Keeper] = []
+        self._lock = threading.Lock()
+
+    def take(self) -> _Keeper:
+        """One that nobody asks; waits for one where all are asked."""
+        if not available():
+            raise FileNotFoundError("running code needs the package pydantic-monty")
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            with self._lock:
+                if len(self._made) < MOST_KEEPERS:
+                    self._made.append(_Keeper())
+                    return self._made[-1]
+        return self._idle.get()
+
+    def give(self, keeper: _Keeper) -> None:
+        self._idle.put(keeper)
+
+    def end(self) -> None:
+        for keeper in self._made:
+            keeper.end()
+
+
+_KEEPERS = _Keepers()
+atexit.register(_KEEPERS.end)
