@@ -1,0 +1,180 @@
+"""What every head does on made-up rows: previous-token, duplicate, induction and successor heads.
+
+previous   from each token to the one before it
+duplicate  from a token's second occurrence to its first
+induction  from a token's second occurrence to what followed its first: where the row goes on
+           (Olsson et al. 2022, "In-context Learning and Induction Heads")
+first      to the first token of the row, where heads rest that have nothing to look for
+successor  of a value that the head takes from Monday, Tuesday is what it writes most of among the
+           days (Gould et al. 2023, "Successor Heads"); so for digits, letters, months, where each
+           is one token
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.circuits.rows import (
+    Twice,
+    own_sites,
+    random_twice,
+    series_of,
+)
+from explorer.analysis.circuits.weights import head_weights, unembedding
+from explorer.library import LoadedModel
+from explorer.runs.run import run
+from models.hooks import LOGITS, NO_EDITS, AttentionSite, Edits
+from models.rows import Rows
+
+Behaviour = Literal["induction", "previous", "duplicate", "first", "successor"]
+BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
+Heads = Float[np.ndarray, "layer head"]
+CLEAR, SLIGHT = 0.4, 2.0
+"""A head is clearly one of a kind from this share of its attention on; slightly, from so many times
+what attending evenly would give."""
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """What the heads looked at on rows said twice: by behaviour, [layer, head], means over rows.
+
+    `even` is what attending to all allowed tokens alike would give. `first_half` and `second_half`
+    are ln p of a token on average, `copied` the share of the second half that the model puts first;
+    NaN for a model that does not predict the next token.
+    """
+
+    sites: tuple[AttentionSite, ...]
+    scores: dict[Behaviour, Heads]
+    even: dict[Behaviour, float]
+    n: int
+    n_rows: int
+    first_half: float
+    second_half: float
+    copied: float
+
+    def best(self, behaviour: Behaviour) -> tuple[int, int]:
+        """Layer and head with the highest score, the first among equals."""
+        found = self.scores[behaviour]
+        layer, head = np.unravel_index(np.nan_to_num(found, nan=-1).argmax(), found.shape)
+        return int(layer), int(head)
+
+    def strength(self, behaviour: Behaviour) -> Literal["clear", "slight", "none"]:
+        """Whether the best head deserves the name."""
+        score = float(self.scores[behaviour][self.best(behaviour)])
+        if score >= CLEAR:
+            return "clear"
+        return "slight" if score >= SLIGHT * self.even[behaviour] else "none"
+
+
+def behaviour(loaded: LoadedModel, edits: Edits = NO_EDITS) -> Looked:
+    """Every head on random tokens said twice, and on known series. Raises ValueError as `rows`."""
+    found = looked(loaded, random_twice(loaded), edits)
+    own = successors(loaded, found.sites)
+    if own is not None:
+        found.scores["successor"], found.even["successor"] = own
+    return found
+
+
+def looked(loaded: LoadedModel, given: Twice, edits: Edits = NO_EDITS) -> Looked:
+    """What the heads look at on these rows; without successors, which have rows of their own."""
+    sites = own_sites(loaded)
+    kept = run(loaded.model, given.rows, {*(s.hook("pattern") for s in sites), LOGITS}, edits)
+    patterns = np.stack([kept[site.hook("pattern")].numpy() for site in sites])
+    first, second, copied = _written(loaded, given, kept[LOGITS])
+    places = places_of(given)
+    return Looked(
+        sites=sites,
+        scores={name: _mean(patterns, *at) for name, at in places.items()},
+        even={name: _even(patterns, at[0]) for name, at in places.items()},
+        n=given.n,
+        n_rows=len(given.tokens),
+        first_half=first,
+        second_half=second,
+        copied=copied,
+    )
+
+
+def places_of(given: Twice) -> dict[Behaviour, tuple[np.ndarray, np.ndarray]]:
+    """For each behaviour the queries, and the key that it is about for each of them."""
+    n, start = given.n, given.start
+    everywhere = np.arange(1, start + 2 * n)
+    again = np.arange(start + n, start + 2 * n)
+    going_on = again[:-1] if n > 1 else again  # the last one's follower is the next row's beginning
+    return {
+        "induction": (going_on, going_on - n + 1),
+        "previous": (everywhere, everywhere - 1),
+        "duplicate": (again, again - n),
+        "first": (everywhere, np.zeros_like(everywhere)),
+    }
+
+
+def _mean(
+    patterns: Float[np.ndarray, "layer row head query key"],
+    queries: np.ndarray,
+    keys: np.ndarray,
+) -> Heads:
+    return patterns[:, :, :, queries, keys].mean((1, 3), dtype=np.float64)
+
+
+def _even(patterns: Float[np.ndarray, "layer row head query key"], queries: np.ndarray) -> float:
+    """1 by the number of keys that a query may look at, on average."""
+    allowed = (patterns[0, 0] > 0).any(0).sum(1)[queries]
+    return float((1 / np.maximum(allowed, 1)).mean())
+
+
+def _written(loaded: LoadedModel, given: Twice, logits: torch.Tensor) -> tuple[float, float, float]:
+    if loaded.model.predicts != "next":
+        return float("nan"), float("nan"), float("nan")
+    n, start, tokens = given.n, given.start, given.tokens
+    logprobs = logits[:, :-1].log_softmax(-1)
+    chosen = logprobs.gather(-1, tokens[:, 1:, None])[..., 0].numpy()
+    at = slice(start + n, start + 2 * n - 1)  # what follows the first token said again
+    top = logprobs[:, at].argmax(-1) == tokens[:, start + n + 1 : start + 2 * n]
+    return (
+        float(chosen[:, start : start + n - 1].mean()) if n > 1 else float("nan"),
+        float(chosen[:, at].mean()) if n > 1 else float("nan"),
+        float(top.float().mean()) if n > 1 else float("nan"),
+    )
+
+
+def successors(loaded: LoadedModel, sites: tuple[AttentionSite, ...]) -> tuple[Heads, float] | None:
+    """The share of a series' members after which a head, looking at them, writes most of the next.
+
+    Written means: its value times W_O, read by the unembedding among the members alone. With it
+    comes what guessing would give. None without a series in the vocabulary, or without logits.
+    """
+    series = series_of(loaded)
+    if not series or not loaded.config.lm_head:
+        return None
+    out = unembedding(loaded)
+    heads = [[head_weights(loaded, s, head).o for head in range(s.n_heads)] for s in sites]
+    hits = np.zeros((len(sites), sites[0].n_heads))
+    asked, guessed = 0, 0.0
+    for members in series:
+        values = _values(loaded, sites, members)
+        group = sites[0].n_heads // values[0].shape[1]
+        read = out[list(members)]  # [member, d_model]
+        for layer, value in enumerate(values):
+            for head, o in enumerate(heads[layer]):
+                written = value[:, head // group] @ o.T @ read.T  # [looked at, member]
+                hits[layer, head] += (written[:-1].argmax(1) == np.arange(1, len(members))).sum()
+        asked += len(members) - 1
+        guessed += (len(members) - 1) / len(members)
+    return hits / asked, guessed / asked
+
+
+def _values(
+    loaded: LoadedModel, sites: tuple[AttentionSite, ...], members: tuple[int, ...]
+) -> list[Float[np.ndarray, "member kv_head d_head"]]:
+    """The values of each member where it is the only word of its row, by layer."""
+    rows = [loaded.model.with_marks("tgt", [token]) for token in members]
+    at = list(rows[0]).index(members[0])
+    source = None
+    if "src" in loaded.model.reads:
+        source = [loaded.model.with_marks("src", [token]) for token in members]
+    given = Rows.of(rows, source, loaded.marks.pad)
+    kept = run(loaded.model, given, {site.hook("v") for site in sites})
+    return [kept[site.hook("v")][:, :, at].double().numpy() for site in sites]

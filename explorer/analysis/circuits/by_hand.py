@@ -1,0 +1,86 @@
+"""An induction circuit whose every weight was put there by hand: what a clear one looks like.
+
+Two layers of two heads, no nets; the second head of each layer is empty. The stream has four parts,
+and every direction in it means one thing: which token this is, where it stands, which token stood
+before it, and which one to write.
+
+first head, layer 1   a query at position p asks for position p - 1; the value is the token there,
+                      written to the part "before"
+first head, layer 2   a query asks with its token for a key whose "before" is that token; the value
+                      is the key's own token, written to the part "write", which the logits read
+"""
+
+from pathlib import Path
+
+import torch
+from tokenizers import AddedToken, models, pre_tokenizers
+from tokenizers import Tokenizer as Library
+
+from explorer.library import LoadedModel
+from models.config import ModelConfig
+from models.tokenizer import SPECIAL_TOKENS, Tokenizer
+from models.transformer import build_model
+
+LETTERS = tuple("abcdefghijkl")
+N_CTX = 2 * len(LETTERS) + 2
+SHARP = 3.0
+"""How large the entries of W_Q and W_K are: scores of a match are then so high that nearly all
+attention falls on it."""
+LOUD = 8.0
+"""How large the entries of the unembedding are."""
+NAME = "by-hand"
+
+
+def by_hand() -> LoadedModel:
+    """The model with its tokenizer: a decoder alone that reads letters between blanks."""
+    vocabulary = {word: at for at, word in enumerate((*SPECIAL_TOKENS, *LETTERS))}
+    n = len(vocabulary)
+    token, place, before, write = 0, n, n + N_CTX, 2 * n + N_CTX
+    d_head = max(n, N_CTX)
+    config = ModelConfig(
+        family="decoder-only",
+        vocab_size=n,
+        d_model=3 * n + N_CTX,
+        n_layers=2,
+        n_heads=2,
+        head_dim=d_head,
+        d_ff=1,
+        n_ctx=N_CTX,
+        norm="rmsnorm",
+        norm_placement="pre",
+        final_norm=True,
+        positions="learned",
+        ffn="relu",
+        dropout=0.0,
+        bias=False,
+        tie_embeddings=False,
+        scale_embeddings=False,
+    )
+    model = build_model(config).eval().requires_grad_(False)
+    weights = {name: torch.zeros_like(each) for name, each in model.state_dict().items()}
+    for name in weights:
+        if name.endswith("norm.weight"):
+            weights[name] += 1
+    every = torch.arange(n)
+    weights["embed.weight"][every, token + every] = 1
+    where = torch.arange(N_CTX)
+    weights["positions.weight"][where, place + where] = 1
+    first, second = "blocks.0.attn.", "blocks.1.attn."
+    weights[first + "w_q.weight"][where[:-1], place + where[1:]] = SHARP
+    weights[first + "w_k.weight"][where, place + where] = SHARP
+    weights[first + "w_v.weight"][every, token + every] = 1
+    weights[first + "w_o.weight"][before + every, every] = 1
+    weights[second + "w_q.weight"][every, token + every] = SHARP
+    weights[second + "w_k.weight"][every, before + every] = SHARP
+    weights[second + "w_v.weight"][every, token + every] = 1
+    weights[second + "w_o.weight"][write + every, every] = 1
+    weights["unembed.weight"][every, write + every] = LOUD
+    model.load_state_dict(weights)
+    return LoadedModel(NAME, model, _tokenizer(vocabulary), config, Path(NAME))
+
+
+def _tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
+    library = Library(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[-1]))
+    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    library.add_special_tokens([AddedToken(word, special=True) for word in SPECIAL_TOKENS])
+    return Tokenizer(library)

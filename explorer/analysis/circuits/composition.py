@@ -1,0 +1,113 @@
+"""How much of what one head reads is what an earlier one wrote: by the weights alone.
+
+Elhage et al. 2021: with W_QK and W_OV as in `weights`, the later head's matrix M meets the earlier
+one's W_OV, and the score is ||M W_OV|| / (||M|| ||W_OV||), Frobenius norms:
+
+Q   M = W_QK'   the earlier head's output is in the query
+K   M = W_QK    in the key: what an induction head needs of a previous-token head
+V   M = W_OV    in the value
+
+Matrices that have nothing to do with each other do not give 0: random ones of the same shape are
+the baseline.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.analysis.circuits.rows import own_sites
+from explorer.analysis.circuits.weights import HeadWeights, head_weights
+from explorer.library import LoadedModel
+
+Way = Literal["k", "q", "v"]
+WAYS: tuple[Way, ...] = get_args(Way)
+RANDOM_PAIRS, SEED = 64, 27
+MOST_HEADS = 512
+Tell = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """`scores[way]` [later, earlier] by heads in the order of (layer, head); NaN where the second
+    is not of an earlier layer. `baseline` is the mean of random matrices of the same shapes, and
+    `spread` their standard deviation.
+    """
+
+    heads: tuple[tuple[int, int], ...]
+    scores: dict[Way, Float[np.ndarray, "later earlier"]]
+    baseline: float
+    spread: float
+
+    def strongest(self, way: Way) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The (later, earlier) heads that compose most; None for a model of one layer."""
+        found = self.scores[way]
+        if not np.isfinite(found).any():
+            return None
+        later, earlier = np.unravel_index(np.nan_to_num(found, nan=-1).argmax(), found.shape)
+        return self.heads[int(later)], self.heads[int(earlier)]
+
+
+def composition(loaded: LoadedModel, tell: Tell | None = None) -> Composition:
+    """Every pair of a head and one of an earlier layer; `tell(done, total)` is told of heads.
+
+    Raises ValueError for a model with more than MOST_HEADS heads.
+    """
+    sites = own_sites(loaded)
+    heads = tuple((site.layer, head) for site in sites for head in range(site.n_heads))
+    if len(heads) > MOST_HEADS:
+        raise ValueError(f"{len(heads)} heads are too many to compare; the limit is {MOST_HEADS}")
+    weights = [head_weights(loaded, sites[layer], head) for layer, head in heads]
+    scores = {way: np.full((len(heads), len(heads)), np.nan) for way in WAYS}
+    for later, (layer, _) in enumerate(heads):
+        earlier = [at for at, each in enumerate(heads) if each[0] < layer]
+        for way in WAYS if earlier else ():
+            scores[way][later, earlier] = composed(
+                weights[later], [weights[at] for at in earlier], way
+            )
+        if tell is not None:
+            tell(later + 1, len(heads))
+    drawn = random_scores(loaded.config.d_model, loaded.config.d_head)
+    return Composition(heads, scores, float(drawn.mean()), float(drawn.std()))
+
+
+def composed(
+    later: HeadWeights, earlier: list[HeadWeights], way: Way
+) -> Float[np.ndarray, " earlier"]:
+    """The score of one head with several earlier ones.
+
+    No product of size d_model x d_model is made: of A = a' b, with a and b of d_head rows, the norm
+    is the root of tr(a a' b b').
+    """
+    if way == "v":
+        outer, inner = later.o.T, later.v  # W_OV = outer' inner
+    else:
+        outer, inner = (later.q, later.k) if way == "k" else (later.k, later.q)
+    own = outer @ outer.T
+    norm = _norm(own, inner @ inner.T)
+    found = []
+    for each in earlier:
+        middle = inner @ each.o  # [d_head, d_head]
+        read = each.v @ each.v.T
+        product = _norm(own, middle @ read @ middle.T)
+        found.append(product / max(norm * _norm(each.o.T @ each.o, read), 1e-300))
+    return np.array(found)
+
+
+def _norm(
+    left: Float[np.ndarray, "d_head d_head"], right: Float[np.ndarray, "d_head d_head"]
+) -> float:
+    return float(np.sqrt(max(0.0, float((left * right.T).sum()))))
+
+
+def random_scores(d_model: int, d_head: int) -> Float[np.ndarray, " pair"]:
+    """The scores of heads whose matrices are random (normal), of these widths."""
+    draw = np.random.default_rng(SEED)
+
+    def head() -> HeadWeights:
+        q, k, v = draw.normal(size=(3, d_head, d_model))
+        return HeadWeights(q, k, v, draw.normal(size=(d_model, d_head)))
+
+    return np.array([composed(head(), [head()], "k")[0] for _ in range(RANDOM_PAIRS)])

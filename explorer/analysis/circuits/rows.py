@@ -1,0 +1,126 @@
+"""Rows that no text ever was: random tokens said twice, and the members of known series.
+
+On random tokens nothing can be known of a token but what stands in the row itself, so whatever
+helps with the second half was looked up in the first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from explorer.library import LoadedModel
+from explorer.runs.inputs import limit
+from models.hooks import AttentionSite
+from models.rows import Rows
+
+HALF, N_ROWS, SEED = 25, 10, 27
+SERIES: tuple[tuple[str, ...], ...] = (
+    tuple("0123456789"),
+    tuple("abcdefghijklmnopqrstuvwxyz"),
+    tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+    ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    ("first", "second", "third", "fourth", "fifth", "sixth"),
+    ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    ("January", "February", "March", "April", "May", "June", "July", "August", "September"),
+    tuple("一二三四五六七八九十"),
+)
+LEAST_SERIES = 4
+"""Members that must be one token each, one after another, for a series to be asked."""
+
+
+@dataclass(frozen=True, eq=False)
+class Twice:
+    """Rows [row, pos] in which `n` tokens stand twice; the first of them is at `start`."""
+
+    rows: Rows
+    n: int
+    start: int
+
+    @property
+    def tokens(self) -> Tensor:
+        """The rows' ids [row, pos], marks included."""
+        return self.rows.tgt
+
+
+def own_sites(loaded: LoadedModel) -> tuple[AttentionSite, ...]:
+    """Self-attention of the stream that the logits belong to, first layer first."""
+    return tuple(s for s in loaded.sites if s.kind == "self" and s.query_stream == "tgt")
+
+
+def ordinary(loaded: LoadedModel) -> list[int]:
+    """The ids of all tokens that stand for text: no marks, no blanks, no bytes alone."""
+    tokenizer = loaded.tokenizer
+    found = []
+    for token in range(min(tokenizer.vocab_size, loaded.config.vocab_size)):
+        if not tokenizer.is_special(token):
+            text = tokenizer.bytes_of(token).decode("utf-8", "replace").strip()
+            if text and "\ufffd" not in text:
+                found.append(token)
+    return found
+
+
+def half_for(loaded: LoadedModel) -> int:
+    """How many tokens can be said twice in one row of this model, HALF at most."""
+    return min(HALF, (limit(loaded) - 2) // 2)
+
+
+def random_twice(
+    loaded: LoadedModel, n_rows: int = N_ROWS, n: int | None = None, seed: int = SEED
+) -> Twice:
+    """Rows of random ordinary tokens, each row's tokens all different where there are enough.
+
+    A translator reads the same tokens, once, as its source. Raises ValueError for a vocabulary
+    without ordinary tokens.
+    """
+    known = ordinary(loaded)
+    if not known:
+        raise ValueError(f"{loaded.name} has no tokens that stand for text")
+    n = half_for(loaded) if n is None else n
+    draw = torch.Generator().manual_seed(seed)
+    ids = torch.tensor(known)
+    picks = [
+        ids[torch.randperm(len(ids), generator=draw)[:n]]
+        if len(ids) >= n
+        else ids[torch.randint(len(ids), (n,), generator=draw)]
+        for _ in range(n_rows)
+    ]
+    return twice(loaded, [pick.tolist() for pick in picks])
+
+
+def twice(loaded: LoadedModel, halves: Sequence[Sequence[int]]) -> Twice:
+    """Each of these rows of ids said twice; all are of one length.
+
+    Raises ValueError for rows of different lengths, and for empty ones.
+    """
+    n = len(halves[0])
+    if not n or any(len(half) != n for half in halves):
+        raise ValueError("the rows must be of one length, and not empty")
+    rows = [loaded.model.with_marks("tgt", [*half, *half]) for half in halves]
+    source = None
+    if "src" in loaded.model.reads:
+        source = [loaded.model.with_marks("src", half) for half in halves]
+    start = list(rows[0]).index(halves[0][0])
+    return Twice(Rows.of(rows, source, loaded.marks.pad), n, start)
+
+
+def series_of(loaded: LoadedModel) -> tuple[tuple[int, ...], ...]:
+    """The longest run of every series of which each member is one token of this vocabulary.
+
+    A member may stand behind a blank. A run shorter than LEAST_SERIES is left out.
+    """
+    found = []
+    for series in SERIES:
+        runs: list[list[int]] = [[]]
+        for word in series:
+            tokens = loaded.tokenizer.encode(f" {word}") if word.isascii() else []
+            tokens = tokens if len(tokens) == 1 else loaded.tokenizer.encode(word)
+            if len(tokens) == 1 and not loaded.tokenizer.is_special(tokens[0]):
+                runs[-1].append(tokens[0])
+            else:
+                runs.append([])
+        longest = max(runs, key=len)
+        if len(set(longest)) == len(longest) >= LEAST_SERIES:
+            found.append(tuple(longest))
+    return tuple(found)

@@ -1,0 +1,87 @@
+"""The matrices of one head as they meet the stream: norms folded in, everything else left out.
+
+Elhage et al. 2021, "A Mathematical Framework for Transformer Circuits": a head's scores depend on
+W_Q and W_K only through W_QK = W_Q' W_K, and what it writes on W_V and W_O only through
+W_OV = W_O W_V. A norm before the sublayer is folded in as far as it is linear: LayerNorm's centring
+and the weights; its scale, which differs from token to token, changes no order and is left out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from torch import nn
+
+from explorer.library import LoadedModel
+from models.hooks import AttentionSite
+from models.norms import LayerNorm
+
+Matrix = Float[np.ndarray, "row column"]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadWeights:
+    """`q`, `k`, `v` [d_head, d_model] read the stream, `o` [d_model, d_head] writes into it.
+
+    float64. Biases are no part of the circuits.
+    """
+
+    q: Float[np.ndarray, "d_head d_model"]
+    k: Float[np.ndarray, "d_head d_model"]
+    v: Float[np.ndarray, "d_head d_model"]
+    o: Float[np.ndarray, "d_model d_head"]
+
+
+def head_weights(loaded: LoadedModel, site: AttentionSite, head: int) -> HeadWeights:
+    """One head of self-attention, with the norm before its sublayer folded into q, k and v."""
+    config = loaded.config
+    group, d = head // (config.n_heads // config.kv_heads), config.d_head
+    own, shared = slice(head * d, (head + 1) * d), slice(group * d, (group + 1) * d)
+    fold = _reading_norm(loaded, site)
+    q, k, v = (_weight(loaded, f"{site.name}.w_{name}") for name in "qkv")
+    return HeadWeights(
+        q=fold(q[own]),
+        k=fold(k[shared]),
+        v=fold(v[shared]),
+        o=_weight(loaded, f"{site.name}.w_o")[:, own],
+    )
+
+
+class _Fold:
+    """A norm as the linear map that it is but for its scale; without a norm nothing changes."""
+
+    def __init__(self, norm: nn.Module | None) -> None:
+        weight = getattr(norm, "weight", None)
+        self.weight = None if weight is None else weight.detach().double().numpy()
+        self.centred = isinstance(norm, LayerNorm)
+
+    def __call__(self, reading: Matrix) -> Matrix:
+        """A matrix [rows, d_model] that reads the normed stream, as one that reads the stream."""
+        if self.weight is None:
+            return reading
+        folded = reading * self.weight
+        return folded - folded.mean(1, keepdims=True) if self.centred else folded
+
+
+def _reading_norm(loaded: LoadedModel, site: AttentionSite) -> _Fold:
+    if loaded.config.norm_placement != "pre":
+        return _Fold(None)
+    return _Fold(loaded.part(f"{site.block}.attn_norm"))
+
+
+def unembedding(loaded: LoadedModel) -> Float[np.ndarray, "vocab d_model"]:
+    """What reads the logits off the stream, with the final norm folded in.
+
+    Raises ValueError for a model without logits.
+    """
+    if not loaded.config.lm_head:
+        raise ValueError(f"{loaded.name} has no head that says tokens")
+    stack = loaded.model.stacks()[-1]
+    fold = _Fold(loaded.part(stack.path("final_norm")))
+    return fold(_weight(loaded, "unembed"))
+
+
+def _weight(loaded: LoadedModel, path: str) -> Matrix:
+    weight = loaded.part(path).get_parameter("weight")
+    found: Matrix = weight.detach().double().numpy()
+    return found

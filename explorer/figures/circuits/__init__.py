@@ -1,0 +1,1 @@
+"""Figures of circuits: how heads read each other."""

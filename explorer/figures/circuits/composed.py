@@ -1,0 +1,79 @@
+"""How much every head reads of every earlier one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.figures.frame import (
+    BAR_ROOM,
+    Figure,
+    Floats,
+    Words,
+    axis,
+    check_shape,
+    colorbar,
+    layout,
+)
+from explorer.figures.theme import colorscale, escape, palette
+from explorer.numbers import fixed
+
+MOST_TICKS = 40
+
+
+def composed(
+    scores: Floats,
+    names: Sequence[str],
+    *,
+    baseline: float,
+    dark: bool = False,
+    words: Words,
+) -> Figure:
+    """Scores [later, earlier] of heads in order, called `names`; NaN where there is none is left
+    blank. The scale begins at what random matrices give, so what is coloured exceeds that.
+
+    Raises ValueError naming the sizes when they disagree.
+    """
+    n = len(names)
+    check_shape("scores", scores, (n, n))
+    colours = palette(dark)
+    top = float(np.nanmax(scores, initial=baseline))
+    top = max(top, baseline * 1.05)
+    text = np.array(
+        [
+            [
+                f"{escape(names[later])} ← {escape(names[earlier])}: "
+                f"{fixed(float(scores[later, earlier]), 3)}"
+                for earlier in range(n)
+            ]
+            for later in range(n)
+        ],
+        object,
+    )
+    heatmap = {
+        "type": "heatmap",
+        "z": scores.astype(np.float32),
+        "zmin": baseline,
+        "zmax": top,
+        "colorscale": colorscale(colours.attention),
+        "text": text,
+        "hovertemplate": "%{text}<extra></extra>",
+        "hoverongaps": False,
+        "xgap": 1 if n <= 48 else 0,
+        "ygap": 1 if n <= 48 else 0,
+        "colorbar": colorbar(
+            colours,
+            title=words["score"],
+            tickvals=[baseline, top],
+            ticktext=[f"{fixed(baseline, 3)} {words['random']}", fixed(top, 3)],
+        ),
+    }
+    every = max(1, -(-n // MOST_TICKS))
+    ticks = list(range(0, n, every))
+    labels = [escape(names[at]) for at in ticks]
+    size = max(200, min(620, 20 * n))
+    frame = layout(colours, 56 + size + BAR_ROOM)
+    frame["margin"]["b"] = BAR_ROOM
+    shown = {"tickvals": ticks, "ticktext": labels, "fixedrange": True}
+    frame["xaxis"] = axis(colours, words["earlier"], side="top", **shown)
+    frame["yaxis"] = axis(colours, words["later"], autorange="reversed", **shown)
+    return {"data": [heatmap], "layout": frame}

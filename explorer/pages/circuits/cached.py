@@ -1,0 +1,96 @@
+"""What the Circuits page computes, kept as `ui.work.caching` says."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from explorer.analysis.circuits import behaviour as behaving
+from explorer.analysis.circuits import by_hand as building
+from explorer.analysis.circuits import composition as composing
+from explorer.analysis.circuits import induction
+from explorer.analysis.circuits import vocabulary as mapping
+from explorer.analysis.circuits.rows import Twice, half_for, own_sites, twice
+from explorer.library import LoadedModel
+from explorer.runs.inputs import given_tokens
+from explorer.runs.run import run
+from explorer.runs.sentences import clean_text
+from explorer.ui import cache
+from explorer.ui.work.caching import cached
+
+Progress = Callable[[int, int], object]
+
+
+@cached
+def built() -> LoadedModel:
+    """The model whose circuit was placed by hand."""
+    return building.by_hand()
+
+
+def opened(model: str) -> LoadedModel:
+    """A model of the shelf, or the one built by hand."""
+    return built() if model == building.NAME else cache.open_model(model)
+
+
+@cached
+def behaviour(model: str, *, progress: Progress | None = None) -> behaving.Looked:
+    """What every head does on made-up rows; `progress` is told once, when it is over."""
+    found = behaving.behaviour(opened(model))
+    if progress is not None:
+        progress(1, 1)
+    return found
+
+
+@cached
+def said_twice(model: str, text: str) -> tuple[Twice, bool]:
+    """A text's tokens said twice, and whether its end had to be left out. Raises InputProblem."""
+    loaded = opened(model)
+    given_tokens(loaded, text)  # refuses what cannot be read
+    tokens = loaded.tokenizer.encode(clean_text(text))
+    most = max(1, half_for(loaded))
+    return twice(loaded, [tokens[:most]]), len(tokens) > most
+
+
+@cached
+def on_text(model: str, text: str) -> behaving.Looked:
+    """What every head looks at in a text said twice. Raises InputProblem."""
+    return behaving.looked(opened(model), said_twice(model, text)[0])
+
+
+@cached
+def pattern(model: str, text: str, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+    """One head's weights and mask on a text said twice, each [query, key]. Raises InputProblem."""
+    loaded = opened(model)
+    site = own_sites(loaded)[layer]
+    hooks = site.hook("pattern"), site.hook("mask")
+    kept = run(loaded.model, said_twice(model, text)[0].rows, set(hooks))
+    weights, mask = (kept[hook][0, head].numpy() for hook in hooks)
+    return weights, mask
+
+
+@cached
+def circuit(
+    model: str, text: str | None, *, progress: Progress | None = None
+) -> induction.Circuit:
+    """The induction circuit on made-up rows, or on a text said twice. Raises InputProblem."""
+    if text is None:
+        return induction.circuit(opened(model), behaviour(model), tell=progress)
+    found, given = on_text(model, text), said_twice(model, text)[0]
+    return induction.circuit(opened(model), found, given, tell=progress)
+
+
+@cached
+def composition(model: str, *, progress: Progress | None = None) -> composing.Composition | None:
+    """How much heads read of earlier ones; None for a model with too many of them."""
+    loaded = opened(model)
+    if sum(site.n_heads for site in own_sites(loaded)) > composing.MOST_HEADS:
+        return None
+    return composing.composition(loaded, progress)
+
+
+@cached
+def vocabulary(
+    model: str, layer: int, head: int, kind: mapping.Map, *, progress: Progress | None = None
+) -> mapping.VocabularyMap:
+    """One head as a map over the vocabulary. Raises ValueError for the OV of one without logits."""
+    loaded = opened(model)
+    return mapping.vocabulary_map(loaded, own_sites(loaded)[layer], head, kind, progress)

@@ -1,0 +1,239 @@
+"""Which head does what: every head on random rows said twice, and the open head on the text."""
+
+from functools import partial
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.circuits.behaviour import (
+    BEHAVIOURS,
+    Behaviour,
+    Looked,
+    behaviour,
+    looked,
+    places_of,
+    successors,
+)
+from explorer.analysis.circuits.rows import random_twice, series_of, twice
+from explorer.figures.alignment.scores import scores
+from explorer.figures.circuits.rings import ringed
+from explorer.figures.heatmap import attention
+from explorer.numbers import fixed, percent
+from explorer.pages.circuits import cached
+from explorer.pages.circuits.choices import CircuitsChoices
+from explorer.ui import controls, session
+from explorer.ui.findings import in_a_row
+from explorer.ui.parts import pick_one
+from explorer.ui.stage import hero
+from explorer.ui.tables import table
+from explorer.ui.view import View
+from explorer.ui.work import running
+
+JOB = "circuits.behaviour"
+
+
+def found_of(view: View) -> Looked | None:
+    """What every head does on made-up rows; None while it is computed, and after a stop."""
+    model = view.loaded.name
+    return running.awaited(
+        JOB,
+        model,
+        lambda tell: cached.behaviour(model, progress=running.whole(tell)),
+        view.t("circuits.working"),
+        view.lang,
+    )
+
+
+def open_head(view: View, found: Looked, name: Behaviour) -> tuple[int, int]:
+    """Layer and head that are looked at: those of the link where they are of this kind, else the
+    best of a behaviour."""
+    state = view.state
+    own = state.site in ("", view.own_role) or len(view.kinds) == 1
+    if own and state.layer is not None and state.head is not None and view.kind == view.own_role:
+        return view.layer, view.head
+    return found.best(name)
+
+
+def place(view: View, at: tuple[int, int]) -> str:
+    """A head in words."""
+    return view.t("circuits.place", layer=at[0] + 1, head=at[1] + 1)
+
+
+def by_behaviour(view: View) -> None:
+    """The part."""
+    found = found_of(view)
+    if found is None:
+        return
+    names = [name for name in BEHAVIOURS if name in found.scores]
+    chosen = view.choices(CircuitsChoices).behaviour
+    name = chosen if chosen in names else names[0]
+    at = open_head(view, found, name)
+    with hero():
+        controls.reading("circuits", _reading(view, found, name, at))
+    pick_one(
+        view,
+        "behaviour",
+        view.t("circuits.behaviour"),
+        names,
+        "circuits.behaviour",
+        lambda each: view.t(f"circuits.behaviours.{each}"),
+    )
+    st.caption(view.t(f"circuits.what_{name}"))
+    with hero():
+        left, right = st.columns(2, gap="large")
+        with left:
+            _map(view, found, name, at)
+        with right:
+            _pattern(view, name, at)
+    _best_of_all(view, found, names)
+    if "successor" not in found.scores:
+        st.caption(view.t("circuits.no_series"))
+    controls.small_print(
+        view,
+        "circuits",
+        formula=(
+            r"\text{score}(h) = \frac1{|Q|}\sum_{i \in Q} \text{pattern}_{h,\,i,\,j(i)}",
+            r"j_\mathrm{previous} = i - 1, \quad j_\mathrm{duplicate} = i - n, \quad "
+            r"j_\mathrm{induction} = i - n + 1, \quad j_\mathrm{first} = 0",
+        ),
+        code=_code(found),
+        numbers=lambda: _numbers(view, found, names),
+    )
+
+
+def _reading(view: View, found: Looked, name: Behaviour, at: tuple[int, int]) -> str:
+    """How good the best head is, and what the open one does in the open text."""
+    best = found.best(name)
+    said = [
+        view.t(
+            f"circuits.best_{'successor' if name == 'successor' else found.strength(name)}",
+            name=view.t(f"circuits.names.{name}"),
+            place=place(view, best),
+            score=percent(float(found.scores[name][best])),
+            even=percent(found.even[name]),
+            rows=found.n_rows,
+            n=found.n,
+        )
+    ]
+    if name != "successor":
+        own = cached.on_text(view.loaded.name, view.text)
+        if own.n > 1:
+            said.append(
+                view.t(
+                    "circuits.on_text",
+                    place=place(view, at),
+                    score=percent(float(own.scores[name][at])),
+                    even=percent(own.even[name]),
+                )
+            )
+    if name == "induction" and not np.isnan(found.copied):
+        said.append(
+            view.t(
+                "circuits.copied",
+                first=fixed(found.first_half),
+                second=fixed(found.second_half),
+                copied=percent(found.copied),
+            )
+        )
+    return in_a_row(said)
+
+
+def _map(view: View, found: Looked, name: Behaviour, at: tuple[int, int]) -> None:
+    st.caption(view.t("circuits.map_title", name=view.t(f"circuits.behaviours.{name}")))
+    values = found.scores[name]
+    top = max(float(values.max()), found.even[name], 0.05)
+    figure = scores(
+        [values],
+        [view.t("circuits.even", even=percent(found.even[name]))],
+        top=round(top, 2),
+        selected=(0, *at),
+        dark=view.dark,
+        words=view.words("figures.alignment") | {"score": view.t("circuits.score")},
+    )
+    turn = st.session_state.setdefault("circuits.turn", 0)
+    key = f"circuits.map.{turn}"
+    controls.chart(
+        figure,
+        key,
+        alt=view.t("circuits.map_title", name=view.t(f"circuits.behaviours.{name}")),
+        on_select=partial(_open, key, view, values.shape),
+        selection_mode="points",
+    )
+
+
+def _open(key: str, view: View, shape: tuple[int, int]) -> None:
+    """Look at the clicked head."""
+    point = controls.clicked_point(key, shape[0] * shape[1])
+    if point is None:
+        return
+    st.session_state["circuits.turn"] += 1
+    layer, head = divmod(point, shape[1])
+    session.change_site(site=view.own_role, layer=layer, head=head)
+
+
+def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> None:
+    """The open head on the open text said twice, with the cells that the behaviour is about."""
+    loaded = view.loaded
+    given, cut = cached.said_twice(loaded.name, view.text)
+    st.caption(view.t("circuits.pattern_title", place=place(view, at)))
+    pattern, mask = cached.pattern(loaded.name, view.text, *at)
+    labels = loaded.str_tokens(given.tokens[0].tolist())
+    figure = attention(
+        pattern,
+        mask,
+        labels,
+        labels,
+        **own_titles(view),
+        top=max(0.1, float(pattern[:, 1:].max(initial=0.1))),
+        dark=view.dark,
+        words=view.words("figures.heatmap"),
+    )
+    if name != "successor":
+        figure = ringed(figure, *places_of(given)[name], dark=view.dark)
+    controls.chart(figure, "circuits.pattern", alt=view.t("circuits.pattern_alt"))
+    if cut:
+        st.caption(view.t("circuits.cut", count=given.n))
+
+
+def own_titles(view: View) -> dict[str, str]:
+    """The titles of both axes."""
+    stream = view.stream("tgt")
+    return {
+        "query_title": view.t("streams.query", stream=stream),
+        "key_title": view.t("streams.key", stream=stream),
+    }
+
+
+def _best_of_all(view: View, found: Looked, names: list[Behaviour]) -> None:
+    """The best head of each behaviour."""
+    rows = []
+    for name in names:
+        best = found.best(name)
+        rows.append(
+            [
+                view.t(f"circuits.behaviours.{name}"),
+                place(view, best),
+                percent(float(found.scores[name][best])),
+                percent(found.even[name]),
+            ]
+        )
+    head = [view.t(f"circuits.columns.{column}") for column in ("what", "best", "score", "even")]
+    table(head, rows, "llrr")
+
+
+def _code(found: Looked) -> list[object]:
+    further = [successors, series_of] if "successor" in found.scores else []
+    return [behaviour, random_twice, twice, looked, places_of, *further]
+
+
+def _numbers(view: View, found: Looked, names: list[Behaviour]) -> dict[str, list[object]]:
+    n_layers, n_heads = found.scores["previous"].shape
+    places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
+    columns: dict[str, list[object]] = {
+        view.t("place.layer"): [layer + 1 for layer, _ in places],
+        view.t("place.head"): [head + 1 for _, head in places],
+    }
+    for name in names:
+        title = view.t(f"circuits.behaviours.{name}")
+        columns[title] = [f"{found.scores[name][at]:.3f}" for at in places]
+    return columns

@@ -1,0 +1,204 @@
+"""Heads by behaviour, the induction circuit, composition and maps: on weights placed by hand."""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from explorer.analysis.circuits.behaviour import (
+    Looked,
+    behaviour,
+    looked,
+    places_of,
+    successors,
+)
+from explorer.analysis.circuits.by_hand import LETTERS, by_hand
+from explorer.analysis.circuits.composition import WAYS, composed, composition, random_scores
+from explorer.analysis.circuits.induction import circuit, copied
+from explorer.analysis.circuits.rows import (
+    Twice,
+    half_for,
+    ordinary,
+    own_sites,
+    random_twice,
+    series_of,
+    twice,
+)
+from explorer.analysis.circuits.vocabulary import vocabulary_map
+from explorer.analysis.circuits.weights import HeadWeights, head_weights, unembedding
+from explorer.library import LoadedModel
+from explorer.runs.run import run
+from models.rows import Rows
+
+FIRST, SECOND, EMPTY = (0, 0), (1, 0), (0, 1)
+
+
+@pytest.fixture(scope="module")
+def built() -> LoadedModel:
+    return by_hand()
+
+
+@pytest.fixture(scope="module")
+def found(built: LoadedModel) -> Looked:
+    return behaviour(built)
+
+
+def test_each_behaviour_is_found_at_the_head_that_has_it(found: Looked) -> None:
+    assert found.best("previous") == FIRST
+    assert found.best("induction") == SECOND
+    assert found.scores["previous"][FIRST] > 0.95
+    assert found.scores["induction"][SECOND] > 0.95
+    assert found.strength("induction") == found.strength("previous") == "clear"
+    assert found.scores["induction"][EMPTY] == pytest.approx(found.even["induction"], abs=1e-5)
+    assert found.copied == 1.0
+    assert found.second_half > -0.1 > found.first_half
+    assert found.n == len(LETTERS)
+
+
+def test_uniform_attention_is_what_even_says() -> None:
+    model = by_hand()
+    given = twice(model, [model.tokenizer.encode("a b c")])
+    empty = looked(model, given)
+    # The second half stands at 4, 5 and 6, and each sees itself and all before, from 0 on.
+    assert empty.even["duplicate"] == pytest.approx((1 / 5 + 1 / 6 + 1 / 7) / 3)
+    assert empty.even["induction"] == pytest.approx((1 / 5 + 1 / 6) / 2)
+
+
+def test_the_places_of_a_row_said_twice() -> None:
+    given = Twice(Rows.of([[1, 7, 8, 9, 7, 8, 9]]), 3, 1)
+    places = {name: (q.tolist(), k.tolist()) for name, (q, k) in places_of(given).items()}
+    assert places["induction"] == ([4, 5], [2, 3])
+    assert places["duplicate"] == ([4, 5, 6], [1, 2, 3])
+    assert places["previous"] == ([1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 4, 5])
+    assert places["first"][1] == [0] * 6
+
+
+def test_without_the_first_head_the_second_fails_and_controls_do_not(
+    built: LoadedModel, found: Looked
+) -> None:
+    told: list[tuple[int, int]] = []
+    shown = circuit(built, found, tell=lambda done, total: told.append((done, total)))
+    assert (shown.first, shown.second) == (FIRST, SECOND)
+    assert shown.intact > 0.95
+    assert shown.without[FIRST] < 0.1
+    assert shown.others.min() == pytest.approx(shown.intact, abs=1e-5)
+    assert shown.lost[FIRST] < -1
+    assert shown.lost[EMPTY] == pytest.approx(0, abs=1e-5)
+    assert (shown.wrote, told[-1]) == (1.0, (2, 2))
+    assert shown.guess == pytest.approx(1 / len(LETTERS))
+    queries, keys = places_of(shown.given)["induction"]
+    assert shown.after is not None
+    assert shown.carried is not None
+    assert shown.before[queries, keys].min() > 0.9 > 0.2 > shown.after[queries, keys].max()
+    assert np.diag(shown.carried, -1).min() > 0.9
+
+
+def test_the_heads_compose_in_the_key_alone(built: LoadedModel) -> None:
+    shown = composition(built)
+    assert shown.strongest("k") == (SECOND, FIRST)
+    later, earlier = shown.heads.index(SECOND), shown.heads.index(FIRST)
+    # W_QK reads all 16 directions that W_OV writes, each once: 4 / (4 x 4).
+    assert shown.scores["k"][later, earlier] == pytest.approx(1 / 4)
+    assert shown.baseline + 10 * shown.spread < 1 / 4
+    assert shown.scores["q"][later, earlier] == pytest.approx(0)
+    assert shown.scores["v"][later, earlier] == pytest.approx(0)
+    assert np.isnan(shown.scores["k"][earlier, later])
+
+
+def test_composition_is_the_quotient_of_norms() -> None:
+    draw = np.random.default_rng(1)
+    one, other = (
+        HeadWeights(*draw.normal(size=(3, 3, 7)), draw.normal(size=(7, 3))) for _ in range(2)
+    )
+    qk, ov = one.q.T @ one.k, one.o @ one.v
+    written = other.o @ other.v
+    for way, matrix in {"k": qk, "q": qk.T, "v": ov}.items():
+        expected = np.linalg.norm(matrix @ written)
+        expected /= np.linalg.norm(matrix) * np.linalg.norm(written)
+        assert composed(one, [other], way)[0] == pytest.approx(expected)  # type: ignore[arg-type]
+    assert random_scores(64, 8).mean() == pytest.approx(1 / 8, rel=0.1)
+    assert set(WAYS) == {"k", "q", "v"}
+
+
+def test_the_second_heads_ov_copies(built: LoadedModel) -> None:
+    site = own_sites(built)[1]
+    shown = vocabulary_map(built, site, 0, "ov")
+    assert (shown.own, shown.copying) == (1.0, pytest.approx(1.0))
+    assert {row == column for row, column, _ in shown.pairs[: len(LETTERS)]} == {True}
+    assert shown.n_tokens == len(LETTERS)
+    assert copied(built, random_twice(built, 2), SECOND)[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"norm_placement": "pre", "final_norm": True},
+        {"norm": "rmsnorm", "norm_placement": "pre", "final_norm": True, "n_kv_heads": 2},
+        {},
+    ],
+)
+def test_maps_are_the_models_own_scores_and_logits(
+    tiny: Callable[..., LoadedModel], changes: dict[str, object]
+) -> None:
+    """A head of the first layer, on a token that stands alone, where positions do nothing."""
+    loaded = tiny("maps", family="decoder-only", positions="none", bias=False, **changes)
+    site, head = own_sites(loaded)[0], 3
+    shown = vocabulary_map(loaded, site, head, "qk")
+    query, key, value = shown.pairs[0]
+    rows = Rows(torch.tensor([[key, query]]))
+    scores = run(loaded.model, rows, {site.hook("scores")})[site.hook("scores")]
+    assert scores[0, head, 1, 0].item() == pytest.approx(value, rel=1e-4)
+    values = [value for *_, value in shown.pairs]
+    assert values == sorted(values, reverse=True)
+    source, target, logit = vocabulary_map(loaded, site, head, "ov").pairs[0]
+    v = run(loaded.model, Rows(torch.tensor([[source]])), {site.hook("v")})[site.hook("v")]
+    group = head // (loaded.config.n_heads // loaded.config.kv_heads)
+    written = head_weights(loaded, site, head).o @ v[0, group, 0].double().numpy()
+    assert unembedding(loaded)[target] @ written == pytest.approx(logit, rel=1e-4)
+
+
+def test_a_maps_chunks_change_nothing(
+    tiny: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = tiny("maps", family="decoder-only", positions="none")
+    site = own_sites(loaded)[1]
+    whole = vocabulary_map(loaded, site, 1, "ov")
+    monkeypatch.setattr("explorer.analysis.circuits.vocabulary.CHUNK", 300)
+    told: list[tuple[int, int]] = []
+    parts = vocabulary_map(loaded, site, 1, "ov", lambda *step: told.append(step))
+    assert [pair[:2] for pair in parts.pairs] == [pair[:2] for pair in whole.pairs]
+    assert (parts.own, len(told) > 5) == (whole.own, True)
+
+
+def test_a_head_that_writes_the_next_of_a_series_is_a_successor() -> None:
+    loaded = by_hand()
+    (members,) = series_of(loaded)
+    assert len(members) == len(LETTERS)
+    weight = loaded.model.get_parameter("blocks.1.attn.w_o.weight")
+    write = loaded.config.d_model - loaded.config.vocab_size
+    with torch.no_grad():
+        weight.zero_()
+        for one, following in pairwise(members):
+            weight[write + following, one] = 1
+    scores, guess = successors(loaded, own_sites(loaded)) or (np.zeros((2, 2)), 0.0)
+    assert scores[1].tolist() == [1.0, 0.0]
+    assert scores[0, 0] < 1
+    assert guess == pytest.approx(1 / len(members))
+
+
+def test_rows_are_made_for_every_family(
+    translator: LoadedModel, tiny: Callable[..., LoadedModel]
+) -> None:
+    given = random_twice(translator, 3, 4)
+    halves = given.tokens[:, given.start : given.start + 4]
+    assert torch.equal(halves, given.tokens[:, given.start + 4 : given.start + 8])
+    assert given.rows.src is not None
+    assert set(halves.flatten().tolist()) <= set(ordinary(translator))
+    short = tiny("short", family="decoder-only", n_ctx=9)
+    assert half_for(short) == 3
+    reader = tiny("reader", family="encoder-only", n_ctx=40)
+    assert np.isnan(behaviour(reader).second_half)
+    with pytest.raises(ValueError, match="one length"):
+        twice(translator, [[4, 5], [6]])
