@@ -56,6 +56,7 @@ VISITS: dict[str, list[Visit]] = {
     "trained": claims(own=False, slow=True),
     "clinic": [*parts_of("clinic"), *CASES],
     "alignment": parts_of("alignment"),
+    "circuits": parts_of("circuits"),
     "decoding": parts_of("decoding"),
     "positions": parts_of("positions"),
     "patching": parts_of("patching"),

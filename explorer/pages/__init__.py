@@ -10,6 +10,7 @@ from explorer.pages import (
     causes,
     cell,
     certificate,
+    circuits,
     claims,
     clinic,
     decoding,
@@ -27,6 +28,7 @@ from explorer.pages.card.choices import CardChoices
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.cell.choices import CellChoices
 from explorer.pages.certificate.choices import CertificateChoices
+from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.claims.choices import ClaimsChoices
 from explorer.pages.clinic.choices import ClinicChoices
 from explorer.pages.decoding.choices import DecodingChoices
@@ -78,6 +80,14 @@ LESSONS: tuple[Page, ...] = (
         "why",
         0,
         False,
+    ),
+    Page(
+        "circuits",
+        ":material/account_tree:",
+        circuits.render,
+        CircuitsChoices,
+        "model",
+        follows_edits=False,
     ),
     Page("certificate", ":material/verified:", certificate.render, CertificateChoices, "practise"),
     Page(

@@ -22,6 +22,9 @@ from explorer.analysis.cell.initial import INITS
 from explorer.analysis.cell.origin import PARTS
 from explorer.analysis.cell.scaling import SCALINGS
 from explorer.analysis.certificate.certify import FINDINGS, LeftOut
+from explorer.analysis.circuits.behaviour import BEHAVIOURS
+from explorer.analysis.circuits.composition import WAYS as READS
+from explorer.analysis.circuits.vocabulary import MAPS
 from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.clinic.card import Group
@@ -50,6 +53,7 @@ from explorer.notebook.certify import Why as UntestedWhy
 from explorer.pages import LESSONS, PAGES
 from explorer.pages.alignment.choices import ROWS
 from explorer.pages.cell.choices import ASIDES, STAGES
+from explorer.pages.circuits.choices import MADE_OF
 from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
@@ -78,7 +82,21 @@ PAGES_CODE = "\n".join(
 IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGES_CODE)}
 NAMES_IN_FORMULAS = {
     *("softmax", "Var", "FLOPs", "NaN", "LN", "Norm", "LayerNorm", "RMSNorm"),
-    *("ReLU", "AER", "GELU", "SiLU", "SwiGLU", "FFN", "PAD", "END", "dtype", "float16", "base"),
+    *(
+        "ReLU",
+        "AER",
+        "OV",
+        "QK",
+        "GELU",
+        "SiLU",
+        "SwiGLU",
+        "FFN",
+        "PAD",
+        "END",
+        "dtype",
+        "float16",
+        "base",
+    ),
     *("logit", "BatchNorm", "Concat", "JS", "KL", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
@@ -155,6 +173,13 @@ MADE = {
     "figures.effect_map": words_in("figures/patching/effect_map.py"),
     "patching.whats": {*BY_PLACE, *BY_HEAD},
     "figures.bars": words_in("figures/bars.py"),
+    "circuits.behaviours": set(BEHAVIOURS),
+    "circuits.names": set(BEHAVIOURS),
+    "circuits.made": set(MADE_OF),
+    "circuits.maps": set(MAPS),
+    "circuits.ways": set(READS),
+    "circuits.columns": {"what", "best", "score", "even"},
+    "figures.composed": words_in("figures/circuits/composed.py"),
     "alignment.aligners": {"mean", "best", "head"},
     "alignment.rows": set(ROWS),
     "alignment.methods": set(METHODS),
@@ -220,6 +245,14 @@ PIECES = {
     *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),
     *(f"{page.name}.formula" for page in LESSONS if page.name != "clinic"),
     *(f"versus.{why}" for why in (*get_args(Incomparable), "nothing_read", "formula")),
+    *(f"circuits.what_{name}" for name in BEHAVIOURS),
+    *(f"circuits.best_{name}" for name in ("clear", "slight", "none", "successor")),
+    *(f"circuits.{kind}_{what}" for kind in MAPS for what in ("note", "reading", "value")),
+    *(f"circuits.{kind}_{what}" for kind in MAPS for what in ("row", "column")),
+    *(f"circuits.way_{way}" for way in READS),
+    *(f"circuits.composed_{how}" for how in ("above", "even", "score")),
+    *(f"circuits.alt_{name}" for name in ("copies", "finds", "fails")),
+    *(f"circuits.{name}" for name in ("part", "depends", "alone", "later", "earlier")),
     *(f"alignment.{about}_{row}" for about in ("at", "row") for row in ROWS),
     *(
         f"alignment.{about}_{basis}"

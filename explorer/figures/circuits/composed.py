@@ -73,7 +73,7 @@ def composed(
     size = max(200, min(620, 20 * n))
     frame = layout(colours, 56 + size + BAR_ROOM)
     frame["margin"]["b"] = BAR_ROOM
-    shown = {"tickvals": ticks, "ticktext": labels, "fixedrange": True}
+    shown: Figure = {"tickvals": ticks, "ticktext": labels, "fixedrange": True}
     frame["xaxis"] = axis(colours, words["earlier"], side="top", **shown)
     frame["yaxis"] = axis(colours, words["later"], autorange="reversed", **shown)
     return {"data": [heatmap], "layout": frame}

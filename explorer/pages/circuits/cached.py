@@ -68,9 +68,7 @@ def pattern(model: str, text: str, layer: int, head: int) -> tuple[np.ndarray, n
 
 
 @cached
-def circuit(
-    model: str, text: str | None, *, progress: Progress | None = None
-) -> induction.Circuit:
+def circuit(model: str, text: str | None, *, progress: Progress | None = None) -> induction.Circuit:
     """The induction circuit on made-up rows, or on a text said twice. Raises InputProblem."""
     if text is None:
         return induction.circuit(opened(model), behaviour(model), tell=progress)

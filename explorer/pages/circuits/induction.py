@@ -1,4 +1,4 @@
-"""The induction circuit step by step: which head copies, which one finds, and what fails without."""
+"""The induction circuit step by step: which head copies, which finds, and what fails without."""
 
 from functools import partial
 
@@ -10,12 +10,11 @@ from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
-from explorer.figures.heatmap import attention
 from explorer.library import LoadedModel
 from explorer.numbers import percent, signed
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
-from explorer.pages.circuits.roles import own_titles, place
+from explorer.pages.circuits.roles import place, tokens_heatmap
 from explorer.ui import controls
 from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
@@ -105,7 +104,7 @@ def _reading(view: View, found: Circuit) -> str:
 
 
 def _depends(found: Circuit) -> bool:
-    """Whether silencing the first takes at least half of what the second has over even attention."""
+    """Whether the second loses half of what it has over even attention, or more, without it."""
     assert found.first is not None
     above = found.intact - found.even
     return above > 0 and found.intact - float(found.without[found.first]) >= above / 2
@@ -170,22 +169,15 @@ def _heatmap(
     rings: partial[dict[str, object]],
 ) -> None:
     labels = loaded.str_tokens(found.given.tokens[0].tolist())
-    figure = attention(
-        pattern,
-        pattern > 0,
-        labels,
-        labels,
-        **own_titles(view),
-        top=max(0.1, float(pattern[:, 1:].max(initial=0.1))),
-        dark=view.dark,
-        words=view.words("figures.heatmap"),
-    )
+    figure = tokens_heatmap(view, pattern, pattern > 0, labels)
     figure["layout"]["meta"] = {}  # three in a row: hover names a cell, and labels may be thinned
-    controls.chart(rings(figure, dark=view.dark), f"circuits.{name}", alt=view.t(f"circuits.alt_{name}"))
+    controls.chart(
+        rings(figure, dark=view.dark), f"circuits.{name}", alt=view.t(f"circuits.alt_{name}")
+    )
 
 
 def _controls(view: View, found: Circuit) -> None:
-    """The second's score without each earlier head: one of them matters, the others are controls."""
+    """What the second loses without each earlier head: one may matter, the others are controls."""
     st.markdown(f"**{view.t('circuits.controls_title')}**")
     layers = int(np.flatnonzero(np.isfinite(found.without).any(1)).max()) + 1
     lost = np.maximum(found.intact - found.without[:layers], 0)
@@ -218,13 +210,13 @@ def _code(made_of: str, found: Circuit) -> list[object]:
 
 
 def _numbers(view: View, found: Circuit) -> dict[str, list[object]]:
-    places = np.argwhere(np.isfinite(found.without)).tolist()
+    places = [(int(layer), int(head)) for layer, head in np.argwhere(np.isfinite(found.without))]
     if not places:
         return {view.t("circuits.score"): [f"{found.intact:.3f}"]}
     return {
         view.t("place.layer"): [layer + 1 for layer, _ in places],
         view.t("place.head"): [head + 1 for _, head in places],
-        view.t("circuits.behaviours.previous"): [f"{found.previous[tuple(at)]:.3f}" for at in places],
-        view.t("circuits.left"): [f"{found.without[tuple(at)]:.3f}" for at in places],
-        view.t("circuits.change"): [f"{found.lost[tuple(at)]:+.3f}" for at in places],
+        view.t("circuits.behaviours.previous"): [f"{found.previous[at]:.3f}" for at in places],
+        view.t("circuits.left"): [f"{found.without[at]:.3f}" for at in places],
+        view.t("circuits.change"): [f"{found.lost[at]:+.3f}" for at in places],
     }

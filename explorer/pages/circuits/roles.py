@@ -1,5 +1,6 @@
 """Which head does what: every head on random rows said twice, and the open head on the text."""
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -17,6 +18,7 @@ from explorer.analysis.circuits.behaviour import (
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
+from explorer.figures.frame import Figure
 from explorer.figures.heatmap import attention
 from explorer.numbers import fixed, percent
 from explorer.pages.circuits import cached
@@ -93,8 +95,7 @@ def by_behaviour(view: View) -> None:
         "circuits",
         formula=(
             r"\text{score}(h) = \frac1{|Q|}\sum_{i \in Q} \text{pattern}_{h,\,i,\,j(i)}",
-            r"j_\mathrm{previous} = i - 1, \quad j_\mathrm{duplicate} = i - n, \quad "
-            r"j_\mathrm{induction} = i - n + 1, \quad j_\mathrm{first} = 0",
+            r"j(i) = i - 1, \qquad i - n, \qquad i - n + 1, \qquad 0",
         ),
         code=_code(found),
         numbers=lambda: _numbers(view, found, names),
@@ -178,16 +179,7 @@ def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> None:
     st.caption(view.t("circuits.pattern_title", place=place(view, at)))
     pattern, mask = cached.pattern(loaded.name, view.text, *at)
     labels = loaded.str_tokens(given.tokens[0].tolist())
-    figure = attention(
-        pattern,
-        mask,
-        labels,
-        labels,
-        **own_titles(view),
-        top=max(0.1, float(pattern[:, 1:].max(initial=0.1))),
-        dark=view.dark,
-        words=view.words("figures.heatmap"),
-    )
+    figure = tokens_heatmap(view, pattern, mask, labels)
     if name != "successor":
         figure = ringed(figure, *places_of(given)[name], dark=view.dark)
     controls.chart(figure, "circuits.pattern", alt=view.t("circuits.pattern_alt"))
@@ -195,13 +187,23 @@ def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> None:
         st.caption(view.t("circuits.cut", count=given.n))
 
 
-def own_titles(view: View) -> dict[str, str]:
-    """The titles of both axes."""
+def tokens_heatmap(
+    view: View, pattern: np.ndarray, mask: np.ndarray, labels: Sequence[str]
+) -> Figure:
+    """Attention within one row, its colours up to the largest weight behind the first key, where
+    heads rest."""
     stream = view.stream("tgt")
-    return {
-        "query_title": view.t("streams.query", stream=stream),
-        "key_title": view.t("streams.key", stream=stream),
-    }
+    return attention(
+        pattern,
+        mask,
+        labels,
+        labels,
+        query_title=view.t("streams.query", stream=stream),
+        key_title=view.t("streams.key", stream=stream),
+        top=max(0.1, float(pattern[:, 1:].max(initial=0.1))),
+        dark=view.dark,
+        words=view.words("figures.heatmap"),
+    )
 
 
 def _best_of_all(view: View, found: Looked, names: list[Behaviour]) -> None:

@@ -66,7 +66,7 @@ def over_the_vocabulary(view: View) -> None:
             if kind == "qk"
             else r"\mathrm{OV} = E\,W_V\,W_O\,U^\top",
         ),
-        code=(vocabulary_map, ordinary, view.loaded.model.get_submodule(own_sites(view.loaded)[layer].name)),
+        code=(vocabulary_map, ordinary),
         numbers=lambda: _numbers(view, found),
         explained="circuits.map_formula",
     )
