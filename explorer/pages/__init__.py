@@ -67,10 +67,10 @@ LESSONS: tuple[Page, ...] = (
     Page("cell", ":material/center_focus_strong:", cell.render, CellChoices),
     Page("masks", ":material/grid_off:", masks.render, MasksChoices, usual_pads=3),
     Page("positions", ":material/waves:", positions.render, PositionsChoices),
-    Page("causes", ":material/psychology_alt:", causes.render, CausesChoices),
     Page("blocks", ":material/layers:", blocks.render, BlocksChoices, "model"),
     Page("machine", ":material/account_tree:", machine.render, MachineChoices, "model"),
     Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices, "model"),
+    Page("causes", ":material/psychology_alt:", causes.render, CausesChoices, "why"),
     Page("patching", ":material/swap_horiz:", patching.render, PatchingChoices, "why"),
     Page(
         "alignment",

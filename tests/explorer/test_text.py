@@ -269,6 +269,8 @@ PIECES = {
     *(f"causes.{name}" for name in ("before", "predicted", "measured", "norms_free")),
     *(f"causes.{name}" for name in ("by_sublayers", "by_singles")),
     *(f"causes.{name}" for name in ("weight_of", "pushed", "held_down", "kl", "said", "rank_of")),
+    *(f"causes.note_{name}" for name in ("cap", "qk_norm", "first", "precision")),
+    *(f"causes.note_{name}" for name in ("logit_cap", "gate")),
     *(f"causes.colour_{name}" for name in ("chance", "ranked", "distance")),
     *(f"measured.{name}{part}" for name in CAUSES for part in ("", "_help")),
     *(f"measured.agree_{strength}" for strength in ("strong", "weak", "none")),

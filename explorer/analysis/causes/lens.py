@@ -7,7 +7,7 @@ another basis. So each place is compared with the answer: KL(answer || lens) in 
 of a guess that knows nothing and gives all words the same probability.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from explorer.analysis.causes.writers import points
+from explorer.analysis.causes.writers import Told, points
 from explorer.library import LoadedModel
 from explorer.runs.generation import Generation
 from explorer.runs.interventions import edit_functions
@@ -29,7 +29,6 @@ from models.rows import Rows
 from models.transformer import Stack
 
 N_WORDS = 5
-Told = Callable[[int, int], object]
 What = Literal["embedding", "attn", "cross", "ffn"]
 
 
@@ -82,7 +81,7 @@ class Lens:
 def lens(loaded: LoadedModel, traced: Trace, progress: Told | None = None) -> Lens:
     """The lens at every real position of the row that the logits belong to.
 
-    `progress` is told the depths done and their number. Raises ValueError for a model without
+    `progress` is told the steps done and their number. Raises ValueError for a model without
     logits, and for another model's Trace.
     """
     require_same_model(loaded, traced)
@@ -152,8 +151,11 @@ def _read(
 ) -> Lens:
     """What is read out of the streams of all depths, the last of which gives the answer."""
     module = cast(Stack, loaded.model.get_submodule(stack.name))
-    depths, at_depth = depths_of(loaded, stack), list(streams)
-    told = progress or (lambda done, total: None)
+    depths = depths_of(loaded, stack)
+    told, at_depth, steps = progress or (lambda done, total: None), [], 2 * len(depths)
+    for stream in streams:  # each may have to be computed again
+        at_depth.append(stream)
+        told(len(at_depth), steps)
 
     def log_probs(stream: Tensor) -> Tensor:
         read = module.final_norm(inside(loaded.model, stream))[None]
@@ -173,7 +175,7 @@ def _read(
             size = stream.double().pow(2).mean(-1).sqrt()
             kept = best.indices, best.values.exp(), rank, of_answer[:, 0].exp(), kl.double(), size
             found.append(tuple(each.numpy() for each in kept))
-            told(done + 1, len(at_depth))
+            told(len(depths) + done + 1, steps)
     stacked = [np.stack(each) for each in zip(*found, strict=True)]
     tokens, probs, ranks, shares, kl_of, sizes = stacked
     blind = float(np.log(said.shape[-1])) - entropy.double().numpy()

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from explorer.analysis.causes.ledger import FrozenNorm, Ledger, Writer, array
-from explorer.analysis.causes.writers import Detail, Side, read_by, stack_of
+from explorer.analysis.causes.writers import Detail, Side, Told, read_by, stack_of
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model, rerun, rows_of
 from explorer.runs.trace import Trace
@@ -96,6 +96,7 @@ def why(
     key: int,
     against: int | None = None,
     detail: Detail = "heads",
+    told: Told | None = None,
 ) -> Why:
     """The score of a cell of a head as a sum; with `against`, its difference to that key's score.
 
@@ -110,8 +111,8 @@ def why(
     for name, index, size in zip(("head", "query", "key", "key"), indices, sizes, strict=False):
         if not 0 <= index < size:
             raise IndexError(f"{name} {index}: there are {size}")
-    queries = projected(loaded, traced, site, head, "query", [query], detail)
-    keys = projected(loaded, traced, site, head, "key", keys_asked, detail)
+    queries = projected(loaded, traced, site, head, "query", [query], detail, told)
+    keys = projected(loaded, traced, site, head, "key", keys_asked, detail, told)
     divisor, cap = loaded.config.divisor, loaded.config.score_cap
     matrix = queries.pieces[:, 0] @ _compared(keys.pieces).T / divisor
     biases = traced.activations.get(site.hook("bias"))
@@ -146,13 +147,14 @@ def projected(
     side: Side,
     positions: Sequence[int],
     detail: Detail = "heads",
+    told: Told | None = None,
 ) -> Ledger:
     """The queries or the keys that a head compares at these positions, as sums over writers.
 
     As they are compared: behind the norm of queries and keys and turned by their positions, where
     a model has these. For a head that shares its keys with others, theirs.
     """
-    ledger = read_by(loaded, traced, site, side, positions, detail)
+    ledger = read_by(loaded, traced, site, side, positions, detail, told)
     kv_heads, d_head = loaded.config.kv_heads, loaded.config.d_head
     own = head if side == "query" else head // (site.n_heads // kv_heads)
     letter = "q" if side == "query" else "k"

@@ -14,7 +14,7 @@ Everything is computed in float64 from the tensors of a Trace and the model's we
 beside the other, so that only the positions asked for cost anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +30,8 @@ from models.hooks import AttentionSite, StackSite
 from models.transformer import HeadNet
 
 Side = Literal["query", "key"]
+Told = Callable[[int, int], object]
+"""Is told how many sublayers are done, and of how many. What it raises ends the work."""
 Detail = Literal["sublayers", "heads"] | tuple[str, int]
 """How attention is counted: a sublayer as one writer, each head as one, or besides a head (the name
 of its site, its index) as one writer for each key, by what it took from there."""
@@ -54,6 +56,7 @@ def writers_at(
     hook: str,
     positions: Sequence[int],
     detail: Detail = "heads",
+    told: Told | None = None,
 ) -> Ledger:
     """The residual stream at a hook point, at these positions, as the sum of what was written.
 
@@ -68,7 +71,10 @@ def writers_at(
         ledger = _embedded(loaded, traced, stack, positions)
         if hook == stack.block_hook(0, "resid_pre"):
             return ledger
-        for sublayer in _sublayers(loaded, stack):
+        sublayers = [*_sublayers(loaded, stack)]
+        for done, sublayer in enumerate(sublayers):
+            if told is not None:
+                told(done, len(sublayers))
             if hook == stack.block_hook(sublayer.layer, "resid_pre"):
                 return ledger
             _through(loaded, traced, stack, sublayer, ledger, positions, detail)
@@ -85,6 +91,7 @@ def read_by(
     side: Side,
     positions: Sequence[int],
     detail: Detail = "heads",
+    told: Told | None = None,
 ) -> Ledger:
     """What W_Q ("query") or W_K ("key") of a site reads at these positions, as a sum.
 
@@ -93,8 +100,8 @@ def read_by(
     """
     if side == "key" and site.kind == "cross":
         stack = next(each for each in traced.stacks if each.stream == site.key_stream)
-        return _finished(loaded, traced, stack, positions, detail)
-    ledger = writers_at(loaded, traced, before(traced, site), positions, detail)
+        return _finished(loaded, traced, stack, positions, detail, told)
+    ledger = writers_at(loaded, traced, before(traced, site), positions, detail, told)
     if loaded.config.norm_placement == "pre":
         norm = "attn_norm" if site.kind == "self" else "cross_attn_norm"
         _norm(loaded, ledger, f"{site.block}.{norm}")
@@ -102,13 +109,17 @@ def read_by(
 
 
 def output(
-    loaded: LoadedModel, traced: Trace, positions: Sequence[int], detail: Detail = "heads"
+    loaded: LoadedModel,
+    traced: Trace,
+    positions: Sequence[int],
+    detail: Detail = "heads",
+    told: Told | None = None,
 ) -> Ledger:
     """What the unembedding reads at these positions of the row that the logits belong to.
 
     Where a small net stands before it (BERT), its activation is frozen as a gate.
     """
-    ledger = _finished(loaded, traced, traced.stacks[-1], positions, detail)
+    ledger = _finished(loaded, traced, traced.stacks[-1], positions, detail, told)
     head = loaded.part("head") if loaded.config.lm_head else None
     if isinstance(head, HeadNet):
         ledger.linear(array(head.linear.weight), array(head.linear.bias))
@@ -132,10 +143,11 @@ def _finished(
     traced: Trace,
     stack: StackSite,
     positions: Sequence[int],
-    detail: Detail = "heads",
+    detail: Detail,
+    told: Told | None,
 ) -> Ledger:
     """A stack's output: its last stream behind the final norm, where there is one."""
-    ledger = writers_at(loaded, traced, stack.hook("resid_final"), positions, detail)
+    ledger = writers_at(loaded, traced, stack.hook("resid_final"), positions, detail, told)
     _norm(loaded, ledger, stack.path("final_norm"))
     return ledger
 

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from explorer.analysis.causes.ledger import Ledger, Writer, array
-from explorer.analysis.causes.writers import Detail, output, per_key
+from explorer.analysis.causes.writers import Detail, Told, output, per_key
 from explorer.library import LoadedModel
 from explorer.runs.rerun import require_same_model, rerun, written_tokens
 from explorer.runs.trace import Trace
@@ -92,6 +92,7 @@ def writes(
     word: int,
     other: int,
     detail: Detail = "heads",
+    told: Told | None = None,
 ) -> Writes:
     """The logits of two words as sums.
 
@@ -101,7 +102,7 @@ def writes(
     words = [word, other]
     if not all(0 <= each < loaded.config.vocab_size for each in words):
         raise IndexError(f"the vocabulary has {loaded.config.vocab_size} tokens: {words}")
-    ledger = output(loaded, traced, [position], detail)
+    ledger = output(loaded, traced, [position], detail, told)
     unembed = loaded.model.unembed
     rows = array(unembed.weight[words]).T  # [d_model, word]
     shares = ledger.pieces[:, 0] @ rows
@@ -152,7 +153,12 @@ class Pushes:
 
 
 def pushes(
-    loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int
+    loaded: LoadedModel,
+    traced: Trace,
+    site: AttentionSite,
+    head: int,
+    query: int,
+    told: Told | None = None,
 ) -> Pushes:
     """What a head writes at a query, key by key, projected on the vocabulary.
 
@@ -165,16 +171,17 @@ def pushes(
     keys = tuple(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
     direct = site.query_stream == traced.stacks[-1].stream
     if direct:
-        ledger = output(loaded, traced, [query], (site.name, head))
+        ledger = output(loaded, traced, [query], (site.name, head), told)
         of_key = {w.key: at for at, w in enumerate(ledger.writers) if w.key is not None}
         vectors = ledger.pieces[[of_key[key] for key in range(len(weights))], 0]
     else:
         w_o = array(loaded.part(f"{site.name}.w_o").get_parameter("weight"))
         own = w_o.reshape(len(w_o), site.n_heads, -1)[:, head]
         vectors = per_key(traced, site, head, [query])[:, 0] @ own.T
-    rows = torch.tensor(np.stack([vectors.sum(0), *vectors[list(keys)]]), dtype=torch.float32)
+    unembed = outside(loaded.model.unembed.weight)
+    rows = torch.tensor(np.stack([vectors.sum(0), *vectors[list(keys)]]), dtype=unembed.dtype)
     with torch.inference_mode():
-        brought = rows @ outside(loaded.model.unembed.weight).T
+        brought = rows @ unembed.T
         brought = brought - brought.mean(-1, keepdim=True)
         n = min(N_WORDS, brought.shape[-1])
         up, down = brought.topk(n), brought.topk(n, largest=False)
@@ -224,6 +231,21 @@ def silence(loaded: LoadedModel, traced: Trace, found: Writes, writer: int) -> S
         logits = rerun(loaded, traced, {LOGITS}, Edits(edits))[LOGITS][0, found.position].double()
         measured.append(float(logits[found.word] - logits[found.other]))
     return Silenced(named, before, before - float(found.differences[writer]), *measured)
+
+
+def without_head(
+    loaded: LoadedModel,
+    traced: Trace,
+    found: Writes,
+    site: AttentionSite,
+    head: int,
+    query: int,
+) -> float:
+    """The difference of the two logits in a run in which a head, of any stack, writes nothing at
+    one query; everything after it reacts. Raises ValueError for another model's Trace."""
+    change = Edits({site.hook("z"): partial(_silent, at=(head, query))})
+    logits = rerun(loaded, traced, {LOGITS}, change)[LOGITS][0, found.position].double()
+    return float(logits[found.word] - logits[found.other])
 
 
 def _place_of(traced: Trace, writer: Writer, position: int) -> tuple[str, Place]:

@@ -1,7 +1,6 @@
 """The lens: what the model would say behind each sublayer, over the text or along a decoding."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import streamlit as st
@@ -13,12 +12,12 @@ from explorer.figures.curves import lines
 from explorer.numbers import digits, fixed, percent
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
+from explorer.pages.causes.waiting import waited
 from explorer.pages.causes.words import token_name
 from explorer.pages.decoding.cached import generate
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, StepsDone
 from explorer.ui import controls, session
-from explorer.ui.cache import Run
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.tables import table
@@ -26,7 +25,7 @@ from explorer.ui.view import View
 from explorer.ui.work import running
 from models.strategies import Greedy
 
-JOB = "causes.lens"
+JOB = "causes.film"
 N_FILM = 24
 """Words written for the film."""
 AT_ONCE = 2_000_000_000
@@ -92,23 +91,17 @@ def _read(view: View) -> _Shown | None:
     n_real, config = int(view.trace.tgt_valid.sum()), view.loaded.config
     n_depths = 1 + config.n_layers * (3 if config.reads_source else 2)
     products = n_depths * n_real * config.vocab_size * config.d_model
-    found: Lens | None
-    if products <= AT_ONCE or cached.lens.is_kept(view.run):
-        found = cached.lens(view.run)
-    else:
-        found = running.awaited(
-            JOB, view.run, partial(_work, view.run), view.t("causes.lens_working"), view.lang
-        )
+    found = waited(view, "lens", cached.lens, at_once=products <= AT_ONCE)
     if found is None:
         return None
     columns = view.trace.tgt_str_tokens[:n_real]
-    place = min(max(view.row, 0) if view.state.row is not None else 0, n_real - 1)
+    place, trace = 0, view.trace
+    if view.state.row is not None:
+        place = min(view.row, n_real - 1)
+    elif trace.predicts == "same" and trace.marks.mask in trace.tgt_tokens:
+        place = trace.tgt_tokens.index(trace.marks.mask)  # a word to be filled in tells most
     place = _pick_place(view, columns, place, "row")
     return _Shown(found, columns, place)
-
-
-def _work(run: Run, tell: StepsDone) -> Lens:
-    return cached.lens(run, progress=running.whole(tell))
 
 
 def _filmed(view: View) -> _Shown | None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from explorer.analysis.causes.ledger import Writer
 from explorer.analysis.causes.ranking import Group
 from explorer.ui.view import View
+from models.foreign.placing import HALVES
 
 
 def writer_name(view: View, writer: Writer) -> str:
@@ -33,3 +34,8 @@ def group_name(view: View, group: Group) -> str:
 def group_names(view: View, groups: Sequence[Group]) -> list[str]:
     """All of them."""
     return [group_name(view, group) for group in groups]
+
+
+def in_half_precision(view: View) -> bool:
+    """Whether the model's numbers are of half precision, whose rounding shows."""
+    return next(view.loaded.model.parameters()).dtype in HALVES

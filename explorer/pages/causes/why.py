@@ -14,7 +14,8 @@ from explorer.figures.theme import escape, show
 from explorer.numbers import fixed, number, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
-from explorer.pages.causes.names import group_name, group_names, writer_name
+from explorer.pages.causes.names import group_name, group_names, in_half_precision, writer_name
+from explorer.pages.causes.waiting import waited
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.view import View
@@ -30,7 +31,7 @@ def why_there(view: View) -> None:
     """The part."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.pick_place(view, "causes")
-        query = _pick_row(view)
+        query = pick_row(view)
         key = _pick_key(view, query)
         against = _pick_other(view, key)
         shown = pick_one(
@@ -42,10 +43,14 @@ def why_there(view: View) -> None:
             lambda name: view.t(f"causes.by_{name}"),
         )
     detail: Detail = "heads" if shown == "singles" else "sublayers"
-    found = cached.why(view.run, view.site.name, view.head, query, key, against, detail)
+    place = (view.site.name, view.head, query, key)
+    found = waited(view, "why", cached.why, *place, against, detail)
+    if found is None:
+        return
     with controls.reading_first():
         queries, keys = _drawn(view, found)
         controls.reading("why", _reading(view, found, queries, keys))
+    _notes(view)
     _check(view, found, detail)
     controls.small_print(
         view,
@@ -56,7 +61,8 @@ def why_there(view: View) -> None:
     )
 
 
-def _pick_row(view: View) -> int:
+def pick_row(view: View) -> int:
+    """The query looked at."""
     tokens = view.trace.query_tokens(view.site.name)
     with st.container(width=150):
         controls.pick(
@@ -139,6 +145,19 @@ def _drawn(view: View, found: Why) -> tuple[tuple[Group, ...], tuple[Group, ...]
     return queries, keys
 
 
+def _notes(view: View) -> None:
+    """What this model does that is no sum of products, and where there is little to see."""
+    config = view.loaded.config
+    written = {
+        "cap": config.score_cap is not None,
+        "qk_norm": config.qk_norm,
+        "first": view.layer == 0 and view.kind != "cross",
+        "precision": in_half_precision(view),
+    }
+    for name in (name for name, here in written.items() if here):
+        st.caption(view.t(f"causes.note_{name}"))
+
+
 def _product(found: Why, query: Group, key: Group) -> float:
     return float(found.matrix[np.ix_(query.members, key.members)].sum())
 
@@ -207,9 +226,10 @@ def _check(view: View, found: Why, detail: Detail) -> None:
                     f"{writer_name(view, ledger.writers[at])} ({signed(float(sums[at]))})"
                 ),
             )
-    removed = cached.removal(
-        view.run, view.site.name, found.head, found.query, found.key, detail, side, writer
-    )
+    place = (view.site.name, found.head, found.query, found.key)
+    removed = waited(view, "removal", cached.removal, *place, detail, side, writer)
+    if removed is None:
+        return
     controls.reading("removed", _read_removal(view, found, removed))
     names = [view.t(f"causes.{name}") for name in ("before", "predicted", "measured", "norms_free")]
     tokens = view.trace.key_tokens(view.site.name)

@@ -20,9 +20,11 @@ REFUSED = "causes.refused"
 def pick_position(view: View) -> int:
     """The position whose next word is asked about: the query's, where the head has one there."""
     trace = view.trace
-    own = view.site.query_stream == "tgt"
+    field = "row" if view.site.query_stream == "tgt" else "step"
     n_real = int(trace.tgt_valid.sum())
-    now, field = min(view.row if own else view.step, n_real - 1), "row" if own else "step"
+    now = min(view.row if field == "row" else view.step, n_real - 1)
+    if view.state.row is None and trace.predicts == "same" and trace.marks.mask in trace.tgt_tokens:
+        now = trace.tgt_tokens.index(trace.marks.mask)  # a word to be filled in tells most
     with st.container(width=220):
         controls.pick(
             view.t("causes.position"),

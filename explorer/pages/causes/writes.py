@@ -12,7 +12,9 @@ from explorer.figures.causes.terms import ranking
 from explorer.numbers import compact, fixed, number, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
-from explorer.pages.causes.names import group_names, writer_name
+from explorer.pages.causes.names import group_names, in_half_precision, writer_name
+from explorer.pages.causes.waiting import waited
+from explorer.pages.causes.why import pick_row
 from explorer.pages.causes.words import pick_position, pick_words, token_name
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
@@ -43,13 +45,20 @@ def what_it_writes(view: View) -> None:
         )
     detail: Detail = "heads" if shown == "singles" else "sublayers"
     second = word if rival is None else rival
-    found = cached.writes(view.run, position, word, second, detail)
+    found = waited(view, "writes", cached.writes, position, word, second, detail)
+    if found is None:
+        return
     values = found.shares if rival is None else found.differences
     with controls.reading_first():
         _drawn(view, found, values, rival)
         controls.reading("writes", _reading(view, found, values, rival))
+    config = view.loaded.config
+    notes = {"logit_cap": config.logit_cap is not None, "gate": config.head_net}
+    for name, here in {**notes, "precision": in_half_precision(view)}.items():
+        if here:
+            st.caption(view.t(f"causes.note_{name}"))
     _check(view, found, detail, values, rival)
-    drawn = _head(view, position)
+    drawn = _head(view, found, rival)
     controls.small_print(
         view,
         "causes",
@@ -59,7 +68,13 @@ def what_it_writes(view: View) -> None:
             r"\ell_w - \ell_v = \ln \frac{p_w}{p_v}",
             r"x_{h} = \sum_j a_{ij}\, v_j W_O^{h}",
         ),
-        code=(writes, output, writers_at, silence, *((pushes,) if drawn else ())),
+        code=(
+            writes,
+            output,
+            writers_at,
+            *([silence] if rival is not None else []),
+            *([pushes] if drawn else []),
+        ),
         numbers=lambda: _numbers(view, found),
     )
 
@@ -148,7 +163,10 @@ def _check(
                 f"{writer_name(view, found.writers[at])} ({signed(float(values[at]))})"
             ),
         )
-    out = cached.silenced(view.run, found.position, found.word, found.other, detail, writer)
+    asked = (found.position, found.word, found.other)
+    out = waited(view, "silenced", cached.silenced, *asked, detail, writer)
+    if out is None:
+        return
     controls.reading(
         "silenced",
         view.t(
@@ -164,14 +182,16 @@ def _check(
     )
 
 
-def _head(view: View, position: int) -> bool:
-    """One head at one query, key by key; whether there was anything to show."""
+def _head(view: View, whole: Writes, rival: int | None) -> bool:
+    """One head at one query, key by key; whether it is drawn already."""
     st.subheader(view.t("causes.head_title"), anchor=False)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         controls.pick_place(view, "causes")
-    site = view.site
-    query = position if site.query_stream == "tgt" else view.row
-    found = cached.pushes(view.run, site.name, view.head, query)
+        site = view.site
+        query = whole.position if site.query_stream == "tgt" else pick_row(view)
+    found = waited(view, "pushes", cached.pushes, site.name, view.head, query)
+    if found is None:
+        return False
     tokens = view.trace.key_tokens(site.name)
     query_token = controls.quoted_at(view, view.trace.query_tokens(site.name), query)
     lead = "causes.head_lead" if found.direct else "causes.head_lead_indirect"
@@ -188,7 +208,24 @@ def _head(view: View, position: int) -> bool:
     ]
     head = [view.t(f"causes.{name}") for name in ("key", "weight_of", "pushed", "held_down")]
     table(head, rows, "lrll")
+    if rival is not None:
+        _without(view, whole, query)
     return True
+
+
+def _without(view: View, found: Writes, query: int) -> None:
+    """The experiment with this head alone: what becomes of the difference without it."""
+    asked = (found.position, found.word, found.other, view.site.name, view.head, query)
+    after = waited(view, "without", cached.without_head, *asked)
+    if after is None:
+        return
+    words = view.t(
+        "causes.head_without",
+        query=controls.quoted_at(view, view.trace.query_tokens(view.site.name), query),
+        before=fixed(found.logits[0] - found.logits[1], 3),
+        after=fixed(after, 3),
+    )
+    st.markdown(words)
 
 
 def _words(view: View, found: Pushes, row: int) -> tuple[str, str]:

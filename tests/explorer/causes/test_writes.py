@@ -1,0 +1,139 @@
+"""The whole logit as a sum, a head key by key, and what silencing a writer does to two words."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from explorer.analysis.causes.ledger import Writer
+from explorer.analysis.causes.ranking import largest
+from explorer.analysis.causes.writes import (
+    next_word,
+    pushes,
+    runner_up,
+    silence,
+    without_head,
+    writes,
+)
+from explorer.library import LoadedModel
+from explorer.runs.trace import Trace
+
+Made = tuple[LoadedModel, Trace]
+Design = Callable[[str], Made]
+
+
+def test_all_terms_add_up_to_both_logits(each: Made) -> None:
+    loaded, traced = each
+    if traced.predicts is None:
+        return
+    for detail in ("sublayers", "heads", (traced.sites[-1].name, 1)):
+        found = writes(loaded, traced, 2, 11, 30, detail)
+        assert found.rests == pytest.approx((0, 0), abs=1e-9)
+        assert found.logits == pytest.approx(traced.logits[2, [11, 30]].tolist())
+        assert (found.caps == (0, 0)) == (loaded.config.logit_cap is None)
+        odds = np.log(found.probabilities[0] / found.probabilities[1])
+        assert found.logits[0] - found.logits[1] == pytest.approx(odds)
+
+
+def test_what_is_lost_without_a_writer_is_measured_by_the_model(each: Made) -> None:
+    loaded, traced = each
+    if traced.predicts is None or loaded.config.logit_cap:
+        return
+    found = writes(loaded, traced, 3, 11, 30)
+    last = {}
+    for at in (1, 2, len(found.writers) // 2, len(found.writers) - 1):
+        out = silence(loaded, traced, found, at)
+        assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9), out.writer
+        assert out.predicted == pytest.approx(out.before - float(found.differences[at]))
+        last[out.writer.kind] = out
+    assert found.writers[-1].kind == "ffn"  # nothing comes after it
+    assert last["ffn"].free == pytest.approx(last["ffn"].held, abs=1e-9)
+
+
+def test_a_sublayer_is_silenced_as_a_whole(design: Design) -> None:
+    loaded, traced = design("pre")
+    found = writes(loaded, traced, 3, 11, 30, "sublayers")
+    at = next(at for at, writer in enumerate(found.writers) if writer.kind == "head")
+    out = silence(loaded, traced, found, at)
+    assert out.before - out.held == pytest.approx(float(found.lost[at]), abs=1e-9)
+    assert out.free != pytest.approx(out.held)
+    heads = writes(loaded, traced, 3, 11, 30)
+    of_site = [w.site == found.writers[at].site for w in heads.writers]
+    assert found.differences[at] == pytest.approx(heads.differences[of_site].sum())
+
+
+def test_a_head_pushes_words_by_what_its_keys_bring_to_their_logits(design: Design) -> None:
+    for name in ("post", "gemma", "bert"):
+        loaded, traced = design(name)
+        site = traced.sites[-1]
+        found = pushes(loaded, traced, site, 1, 3)
+        assert found.direct
+        assert list(found.weights) == sorted(found.weights, reverse=True)
+        for row, key in enumerate((None, *found.keys)):
+            first, last = int(found.pushed[row, 0]), int(found.held[row, 0])
+            whole = writes(loaded, traced, 3, first, last, (site.name, 1))
+            of_key = [
+                writer.key is not None and key in (None, writer.key) for writer in whole.writers
+            ]
+            difference = float(found.up[row, 0] - found.down[row, 0])
+            assert difference == pytest.approx(whole.differences[of_key].sum(), abs=1e-5)
+
+
+def test_a_head_of_the_encoder_points_and_does_not_reach_the_logits(design: Design) -> None:
+    loaded, traced = design("post")
+    site = traced.sites_of("encoder")[0]
+    found = pushes(loaded, traced, site, 2, 1)
+    assert not found.direct
+    z = traced.activations[site.hook("z")][2, 1]
+    w_o = loaded.model.get_submodule(f"{site.name}.w_o").weight.numpy()
+    d_head = len(z)
+    vector = w_o[:, 2 * d_head : 3 * d_head] @ z
+    brought = loaded.model.unembed.weight.numpy() @ vector
+    assert int(found.pushed[0, 0]) == int(brought.argmax())
+    assert found.up[0, 0] == pytest.approx(float(brought.max() - brought.mean()), abs=1e-5)
+    words = writes(loaded, traced, 3, 11, 30)
+    before = words.logits[0] - words.logits[1]
+    assert without_head(loaded, traced, words, site, 2, 1) != pytest.approx(before, abs=1e-9)
+
+
+def test_a_head_is_silenced_alike_in_both_experiments(design: Design) -> None:
+    loaded, traced = design("llama")
+    found = writes(loaded, traced, 3, 11, 30)
+    at = next(at for at, writer in enumerate(found.writers) if writer.head == 1)
+    site = traced.site(found.writers[at].site)
+    after = without_head(loaded, traced, found, site, 1, 3)
+    assert after == pytest.approx(silence(loaded, traced, found, at).free)
+
+
+def test_the_next_word_and_its_runner_up(design: Design) -> None:
+    loaded, traced = design("post")
+    n_real = int(traced.tgt_valid.sum())
+    assert next_word(traced, 0) == traced.tgt_tokens[1]
+    assert next_word(traced, n_real - 1) == traced.marks.end
+    best = np.argsort(-traced.logits[0])[:2].tolist()
+    assert runner_up(traced, 0, best[0]) == best[1]
+    assert runner_up(traced, 0, best[1]) == best[0]
+    assert runner_up(traced, 0, 3) == best[0]
+    with pytest.raises(IndexError, match=f"the row has {n_real} positions, no {n_real}"):
+        next_word(traced, n_real)
+    with pytest.raises(IndexError, match="the vocabulary has"):
+        writes(loaded, traced, 0, 10**6, 3)
+    with pytest.raises(ValueError, match="no one to silence"):
+        silence(loaded, traced, writes(loaded, traced, 0, 5, 6), 0)
+    loaded, traced = design("headless")
+    for ask in (
+        lambda: next_word(traced, 0),
+        lambda: pushes(loaded, traced, traced.sites[0], 0, 0),
+    ):
+        with pytest.raises(ValueError, match="no head that says words"):
+            ask()
+
+
+def test_the_smallest_of_a_ranking_are_one() -> None:
+    values = np.array([1.0, -5.0, 0.5, 3.0, -0.25])
+    writers = [Writer("ffn", "tgt", layer) for layer in range(5)]
+    groups = largest(writers, values, 3)
+    assert [group.members for group in groups] == [(1,), (3,), (0, 2, 4)]
+    assert [float(group.of(values)) for group in groups] == [-5.0, 3.0, 1.25]
+    assert groups[-1].writer is None
+    assert len(largest(writers, values, 5)) == 5

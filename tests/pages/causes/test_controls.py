@@ -1,0 +1,143 @@
+"""The Causes page: what its sentences say is what is drawn, and every choice is in the link."""
+
+import base64
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shown import Open, everything, figure, link, reading
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.pages.causes import waiting
+from explorer.pages.causes.words import token_of
+from explorer.text import t
+
+
+def values_of(at: AppTest, index: int, axis: str) -> list[float]:
+    """The numbers of the bars of the first figure, which Plotly's JSON may hold as bytes."""
+    found = figure(at)["data"][index][axis]
+    if isinstance(found, dict):
+        return np.frombuffer(base64.b64decode(found["bdata"]), "<f4").tolist()
+    return [float(each) for each in found]
+
+
+def test_both_rankings_add_up_to_the_score_that_is_said(open_page: Open) -> None:
+    at = open_page("causes", site="cross", layer="2", head="1")
+    said = reading(at, "The score is")
+    score = float(said.split("The score is **")[1].split("**")[0].replace("−", "-"))
+    assert sum(values_of(at, 1, "x")) == pytest.approx(score, abs=0.006)
+    assert sum(values_of(at, 3, "y")) == pytest.approx(score, abs=0.006)
+
+
+def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page: Open) -> None:
+    at = open_page("causes", site="encoder", layer="2", picture="singles")
+    at.selectbox(key="causes.query").set_value(2).run()
+    first = at.selectbox(key="causes.key").value
+    other = 3 if first != 3 else 4
+    at.selectbox(key="causes.key").set_value(other).run()
+    at.selectbox(key="causes.against").set_value(0).run()
+    assert not at.exception
+    assert "differs from that of" in reading(at, "differs from")
+    kept = link(at)
+    assert (kept["row"], kept["key"], kept["beside_key"]) == ("2", str(other), "0")
+    at.selectbox(key="causes.against").set_value(-1).run()
+    assert "beside_key" not in link(at)
+    again = open_page("causes", **kept)
+    assert "differs from" in reading(again, "differs from")
+
+
+@pytest.mark.parametrize("side", ["query", "key"])
+def test_a_writer_is_taken_out_and_the_model_does_as_predicted(open_page: Open, side: str) -> None:
+    at = open_page("causes", site="cross", layer="2", side=side, taken="1")
+    said = reading(at, "the model, run without it")
+    predicted = said.split("should go from ")[1].split(" to ")[1].split(";")[0]
+    measured = said.split("gives **")[1].split("**")[0]
+    assert predicted == measured
+    assert f"Without **{t('causes.writers.embedding', lang='en')}**" in said
+
+
+def test_a_hidden_key_counts_for_nothing(open_page: Open) -> None:
+    at = open_page("causes", site="decoder", row="0", key="1")
+    assert "counts for nothing" in reading(at, "A mask hides")
+
+
+def test_words_are_picked(open_page: Open) -> None:
+    at = open_page("causes", part="writes", row="1")
+    written, *others = at.selectbox(key="causes.word").options
+    at.selectbox(key="causes.word").set_value(others[1]).run()
+    assert not at.exception
+    assert "was not written here" in everything(at)
+    assert f"“{others[1].split(' · ')[0]}”" in reading(at, "times as probable")
+    assert "word" in link(at)
+    at.selectbox(key="causes.word").set_value(written).run()
+    assert "was not written here" not in everything(at)
+    none = t("causes.rival_none", lang="en")
+    at.selectbox(key="causes.rival").set_value(none).run()
+    assert link(at)["alone"] == "1"
+    assert t("causes.check_two", lang="en") in everything(at)
+
+
+def test_a_typed_word_is_a_token_of_the_model_or_is_refused(shelf: Path) -> None:
+    loaded = library.open_model("en-zh", shelf)
+    token = loaded.tokenizer.encode("I")
+    assert [token_of(loaded, " I ")] == token
+    pieces = token_of(loaded, "parkbook")
+    assert isinstance(pieces, list)
+    assert "".join(pieces).replace("·", "") == "parkbook"
+    assert token_of(loaded, "☃") == []
+
+
+def test_a_word_that_no_vocabulary_has_is_left_out_of_a_link(open_page: Open) -> None:
+    at = open_page("causes", part="writes", word="999999", rival="999998", taken="9999")
+    assert not at.exception
+    assert "times as probable" in reading(at, "times as probable")
+
+
+def test_a_head_of_the_encoder_is_no_share_of_a_logit(open_page: Open) -> None:
+    at = open_page("causes", part="writes", site="encoder", row="1")
+    assert "It is no share of any logit." in everything(at)
+    assert "Measured: with this head silent" in everything(at)
+
+
+def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page: Open) -> None:
+    at = open_page("causes", part="lens")
+    assert "further from the final answer than a guess" in everything(at)
+    at.toggle(key="causes.filmed").set_value(True).run()
+    assert not at.exception
+    steps = at.slider(key="causes.step").max
+    at.slider(key="causes.step").set_value(2).run()
+    assert (link(at)["filmed"], link(at)["step"]) == ("1", "2")
+    written = figure(at)["data"][0]["text"]
+    assert {len(row) for row in written} == {2}
+    assert steps > 2
+
+
+def test_a_model_that_says_no_words_says_why_there_all_the_same(open_page: Open) -> None:
+    at = open_page("causes", model="headless")
+    assert "The score is" in reading(at, "The score is")
+    for part in ("writes", "lens"):
+        at = open_page("causes", model="headless", part=part)
+        assert [each.value for each in at.info] == [t("causes.no_logits", lang="en")]
+
+
+def test_masked_words_are_asked_about_first_and_filmed(open_page: Open) -> None:
+    text = "She reads a [MASK] every [MASK]."
+    at = open_page("causes", model="reader", part="writes", text=text)
+    assert reading(at, "times as probable").startswith("At “&#60;mask&#62;”")
+    at = open_page("causes", model="reader", part="lens", filmed="1", text=text)
+    assert not at.exception
+    assert at.slider(key="causes.step").max == 2
+    at = open_page("causes", model="reader", part="lens", filmed="1", text="She reads.")
+    assert not at.exception
+    assert at.error or at.warning
+
+
+@pytest.mark.parametrize("part", ["why", "writes", "lens"])
+def test_a_run_that_is_not_whole_is_computed_beside_the_page(
+    open_page: Open, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "is_whole", lambda view: False)
+    at = open_page("causes", part=part)
+    assert not at.exception
+    assert at.get("plotly_chart")
