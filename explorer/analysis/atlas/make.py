@@ -13,6 +13,7 @@ import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +72,13 @@ class Making:
         self.units = (*costs, *shards)
         identity = [VERSION, self.about.weights, corpus.digest, reverse]
         self._key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-        self._vocabulary: Vocabulary | None = None
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """What every token is; which are rare is counted in the corpus's sample."""
+        path, reverse = self.corpus.path, self.about.reverse
+        sample = (line_at(path, at, reverse) for at in self.corpus.sample)
+        return vocabulary_of(self.loaded, filter(None, sample))
 
     def path(self, unit: Unit) -> Path:
         """The file of a unit: its name, and a hash of all that decides what is in it."""
@@ -106,12 +113,7 @@ class Making:
 
     def compute(self, unit: Unit) -> Sums:
         """The sums of one unit."""
-        if self._vocabulary is None:
-            sample = (
-                line_at(self.corpus.path, at, self.about.reverse) for at in self.corpus.sample
-            )
-            self._vocabulary = vocabulary_of(self.loaded, filter(None, sample))
-        adding = Adding(self.loaded, self._vocabulary)
+        adding = Adding(self.loaded, self.vocabulary)
         if unit.shard is None:
             lines = [line_at(self.corpus.path, at, self.about.reverse) for at in unit.lines]
             encoded, _ = encode(self.loaded, [line for line in lines if line is not None])
@@ -167,14 +169,15 @@ class Making:
                 too_long=sums.count("too_long"),
                 unreadable=sums.count("unreadable"),
             )
-        _, offsets = atlas_of(sums, self.loaded.sites, self.about)
+        rare = self.vocabulary.rare.numpy()
+        _, offsets = atlas_of(sums, self.loaded.sites, self.about, rare)
         texts = {}
         for offset in offsets:
             line = line_at(self.corpus.path, offset, self.about.reverse)
             if line is not None:
                 pair = "src" in self.loaded.model.reads
                 texts[offset] = Text(line.source, line.target if pair else "", line.credit)
-        atlas, _ = atlas_of(sums, self.loaded.sites, self.about, texts)
+        atlas, _ = atlas_of(sums, self.loaded.sites, self.about, rare, texts)
         text = to_json(atlas)
         self._write(self.file, lambda path: path.write_text(text, encoding="utf-8"))
         for path in self.others():

@@ -71,14 +71,11 @@ class Adding:
 
     def add(self, batch: Batch) -> None:
         """One pass of the model over the batch; no logits, which nothing here reads."""
-        seen = _Patterns(self.sites)
-        rows, model = batch.rows, self.loaded.model
-        with torch.inference_mode(), visiting(seen):
-            there = rows.to(next(model.parameters()).device)
-            memory = model.memory_of(there)
-            model.last_stack.run(there.tgt, there.tgt_valid, memory, there.src_valid)
+        rows, reads = batch.rows, self.loaded.model.reads
+        seen = read_patterns(self.loaded, rows)
+        with torch.inference_mode():
             values, first = [], 0
-            about = {s: _about(rows, s, self.vocabulary) for s in model.reads}
+            about = {s: about_stream(rows, s, self.vocabulary) for s in reads}
             held: dict[str, list[tuple[int, Tensor]]] = {}
             for at, site in enumerate(self.sites):
                 pattern, mask = seen.patterns[site.name], seen.masks[site.name]
@@ -140,7 +137,7 @@ class Adding:
         n_rows = counts.sum(1)  # [batch]
         # How much of each measure there is, and in how many rows there could be any.
         by_key = pattern.sum(2)  # [batch, head, key]
-        by_offset = _by_offset(pattern)  # [batch, head, offset + 1]
+        far = by_offset(pattern)  # [batch, head, offset + 1]
         entropies = -(pattern * pattern.clamp_min(1e-30).log2()).sum(-1)  # [batch, head, query]
         most = n_open.clamp_min(2).to(pattern.dtype).log2()
         relative = entropies / most[:, None]
@@ -172,7 +169,7 @@ class Adding:
         if is_self:
             places = torch.arange(n_query)
             for name, offset in BESIDE.items():
-                weight[..., AT[name]] = by_offset[..., offset + REACH]
+                weight[..., AT[name]] = far[..., offset + REACH]
                 there = (top_key == places + offset) & counts[:, None]
                 hits[:, AT[name]] = there.sum((0, 2))
                 has = _with_offset(open_to, offset)
@@ -203,8 +200,8 @@ class Adding:
         wide = entropies.double()
         sums.entropy[heads, 0] += wide.sum((0, 2)).numpy()
         sums.entropy[heads, 1] += wide.square().sum((0, 2)).numpy()
-        sums.distance[heads] += by_offset[..., -1].double().sum(0).numpy()
-        sums.by_offset[heads] += by_offset[..., :-1].double().sum(0).numpy()
+        sums.distance[heads] += far[..., -1].double().sum(0).numpy()
+        sums.by_offset[heads] += far[..., :-1].double().sum(0).numpy()
         sums.top_offset[heads] += by_top.numpy()
         sums.has_offset[at] += _rows_with_offsets(open_to).numpy()
         value = weight / (rows_with[:, None] + PRIOR)
@@ -250,7 +247,7 @@ class Adding:
         self.sums.gram[np.ix_(numbers, numbers)] += products
 
 
-class _Patterns:
+class Patterns:
     """A visitor that keeps the pattern of every site, and its mask for the first head."""
 
     def __init__(self, sites: Sequence[AttentionSite]) -> None:
@@ -269,6 +266,16 @@ class _Patterns:
             self.masks[self._mask[name]] = tensor[:, :1]
 
 
+def read_patterns(loaded: LoadedModel, rows: Rows) -> Patterns:
+    """One pass over the rows, without logits; the patterns of all sites, and their masks."""
+    seen, model = Patterns(loaded.sites), loaded.model
+    with torch.inference_mode(), visiting(seen):
+        there = rows.to(next(model.parameters()).device)
+        memory = model.memory_of(there)
+        model.last_stack.run(there.tgt, there.tgt_valid, memory, there.src_valid)
+    return seen
+
+
 BESIDE: dict[Measure, int] = {"same": 0, "previous": -1, "next": 1}
 """The measures that are a distance."""
 KINDS: tuple[Measure, ...] = ("last", "punctuation", "rare")
@@ -284,7 +291,8 @@ class About:
     kinds: Float[Tensor, "batch pos kind"]
 
 
-def _about(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
+def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
+    """What the keys of a stream are."""
     tokens, valid = rows.tokens(stream), rows.valid(stream)
     n = valid.sum(1)
     last = torch.arange(tokens.shape[1]) == n[:, None] - 1
@@ -308,7 +316,7 @@ def _offset_table(first: int, n_query: int, n_key: int) -> Tensor:
     return table
 
 
-def _by_offset(
+def by_offset(
     pattern: Float[Tensor, "batch head query key"],
 ) -> Float[Tensor, "batch head offset"]:
     """The weight by distance, and last the weight times the distance, of each sentence."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from explorer.analysis.atlas.corpus import Line
@@ -114,6 +115,11 @@ def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Batch:
 
 def vocabulary_of(loaded: LoadedModel, sample: Iterable[Line]) -> Vocabulary:
     """What every token is; which are rare is counted in `sample`, both columns together."""
+    return vocabulary(loaded, rare_in(loaded, sample))
+
+
+def rare_in(loaded: LoadedModel, sample: Iterable[Line]) -> Bool[Tensor, " token"]:
+    """Which tokens are rare, by how often each is in `sample`."""
     tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
     counted: Counter[int] = Counter()
     for line in sample:
@@ -127,6 +133,12 @@ def vocabulary_of(loaded: LoadedModel, sample: Iterable[Line]) -> Vocabulary:
             break
         rare[token] = False
         left -= count
+    return rare
+
+
+def vocabulary(loaded: LoadedModel, rare: Bool[Tensor, " token"]) -> Vocabulary:
+    """What every token is, where it is known which are rare."""
+    tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
     known = min(size, tokenizer.vocab_size)
     texts = [_text(loaded, token) for token in range(known)]
     return Vocabulary(

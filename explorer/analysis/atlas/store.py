@@ -1,5 +1,6 @@
 """An atlas: what the sums say of every head, as one JSON file, and what is read from it."""
 
+import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from explorer.analysis.atlas.names import Name, name_of
 from explorer.analysis.atlas.sums import COUNTS, LACKING, MEASURES, Sums
@@ -71,7 +72,8 @@ class Atlas:
     `cost` is the mean loss in log-probability a token when the head is off, with `low` and `high`,
     its 95 % interval over `cost_sentences` sentences. `near` are the NEAREST heads of the same role
     with the cosine of their patterns, `alike`; -1 fills up. `best` are the numbers of the `texts`
-    in which a head does most what its name says, most first.
+    in which a head does most what its name says, most first. `rare` says of every token of the
+    vocabulary whether it is rare in the corpus.
     """
 
     about: About
@@ -94,6 +96,7 @@ class Atlas:
     alike: Float[np.ndarray, "head near"]
     best: tuple[tuple[int, ...], ...]
     texts: tuple[Text, ...]
+    rare: Bool[np.ndarray, " token"]
 
     @cached_property
     def names(self) -> tuple[Name, ...]:
@@ -174,6 +177,7 @@ def atlas_of(
     sums: Sums,
     sites: Sequence[AttentionSite],
     about: About,
+    rare: Bool[np.ndarray, " token"],
     text_at: Mapping[int, Text] | None = None,
 ) -> tuple[Atlas, tuple[int, ...]]:
     """The Atlas of these sums, and the offsets of the lines whose texts it names, in order.
@@ -194,7 +198,7 @@ def atlas_of(
         best.append(tuple(offsets.setdefault(int(line), len(offsets)) for line in lines))
     texts = tuple((text_at or {}).get(offset, Text("")) for offset in offsets)
     counts = {name: sums.count(name) for name in COUNTS}
-    atlas = Atlas(about, heads, counts, **numbers, best=tuple(best), texts=texts)
+    atlas = Atlas(about, heads, counts, **numbers, best=tuple(best), texts=texts, rare=rare)
     return atlas, tuple(offsets)
 
 
@@ -236,6 +240,8 @@ def to_json(atlas: Atlas) -> str:
         "cost_sentences": atlas.cost_sentences,
         **{name: _plain(getattr(atlas, name), name in _WHOLE) for name in _ARRAYS},
         "best": atlas.best,
+        "tokens": len(atlas.rare),
+        "rare": base64.b64encode(np.packbits(atlas.rare).tobytes()).decode(),
         "texts": [[text.source, text.target, text.credit] for text in atlas.texts],
     }
     lines = [
@@ -281,6 +287,8 @@ def _atlas(record: dict[str, Any]) -> Atlas:
     best = tuple(tuple(int(at) for at in row) for row in record["best"])
     if len(best) != len(heads) or any(not 0 <= at < len(texts) for row in best for at in row):
         raise ValueError("best")
+    bits = np.frombuffer(base64.b64decode(record["rare"]), np.uint8)
+    rare = np.unpackbits(bits, count=int(record["tokens"])).astype(bool)
     if arrays["near"].size and not -1 <= arrays["near"].min() <= arrays["near"].max() < len(heads):
         raise ValueError("near")
     return Atlas(
@@ -291,6 +299,7 @@ def _atlas(record: dict[str, Any]) -> Atlas:
         cost_sentences=int(record["cost_sentences"]),
         best=best,
         texts=texts,
+        rare=rare,
     )
 
 

@@ -1,0 +1,140 @@
+"""The other way round: given a pattern, the heads and the sentences that look most like it.
+
+Sentences differ in length, so patterns are compared by where their weight lies: at which distance,
+on the first and the last key, on punctuation, rare and repeated words, and how spread out it is.
+Both are such a vector, a mean over rows; they are as alike as its cosine.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from explorer.analysis.atlas.here import known_of, lines_of_texts
+from explorer.analysis.atlas.measures import KINDS, About, about_stream, by_offset, read_patterns
+from explorer.analysis.atlas.reading import batches, encode
+from explorer.analysis.atlas.store import Text
+from explorer.analysis.atlas.sums import OFFSETS
+from explorer.library import LoadedModel
+from models.hooks import AttentionSite, Role
+from models.rows import Rows
+
+FEATURES = OFFSETS + len(KINDS) + 3
+"""Distances; the last key, punctuation, rare words; the first key, the same token, spread."""
+MOST_TEXTS = 240
+"""Sentences that are searched: those of the atlas in turn, head by head."""
+
+
+@dataclass(frozen=True, eq=False)
+class Searched:
+    """Where the weight of every head lies in every text: [text, head, feature], NaN for a text that
+    the model cannot read. `role` is the kind of attention, `texts` their numbers."""
+
+    role: Role
+    texts: tuple[int, ...]
+    features: Float[np.ndarray, "text head feature"]
+
+
+def features_of(
+    site: AttentionSite,
+    pattern: Float[Tensor, "batch head query key"],
+    chosen: Tensor,  # Bool [batch, query]: the rows that count
+    rows: Rows,
+    keys: About,
+) -> Float[Tensor, "batch head feature"]:
+    """The mean row of each sentence and head, as a vector of where its weight lies."""
+    pattern = pattern * chosen[:, None, :, None]
+    n = chosen.sum(1).clamp_min(1)[:, None, None]
+    n_key = torch.full((), pattern.shape[-1]).clamp_min(2)
+    far = by_offset(pattern)[..., :-1]
+    on = pattern.sum(2)  # [batch, head, key]
+    kinds = on @ keys.kinds
+    same = torch.zeros_like(on[..., :1])
+    if site.kind == "self":
+        ids = keys.tokens
+        alike = (ids[:, :, None] == ids[:, None, :]) & keys.words[:, None]
+        alike.diagonal(dim1=1, dim2=2).zero_()
+        same = (pattern * alike[:, None]).sum((2, 3))[..., None]
+    entropies = -(pattern * pattern.clamp_min(1e-30).log2()).sum((2, 3))[..., None]
+    parts = [far, kinds, on[..., :1], same, entropies / n_key.log2()]
+    return torch.cat(parts, dim=-1) / n
+
+
+def painted_features(
+    loaded: LoadedModel,
+    site: AttentionSite,
+    rows: Rows,
+    pattern: Float[np.ndarray, "query key"],
+    rare: np.ndarray,
+) -> Float[np.ndarray, " feature"]:
+    """Those of a pattern over one sentence; rows without weight do not count, and each of the
+    others is taken to weigh 1 in all."""
+    weights = torch.from_numpy(pattern.astype(np.float32))
+    total = weights.sum(1)
+    chosen = total > 0
+    weights = weights / total.clamp_min(1e-12)[:, None]
+    keys = about_stream(rows, site.key_stream, known_of(loaded, rare))
+    found = features_of(site, weights[None, None], chosen[None], rows, keys)
+    return found[0, 0].double().numpy()
+
+
+def search(
+    loaded: LoadedModel,
+    texts: Sequence[Text],
+    role: Role,
+    rare: np.ndarray,
+    progress: Callable[[int, int], object] | None = None,
+) -> Searched:
+    """Where every head of a role looks, text by text. `progress(done, total)` counts texts."""
+    known = known_of(loaded, rare)
+    sites = [site for site in loaded.sites if site.role == role]
+    encoded, _ = encode(loaded, lines_of_texts(texts))
+    found, numbers = [], []
+    for batch in batches(loaded, encoded):
+        patterns = read_patterns(loaded, batch.rows)
+        of_sites = []
+        for site in sites:
+            keys = about_stream(batch.rows, site.key_stream, known)
+            pattern, mask = patterns.patterns[site.name], patterns.masks[site.name]
+            valid = batch.rows.valid(site.query_stream)
+            chosen = (mask[:, 0].sum(-1) > 1) & valid
+            of_sites.append(features_of(site, pattern, chosen, batch.rows, keys))
+        found.append(torch.cat(of_sites, dim=1).double().numpy())
+        numbers += batch.lines.tolist()
+        if progress is not None:
+            progress(len(numbers), len(encoded))
+    n_heads = sum(site.n_heads for site in sites)
+    features = np.concatenate(found) if found else np.zeros((0, n_heads, FEATURES))
+    return Searched(role, tuple(numbers), features)
+
+
+def alike(
+    features: Float[np.ndarray, "*some feature"], wanted: Float[np.ndarray, " feature"]
+) -> Float[np.ndarray, "*some"]:
+    """The cosine of each with what is wanted, 0 to 1."""
+    lengths = np.linalg.norm(features, axis=-1) * np.linalg.norm(wanted)
+    found: np.ndarray = (features @ wanted) / np.maximum(lengths, 1e-12)
+    return found
+
+
+def in_sentence(
+    patterns: Float[np.ndarray, "head query key"], wanted: Float[np.ndarray, "query key"]
+) -> Float[np.ndarray, " head"]:
+    """The cosine of each head's pattern of one sentence with what is wanted there, cell by cell,
+    over the rows that it has weight in."""
+    rows = wanted.sum(1) > 0
+    flat = patterns[:, rows].reshape(len(patterns), -1).astype(np.float64)
+    return alike(flat, wanted[rows].ravel().astype(np.float64))
+
+
+def texts_to_search(best: Sequence[Sequence[int]], most: int = MOST_TEXTS) -> tuple[int, ...]:
+    """The numbers of the atlas's texts, the first of each head, then the second of each."""
+    chosen: dict[int, None] = {}
+    for at in range(max(map(len, best), default=0)):
+        for of_head in best:
+            if at < len(of_head) and len(chosen) < most:
+                chosen.setdefault(of_head[at])
+    return tuple(chosen)
