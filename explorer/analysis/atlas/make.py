@@ -63,7 +63,7 @@ class Making:
             loaded.name, weights_digest(loaded), corpus.path.name, corpus.digest, credit, reverse
         )
         suffix = suffix_of(loaded.name)
-        self.folder, self.file = out / f"shards{suffix}", out / _file(suffix)
+        self.folder, self.file = out / f"shards{suffix}", out / file_of(suffix)
         shards = [Unit(f"sums-{at:05}", shard) for at, shard in enumerate(corpus.shards)]
         costs = [
             Unit(f"cost-{at:05}", lines=lines)
@@ -233,7 +233,8 @@ def suffix_of(name: str) -> str:
     return "" if step is None else f"@{step}"
 
 
-def _file(suffix: str) -> str:
+def file_of(suffix: str) -> str:
+    """The name of the file of an atlas."""
     return f"{Path(FILE).stem}{suffix}.json"
 
 

@@ -1,0 +1,139 @@
+"""All heads of a model as points: by two measures, coloured by what each mostly does."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.figures.frame import LEGEND, Figure, Floats, check_shape, layout, number_axis
+from explorer.figures.theme import escape, palette
+
+MARKS: dict[str, tuple[int, str]] = {
+    "previous": (0, "triangle-left"),
+    "same": (1, "square"),
+    "next": (2, "triangle-right"),
+    "first": (3, "triangle-up"),
+    "last": (4, "triangle-down"),
+    "punctuation": (5, "cross"),
+    "rare": (0, "star"),
+    "repeat": (1, "diamond"),
+    "induction": (2, "hexagon"),
+    "spread": (3, "circle"),
+    "alignment": (4, "pentagon"),
+    "mixed": (5, "circle-open"),
+}
+"""A colour of the palette and a shape for each kind of head: no two share both."""
+
+
+def heads(
+    x: Floats,
+    y: Floats,
+    kinds: Sequence[str],
+    names: Sequence[str],
+    *,
+    x_title: str,
+    y_title: str,
+    low: Floats | None = None,
+    high: Floats | None = None,
+    kind_words: Sequence[str],
+    selected: int | None = None,
+    diagonal: bool = False,
+    dark: bool = False,
+) -> Figure:
+    """One point a head; `kinds` are keys of MARKS, `kind_words` how the legend says each, `names`
+    what is said under the pointer.
+
+    A head without one of the two values is left out. `low` and `high` are the ends of an interval
+    for y. `diagonal` draws where both values are alike. One trace a kind, each of whose points
+    carries the head's number as `customdata[0]`. Raises ValueError naming the sizes that disagree.
+    """
+    n = len(names)
+    check_shape("x", x, (n,))
+    check_shape("y", y, (n,))
+    colours = palette(dark)
+    drawn = np.isfinite(x) & np.isfinite(y)
+    traces: list[Figure] = []
+    if diagonal and drawn.any():
+        ends = np.array(
+            [
+                min(float(x[drawn].min()), float(y[drawn].min())),
+                max(float(x[drawn].max()), float(y[drawn].max())),
+            ],
+            np.float32,
+        )
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "x": ends,
+                "y": ends,
+                "line": {"color": colours.line, "width": 1},
+                "hoverinfo": "skip",
+                "showlegend": False,
+            }
+        )
+    for kind, said in dict(zip(kinds, kind_words, strict=True)).items():
+        chosen = np.flatnonzero(drawn & np.array([each == kind for each in kinds]))
+        if not len(chosen):
+            continue
+        colour, symbol = MARKS[kind]
+        point: Figure = {
+            "type": "scatter",
+            "mode": "markers",
+            "name": escape(said),
+            "x": x[chosen].astype(np.float32),
+            "y": y[chosen].astype(np.float32),
+            "customdata": [[int(number), escape(names[int(number)])] for number in chosen],
+            "hovertemplate": "%{customdata[1]}<br>"
+            f"{escape(x_title)}: <b>%{{x:.3~g}}</b><br>{escape(y_title)}: <b>%{{y:.3~g}}</b>"
+            "<extra></extra>",
+            "marker": {
+                "color": colours.muted if kind == "mixed" else colours.curves[colour],
+                "symbol": symbol,
+                "size": 11,
+                "line": {"width": 1, "color": colours.paper},
+            },
+            "selected": {"marker": {"opacity": 1}},
+            "unselected": {"marker": {"opacity": 1}},
+        }
+        if kind == "mixed":
+            point["marker"]["line"] = {"width": 2, "color": colours.muted}
+        if low is not None and high is not None:
+            point["error_y"] = {
+                "type": "data",
+                "symmetric": False,
+                "array": (high - y)[chosen].astype(np.float32),
+                "arrayminus": (y - low)[chosen].astype(np.float32),
+                "width": 0,
+                "thickness": 1,
+                "color": colours.line,
+            }
+        traces.append(point)
+    frame = layout(
+        colours,
+        440,
+        showlegend=True,
+        legend=LEGEND,
+        clickmode="event+select",
+        hovermode="closest",
+    )
+    frame["xaxis"] = number_axis(colours, x_title, fixedrange=True)
+    frame["yaxis"] = number_axis(colours, y_title, fixedrange=True)
+    if selected is not None and drawn[selected]:
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": x[[selected]].astype(np.float32),
+                "y": y[[selected]].astype(np.float32),
+                "hoverinfo": "skip",
+                "showlegend": False,
+                "marker": {
+                    "size": 22,
+                    "symbol": "circle-open",
+                    "line": {"width": 2.5, "color": colours.accent},
+                },
+                "selected": {"marker": {"opacity": 1}},
+                "unselected": {"marker": {"opacity": 1}},
+            }
+        )
+    return {"data": traces, "layout": frame}

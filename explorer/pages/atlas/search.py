@@ -1,0 +1,281 @@
+"""The other way round: from a pattern of the open sentence, or a painted one, to heads and
+sentences."""
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from explorer.analysis.atlas.searching import alike, features_of, in_sentence, painted_features
+from explorer.analysis.atlas.store import Head
+from explorer.components import mask_matrix, stroke_of
+from explorer.figures import heatmap
+from explorer.numbers import percent
+from explorer.pages.atlas import cached
+from explorer.pages.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
+from explorer.pages.atlas.heads import open_head
+from explorer.pages.atlas.sentences import draw_sentence
+from explorer.pages.atlas.shown import Shown, kind_words, place, short
+from explorer.runs.rerun import rows_of
+from explorer.ui import controls, session
+from explorer.ui.escape import escape
+from explorer.ui.stage import hero
+from explorer.ui.tables import table
+from explorer.ui.work import running
+
+FORMULA = (
+    r"\cos(f, g) = \frac{f \cdot g}{\lVert f \rVert\,\lVert g \rVert}, \qquad "
+    r"f = \frac1n \sum_{i=1}^{n} \phi(A_i)",
+)
+MOST_HEADS, MOST_SENTENCES = 8, 12
+PAINTED = "atlas.paint"
+
+
+def look_for(shown: Shown) -> None:
+    """What to look for; the heads and sentences that look most like it."""
+    view = shown.view
+    controls.sentence_line(view)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        controls.pick_place(view, "atlas.search")
+        now = view.choices(AtlasChoices).like
+        st.session_state["atlas.like"] = now
+        st.segmented_control(
+            view.t("atlas.like"),
+            SOURCES,
+            format_func=lambda name: view.t(f"atlas.like_{name}"),
+            required=True,
+            key="atlas.like",
+            on_change=lambda: session.change(like=st.session_state["atlas.like"]),
+        )
+    wanted = wanted_of(shown)
+    _show_wanted(shown, wanted)
+    if not wanted.any():
+        st.info(view.t("atlas.paint_first"), icon=":material/brush:")
+        return
+    _results(shown, wanted)
+
+
+def wanted_of(shown: Shown) -> NDArray[np.float32]:
+    """The pattern [query, key] of the open sentence that is looked for; 0 where nothing is."""
+    view = shown.view
+    pattern = view.trace.pattern(view.site.name)[view.head]
+    found = np.zeros(pattern.shape, np.float32)
+    like = view.choices(AtlasChoices).like
+    if like == "matrix":
+        return pattern.astype(np.float32)
+    if like == "painted":
+        for query, key in _painted(shown):
+            found[query, key] = 1.0
+        total = found.sum(1, keepdims=True)
+        return np.divide(found, total, out=found, where=total > 0)
+    row = view.row
+    if like == "row":
+        found[row] = pattern[row]
+        return found
+    found[row, _key(shown)] = 1.0
+    return found
+
+
+def _key(shown: Shown) -> int:
+    """The key of the cell: the one looked at, else the heaviest of the row."""
+    view = shown.view
+    pattern = view.trace.pattern(view.site.name)[view.head]
+    chosen = view.state.key
+    if chosen is None or chosen >= pattern.shape[1]:
+        return int(pattern[view.row].argmax())
+    return chosen
+
+
+def _painted(shown: Shown) -> Painted:
+    """The painted cells that this sentence has, and that may be attended to."""
+    view = shown.view
+    mask = view.trace.mask(view.site.name)[view.head]
+    return tuple(
+        (query, key)
+        for query, key in view.choices(AtlasChoices).painted
+        if query < mask.shape[0] and key < mask.shape[1] and mask[query, key]
+    )
+
+
+def _show_wanted(shown: Shown, wanted: NDArray[np.float32]) -> None:
+    view, site = shown.view, shown.view.site
+    like = view.choices(AtlasChoices).like
+    queries, keys = view.trace.query_tokens(site.name), view.trace.key_tokens(site.name)
+    if like == "painted":
+        _brush(shown, queries, keys)
+        return
+    if like in ("row", "cell"):
+        with st.container(horizontal=True):
+            with st.container(width=260):
+                controls.pick(
+                    view.t("atlas.row"),
+                    range(len(queries)),
+                    view.row,
+                    "atlas.row",
+                    lambda row: session.change(row=row, key=None),
+                    format_func=lambda row: f"{row} · {queries[row]}",
+                )
+            if like == "cell":
+                with st.container(width=260):
+                    controls.pick(
+                        view.t("atlas.key"),
+                        range(len(keys)),
+                        _key(shown),
+                        "atlas.key",
+                        lambda key: session.change(row=view.row, key=key),
+                        format_func=lambda key: f"{key} · {keys[key]}",
+                    )
+    with hero():
+        figure = heatmap.attention(
+            wanted,
+            view.trace.mask(site.name)[view.head],
+            queries,
+            keys,
+            dark=view.dark,
+            words=view.words("figures.heatmap"),
+            **controls.place_titles(view),
+        )
+        controls.chart(figure, "atlas.wanted", alt=view.t("atlas.wanted"))
+
+
+def _brush(shown: Shown, queries: tuple[str, ...], keys: tuple[str, ...]) -> None:
+    """A matrix in which a click or a drag paints."""
+    view, site = shown.view, shown.view.site
+    mask = view.trace.mask(site.name)[view.head]
+    painted = np.zeros(mask.shape, bool)
+    for cell in _painted(shown):
+        painted[cell] = True
+    numbers = np.where(painted, 0, np.where(mask, 1, 2)).astype(np.int64)
+    mask_matrix(
+        painted,
+        numbers,
+        title=view.t("atlas.wanted"),
+        rules=[view.t("atlas.unpainted"), view.t("atlas.masked")],
+        query_tokens=queries,
+        key_tokens=keys,
+        query_title=controls.axis_title(view, "query", site.query_stream),
+        key_title=controls.axis_title(view, "key", site.key_stream),
+        query_stream=site.query_stream,
+        key_stream=site.key_stream,
+        brush=True,
+        on_paint=lambda: _paint(shown),
+        words={**view.words("components.mask_matrix"), "open": view.t("atlas.is_painted")},
+        key=PAINTED,
+    )
+    st.button(
+        view.t("atlas.paint_clear"),
+        key="atlas.paint_clear",
+        disabled=not view.choices(AtlasChoices).painted,
+        on_click=lambda: session.change(painted=()),
+    )
+
+
+def _paint(shown: Shown) -> None:
+    """A stroke adds its cells to what is painted, or takes them away."""
+    mask = shown.view.trace.mask(shown.view.site.name)[shown.view.head]
+    stroke = stroke_of(getattr(st.session_state.get(PAINTED), "painted", None), mask.shape)
+    if stroke is None:
+        return
+    before = session.state().of(AtlasChoices).painted
+    if stroke.open:
+        cells = (*before, *(cell for cell in stroke.cells if mask[cell]))
+    else:
+        cells = tuple(cell for cell in before if cell not in stroke.cells)
+    session.change(painted=tuple(dict.fromkeys(cells))[:MOST_PAINTED])
+
+
+def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
+    view, atlas = shown.view, shown.atlas
+    searched = running.awaited(
+        "atlas.searching",
+        (shown.which, view.kind),
+        lambda tell: cached.searched(shown.which, view.kind, progress=running.whole(tell)),
+        view.t("atlas.searching"),
+        view.lang,
+    )
+    if searched is None:
+        return
+    vector = painted_features(view.loaded, view.site, rows_of(view.trace), wanted, atlas.rare)
+    close = alike(searched.features, vector)  # [text, head]
+    heads = [head for head in atlas.heads if head.role == view.kind]
+    here = in_sentence(
+        np.concatenate([view.trace.pattern(site.name) for site in view.sites_of(view.kind)]), wanted
+    )
+    over = np.nanmean(close, axis=0) if len(close) else np.zeros(len(heads))
+    best = int(over.argmax())
+    with hero():
+        controls.reading(
+            "atlas-search",
+            view.t(
+                "atlas.search_reading",
+                place=place(view, heads[best]),
+                like=percent(float(over[best])),
+                count=len(searched.texts),
+                here=place(view, heads[int(here.argmax())]),
+                here_like=percent(float(here.max())),
+            ),
+        )
+    st.subheader(view.t("atlas.search_heads"), anchor=False)
+    order = sorted(range(len(heads)), key=lambda at: (-over[at], at))[:MOST_HEADS]
+    table(
+        [view.t(f"atlas.search_{name}") for name in ("head", "mean", "here", "kind")],
+        [
+            [
+                place(view, heads[at]),
+                percent(float(over[at])),
+                percent(float(here[at])),
+                kind_words(view, atlas.names[heads[at].number].kind),
+            ]
+            for at in order
+        ],
+        "lrrl",
+    )
+    with st.container(horizontal=True):
+        for at in order[:5]:
+            st.button(
+                short(heads[at]),
+                key=f"atlas.found.{heads[at].number}",
+                on_click=open_head,
+                args=(heads[at],),
+            )
+    _sentences(shown, searched.texts, close, heads)
+    controls.small_print(
+        view,
+        "atlas_search",
+        formula=FORMULA,
+        code=[painted_features, features_of, alike, in_sentence],
+        numbers=lambda: {
+            view.t("atlas.search_head"): [place(view, head) for head in heads],
+            view.t("atlas.search_mean"): [round(float(v), 4) for v in over],
+            view.t("atlas.search_here"): [round(float(v), 4) for v in here],
+        },
+        explained="atlas.search_formula",
+    )
+
+
+def _sentences(
+    shown: Shown, texts: tuple[int, ...], close: NDArray[np.float64], heads: list[Head]
+) -> None:
+    """The sentences in which some head looks most like it, one a sentence; one of them drawn."""
+    view, atlas = shown.view, shown.atlas
+    if not len(close):
+        return
+    st.subheader(view.t("atlas.search_sentences"), anchor=False)
+    by_text = np.nanmax(close, axis=1)
+    order = sorted(range(len(texts)), key=lambda at: (-by_text[at], at))[:MOST_SENTENCES]
+    numbers = cached.numbers_to_search(shown.which)
+    chosen = min(view.choices(AtlasChoices).found, len(order)) - 1
+    st.session_state["atlas.found"] = chosen
+    of_head = [heads[int(np.nanargmax(close[at]))] for at in order]
+    found = [atlas.texts[numbers[texts[at]]] for at in order]
+    st.radio(
+        view.t("atlas.search_sentences"),
+        range(len(order)),
+        key="atlas.found",
+        format_func=lambda at: (
+            f"{percent(float(by_text[order[at]]))} · {short(of_head[at])} · "
+            f"{escape(found[at].source)}"
+        ),
+        on_change=lambda: session.change(found=st.session_state["atlas.found"] + 1),
+        label_visibility="collapsed",
+    )
+    draw_sentence(shown, found[chosen], of_head[chosen])
