@@ -61,6 +61,7 @@ VISITS: dict[str, list[Visit]] = {
     "positions": parts_of("positions"),
     "patching": parts_of("patching"),
     "workshop": parts_of("workshop"),
+    "atlas": parts_of("atlas"),
     "path": [*parts_of("path"), *STEPS],
     "causes": [*parts_of("causes"), ("causes", {"part": "lens", "filmed": "1"})],
 }

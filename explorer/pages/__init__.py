@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from explorer.pages import (
     alignment,
+    atlas,
     blocks,
     card,
     causes,
@@ -23,6 +24,7 @@ from explorer.pages import (
     workshop,
 )
 from explorer.pages.alignment.choices import AlignmentChoices
+from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.card.choices import CardChoices
 from explorer.pages.causes.choices import CausesChoices
@@ -89,6 +91,7 @@ LESSONS: tuple[Page, ...] = (
         "model",
         follows_edits=False,
     ),
+    Page("atlas", ":material/map:", atlas.render, AtlasChoices, "why", 0, False),
     Page("certificate", ":material/verified:", certificate.render, CertificateChoices, "practise"),
     Page(
         "clinic",

@@ -13,6 +13,7 @@ import pytest
 from explorer.__main__ import refusal
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Basis
+from explorer.analysis.atlas.sums import MEASURES as ATLAS_MEASURES
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.card.facts import KINDS as MODEL_KINDS
@@ -52,6 +53,7 @@ from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
 from explorer.pages import LESSONS, PAGES
 from explorer.pages.alignment.choices import ROWS
+from explorer.pages.atlas.choices import SOURCES, AtlasChoices
 from explorer.pages.cell.choices import ASIDES, STAGES
 from explorer.pages.circuits.choices import MADE_OF
 from explorer.pages.heads.choices import MEASURES
@@ -168,7 +170,14 @@ MADE = {
     "export": {"title", "sentence", "translation", *ROLES, "src", "tgt"}
     | words_in("exports/picture.py"),
     "heads.measures": {"none", *MEASURES},
-    "atlas.command": {"again", "changed", "going_on", "others"},
+    "atlas.command": {
+        *("again", "changed", "going_on", "others"),
+        *("progress", "unit", "done", "left_out"),
+    },
+    "atlas.axes": {"entropy", "deviation", "distance", "cost", "depth"},
+    "atlas.kinds": {*ATLAS_MEASURES, "mixed"},
+    "atlas.parts": set(AtlasChoices.parts),
+    "figures.profile": words_in("figures/atlas/profile.py"),
     "figures.heatmap": words_in("figures/heatmap.py"),
     "figures.effect_map": words_in("figures/patching/effect_map.py"),
     "patching.whats": {*BY_PLACE, *BY_HEAD},
@@ -386,6 +395,19 @@ PIECES = {
     *(f"certificate.behind_{stack}" for stack in ("encoder", "decoder")),
     *(f"certify.untested_{why}" for why in get_args(LeftOut)),
     *(f"certify.reach_{name}" for name in ("decoder", "encoder", "cross")),
+    *(f"atlas.{name}" for name in ("across", "up", "shortest", "longest", "least")),
+    "atlas.part",
+    *(f"atlas.{name}_help" for name in ("shortest", "longest", "least")),
+    *(f"atlas.column_{name}" for name in ("what", "top", "weight", "chance", "kind")),
+    *(f"atlas.column_{name}" for name in ("source", "target", "credit")),
+    *(f"atlas.cost_{name}" for name in ("some", "less", "none")),
+    *(f"atlas.here_{name}" for name in ("does", "not", "mixed")),
+    *(f"atlas.name_{name}" for name in ("rows", "some", "alignment")),
+    *(f"atlas.profile_{name}" for name in ("self", "cross")),
+    *(f"atlas.moments_{name}" for name in ("never", "from", "always")),
+    *(f"atlas.like_{name}" for name in SOURCES),
+    *(f"atlas.csv_{name}" for name in ("heads", "sentences")),
+    *(f"atlas.search_{name}" for name in ("head", "mean", "here", "kind")),
     *(f"patching.says_{name}" for name in ("first", "second")),
     *(f"patching.into_{name}" for name in ("first", "second")),
     *(f"patching.run_{name}" for name in ("first", "second", "patched")),

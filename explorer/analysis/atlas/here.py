@@ -61,7 +61,7 @@ def one_by_one(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What every head does in each text by itself: `strengths` [text, head, measure], NaN for a
     text that cannot be read; and the number of tokens [text] of its longer stream, 0 for those."""
-    known = vocabulary(loaded, torch.from_numpy(np.ascontiguousarray(rare)))
+    known = known_of(loaded, rare)
     lines = lines_of_texts(texts)
     encoded, _ = encode(loaded, lines)
     n_heads = sum(site.n_heads for site in loaded.sites)
@@ -78,4 +78,4 @@ def one_by_one(
 
 def known_of(loaded: LoadedModel, rare: np.ndarray) -> Vocabulary:
     """What is known of every token, by an atlas's own count of rare ones."""
-    return vocabulary(loaded, torch.from_numpy(np.ascontiguousarray(rare)))
+    return vocabulary(loaded, torch.tensor(rare))

@@ -34,10 +34,10 @@ def format_painted(cells: Painted) -> str:
 @dataclass(frozen=True)
 class AtlasChoices:
     """`across` and `up` are what the map lays heads out by ("": as usual), `sentence` is the one
-    that is drawn of a head's sentences; they are filtered by `shortest` and `longest` (tokens), a
-    `word` in them, and `least`, the percentage of rows in which the head does what it mostly does.
-    `against` is a model to compare with, `like` where a pattern to search for comes from, `painted`
-    the cells of one that was painted, `found` the sentence of the search that is drawn.
+    that is drawn of a head's sentences; these are filtered by `shortest` and `longest` (tokens), by
+    a word `containing`, and by `least`, the percentage of rows in which the head does what it
+    mostly does. `against` is a model to compare with, `like` where a pattern to search for comes from,
+    `painted` the cells of one that was painted, `found` the sentence of the search that is drawn.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("heads", "compare", "search")
@@ -46,7 +46,7 @@ class AtlasChoices:
     sentence: int = choice(1, whole(1, 20))
     shortest: int = choice(0, whole(0, 9999))
     longest: int = choice(0, whole(0, 9999))
-    word: str = choice("", str)
+    containing: str = choice("", str)
     least: int = choice(0, whole(0, 100))
     against: str = choice("", str)
     like: str = choice("matrix", one_of(SOURCES))

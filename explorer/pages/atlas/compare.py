@@ -37,7 +37,7 @@ from explorer.ui.tables import table
 from explorer.ui.uploads import for_this_session
 from explorer.ui.work import running
 
-FORMULA = (r"\Delta_h = \text{share}_m^{(2)}(h) - \text{share}_m^{(1)}(h)",)
+FORMULA = (r"\Delta_h = s_m^{(2)}(h) - s_m^{(1)}(h)",)
 MOST_ROWS = 12
 """Heads that are named as those that differ most."""
 MOST_LINES = 6

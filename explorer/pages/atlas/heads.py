@@ -10,10 +10,10 @@ from explorer.analysis.atlas.here import one_by_one
 from explorer.analysis.atlas.measures import Adding
 from explorer.analysis.atlas.names import name_of
 from explorer.analysis.atlas.store import Head, Text, numbers_of
-from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH, Measure
+from explorer.analysis.atlas.sums import LACKING, MEASURES, REACH
 from explorer.exports.archive import to_rows
 from explorer.figures.atlas import profile, scatter
-from explorer.numbers import fixed, percent, signed
+from explorer.numbers import fixed, minus, percent
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.atlas.sentences import sentences
@@ -34,10 +34,10 @@ from explorer.ui.stage import hero
 from explorer.ui.tables import table
 
 FORMULA = (
-    r"\text{share}_m = \frac{\left|\{\,i : \arg\max_j A_{ij} \in K_m(i)\,\}\right|}"
+    r"s_m = \frac{\left|\{\,i : \arg\max_j A_{ij} \in K_m(i)\,\}\right|}"
     r"{\left|\{\,i : K_m(i) \ne \varnothing\,\}\right|}, \qquad "
-    r"\mathrm{H} = \overline{-\sum_j A_{ij} \log_2 A_{ij}}",
-    r"\text{cost} = \overline{\log p(t_n \mid t_{<n}) - \log p_{z_h = 0}(t_n \mid t_{<n})} "
+    r"H = \overline{-\sum_j A_{ij} \log_2 A_{ij}}",
+    r"c = \overline{\log p(t_n \mid t_{<n}) - \log p_{z_h = 0}(t_n \mid t_{<n})} "
     r"\pm 1.96\, \frac{s}{\sqrt{n}}",
 )
 
@@ -216,15 +216,20 @@ def cost_words(shown: Shown) -> str:
     if not np.isfinite(atlas.cost[at]):
         return view.t("atlas.cost_unknown")
     if not np.isfinite(atlas.low[at]):
-        return view.t("atlas.cost_one", cost=signed(float(atlas.cost[at])))
+        return view.t("atlas.cost_one", cost=nats(float(atlas.cost[at])))
     sign = "some" if atlas.low[at] > 0 else "less" if atlas.high[at] < 0 else "none"
     return view.t(
         f"atlas.cost_{sign}",
-        cost=signed(float(atlas.cost[at])),
-        low=signed(float(atlas.low[at])),
-        high=signed(float(atlas.high[at])),
+        cost=nats(float(atlas.cost[at])),
+        low=nats(float(atlas.low[at])),
+        high=nats(float(atlas.high[at])),
         count=atlas.cost_sentences,
     )
+
+
+def nats(cost: float) -> str:
+    """A cost, which is mostly a few hundredths."""
+    return minus(f"{cost:.3f}")
 
 
 def _here(shown: Shown) -> None:
@@ -340,7 +345,3 @@ def _columns(shown: Shown) -> dict[str, list[object]]:
     columns, rows = heads_table(shown)
     return {name: [row[at] for row in rows] for at, name in enumerate(columns)}
 
-
-def measure_of(shown: Shown) -> Measure:
-    """What the open head's sentences are ordered by."""
-    return shown.name.nearest

@@ -78,7 +78,7 @@ def passes(choices: AtlasChoices, text: Text, tokens: int, share: float) -> bool
         return False
     if choices.least and not 100 * share >= choices.least:
         return False
-    word = choices.word.strip().casefold()
+    word = choices.containing.strip().casefold()
     if not word:
         return True
     both = f"{text.source} {text.target}".casefold()
@@ -103,15 +103,15 @@ def _filters(view: View) -> None:
                     on_change=_change,
                     args=(field,),
                 )
-        st.session_state["atlas.word"] = chosen.word
+        st.session_state["atlas.containing"] = chosen.containing
         with st.container(width=220):
             st.text_input(
                 view.t("atlas.word"),
-                key="atlas.word",
+                key="atlas.containing",
                 max_chars=60,
                 help=view.t("atlas.word_help"),
                 on_change=_change,
-                args=("word",),
+                args=("containing",),
             )
 
 
