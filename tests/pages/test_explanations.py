@@ -18,6 +18,7 @@ SOURCES = {
     "cell": "def attend(",
     "certificate": "def future_leak(",
     "decoding": "class Greedy(",
+    "atlas": "def name_of(",
     "workshop": "def grade(",
 }
 

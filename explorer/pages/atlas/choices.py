@@ -36,7 +36,7 @@ class AtlasChoices:
     """`across` and `up` are what the map lays heads out by ("": as usual), `sentence` is the one
     that is drawn of a head's sentences; these are filtered by `shortest` and `longest` (tokens), by
     a word `containing`, and by `least`, the percentage of rows in which the head does what it
-    mostly does. `against` is a model to compare with, `like` where a pattern to search for comes from,
+    mostly does. `against` is a model to compare with, `like` where a searched pattern comes from,
     `painted` the cells of one that was painted, `found` the sentence of the search that is drawn.
     """
 

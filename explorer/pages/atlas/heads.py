@@ -344,4 +344,3 @@ def sentences_csv(shown: Shown) -> bytes:
 def _columns(shown: Shown) -> dict[str, list[object]]:
     columns, rows = heads_table(shown)
     return {name: [row[at] for row in rows] for at, name in enumerate(columns)}
-
