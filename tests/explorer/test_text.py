@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from explorer.training.pairs import Pairs
+from explorer.training.setup import ARCHITECTURE, FAULTS, TASKS, TRAINING, Setup
+from explorer.training.setup import OPTIONS as CHOICES
 
 from explorer.__main__ import refusal
 from explorer.analysis.alignment.links import METHODS
@@ -61,10 +64,14 @@ from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.pages.path.course import CHAPTERS, STEPS
+from explorer.pages.training.setting import NAMES as TRAINING_NAMES
 from explorer.problems import PROBLEMS, InputProblem
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.sandbox import Kind as FaultKind
 from explorer.text import LANGUAGES, examples, formula, t, word_key, words
+from explorer.training.comparing import Measure
+from explorer.training.questions import QUESTIONS
+from explorer.training.runs import RunState
 from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.hooks import ROLES
 from models.marks import Marks
@@ -238,6 +245,19 @@ MADE = {
     "components.tree_view": words_of("tree_view"),
     "figures.turning": {"query", "key"} | words_in("figures/positions/turning.py"),
     "figures.residual": {*get_args(Placement)} | words_in("figures/blocks/residual.py"),
+    "training.state": set(get_args(RunState)),
+    "training.tasks": set(TASKS),
+    "training.fields": {each.name for each in fields(Setup)} - {"text", *TRAINING_NAMES},
+    "training.values": {
+        str(value) for name in ARCHITECTURE + TRAINING for value in CHOICES.get(name, ())
+    }
+    - {*TRAINING_NAMES},
+    "training.pairs_left": {each.name for each in fields(Pairs)} - {"rows"},
+    "training.measures": set(get_args(Measure)),
+    **{f"training.questions.{each.id}": {"ask", "first", "second"} for each in QUESTIONS},
+    "training.stacks": {"encoder", "decoder"},
+    **{f"training.faults.{fault}": {"title", "short", "what", "tells"} for fault in FAULTS},
+    "training.faults.none": {"title"},
     **{
         f"{page.name}.parts": set(page.choices.parts)
         for page in PAGES
@@ -305,6 +325,16 @@ PIECES = {
     *(f"machine.{name}" for name in ("vocab_size", "has_encoder", "swiglu", "bias", "tied")),
     *(f"machine.{name}" for name in ("src_vocab", "out_bias", "final_norm")),
     *(f"machine.{name}" for name in ("patterns", "cache", "weights", "encoder", "decoder")),
+    *(f"training.{name}" for name in ("pause", "go", "step", "stop", "part")),
+    *(f"training.compare.outcome_{name}" for name in ("first", "second", "band", "one_seed")),
+    *(f"training.opened.{name}" for name in ("fresh", "pause", "source", "read", "labels", "grad")),
+    *(f"training.opened.{name}" for name in ("norm", "clipped", "rate", "m_before", "v_before")),
+    *(f"training.opened.{name}" for name in ("m_after", "v_after", "m_hat", "v_hat")),
+    *(f"training.opened.{name}" for name in ("before", "after", "reading", "no_formula")),
+    *(f"training.guess_{name}" for name in ("right", "wrong")),
+    *(f"training.reading.{name}" for name in ("right", "wrong", "silent")),
+    *(f"training.{name}_title" for name in ("norm", "entropy")),
+    *(f"training.curve.{name}" for name in ("norm", "entropy")),
     *(f"claims.{claim.id}.claim" for claim in CLAIMS),
     *(
         f"path.steps.{step.id}.{word}"

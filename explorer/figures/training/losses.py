@@ -1,0 +1,49 @@
+"""The loss of each token of a few rows, with the token in its cell."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.figures.frame import BAR_ROOM, Figure, axis, colorbar, layout
+from explorer.figures.theme import colorscale, escape, palette, show
+
+
+def token_losses(
+    labels: Sequence[Sequence[str]],
+    losses: Sequence[Sequence[float]],
+    *,
+    title: str,
+    x_title: str,
+    dark: bool = False,
+) -> Figure:
+    """A cell a label, as dark as its loss in nats; rows may have different lengths.
+
+    Raises ValueError where labels and losses are not of the same lengths.
+    """
+    if list(map(len, labels)) != list(map(len, losses)):
+        raise ValueError("labels and losses have different lengths")
+    colours = palette(dark)
+    width = max(map(len, labels), default=0)
+    values = np.full((len(labels), width), np.nan, np.float32)
+    for at, row in enumerate(losses):
+        values[at, : len(row)] = row
+    text = [[escape(show(each)) for each in row] + [""] * (width - len(row)) for row in labels]
+    top = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
+    trace = {
+        "type": "heatmap",
+        "z": values,
+        "text": text,
+        "texttemplate": "%{text}",
+        "zmin": 0,
+        "zmax": top,
+        "xgap": 2,
+        "ygap": 2,
+        "colorscale": colorscale(colours.attention),
+        "colorbar": colorbar(colours, title),
+        "hovertemplate": "%{text}: <b>%{z:.3f}</b><extra></extra>",
+    }
+    margin = {"l": 8, "r": 8, "t": 8, "b": BAR_ROOM + 30}
+    frame = layout(colours, 90 + BAR_ROOM + 30 * len(labels), margin=margin)
+    frame["xaxis"] = axis(colours, x_title, tickmode="linear", dtick=1)
+    frame["yaxis"] = axis(colours, "", autorange="reversed", showticklabels=False)
+    return {"data": [trace], "layout": frame}

@@ -1,0 +1,362 @@
+"""A training while it runs: its state and controls, its curves, its heads, its layers."""
+
+import math
+from collections.abc import Sequence
+
+import streamlit as st
+
+from explorer.components import pulse
+from explorer.figures.training.curves import Curve, over_steps
+from explorer.figures.training.heads import small_heads
+from explorer.numbers import percent, signed
+from explorer.pages.training import watching
+from explorer.pages.training.cached import before
+from explorer.pages.training.choices import TrainingChoices
+from explorer.training.before import Before
+from explorer.training.rooms import ROOMS, Room
+from explorer.training.runs import ENDED, Frame, Run, Score
+from explorer.training.setup import AT_START, FAULTS, Setup
+from explorer.ui import controls, session
+from explorer.ui.escape import escape
+from explorer.ui.view import View
+from models.hooks import ROLES, Role
+
+INTERVAL = 1.0
+"""Seconds between two looks at a training that runs."""
+
+
+def status(view: View, room: Room, run: Run) -> None:
+    """Where the training stands, and the buttons that steer it."""
+    ahead = ROOMS.ahead(room, run) if run.state == "waiting" else 0
+    words = view.t(f"training.state.{run.state}", step=run.step, total=run.setup.steps, ahead=ahead)
+    with st.container(horizontal=True, vertical_alignment="center", key="training-steer"):
+        st.markdown(words)
+        _buttons(view, room, run)
+
+
+def _buttons(view: View, room: Room, run: Run) -> None:
+    def button(name: str, icon: str, do: str = "") -> None:
+        st.button(
+            view.t(f"training.{name}"),
+            key=f"training.{name}",
+            icon=f":material/{icon}:",
+            on_click=_do,
+            args=(room, run, do or name),
+        )
+
+    if run.state == "running":
+        button("pause", "pause")
+    if run.state == "paused" and not run.diverged:
+        button("go", "play_arrow")
+        button("step", "skip_next")
+    if run.state in ("running", "paused", "starting", "waiting"):
+        button("stop", "stop")
+    if run.state in ENDED and run.state != "done" and run.step in run.kept:
+        st.button(
+            view.t("training.go"),
+            key="training.go",
+            icon=":material/play_arrow:",
+            on_click=watching.resume,
+            args=(run, run.step, False),
+        )
+    _wind_back(view, room, run)
+    if run.state in ("running", "paused") and not run.diverged:
+        _plant(view, room, run)
+
+
+def _do(room: Room, run: Run, what: str) -> None:
+    ROOMS.order(room, run, what)
+    session.change(moment=None)
+
+
+def _wind_back(view: View, room: Room, run: Run) -> None:
+    """To a step that was kept; where the process has ended, another one takes it up."""
+    steps = sorted(step for step in run.kept if step < run.step or run.diverged)
+    if not steps or run.state not in (*ENDED, "paused"):
+        return
+    with st.popover(view.t("training.back"), icon=":material/fast_rewind:"):
+        at = st.select_slider(view.t("training.back_to"), steps, steps[-1], key="training.back_at")
+        if run.state in ENDED:
+            click, args = watching.resume, (run, at, True)
+        else:
+            click, args = _back, (room, run, at)  # type: ignore[assignment]
+        st.button(view.t("training.back_do"), key="training.back_do", on_click=click, args=args)
+
+
+def _back(room: Room, run: Run, step: int) -> None:
+    ROOMS.order(room, run, "back", step=step)
+    session.change(moment=None)
+
+
+def _plant(view: View, room: Room, run: Run) -> None:
+    """A fault now, or out again."""
+    planted = run.planted()
+    with st.popover(view.t("training.fault_now"), icon=":material/bug_report:"):
+        for name in FAULTS:
+            if name in AT_START:
+                continue
+            key = f"training.fault.{name}"
+            st.session_state[key] = name in planted
+            st.toggle(
+                view.t(f"training.faults.{name}.title"),
+                key=key,
+                on_change=_toggle,
+                args=(room, run, name, name not in planted),
+            )
+
+
+def _toggle(room: Room, run: Run, name: str, on: bool) -> None:
+    ROOMS.order(room, run, "fault", name=name, on=on)
+
+
+def picture(view: View, run: Run | None, setup: Setup) -> None:
+    """The hero: curves on the left, the heads of one row on the right."""
+    begun = before(setup if run is None else run.setup)
+    frames = _frames(begun, run)
+    scores = scores_of(begun, run)
+    with controls.reading_first():
+        controls.reading("training", reading(view, begun, run, scores[-1]))
+        left, right = st.columns([1, 1], gap="medium")
+        with left:
+            _loss(view, begun, run, scores)
+            _accuracy(view, run, scores, setup)
+        with right:
+            frame = _moment(view, frames)
+            role = pick_role(view, begun)
+            heads(view, begun, frame, role)
+    if run is not None:
+        fault_cards(view, run, scores)
+    _layers(view, begun, run, frames)
+
+
+def fault_cards(view: View, run: Run, scores: Sequence[Score]) -> None:
+    """What was done wrong in this training, and what of it gives it away."""
+    last = scores[-1]
+    recent = run.norm[-20:]
+    values = {
+        "loss": f"{last.loss:.3f}",
+        "forced": percent(last.forced),
+        "free": percent(last.free),
+        "padded": signed(last.padded, 4),
+        "norm": f"{sum(recent) / max(1, len(recent)):.2f}",
+        "clip": f"{run.setup.clip:g}",
+        "entropy": f"{run.frames[-1].entropy[-1]:.2f}" if run.frames else "",
+    }
+    for name in dict.fromkeys(fault for _, fault, _ in run.faults):
+        with st.container(border=True):
+            title = view.t(f"training.faults.{name}.title")
+            st.markdown(
+                f":material/bug_report: **{title}.** {view.t(f'training.faults.{name}.what')}"
+            )
+            st.markdown(view.t(f"training.faults.{name}.tells", **values))
+
+
+def _frames(begun: Before, run: Run | None) -> list[Frame]:
+    """Those of the run; before its first, that of the fresh model."""
+    if run is not None and run.frames:
+        return list(run.frames)
+    fresh = begun.frame
+    return [Frame(0, fresh.patterns, fresh.entropy, fresh.norms)]
+
+
+def scores_of(begun: Before, run: Run | None) -> list[Score]:
+    """What was measured so far; before that, on the fresh model."""
+    if run is not None and run.scores:
+        return list(run.scores)
+    return [Score(step=0, **vars(begun.measured))]
+
+
+def reading(view: View, begun: Before, run: Run | None, score: Score) -> str:
+    """The one sentence over the picture, with its numbers."""
+    loss = f"{score.loss:.2f}"
+    if run is None or not run.step:
+        chance = math.log(begun.vocab)
+        return view.t(
+            "training.reading.before",
+            parameters=f"{begun.parameters:,}",
+            loss=loss,
+            vocab=begun.vocab,
+            chance=f"{chance:.2f}",
+        )
+    said = view.t(
+        "training.reading.after",
+        step=score.step,
+        forced=percent(score.forced),
+        free=percent(score.free),
+        rows=percent(score.rows),
+        loss=loss,
+    )
+    source, target = begun.about["shown"]
+    key = "right" if score.written.split() == target.split() else "wrong"
+    if not score.written:
+        key = "silent"
+    return f"{said} " + view.t(
+        f"training.reading.{key}",
+        source=escape(source),
+        written=escape(score.written),
+        target=escape(target),
+    )
+
+
+def marks_of(view: View, run: Run | None) -> list[tuple[int, str]]:
+    """When faults were planted and taken out, in words."""
+    if run is None:
+        return []
+    return [
+        (step, ("+ " if on else "− ") + view.t(f"training.faults.{name}.short"))
+        for step, name, on in run.faults
+    ]
+
+
+def last_step(run: Run | None, setup: Setup) -> int:
+    """The step at the right end of the charts."""
+    return (setup if run is None else run.setup).steps
+
+
+def _loss(view: View, begun: Before, run: Run | None, scores: Sequence[Score]) -> None:
+    curves = [
+        Curve(view.t("training.curve.held_out"), [s.step for s in scores], [s.loss for s in scores])
+    ]
+    if run is not None and run.loss:
+        loss = list(run.loss)
+        curves.insert(0, Curve(view.t("training.curve.loss"), range(1, len(loss) + 1), loss))
+    figure = over_steps(
+        curves,
+        x_title=view.t("training.curve.step"),
+        y_title=view.t("training.curve.nats"),
+        last=last_step(run, view.choices(TrainingChoices).setup),
+        marks=marks_of(view, run),
+        level=(math.log(begun.vocab), view.t("training.curve.chance")),
+        dark=view.dark,
+    )
+    controls.chart(figure, "training.loss", alt=view.t("training.curve.loss_alt"))
+
+
+def _accuracy(view: View, run: Run | None, scores: Sequence[Score], setup: Setup) -> None:
+    steps = [score.step for score in scores]
+    figure = over_steps(
+        [
+            Curve(view.t("training.curve.forced"), steps, [score.forced for score in scores]),
+            Curve(view.t("training.curve.free"), steps, [score.free for score in scores]),
+        ],
+        x_title=view.t("training.curve.step"),
+        y_title=view.t("training.curve.right"),
+        last=last_step(run, setup),
+        marks=[(step, "") for step, _ in marks_of(view, run)],
+        percent=True,
+        height=220,
+        dark=view.dark,
+    )
+    controls.chart(figure, "training.accuracy", alt=view.t("training.curve.accuracy_alt"))
+
+
+def _moment(view: View, frames: Sequence[Frame]) -> Frame:
+    """Which frame: the newest, unless one was chosen."""
+    steps = [frame.step for frame in frames]
+    wanted = view.choices(TrainingChoices).moment
+    at = len(steps) - 1
+    if wanted is not None:
+        at = max((i for i, step in enumerate(steps) if step <= wanted), default=0)
+    if len(steps) < 2:
+        return frames[at]
+    st.session_state["training.moment"] = steps[at]
+    st.select_slider(
+        view.t("training.moment"),
+        steps,
+        key="training.moment",
+        on_change=lambda: session.change(
+            moment=None
+            if st.session_state["training.moment"] == steps[-1]
+            else st.session_state["training.moment"]
+        ),
+    )
+    return frames[at]
+
+
+def pick_role(view: View, *begun: Before) -> Role:
+    """Which kind of attention, of those that all of these models have."""
+    has = [{site["role"] for site in each.about["sites"]} for each in begun]
+    roles = [role for role in ROLES if all(role in each for each in has)]
+    now = view.state.site if view.state.site in roles else roles[-1]
+    st.session_state["training.kind"] = now
+    st.segmented_control(
+        view.t("place.kind"),
+        roles,
+        format_func=lambda kind: view.t(f"kinds.{kind}"),
+        required=True,
+        key="training.kind",
+        label_visibility="collapsed",
+        on_change=lambda: session.change_site(site=st.session_state["training.kind"]),
+    )
+    return now
+
+
+def heads(view: View, begun: Before, frame: Frame, role: Role, run: Run | None = None) -> None:
+    """All heads of one kind at one step; `run` is named where there are several."""
+    sites = begun.about["sites"]
+    chosen = [at for at, site in enumerate(sites) if site["role"] == role]
+    query, key = sites[chosen[0]]["streams"]
+    tokens, text = begun.about["tokens"], escape(begun.about["shown"][0])
+    said = view.t("training.heads_note", step=frame.step, text=text)
+    if run is not None:
+        said = f"**{view.t('training.compare.run', number=run.number)}** · {said}"
+    st.caption(said)
+    figure = small_heads(
+        [frame.patterns[at] for at in chosen],
+        tokens[query],
+        tokens[key],
+        dark=view.dark,
+        words={
+            "layer": view.t("place.layer"),
+            "head": view.t("place.head"),
+            "query": controls.axis_title(view, "query", query),
+            "key": controls.axis_title(view, "key", key),
+        },
+    )
+    key_of = "training.heads" if run is None else f"training.heads.{run.number}"
+    controls.chart(figure, key_of, alt=view.t("training.heads_alt", step=frame.step))
+
+
+def _layers(view: View, begun: Before, run: Run | None, frames: Sequence[Frame]) -> None:
+    """Two charts below: the gradient a block, the entropy of the heads a site."""
+    if run is None or len(frames) < 2:
+        return
+    steps = [frame.step for frame in frames]
+    blocks, sites = begun.about["blocks"], begun.about["sites"]
+    norms = [
+        Curve(
+            f"{view.t(f'training.stacks.{stack}')} {layer + 1}",
+            steps[1:],
+            [frame.norms[at] for frame in frames[1:]],
+        )
+        for at, (stack, layer) in enumerate(blocks)
+    ]
+    entropies = [
+        Curve(
+            f"{view.words('kinds')[site['role']]} {site['layer'] + 1}",
+            steps,
+            [frame.entropy[at] for frame in frames],
+        )
+        for at, site in enumerate(sites)
+    ]
+    for column, name, curves in zip(
+        st.columns(2, gap="medium"), ("norm", "entropy"), (norms, entropies), strict=True
+    ):
+        with column:
+            st.markdown(f"**{view.t(f'training.{name}_title')}**")
+            figure = over_steps(
+                curves,
+                x_title=view.t("training.curve.step"),
+                y_title=view.t(f"training.curve.{name}"),
+                last=last_step(run, run.setup),
+                marks=marks_of(view, run),
+                log_y=name == "norm",
+                dark=view.dark,
+            )
+            controls.chart(figure, f"training.{name}", alt=view.t(f"training.{name}_title"))
+
+
+def look_again(run: Run | None) -> None:
+    """While it goes on by itself, so does the page."""
+    if run is not None and run.is_live:
+        pulse("training.pulse", INTERVAL)

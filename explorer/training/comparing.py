@@ -1,0 +1,107 @@
+"""Several trainings beside each other: by what they differ, and whether more than seeds do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from explorer.training.setup import Setup
+from jaxtyping import Float
+
+from explorer.training.runs import Run
+
+Measure = Literal["loss", "forced", "free", "rows", "beyond"]
+LOWER_IS_BETTER: frozenset[Measure] = frozenset({"loss"})
+Outcome = Literal["first", "second", "band", "one_seed", "nothing"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Trainings that differ by their seed alone. `differs` is what sets them off from the others:
+    settings by name, and the faults that were planted on the way, as (step, name).
+    """
+
+    runs: tuple[Run, ...]
+    differs: tuple[tuple[str, Any], ...]
+    faults: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A measure over the steps at which every training of an arm has it: mean, lowest, highest."""
+
+    steps: Float[np.ndarray, " step"]
+    mean: Float[np.ndarray, " step"]
+    low: Float[np.ndarray, " step"]
+    high: Float[np.ndarray, " step"]
+    n_seeds: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two arms at one step. `outcome`: which is better, where the bands of their seeds lie apart;
+    "band" where they overlap, "one_seed" where one of them has no band, "nothing" where there is no
+    step at which both were measured. `ranges` are (lowest, mean, highest) of each.
+    """
+
+    outcome: Outcome
+    step: int = 0
+    ranges: tuple[tuple[float, float, float], ...] = ()
+
+
+def arms(runs: Sequence[Run]) -> list[Arm]:
+    """The runs by what they were set up as, the seed aside, in the order of their first."""
+    found: dict[tuple[Setup, tuple[tuple[int, str], ...]], list[Run]] = {}
+    for run in runs:
+        faults = tuple((step, name) for step, name, on in run.faults if on and step)
+        found.setdefault((replace(run.setup, seed=1), faults), []).append(run)
+    setups = [setup for setup, _ in found]
+    names = [
+        name
+        for name in Setup.__dataclass_fields__
+        if name not in ("text", "seed") and len({getattr(each, name) for each in setups}) > 1
+    ]
+    return [
+        Arm(tuple(members), tuple((name, getattr(setup, name)) for name in names), faults)
+        for (setup, faults), members in found.items()
+    ]
+
+
+def band(arm: Arm, measure: Measure) -> Band:
+    """The measure of an arm's trainings, at the steps that all of those with any have."""
+    each = [{score.step: getattr(score, measure) for score in run.scores} for run in arm.runs]
+    each = [
+        {step: value for step, value in scores.items() if value is not None}
+        for scores in each
+        if scores
+    ]
+    steps = sorted(set.intersection(*map(set, each))) if each else []
+    values = np.array([[scores[step] for step in steps] for scores in each], float)
+    values = values.reshape(len(each), len(steps))
+    if not steps:
+        empty = np.zeros(0)
+        return Band(empty, empty, empty, empty, len(each))
+    return Band(np.array(steps, float), values.mean(0), values.min(0), values.max(0), len(each))
+
+
+def difference(first: Band, second: Band, measure: Measure) -> Difference:
+    """Two arms at the last step at which both were measured."""
+    common = sorted(set(first.steps.tolist()) & set(second.steps.tolist()))
+    if not common:
+        return Difference("nothing")
+    step = common[-1]
+    ranges = tuple(_at(each, step) for each in (first, second))
+    (low, mean, high), (other_low, other_mean, other_high) = ranges
+    if min(first.n_seeds, second.n_seeds) < 2:
+        outcome: Outcome = "one_seed"
+    elif high < other_low or other_high < low:
+        first_is_lower = mean < other_mean
+        outcome = "first" if first_is_lower == (measure in LOWER_IS_BETTER) else "second"
+    else:
+        outcome = "band"
+    return Difference(outcome, int(step), ranges)
+
+
+def _at(band: Band, step: float) -> tuple[float, float, float]:
+    at = band.steps.tolist().index(step)
+    return float(band.low[at]), float(band.mean[at]), float(band.high[at])

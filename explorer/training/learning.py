@@ -1,0 +1,341 @@
+"""A training that is watched: single steps, what is measured between them, and the way back.
+
+It is the library's own loop (`models.training.loop`), step by step.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from explorer.training.faults import HOTTER, FaultyLikelihood, labels_of, masks_of
+from explorer.training.setup import Fault, Setup
+from jaxtyping import Float
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from explorer.analysis.cell.initial import fresh_model
+from explorer.labels import str_tokens
+from explorer.runs.run import run
+from explorer.training.tasks import Corpus
+from models.decoding import best, decode
+from models.rows import Rows, padded
+from models.strategies import Greedy
+from models.training.data import Batch, Example, Material, batches, collate, encode_pairs, labelled
+from models.training.faults import edits_of, masked_as
+from models.training.loop import Trainer
+from models.training.loss import sequence_loss
+from models.training.optimizers import optimizer_state
+from models.training.state import Progress
+from models.transformer import Model
+
+FRAME_EVERY = 10
+"""Steps between two frames of the heads."""
+MEASURE_EVERY = 50
+"""Steps between two measurements on rows held out."""
+SOME, MORE_PADS = 16, 8
+"""Rows that are read a second time, and how many PADs they then have more."""
+MOST_SNAPSHOTS = 16
+"""States that are kept to wind back to, each with the optimiser's moments."""
+
+
+class DivergedError(Exception):
+    """The loss or the gradient is no number any more. No step was taken with it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: the mean loss per label in nats, the gradient's norm before clipping, the rate."""
+
+    loss: float
+    norm: float
+    rate: float
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The heads on the row that is watched: `patterns` by site, each [head, query, key].
+
+    `entropy` are means over the rows of a site's heads, in bits; `norms` those of the gradient of
+    each block, before clipping.
+    """
+
+    patterns: tuple[Float[np.ndarray, "head query key"], ...]
+    entropy: tuple[float, ...]
+    norms: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """On held-out rows: loss and share of right tokens under teacher forcing, as the training
+    itself would measure it, faults included; the share of right tokens, and of rows that are right
+    from the first to the last, when it writes by itself; what it writes for the row watched.
+    `padded` is how much the loss changes, in nats, when rows have MORE_PADS further PADs: not at
+    all where padding is hidden. `beyond` is the share of right tokens, writing by itself, on rows
+    longer than any that it learns; None where the task has none, and before the last step.
+    """
+
+    loss: float
+    forced: float
+    free: float
+    rows: float
+    written: str
+    padded: float = 0.0
+    beyond: float | None = None
+
+
+class Learner(Trainer):
+    """One training of a setup, in a folder for what is kept on the way."""
+
+    def __init__(self, setup: Setup, corpus: Corpus, folder: Path) -> None:
+        self.setup, self.corpus = setup, corpus
+        model = fresh_model(setup.config(corpus.tokenizer.vocab_size), setup.init, setup.seed)
+        model.train().requires_grad_(True)
+        model.marks = corpus.tokenizer.marks
+        self.likelihood = FaultyLikelihood(label_smoothing=setup.smoothing)
+        material = Material(corpus.examples, corpus.valid)
+        super().__init__(model, material, setup.training(), folder, (self.likelihood,))
+        self.total_steps = setup.steps
+        self.faults: set[Fault] = self.likelihood.planted
+        self.watched = encode_pairs([corpus.shown], corpus.tokenizer, model.config.n_ctx)[0]
+        self.shown = collate([self.watched], model)
+        self.last: Batch | None = None
+        self._batches: Iterator[Batch] = iter(())
+        self.blocks = [
+            (site.path("blocks", layer), site.role, layer)
+            for site in model.stacks()
+            for layer in range(site.n_layers)
+        ]
+
+    @property
+    def usual_weight(self) -> str:
+        """The parameter that an opened step looks at where none is asked for."""
+        return self.model.attention_sites()[-1].name + ".w_q.weight"
+
+    def about(self) -> dict[str, Any]:
+        """What those who watch have to know of it: sizes, the row watched, sites and weights."""
+        rows = self.shown.rows
+        return {
+            "parameters": sum(each.numel() for each in self.model.parameters()),
+            "vocab": self.model.config.vocab_size,
+            "n_rows": len(self.corpus.rows),
+            "n_held_out": len(self.corpus.held_out),
+            "by_heart": self.corpus.by_heart,
+            "too_long": self.corpus.too_long,
+            "shown": list(self.corpus.shown),
+            "tokens": {
+                stream: str_tokens(self.corpus.tokenizer, rows.tokens(stream)[0].tolist())
+                for stream in self.model.reads
+            },
+            "sites": [
+                {
+                    "name": site.name,
+                    "role": site.role,
+                    "layer": site.layer,
+                    "streams": [site.query_stream, site.key_stream],
+                    "heads": site.n_heads,
+                }
+                for site in self.model.attention_sites()
+            ],
+            "blocks": [[role, layer] for _, role, layer in self.blocks],
+            "weights": {name: list(each.shape) for name, each in self.model.named_parameters()},
+        }
+
+    def rate(self) -> float:
+        return super().rate() * (HOTTER if "rate_high" in self.faults else 1)
+
+    def clear_gradients(self) -> None:
+        if "no_zero_grad" not in self.faults:
+            super().clear_gradients()
+
+    def next_batch(self) -> Batch:
+        """The batch of the next step; after the last of an epoch comes the first of the next."""
+        while True:
+            for batch in self._batches:
+                self.last = batch
+                return batch
+            if self.progress.batch:
+                self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+            self._batches = self._rest_of_epoch()
+
+    def take(self, batch: Batch) -> Step:
+        """One step. Raises DivergedError where loss or gradient are no numbers."""
+        rate = self.rate()
+        shown = float(self.backward(batch))
+        if not math.isfinite(shown):
+            raise DivergedError("loss")
+        norm = float(self.descend())
+        if not math.isfinite(norm):
+            raise DivergedError("gradient")
+        self.count(batch, shown)
+        return Step(shown / batch.n_labels, norm, rate)
+
+    def frame(self) -> Frame:
+        """The heads on the watched row, and the gradient that the last step left, by block."""
+        sites = self.model.attention_sites()
+        names = {site.hook("pattern") for site in sites}
+        rows = self.shown.rows
+        edits = edits_of(masks_of(self.faults), self.model, rows.tgt_valid)
+        self.model.eval()
+        found = run(self.model, rows, names, edits)
+        self.model.train()
+        patterns = tuple(found[site.hook("pattern")][0].numpy() for site in sites)
+        return Frame(patterns, tuple(map(mean_entropy, patterns)), self._norms())
+
+    def _norms(self) -> tuple[float, ...]:
+        found = []
+        for path, _, _ in self.blocks:
+            block = self.model.get_submodule(path)
+            grads = [each.grad for each in block.parameters() if each.grad is not None]
+            norms = list(torch._foreach_norm(grads)) if grads else []
+            found.append(float(torch.stack(norms).norm()) if norms else 0.0)
+        return tuple(found)
+
+    @torch.no_grad()
+    def measure(self) -> Measured:
+        """How well it does on the rows held out. A model that gives no numbers is always wrong."""
+        self.model.eval()
+        masks = masks_of(self.faults)
+        total, right, count = 0.0, 0, 0
+        for batch in batches(self.material.valid, self.model, 2048, seed=0, epoch=0):
+            labels = labels_of(batch, self.faults)
+            with masked_as(masks, self.model, batch.rows.tgt_valid):
+                logits = self.model.read(batch.rows)
+            if "double_softmax" in self.faults:
+                logits = logits.softmax(-1)
+            total += float(sequence_loss(logits, labels, batch.loss_mask))
+            right += int(((logits.argmax(-1) == labels) & batch.loss_mask).sum())
+            count += batch.n_labels
+        change = self._forced_loss(MORE_PADS) - self._forced_loss(0)
+        beyond = None
+        if self.corpus.longer and self.step == self.setup.steps:
+            with masked_as(masks, self.model):
+                further = write(self.model, list(self.corpus.longer))
+            answers = [labelled(each, self.model)[1] for each in self.corpus.longer]
+            beyond = share_right(further, answers)
+        with masked_as(masks, self.model):
+            written = write(self.model, [self.watched, *self.material.valid])
+        self.model.train()
+        shown, answers = written[0], written[1:]
+        wanted = [labelled(each, self.model)[1] for each in self.material.valid]
+        return Measured(
+            total / count,
+            right / count,
+            share_right(answers, wanted),
+            float(np.mean([one == other for one, other in zip(answers, wanted, strict=True)])),
+            self.corpus.tokenizer.decode(shown),
+            change,
+            beyond,
+        )
+
+    def _forced_loss(self, pads: int) -> float:
+        """The loss under teacher forcing on the first rows held out, with more PADs behind."""
+        some = self.material.valid[:SOME]
+        pad, room = self.model.marks.pad, self.model.config.n_ctx
+        inputs, labels, _ = zip(*(labelled(each, self.model) for each in some), strict=True)
+        sources = [self.model.with_marks("src", each.src) for each in some]
+        pads = min(pads, room - max(map(len, (*inputs, *sources))))
+        rows = Rows.of(inputs, sources, pad, right=pads)
+        wanted, real = padded(labels, pad, right=pads)
+        with masked_as(masks_of(self.faults), self.model, rows.tgt_valid):
+            logits = self.model.read(rows)
+        return float(sequence_loss(logits, wanted, real)) / int(real.sum())
+
+    # The way back.
+
+    def snapshot(self) -> Path | None:
+        """Keep this step, with the optimiser's moments; None where a weight is no number."""
+        weights = self.state.weights()
+        if not all(bool(each.isfinite().all()) for each in weights.values()):
+            return None
+        tensors = {f"weights/{name}": each for name, each in weights.items()}
+        tensors |= optimizer_state(self.model, self.state.optimizers)
+        progress = {name: getattr(self.progress, name) for name in ("step", "epoch", "batch")}
+        path = snapshot_path(self.folder, self.step)
+        part = path.with_suffix(".part")
+        save_file(
+            {name: each.contiguous() for name, each in tensors.items()},
+            part,
+            metadata={"progress": json.dumps(progress)},
+        )
+        part.replace(path)
+        return path
+
+    def drop_one(self) -> int | None:
+        """Forget one kept step where there are more than MOST_SNAPSHOTS; which one, else None.
+
+        The one whose neighbours are nearest to each other; never the first or the newest.
+        """
+        steps = sorted(int(path.stem[3:]) for path in self.folder.glob("at-*.safetensors"))
+        if len(steps) <= MOST_SNAPSHOTS:
+            return None
+        inner = [at for at in range(1, len(steps) - 1) if steps[at] != self.step]
+        at = min(inner, key=lambda each: steps[each + 1] - steps[each - 1])
+        snapshot_path(self.folder, steps[at]).unlink()
+        return steps[at]
+
+    def back_to(self, step: int) -> None:
+        """Weights, moments and place in the data as they were after `step` steps.
+
+        Raises OSError or SafetensorError where that step was not kept.
+        """
+        with safe_open(snapshot_path(self.folder, step), framework="pt") as file:
+            progress = json.loads(file.metadata()["progress"])
+            with torch.no_grad():
+                for name, parameter in self.model.named_parameters():
+                    parameter.copy_(file.get_tensor(f"weights/{name}"))
+                for name, tensor in optimizer_state(self.model, self.state.optimizers).items():
+                    tensor.copy_(file.get_tensor(name))
+        self.state.progress = Progress(**progress)
+        super().clear_gradients()
+        self._batches = iter(self._rest_of_epoch())
+        for path in self.folder.glob("at-*.safetensors"):
+            if path > snapshot_path(self.folder, step):
+                path.unlink()
+
+
+def snapshot_path(folder: Path, step: int) -> Path:
+    """The file of a kept step."""
+    return folder / f"at-{step:06d}.safetensors"
+
+
+def snapshot_steps(total: int) -> frozenset[int]:
+    """At which steps a training of so many steps is kept by itself: evenly, ends included."""
+    every = max(1, math.ceil(total / (MOST_SNAPSHOTS - 4)))
+    return frozenset({*range(0, total, every), total})
+
+
+def mean_entropy(patterns: Float[np.ndarray, "head query key"]) -> float:
+    """The mean entropy of all rows of a site's heads, in bits."""
+    weights = patterns.astype(np.float64)
+    bits = -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
+    return float(bits.mean())
+
+
+def write(model: Model, examples: list[Example]) -> list[list[int]]:
+    """What the model writes by itself, greedily, for each example; with the end mark, if it came.
+
+    At most as many tokens as the longest right answer has.
+    """
+    sources = [model.with_marks("src", each.src) for each in examples]
+    longest = max(len(labelled(each, model)[1]) for each in examples)
+    rows = Rows.of([(0,)] * len(sources), sources, model.marks.pad)
+    try:
+        steps = decode(model, rows.tokens("src"), Greedy(), longest, src_valid=rows.src_valid)
+        return [list(each.tokens) for each in best(steps)]
+    except ValueError:  # no probabilities: NaN
+        return [[] for _ in examples]
+
+
+def share_right(written: list[list[int]], wanted: list[list[int]]) -> float:
+    """The share of the tokens wanted that stand at their place in what was written."""
+    right = sum(
+        each == other
+        for answer, row in zip(written, wanted, strict=True)
+        for each, other in zip(answer, row, strict=False)
+    )
+    return right / sum(map(len, wanted))

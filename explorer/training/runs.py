@@ -1,0 +1,164 @@
+"""One training as those who watch it know it: its curves, its frames, where it stands."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from explorer.training.setup import Setup
+from numpy.typing import NDArray
+
+RunState = Literal[
+    "waiting",
+    "starting",
+    "running",
+    "paused",
+    "done",
+    "stopped",
+    "diverged",
+    "out_of_time",
+    "lost",
+]
+ENDED: frozenset[RunState] = frozenset({"done", "stopped", "diverged", "out_of_time", "lost"})
+MOST_FRAMES = 120
+"""Frames that are kept; beyond that every second one goes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The heads at one step: `patterns` by site, each [head, query, key]; see `learning.Frame`."""
+
+    step: int
+    patterns: tuple[NDArray[np.float32], ...]
+    entropy: tuple[float, ...]
+    norms: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Score:
+    """What was measured on the held-out rows after a step; see `learning.Measured`."""
+
+    step: int
+    loss: float
+    forced: float
+    free: float
+    rows: float
+    written: str
+    padded: float = 0.0
+    beyond: float | None = None
+
+
+@dataclass(eq=False)
+class Run:
+    """One training. It is written to by the thread that hears its process, and read by pages.
+
+    `about` is what the process said of it at the beginning. `loss`, `norm` and `rate` have one
+    number a step. `faults` are (step, fault, planted or taken out). `opened` is the last step that
+    was opened. `gone_back` counts how often it was wound back.
+    """
+
+    number: int
+    setup: Setup
+    folder: Path
+    state: RunState = "waiting"
+    about: dict[str, Any] = field(default_factory=dict)
+    loss: list[float] = field(default_factory=list)
+    norm: list[float] = field(default_factory=list)
+    rate: list[float] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
+    faults: list[tuple[int, str, bool]] = field(default_factory=list)
+    kept: set[int] = field(default_factory=set)
+    opened: dict[str, Any] | None = None
+    diverged: str = ""
+    gone_back: int = 0
+
+    @property
+    def step(self) -> int:
+        """Steps taken."""
+        return len(self.loss)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether something may still happen by itself."""
+        return self.state in ("waiting", "starting", "running")
+
+    @property
+    def last(self) -> Score | None:
+        """The newest measurement."""
+        return self.scores[-1] if self.scores else None
+
+    def planted(self) -> tuple[str, ...]:
+        """The faults that are planted now."""
+        found: dict[str, None] = {}
+        for _, name, on in self.faults:
+            if on:
+                found[name] = None
+            else:
+                found.pop(name, None)
+        return tuple(found)
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Take in one message of the process."""
+        match message["kind"]:
+            case "begin":
+                self.about = {k: v for k, v in message.items() if k not in ("kind", "run")}
+            case "state":
+                self.state = message["state"]
+            case "steps":
+                self._cut(message["first"] - 1)
+                for name in ("loss", "norm", "rate"):
+                    getattr(self, name).extend(message[name])
+            case "frame":
+                self.frames = [each for each in self.frames if each.step < message["step"]]
+                self.frames.append(unpacked(message))
+                if len(self.frames) > MOST_FRAMES:
+                    self.frames = [*self.frames[:-1:2], self.frames[-1]]
+            case "measured":
+                self.scores = [each for each in self.scores if each.step < message["step"]]
+                self.scores.append(
+                    Score(**{k: v for k, v in message.items() if k not in ("kind", "run")})
+                )
+            case "kept":
+                self.kept.add(message["step"])
+            case "dropped":
+                self.kept.discard(message["step"])
+            case "fault":
+                self.faults.append((message["step"], message["name"], message["on"]))
+            case "back":
+                self._back(message["step"])
+            case "diverged":
+                self.diverged, self.state = message["what"], "paused"
+            case "opened":
+                told = {k: v for k, v in message.items() if k not in ("kind", "run")}
+                self.opened = told
+                self._cut(told["step"] - 1)
+                for name in ("loss", "norm", "rate"):
+                    getattr(self, name).append(told[name])
+
+    def _cut(self, step: int) -> None:
+        for name in ("loss", "norm", "rate"):
+            del getattr(self, name)[step:]
+
+    def _back(self, step: int) -> None:
+        self._cut(step)
+        self.frames = [each for each in self.frames if each.step <= step]
+        self.scores = [each for each in self.scores if each.step <= step]
+        self.kept = {each for each in self.kept if each <= step}
+        self.opened, self.diverged = None, ""
+        self.gone_back += 1
+
+
+def unpacked(message: Mapping[str, Any]) -> Frame:
+    """A frame as the process packed it."""
+    numbers = np.frombuffer(base64.b64decode(message["patterns"]), "<f2").astype(np.float32)
+    patterns, start = [], 0
+    for shape in message["shapes"]:
+        size = int(np.prod(shape))
+        patterns.append(numbers[start : start + size].reshape(shape))
+        start += size
+    return Frame(
+        message["step"], tuple(patterns), tuple(message["entropy"]), tuple(message["norms"])
+    )

@@ -1,0 +1,154 @@
+"""What is learnt: rows of a toy task, example sentences with their translations, or own pairs."""
+
+import csv
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from explorer.training.setup import LONGEST, N_CTX, Setup, Task
+
+from explorer.problems import InputProblem
+from explorer.training import pairs
+from models.tokenizer import Tokenizer
+from models.training.data import Example, encode_pairs
+from models.training.home import asset
+from models.training.tasks import task_pairs
+from models.training.vocabulary import train_tokenizer
+
+Pair = tuple[str, str]
+
+N_TOY, N_HELD_OUT = 6000, 64
+N_LONGER = 32
+LENGTHS, LONGER, SYMBOLS = (2, 8), (10, 14), 20
+MOST_VOCABULARY = 600
+DATA_SEED = 1
+"""All trainings of a task learn and are measured on the same rows, whatever their own seed."""
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The rows of a task as text and as tokens; `held_out` are measured on and never learnt.
+
+    `longer` are rows of more letters than any of these. `by_heart`: there are too few rows to hold
+    any back, so those learnt are measured on. `too_long` is how many pairs have more tokens than
+    the model reads.
+    """
+
+    tokenizer: Tokenizer
+    rows: tuple[Pair, ...]
+    held_out: tuple[Pair, ...]
+    examples: tuple[Example, ...]
+    valid: tuple[Example, ...]
+    longer: tuple[Example, ...] = ()
+    by_heart: bool = False
+    too_long: int = 0
+
+    @property
+    def shown(self) -> Pair:
+        """The one row whose heads are watched: the first held-out one of a middling length."""
+        by_length = sorted(self.held_out, key=lambda pair: len(pair[0]))
+        return by_length[len(by_length) * 2 // 3]
+
+
+def corpus(setup: Setup) -> Corpus:
+    """The rows that a setup learns.
+
+    Raises InputProblem `training_pairs` where fewer than two own pairs can be used.
+    """
+    return _corpus(setup.task, setup.text if setup.task == "own" else "")
+
+
+@lru_cache(maxsize=8)
+def _corpus(task: Task, text: str) -> Corpus:
+    rows = own_rows(text) if task == "own" else ROWS[task](task)
+    n_ctx = LONGEST.get(task, N_CTX)
+    # A character that is seen once would be unknown, so all are given twice.
+    tokenizer = train_tokenizer([side for row in rows for side in row] * 2, MOST_VOCABULARY)
+    fitting = [row for row in rows if encode_pairs([row], tokenizer, n_ctx)]
+    if len(fitting) < pairs.FEWEST:
+        raise InputProblem("training_pairs", count=len(fitting), limit=pairs.FEWEST)
+    held = min(N_HELD_OUT, len(fitting) // 8)
+    by_heart = held < 4
+    held_out = tuple(fitting[:N_HELD_OUT] if by_heart else fitting[-held:])
+    learnt = tuple(fitting if by_heart else fitting[:-held])
+    return Corpus(
+        tokenizer,
+        learnt,
+        held_out,
+        tuple(encode_pairs(learnt, tokenizer, n_ctx)),
+        tuple(encode_pairs(held_out, tokenizer, n_ctx)),
+        tuple(encode_pairs(longer_rows(task), tokenizer, n_ctx)),
+        by_heart,
+        len(rows) - len(fitting),
+    )
+
+
+def own_rows(text: str) -> list[Pair]:
+    """Own pairs, in an order of chance. Raises InputProblem `training_pairs` for fewer than two."""
+    rows = list(pairs.read(text).rows)
+    if len(rows) < pairs.FEWEST:
+        raise InputProblem("training_pairs", count=len(rows), limit=pairs.FEWEST)
+    random.Random(DATA_SEED).shuffle(rows)
+    return rows
+
+
+def letters(task: Task) -> list[Pair]:
+    """Rows of letters for copy, reverse and sort (`models.training.tasks`)."""
+    return task_pairs(task, N_TOY, LENGTHS, SYMBOLS, DATA_SEED)  # type: ignore[arg-type]
+
+
+def longer_rows(task: Task) -> list[Pair]:
+    """Rows of letters longer than those that are learnt; none for other tasks."""
+    if ROWS.get(task) is not letters:
+        return []
+    return task_pairs(task, N_LONGER, LONGER, SYMBOLS, DATA_SEED)  # type: ignore[arg-type]
+
+
+def sums(task: Task = "add") -> list[Pair]:
+    """Two numbers of up to three digits and their sum, digit by digit: "3 7 + 8" gives "4 5"."""
+    draw = random.Random(f"{task}/{DATA_SEED}")
+    found: dict[Pair, None] = {}
+    while len(found) < N_TOY:
+        one, other = (draw.randrange(10 ** draw.randint(1, 3)) for _ in range(2))
+        found[f"{' '.join(str(one))} + {' '.join(str(other))}", " ".join(str(one + other))] = None
+    return list(found)
+
+
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
+
+
+def brackets(task: Task = "brackets") -> list[Pair]:
+    """Brackets, some of them closed, and what closes those left open: "( [ ] {" gives "} )"."""
+    draw = random.Random(f"{task}/{DATA_SEED}")
+    found: dict[Pair, None] = {}
+    while len(found) < N_TOY // 2:
+        text: list[str] = []
+        opened: list[str] = []
+        for _ in range(draw.randint(3, 9)):
+            if opened and draw.random() < 0.4:
+                text.append(BRACKETS[opened.pop()])
+            else:
+                opened.append(draw.choice(list(BRACKETS)))
+                text.append(opened[-1])
+        if opened:
+            found[" ".join(text), " ".join(BRACKETS[each] for each in reversed(opened))] = None
+    return list(found)
+
+
+def sentences(task: Task = "sentences") -> list[Pair]:
+    """Short English sentences and their Chinese translations, written for this project."""
+    with asset("pairs", "en-zh.tsv").open(encoding="utf-8", newline="") as file:
+        rows = [(row[0], row[1]) for row in csv.reader(file, delimiter="\t") if row]
+    random.Random(DATA_SEED).shuffle(rows)
+    return rows
+
+
+ROWS: dict[str, Callable[[Task], list[Pair]]] = {
+    "copy": letters,
+    "reverse": letters,
+    "sort": letters,
+    "add": sums,
+    "brackets": brackets,
+    "sentences": sentences,
+}

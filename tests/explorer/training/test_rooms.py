@@ -1,0 +1,135 @@
+"""Who trains what: processes that end with their server, rooms nobody else finds, turns."""
+
+import os
+import select
+import signal
+from pathlib import Path
+
+import pytest
+from explorer.training.rooms import Room, Rooms, Series
+from explorer.training.setup import Setup
+
+from explorer.problems import InputProblem
+from explorer.training import rooms
+from explorer.training.runs import Run
+
+TINY = Setup(task="brackets", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=3000, batch=64)
+PATIENCE = 60_000
+
+
+class Unstarted(Rooms):
+    """Rooms whose processes never begin."""
+
+    def _begin(self, room: Room, series: Series) -> None:
+        for run in series.runs:
+            run.state = "running"
+
+
+@pytest.fixture
+def unstarted(monkeypatch: pytest.MonkeyPatch) -> Unstarted:
+    monkeypatch.setenv(rooms.VARIABLE, "2")
+    return Unstarted()
+
+
+def _serve(tell: int) -> None:
+    """A server with one training, as a process that is about to be killed."""
+    here = Rooms()
+    room = here.open("somebody")
+    here.start(room, [TINY])
+    process = room.series[0].process
+    assert process is not None
+    os.write(tell, f"{process.pid} {room.folder}\n".encode())
+    signal.pause()
+
+
+def test_a_training_ends_with_its_server_however_that_ends() -> None:
+    hear, tell = os.pipe()
+    server = os.fork()
+    if not server:
+        try:
+            _serve(tell)
+        finally:
+            os._exit(1)
+    os.close(tell)
+    with os.fdopen(hear) as said:
+        pid, folder = said.readline().split()
+    watched = os.pidfd_open(int(pid))
+    assert not select.select([watched], [], [], 0)[0]  # it is there
+    os.kill(server, signal.SIGKILL)
+    os.waitpid(server, 0)
+    over = select.poll()
+    over.register(watched, select.POLLIN)
+    assert over.poll(PATIENCE), "an orphan is left"
+    os.close(watched)
+    assert not Path(folder).exists(), "what it kept is left"
+
+
+def test_a_room_is_found_by_its_name_in_the_browser_that_opened_it(unstarted: Unstarted) -> None:
+    room = unstarted.open("alice")
+    assert unstarted.find(room.name, "alice") is room
+    assert unstarted.find(room.name, "bob") is None
+    assert unstarted.find("guessed", "alice") is None
+    assert len(room.name) >= 16
+    unstarted.close(room)
+    assert unstarted.find(room.name, "alice") is None
+    assert not room.folder.exists()
+
+
+def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(
+    unstarted: Unstarted,
+) -> None:
+    first, second, third = (unstarted.open(name) for name in "abc")
+    (own,) = unstarted.start(first, [TINY])
+    (later,) = unstarted.start(first, [TINY])
+    (other,) = unstarted.start(second, [TINY])
+    (last,) = unstarted.start(third, [TINY])
+    assert [run.state for run in (own, later, other, last)] == [
+        "running",
+        "waiting",
+        "running",
+        "waiting",
+    ]
+    assert unstarted.ahead(first, own) == 0
+    assert unstarted.ahead(third, last) == 3
+    unstarted.order(third, last, "stop")  # nobody has to wait in order to stop
+    assert last.state == "stopped"
+    assert unstarted.n_running == 2
+    unstarted.close_all()
+
+
+def test_a_visitor_may_have_so_many_waiting_and_a_server_may_allow_none(
+    unstarted: Unstarted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = unstarted.open("a")
+    for _ in range(rooms.MOST_WAITING):
+        unstarted.start(room, [TINY])
+    with pytest.raises(InputProblem, match="training_waiting"):
+        unstarted.start(room, [TINY])
+    monkeypatch.setenv(rooms.VARIABLE, "0")
+    with pytest.raises(InputProblem, match="training_off"):
+        unstarted.start(unstarted.open("b"), [TINY])
+    monkeypatch.setenv(rooms.VARIABLE, "many")
+    with pytest.raises(ValueError, match="many"):
+        rooms.at_once()
+    unstarted.close_all()
+
+
+def test_a_room_closes_soon_after_the_last_who_watched_it_left(unstarted: Unstarted) -> None:
+    room, here = unstarted.open("a"), {"tab": True}
+    unstarted.watch(room, "tab", lambda: here["tab"])
+    unstarted.look_after(room.seen + 1000)
+    assert unstarted.find(room.name, "a") is room  # somebody is there
+    here["tab"] = False
+    unstarted.look_after(room.seen + rooms.ABSENCE / 2)
+    assert unstarted.find(room.name, "a") is room  # a reload takes a while
+    unstarted.look_after(room.seen + rooms.ABSENCE + 1)
+    assert unstarted.find(room.name, "a") is None
+
+
+def test_only_so_many_trainings_are_remembered(unstarted: Unstarted) -> None:
+    room = unstarted.open("a")
+    room.runs = [Run(n, TINY, room.folder / str(n), "done") for n in range(rooms.MOST_RUNS)]
+    unstarted.start(room, [TINY])
+    assert len(room.runs) == rooms.MOST_RUNS
+    assert room.runs[0].number == 1
+    unstarted.close_all()

@@ -1,0 +1,154 @@
+"""A training and its orders: what its process says when it is steered, and the way back."""
+
+import io
+import json
+import queue
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from explorer.training.opened import opened
+from explorer.training.process import EndedError, Worker
+from explorer.training.setup import Setup
+
+from explorer.library import open_model
+from explorer.seeding import seeded
+from explorer.training.learning import DivergedError, Learner
+from explorer.training.runs import Run
+from explorer.training.tasks import corpus
+
+TINY = Setup(task="copy", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=12, batch=64, warmup=2)
+
+
+def learner(folder: Path, setup: Setup = TINY) -> Learner:
+    with seeded(1):
+        return Learner(setup, corpus(setup), folder)
+
+
+def heard(folder: Path, *orders: dict[str, Any], setup: Setup = TINY, **begin: Any) -> Run:
+    """A whole training under these orders, as those who watch it know it."""
+    waiting: queue.Queue[dict[str, Any]] = queue.Queue()
+    for order in orders:
+        waiting.put(order)
+    out = io.StringIO()
+    start = {"setups": [setup.as_json()], "folders": [str(folder)], "folder": str(folder), **begin}
+    with seeded(1):
+        Worker(start, waiting, out).run()
+    run = Run(1, setup, folder)
+    for line in out.getvalue().splitlines():
+        run.hear(json.loads(line))
+    return run
+
+
+def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
+    run = heard(tmp_path)
+    assert run.state == "done"
+    assert len(run.loss) == len(run.norm) == len(run.rate) == run.step == 12
+    assert [score.step for score in run.scores] == [0, 12]
+    assert [frame.step for frame in run.frames] == [0, 10, 12]
+    assert run.frames[0].patterns[0].shape == (2, *run.frames[0].patterns[0].shape[1:])
+    assert run.frames[-1].patterns[0].sum(-1) == pytest.approx(1, abs=2e-3)
+    assert 0 <= run.scores[-1].free <= 1
+    assert open_model(tmp_path / "checkpoint").model.reads == ("src", "tgt")
+    assert "12 steps of 12" in (tmp_path / "checkpoint" / "CARD.md").read_text()
+
+
+def test_wound_back_it_takes_the_same_steps_again(tmp_path: Path) -> None:
+    straight = heard(tmp_path / "one")
+    again = heard(tmp_path / "one", {"do": "go"}, back=6, paused=True)
+    assert again.state == "done"
+    assert again.loss == pytest.approx(straight.loss[6:], abs=1e-5)
+    assert again.scores[-1].loss == pytest.approx(straight.scores[-1].loss, abs=1e-5)
+
+
+def test_orders_are_carried_out_between_steps(tmp_path: Path) -> None:
+    run = heard(
+        tmp_path,
+        {"do": "pause"},
+        {"do": "open", "name": "decoder.blocks.0.ffn.w_up.weight", "at": [1, 2]},
+        {"do": "fault", "name": "no_causal", "on": True},
+        {"do": "go"},
+    )
+    assert run.state == "done"
+    assert run.opened is not None
+    assert run.opened["step"] == 1
+    assert run.faults == [(1, "no_causal", True)]
+    assert run.planted() == ("no_causal",)
+    assert {0, 1, 12} <= run.kept
+
+
+def test_stopping_keeps_what_was_learnt(tmp_path: Path) -> None:
+    run = heard(tmp_path, {"do": "stop"})
+    assert (run.state, run.step) == ("stopped", 0)
+    assert (tmp_path / "checkpoint" / "model.safetensors").is_file()
+
+
+def test_ended_by_order_it_says_nothing_more(tmp_path: Path) -> None:
+    with pytest.raises(EndedError):
+        heard(tmp_path, {"do": "end"})
+
+
+def test_numbers_that_are_none_stop_it_and_can_be_wound_back(tmp_path: Path) -> None:
+    made = learner(tmp_path)
+    made.snapshot()
+    batch = made.next_batch()
+    kept = {name: each.clone() for name, each in made.state.weights().items()}
+    with torch.no_grad():
+        made.model.unembed.weight[0, 0] = float("nan")
+    with pytest.raises(DivergedError):
+        made.take(batch)
+    assert made.snapshot() is None  # nothing that is no number is kept
+    made.back_to(0)
+    assert all(torch.equal(each, kept[name]) for name, each in made.state.weights().items())
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        ("decoder.blocks.0.cross_attn.w_k.weight", (3, 5)),
+        ("encoder.blocks.0.ffn.w_down.bias", (2,)),
+        ("decoder.final_norm.weight", (4,)),
+        ("encoder.embed.weight", (9, 3)),
+    ],
+)
+def test_a_step_by_formula_is_the_step_by_autograd(
+    tmp_path: Path, name: str, at: tuple[int, ...]
+) -> None:
+    with seeded(1):
+        made = learner(tmp_path, replace(TINY, smoothing=0.1))
+        for _ in range(3):
+            made.take(made.next_batch())
+        told = opened(made, name, at)
+    assert told["name"] == name
+    assert told["grad"] != 0
+    assert told["formula"] == pytest.approx(told["grad"], rel=1e-3, abs=1e-7)
+    assert told["adamw"]["after"] == pytest.approx(told["after"], rel=1e-5)
+    assert told["adamw"]["m"] == pytest.approx(told["moments_after"][0], rel=1e-4, abs=1e-9)
+    means = [sum(row) / len(row) for row in told["losses"]]
+    assert min(means) < told["loss"] < max(means)
+
+
+def test_gradients_that_nobody_clears_add_up(tmp_path: Path) -> None:
+    made = learner(tmp_path)
+    made.faults.add("no_zero_grad")
+    made.take(made.next_batch())
+    told = opened(made, "encoder.embed.weight", (9, 3))
+    assert told["left"] != 0
+    assert told["formula"] == pytest.approx(told["grad"], rel=1e-3, abs=1e-7)
+
+
+def test_faults_change_what_is_measured_and_padding_shows_in_no_curve(tmp_path: Path) -> None:
+    made = learner(tmp_path)
+    right = made.measure()
+    assert abs(right.padded) < 1e-5
+    made.faults.add("pad_visible")
+    assert abs(made.measure().padded) > 1e-3
+    made.faults.clear()
+    made.faults.add("double_softmax")
+    assert made.measure().loss > right.loss - 1
+    assert made.measure().forced == right.forced
+    rate = made.rate()
+    made.faults.add("rate_high")
+    assert made.rate() == pytest.approx(10 * rate)
