@@ -57,6 +57,12 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_bomb": "name limit",  # bytes unpacked
         "upload_nothing": "name",
         "upload_pickle": "name",
+        # a training
+        "training_model": "reason",
+        "training_large": "count limit",
+        "training_pairs": "count limit",
+        "training_off": "variable",
+        "training_waiting": "limit",
     }.items()
 }
 """Each key, with the names of the values that its words may use."""

@@ -64,6 +64,7 @@ VISITS: dict[str, list[Visit]] = {
     "atlas": parts_of("atlas"),
     "path": [*parts_of("path"), *STEPS],
     "causes": [*parts_of("causes"), ("causes", {"part": "lens", "filmed": "1"})],
+    "training": parts_of("training"),
 }
 """What one file of tests asks, by its name."""
 assert {page for asked in VISITS.values() for page, _ in asked} == {page.name for page in LESSONS}

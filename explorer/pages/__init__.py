@@ -21,6 +21,7 @@ from explorer.pages import (
     patching,
     path,
     positions,
+    training,
     workshop,
 )
 from explorer.pages.alignment.choices import AlignmentChoices
@@ -40,6 +41,7 @@ from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.positions.choices import PositionsChoices
+from explorer.pages.training.choices import TrainingChoices
 from explorer.pages.workshop.choices import WorkshopChoices
 from explorer.ui.view import View
 
@@ -103,6 +105,14 @@ LESSONS: tuple[Page, ...] = (
         follows_edits=False,
     ),
     Page(
+        "training",
+        ":material/model_training:",
+        training.render,
+        TrainingChoices,
+        "practise",
+        follows_edits=False,
+    ),
+    Page(
         "workshop",
         ":material/construction:",
         workshop.render,
@@ -114,7 +124,7 @@ LESSONS: tuple[Page, ...] = (
 )
 """The path through all of it; then, in the order in which one learns, attention, its masks,
 positions, the rest of a block, the whole model, what it writes; then the pages that test what was
-learned. Each draws what it computed.
+learned, one of which trains a model. Each draws what it computed.
 """
 
 PAGES: tuple[Page, ...] = (

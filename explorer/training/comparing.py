@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from explorer.training.setup import Setup
 from jaxtyping import Float
 
 from explorer.training.runs import Run
+from explorer.training.setup import Setup
 
 Measure = Literal["loss", "forced", "free", "rows", "beyond"]
 LOWER_IS_BETTER: frozenset[Measure] = frozenset({"loss"})

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from explorer.training.faults import HOTTER, FaultyLikelihood, labels_of, masks_of
-from explorer.training.setup import Fault, Setup
 from jaxtyping import Float
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -21,6 +19,8 @@ from safetensors.torch import save_file
 from explorer.analysis.cell.initial import fresh_model
 from explorer.labels import str_tokens
 from explorer.runs.run import run
+from explorer.training.faults import HOTTER, FaultyLikelihood, labels_of, masks_of
+from explorer.training.setup import Fault, Setup
 from explorer.training.tasks import Corpus
 from models.decoding import best, decode
 from models.rows import Rows, padded

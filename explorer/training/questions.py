@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from explorer.training.setup import Setup
-
 from explorer.training.comparing import Difference, Measure, arms, band, difference
 from explorer.training.runs import Run
+from explorer.training.setup import Setup
 
 SEEDS = (1, 2, 3)
 QUICK = Setup(task="reverse", d_model=32, d_ff=64, steps=200, batch=512, warmup=50)

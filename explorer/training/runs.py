@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from explorer.training.setup import Setup
 from numpy.typing import NDArray
+
+from explorer.training.setup import Setup
 
 RunState = Literal[
     "waiting",

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from explorer.training.setup import LONGEST, N_CTX, Setup, Task
-
 from explorer.problems import InputProblem
 from explorer.training import pairs
+from explorer.training.setup import LONGEST, N_CTX, Setup, Task
 from models.tokenizer import Tokenizer
 from models.training.data import Example, encode_pairs
 from models.training.home import asset

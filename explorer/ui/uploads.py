@@ -64,7 +64,11 @@ def take(name: str, file: BinaryIO) -> str:
 
     Raises InputProblem as `uploads.open_zip`.
     """
-    loaded: LoadedModel = open_zip(name, file)
+    return keep(open_zip(name, file))
+
+
+def keep(loaded: LoadedModel) -> str:
+    """Take a model made in this session among its own; the name under which it is found."""
     secret = f"{loaded.name}~{secrets.token_urlsafe(12)}"
     cache.open_model.keep(replace(loaded, name=secret), secret)
     st.session_state[_OWN] = (*own(), secret)

@@ -27,14 +27,17 @@ def masked_as(
 
     `tgt_valid` is Bool [batch, tgt], True at real tokens; None means that all are real.
     """
-    if masks == "right":
-        return nullcontext()
+    return nullcontext() if masks == "right" else visiting(edits_of(masks, model, tgt_valid))
+
+
+def edits_of(masks: Masks, model: Model, tgt_valid: Tensor | None = None) -> Edits:
+    """The edits that put these masks in the place of a model's own; none for "right"."""
     functions: dict[str, Callable[[Tensor], Tensor]] = {}
-    for site in model.attention_sites():
+    for site in model.attention_sites() if masks != "right" else ():
         function = _fault(masks, site, tgt_valid)
         if function is not None:
             functions[site.hook("mask")] = function
-    return visiting(Edits(functions))
+    return Edits(functions)
 
 
 def _fault(

@@ -157,30 +157,51 @@ class Trainer:
 
     def _step(self, batch: Batch) -> float:
         """One update; returns the mean loss per label."""
-        self.model.train()
-        rate = learning_rate(self.step, self.total_steps, self.config)
-        for optimizer in self.state.optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-        torch.manual_seed(hash((self.config.seed, self.step, self.rank)))  # for dropout
+        shown = self.backward(batch)
+        self.descend()
+        if self.n_processes > 1:
+            dist.all_reduce(shown)
+        self.count(batch, shown.item())
+        return shown.item() / batch.n_labels
+
+    def rate(self) -> float:
+        """The learning rate of the step that comes next."""
+        return learning_rate(self.step, self.total_steps, self.config)
+
+    def clear_gradients(self) -> None:
+        """Forget the gradients of the step before: backward() would add to them."""
         self.model.zero_grad(set_to_none=True)
+
+    def backward(self, batch: Batch) -> Tensor:
+        """The gradients of one batch; returns the loss that the curve shows, summed over labels."""
+        self.model.train()
+        torch.manual_seed(hash((self.config.seed, self.step, self.rank)))  # for dropout
+        self.clear_gradients()
         losses = [objective.loss(batch, self) for objective in self.objectives]
         minimised = reduce(operator.add, (loss.minimised for loss in losses))
         # DDP takes the mean of the processes' gradients; this makes it their sum.
         loss = minimised * (self.n_processes / batch.n_labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        return reduce(operator.add, (x.shown.detach() for x in losses if x.shown is not None))
+
+    def descend(self) -> Tensor:
+        """Clip the gradients and take one step; returns their norm before they were clipped."""
+        rate = self.rate()
+        for optimizer in self.state.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
         for optimizer in self.state.optimizers:
             optimizer.step()
-        shown = reduce(operator.add, (x.shown.detach() for x in losses if x.shown is not None))
-        if self.n_processes > 1:
-            dist.all_reduce(shown)
+        return norm
+
+    def count(self, batch: Batch, shown: float) -> None:
+        """Count a step that was taken, with its loss summed over labels."""
         progress = self.progress
         progress.step += 1
         progress.batch += 1
-        progress.loss_sum += shown.item()
+        progress.loss_sum += shown
         progress.n_labels += batch.n_labels
-        return shown.item() / batch.n_labels
 
     def _finish_epoch(self) -> None:
         progress = self.progress

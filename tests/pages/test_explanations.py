@@ -20,6 +20,7 @@ SOURCES = {
     "decoding": "class Greedy(",
     "atlas": "def name_of(",
     "workshop": "def grade(",
+    "training": "def backward(",
 }
 
 

@@ -95,7 +95,7 @@ def job(name: str, key: Hashable, work: Callable[[StepsDone], Result]) -> Job[Re
     if running is None or running.key != key:
         if running is not None:
             running.stop()
-        running = Job(key, work, _presence())
+        running = Job(key, work, presence())
         st.session_state[name] = running
     return running
 
@@ -154,7 +154,7 @@ def awaited(
         return None
 
 
-def _presence() -> Callable[[], bool]:
+def presence() -> Callable[[], bool]:
     """Whether the visitor of this run is still connected; always, where no server runs."""
     context = get_script_run_ctx()
     if context is None or not Runtime.exists():

@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from explorer.training.setup import Setup, check
 
 from explorer.training.comparing import arms, band, difference
 from explorer.training.questions import QUESTIONS
 from explorer.training.runs import Run, Score
+from explorer.training.setup import Setup, check
 
 
 def run(setup: Setup, *losses: float, state: str = "done") -> Run:

@@ -6,12 +6,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from explorer.training.rooms import Room, Rooms, Series
-from explorer.training.setup import Setup
 
 from explorer.problems import InputProblem
 from explorer.training import rooms
+from explorer.training.rooms import Room, Rooms, Series
 from explorer.training.runs import Run
+from explorer.training.setup import Setup
 
 TINY = Setup(task="brackets", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=3000, batch=64)
 PATIENCE = 60_000

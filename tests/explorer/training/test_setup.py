@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from explorer.training.setup import MOST_PARAMETERS, Setup, check, format_setup, parse_setup
 
 from explorer.problems import InputProblem
+from explorer.training.setup import MOST_PARAMETERS, Setup, check, format_setup, parse_setup
 
 
 def test_a_link_says_what_differs_and_is_read_again() -> None:

@@ -1,10 +1,10 @@
 """What is learnt: toy tasks, sentences, own pairs and everything that can be wrong with these."""
 
 import pytest
-from explorer.training.setup import Setup
 
 from explorer.problems import InputProblem
 from explorer.training import pairs
+from explorer.training.setup import Setup
 from explorer.training.tasks import BRACKETS, brackets, corpus, sentences, sums
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import torch
-from explorer.training.opened import opened
-from explorer.training.process import EndedError, Worker
-from explorer.training.setup import Setup
 
 from explorer.library import open_model
 from explorer.seeding import seeded
 from explorer.training.learning import DivergedError, Learner
+from explorer.training.opened import opened
+from explorer.training.process import EndedError, Worker
 from explorer.training.runs import Run
+from explorer.training.setup import Setup
 from explorer.training.tasks import corpus
 
 TINY = Setup(task="copy", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=12, batch=64, warmup=2)

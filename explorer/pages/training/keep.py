@@ -1,0 +1,68 @@
+"""What was learnt, kept: opened on the other pages as a model, or downloaded as a checkpoint."""
+
+import io
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import streamlit as st
+
+from explorer.library import open_model
+from explorer.training.rooms import checkpoint_of
+from explorer.training.runs import Run
+from explorer.ui import session, uploads
+from explorer.ui.view import View
+
+
+def keep(view: View, run: Run) -> None:
+    """The two buttons; nothing while there is nothing to keep."""
+    folder = checkpoint_of(run)
+    if folder is None or run.is_live:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            view.t("training.open"),
+            key="training.open",
+            icon=":material/grid_view:",
+            help=view.t("training.open_help"),
+            on_click=_open,
+            args=(run, folder),
+        )
+        st.download_button(
+            view.t("training.zip"),
+            lambda: zipped(folder),
+            f"{name_of(run)}.zip",
+            "application/zip",
+            key="training.zip",
+            icon=":material/download:",
+            help=view.t("training.zip_help"),
+            on_click="ignore",
+        )
+    if st.session_state.pop(_GO, False):
+        session.visit("heads")
+
+
+_GO = "training.visit"
+
+
+def _open(run: Run, folder: Path) -> None:
+    """A widget's callback: the model among this session's own, with the row that was watched."""
+    loaded = open_model(folder)
+    name = uploads.keep(replace(loaded, name=name_of(run), was_stored=loaded.stored))
+    source, _ = run.about["shown"]
+    session.change_site(model=name, text=source, target=None, step=None)
+    st.session_state[_GO] = True
+
+
+def name_of(run: Run) -> str:
+    """What the model is called: its task, how long it learnt, which of this visitor's it is."""
+    return f"{run.setup.task}-{run.step}-steps-{run.number}"
+
+
+def zipped(folder: Path) -> bytes:
+    """A checkpoint's folder as a zip, which this app and `python -m models` open again."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.iterdir()):
+            archive.write(path, path.name)
+    return out.getvalue()

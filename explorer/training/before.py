@@ -1,0 +1,56 @@
+"""Where a training begins: a fresh model on its task, and its first step, taken on a copy."""
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from explorer.seeding import seeded
+from explorer.training.learning import Frame, Learner, Measured
+from explorer.training.opened import opened
+from explorer.training.setup import Setup, check
+from explorer.training.tasks import corpus
+
+
+@dataclass(frozen=True, eq=False)
+class Before:
+    """A fresh model of a setup on its task; `first` is its first step, opened.
+
+    `about` is what `Learner.about` says.
+    """
+
+    about: dict[str, Any]
+    frame: Frame
+    measured: Measured
+    first: dict[str, Any]
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        return int(self.about["parameters"])
+
+    @property
+    def vocab(self) -> int:
+        """How many tokens there are."""
+        return int(self.about["vocab"])
+
+
+def before(setup: Setup, name: str, at: tuple[int, ...]) -> Before:
+    """Where a training begins; its first step is opened at the place `at` in the parameter `name`.
+
+    Raises InputProblem as `corpus` and `check`.
+    """
+    found = corpus(setup)
+    check(setup, found.tokenizer.vocab_size)
+    with (
+        tempfile.TemporaryDirectory(prefix="headlight-") as place,
+        seeded(setup.seed),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
+        learner = Learner(setup, found, Path(place))
+        frame, measured, about = learner.frame(), learner.measure(), learner.about()
+        first = opened(learner, name or learner.usual_weight, at)
+    return Before(about, frame, measured, first)

@@ -1,0 +1,53 @@
+"""Faults of a training, planted and taken out while it runs: what is minimised, and what is seen.
+
+Each is what a program with that fault would do, and what it would then measure of itself: with the
+causal mask off, accuracy under teacher forcing is measured with the mask off, too.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from torch import Tensor
+
+from explorer.training.setup import Fault
+from models.training.data import Batch
+from models.training.faults import Masks
+from models.training.faults import masked_as as masked
+from models.training.loss import sequence_loss
+from models.training.objectives import Loss, Training
+from models.training.objectives.likelihood import Likelihood
+
+HOTTER = 10
+"""How many times too high the learning rate is under `rate_high`."""
+
+
+def masks_of(faults: set[Fault]) -> Masks:
+    """The masks under which a model runs with these faults."""
+    if "no_causal" in faults:
+        return "no_causal"
+    return "pad_visible" if "pad_visible" in faults else "right"
+
+
+def labels_of(batch: Batch, faults: set[Fault]) -> Tensor:
+    """The labels [batch, tgt] that a program with these faults compares with."""
+    return batch.rows.tgt if "labels_unshifted" in faults else batch.labels
+
+
+@dataclass(kw_only=True)
+class FaultyLikelihood(Likelihood):
+    """Likelihood, with whatever faults are planted now; with none, it is `Likelihood`."""
+
+    label_smoothing: float = 0.0
+    planted: set[Fault] = field(default_factory=set)
+
+    name: ClassVar[str] = "faulty_likelihood"
+
+    def loss(self, batch: Batch, training: Training) -> Loss:
+        """The cross-entropy as the faulty program computes it."""
+        with masked(masks_of(self.planted), training.model, batch.rows.tgt_valid):
+            logits = training.logits(batch.rows)
+        if "double_softmax" in self.planted:
+            logits = logits.softmax(-1)
+        labels = labels_of(batch, self.planted)
+        total = sequence_loss(logits, labels, batch.loss_mask, self.label_smoothing)
+        return Loss(total, shown=total)

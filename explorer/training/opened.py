@@ -1,0 +1,207 @@
+"""One step of a training, opened: the batch, the loss of each token, one weight on its way.
+
+The gradient at the weight that was chosen is found twice: by autograd through the whole model, and
+by the formula of the layer that it belongs to, from what this layer read and the gradient that
+arrived at its output. The optimiser's step is AdamW's formula beside what torch did.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from explorer.training.faults import labels_of, masks_of
+from explorer.training.learning import DivergedError, Learner
+from models.config import ModelConfig
+from models.norms import LayerNorm, RMSNorm
+from models.training.data import Batch
+from models.training.faults import masked_as
+from models.transformer import build_model
+
+MOST_ROWS = 6
+"""Rows of the batch that are shown."""
+EPS = 1e-9
+"""What AdamW adds to the root of the second moment (`models.training.optimizers`)."""
+
+
+def opened(learner: Learner, name: str, at: tuple[int, ...]) -> dict[str, Any]:
+    """Take the next step of a training; all that is to be told about it, for JSON.
+
+    `at` is a place in the parameter `name`, clipped to its shape. Raises DivergedError as
+    `Learner.take`.
+    """
+    parameters = dict(learner.model.named_parameters())
+    name = name if name in parameters else next(iter(parameters))
+    parameter = parameters[name]
+    place = tuple(
+        min(max(0, i), size - 1)
+        for i, size in zip((*at, 0, 0)[: parameter.dim()], parameter.shape, strict=True)
+    )
+    batch = learner.next_batch()
+    before = float(parameter.detach()[place])
+    state = _moments(learner, parameter, place)
+    grad_formula, losses, arriving = _by_formula(learner, batch, name, place)
+    rate = learner.rate()
+    left = 0.0 if parameter.grad is None else float(parameter.grad[place])
+    shown = float(learner.backward(batch))
+    if not math.isfinite(shown):
+        raise DivergedError("loss")
+    assert parameter.grad is not None
+    grad = float(parameter.grad[place])
+    norm = float(learner.descend())
+    clipped = float(parameter.grad[place])
+    learner.count(batch, shown)
+    after = float(parameter.detach()[place])
+    moments = _moments(learner, parameter, place)
+    config = learner.config
+    token = learner.corpus.tokenizer.piece
+    rows = batch.rows
+    n = min(MOST_ROWS, len(rows))
+    labels = labels_of(batch, learner.faults)
+    return {
+        "step": learner.step,
+        "name": name,
+        "at": list(place),
+        "n_in_batch": len(rows),
+        "n_labels": batch.n_labels,
+        "source": _tokens(token, rows.tokens("src")[:n], rows.valid("src")[:n]),
+        "read": _tokens(token, rows.tgt[:n], rows.valid("tgt")[:n]),
+        "labels": _tokens(token, labels[:n], batch.loss_mask[:n]),
+        "losses": [
+            row[mask].tolist() for row, mask in zip(losses[:n], batch.loss_mask[:n], strict=True)
+        ],
+        "loss": shown / batch.n_labels,
+        "arriving": arriving,
+        "left": left,
+        "grad": grad,
+        "formula": None if grad_formula is None else grad_formula + _kept(learner, left),
+        "norm": norm,
+        "clip": config.clip,
+        "clipped": clipped,
+        "rate": rate,
+        "betas": list(config.betas),
+        "decay": config.weight_decay,
+        "moments_before": state,
+        "moments_after": moments,
+        "before": before,
+        "after": after,
+        "adamw": None if state is None else adamw(before, clipped, state, rate, learner),
+    }
+
+
+def _kept(learner: Learner, left: float) -> float:
+    """What backward() adds to, where nobody cleared it."""
+    return left if "no_zero_grad" in learner.faults else 0.0
+
+
+def adamw(
+    weight: float, grad: float, moments: tuple[float, float, float], rate: float, learner: Learner
+) -> dict[str, float]:
+    """AdamW by its formulas (Kingma & Ba 2015, algorithm 1; Loshchilov & Hutter 2019, 2)."""
+    (first, second), (b1, b2) = moments[:2], learner.config.betas
+    n = moments[2] + 1
+    m, v = b1 * first + (1 - b1) * grad, b2 * second + (1 - b2) * grad**2
+    m_hat, v_hat = m / (1 - b1**n), v / (1 - b2**n)
+    kept = weight * (1 - rate * learner.config.weight_decay)
+    step = rate * m_hat / (math.sqrt(v_hat) + EPS)
+    return {"m": m, "v": v, "m_hat": m_hat, "v_hat": v_hat, "step": step, "after": kept - step}
+
+
+def _moments(
+    learner: Learner, parameter: nn.Parameter, place: tuple[int, ...]
+) -> tuple[float, float, float] | None:
+    """First and second moment of AdamW at one weight, and the steps so far; None under Muon."""
+    for optimizer in learner.state.optimizers:
+        state = optimizer.state.get(parameter, {})
+        if "exp_avg_sq" in state:
+            return (
+                float(state["exp_avg"][place]),
+                float(state["exp_avg_sq"][place]),
+                float(state["step"]),
+            )
+    return None
+
+
+def _tokens(piece: Callable[[int], str], ids: Tensor, valid: Tensor) -> list[list[str]]:
+    return [
+        [piece(each) for each in row[mask].tolist()] for row, mask in zip(ids, valid, strict=True)
+    ]
+
+
+def _by_formula(
+    learner: Learner, batch: Batch, name: str, place: tuple[int, ...]
+) -> tuple[float | None, Tensor, int]:
+    """The gradient at one weight by the formula of its layer; the loss of each token, in nats
+    [batch, tgt]; how many positions the sum runs over.
+
+    None where the layer has no formula here (positions that are learned, biases of T5).
+    """
+    config: ModelConfig = learner.model.config
+    plain = build_model(config)
+    plain.load_state_dict(learner.model.state_dict(), strict=False)
+    plain.marks = learner.model.marks
+    plain.train()
+    uses: list[tuple[nn.Module, Tensor, Tensor]] = []
+    target = plain.get_parameter(name)
+    owners = [
+        (module, which)
+        for module in plain.modules()
+        for which, own in module.named_parameters(recurse=False)
+        if own is target
+    ]
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...], out: Tensor) -> None:
+        out.retain_grad()
+        uses.append((module, inputs[0].detach(), out))
+
+    handles = [module.register_forward_hook(note) for module, _ in owners]
+    torch.manual_seed(hash((learner.config.seed, learner.step, learner.rank)))
+    with masked_as(masks_of(learner.faults), plain, batch.rows.tgt_valid):
+        logits = plain.read(batch.rows).float()
+    for handle in handles:
+        handle.remove()
+    if "double_softmax" in learner.faults:
+        logits = logits.softmax(-1)
+    labels = labels_of(batch, learner.faults)
+    e = learner.setup.smoothing
+    logs = logits.log_softmax(-1)
+    losses = -(1 - e) * logs.gather(-1, labels[..., None])[..., 0] - e * logs.mean(-1)
+    ((losses * batch.loss_mask).sum() / batch.n_labels).backward()  # type: ignore[no-untyped-call]
+    found, positions = 0.0, 0
+    which = owners[0][1]
+    for module, x, out in uses:
+        if out.grad is None:
+            continue
+        part = _one_use(module, which, x, out.grad, place)
+        if part is None:
+            return None, losses.detach(), 0
+        found += part
+        positions += math.prod(out.shape[:-1])
+    return (found if uses else None), losses.detach(), positions
+
+
+def _one_use(
+    module: nn.Module, which: str, x: Tensor, delta: Tensor, place: tuple[int, ...]
+) -> float | None:
+    """The gradient of one use of a layer, from what it read and what arrived at its output.
+
+    A linear map W x + b: sum of delta_i x_j, and of delta_i. A norm with a gain g: sum of
+    delta_i x̂_i. An embedding: sum of delta_j where the token is i.
+    """
+    if isinstance(module, nn.Embedding):
+        return float(delta[x == place[0]][:, place[1]].sum())
+    if which == "bias":
+        return float(delta[..., place[0]].sum())
+    if isinstance(module, nn.Linear):
+        return float((delta[..., place[0]] * x[..., place[1]]).sum())
+    if isinstance(module, (LayerNorm, RMSNorm)):
+        return float((delta[..., place[0]] * _normalised(module, x)[..., place[0]]).sum())
+    return None
+
+
+def _normalised(norm: LayerNorm | RMSNorm, x: Tensor) -> Tensor:
+    if isinstance(norm, LayerNorm):
+        x = x - x.mean(-1, keepdim=True)
+    return x / (x.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt()

@@ -1,0 +1,68 @@
+"""Pairs that a visitor pastes or uploads: what of them can be used, and a count of what cannot."""
+
+from dataclasses import dataclass
+
+MOST_PAIRS = 5000
+"""Pairs that are learnt; further ones are left out, and counted."""
+MOST_SIDE = 200
+"""Characters of one side."""
+MOST_CHARS = 2_000_000
+"""Characters that are looked at."""
+FEWEST = 2
+FEW = 50
+"""Pairs up to which a model mostly learns by heart."""
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The usable pairs of a text, and what was left out, by reason, in rows.
+
+    `one_language`: both sides of every pair are the same words, so that there is nothing to learn
+    but copying.
+    """
+
+    rows: tuple[tuple[str, str], ...]
+    no_tab: int = 0
+    empty: int = 0
+    too_long: int = 0
+    doubled: int = 0
+    too_many: int = 0
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """The counts by reason, those above 0."""
+        names = ("no_tab", "empty", "too_long", "doubled", "too_many")
+        return {name: getattr(self, name) for name in names if getattr(self, name)}
+
+    @property
+    def same_sides(self) -> int:
+        """In how many pairs both sides are the same."""
+        return sum(source == target for source, target in self.rows)
+
+
+def read(text: str) -> Pairs:
+    """The pairs of a text: one a line, source TAB target; further columns are ignored.
+
+    Blank lines are no rows. Of equal rows the first counts.
+    """
+    seen: dict[tuple[str, str], None] = {}
+    counts = dict.fromkeys(("no_tab", "empty", "too_long", "doubled", "too_many"), 0)
+    for line in text[:MOST_CHARS].splitlines():
+        if not line.strip():
+            continue
+        source, tab, rest = line.partition("\t")
+        pair = (" ".join(source.split()), " ".join(rest.partition("\t")[0].split()))
+        if not tab:
+            counts["no_tab"] += 1
+        elif not all(pair):
+            counts["empty"] += 1
+        elif max(map(len, pair)) > MOST_SIDE:
+            counts["too_long"] += 1
+        elif pair in seen:
+            counts["doubled"] += 1
+        elif len(seen) == MOST_PAIRS:
+            counts["too_many"] += 1
+        else:
+            seen[pair] = None
+    counts["too_many"] += sum(bool(x.strip()) for x in text[MOST_CHARS:].splitlines())
+    return Pairs(tuple(seen), **counts)

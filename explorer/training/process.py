@@ -1,0 +1,309 @@
+"""The process of a training: `python -m explorer.training.process`, orders in, messages out.
+
+Both are JSON, a line each. The first line on standard input says what to learn and where to keep
+it; then come orders: pause, go, step, back, fault, open, stop, end. The process ends with the last
+training, by `end`, and whenever its standard input closes, which is what happens if the server that
+started it ends, however it ends; what it kept goes with it then.
+"""
+
+import base64
+import json
+import os
+import queue
+import shutil
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import torch
+
+from explorer.training.learning import (
+    FRAME_EVERY,
+    MEASURE_EVERY,
+    DivergedError,
+    Frame,
+    Learner,
+    Step,
+    snapshot_path,
+    snapshot_steps,
+)
+from explorer.training.opened import opened
+from explorer.training.setup import MOST_SECONDS, Setup
+from explorer.training.tasks import corpus
+from models.training.saving import save_checkpoint
+
+CHECKPOINT = "checkpoint"
+FLUSH = 0.25
+"""Seconds between two messages about steps."""
+NICE = 5
+"""Lower priority than the pages: a click goes before a step."""
+Message = dict[str, Any]
+
+
+class EndedError(Exception):
+    """The order to end was given."""
+
+
+class Worker:
+    """The trainings of one process, one after another, and the ear for orders between steps."""
+
+    def __init__(self, begin: Message, orders: "queue.Queue[Message]", out: TextIO) -> None:
+        self.begin, self.orders, self.out = begin, orders, out
+        self.at = 0
+        self.paused = bool(begin.get("paused"))
+        self.steps_left = -1  # to take before it pauses by itself
+        self.told: list[Step] = []
+        self.flushed = time.monotonic()
+
+    def run(self) -> None:
+        """All trainings. Raises EndedError."""
+        for at, values in enumerate(self.begin["setups"]):
+            self.at = at
+            folder = Path(self.begin["folders"][self.at])
+            folder.mkdir(parents=True, exist_ok=True)
+            self._learn(Setup(**values), folder)
+
+    def tell(self, kind: str, **values: Any) -> None:
+        """Send a message about the training at hand."""
+        self.out.write(json.dumps({"kind": kind, "run": self.at, **values}) + "\n")
+        self.out.flush()
+
+    def _learn(self, setup: Setup, folder: Path) -> None:
+        torch.manual_seed(setup.seed)
+        learner = Learner(setup, corpus(setup), folder)
+        self._introduce(learner)
+        back = self.begin.get("back")
+        if back is None:
+            self._look(learner)
+            self._keep(learner)
+            if setup.fault and not setup.from_step:
+                self._plant(learner, setup.fault, True)
+        else:
+            learner.back_to(back)
+            learner.faults.update(self.begin.get("faults", ()))
+            self.tell("back", step=back)
+        kept = snapshot_steps(setup.steps)
+        seconds, state = 0.0, "done"
+        self.tell("state", state="paused" if self.paused else "running")
+        while learner.step < setup.steps:
+            ordered = self._orders(learner)
+            if ordered == "stop":
+                state = "stopped"
+                break
+            started = time.monotonic()
+            if setup.fault and setup.from_step and learner.step == setup.from_step:
+                self._keep(learner)
+                self._plant(learner, setup.fault, True)
+            try:
+                self._say(learner.take(learner.next_batch()))
+            except DivergedError as error:
+                self._flush(learner)
+                self.tell("diverged", step=learner.step, what=str(error))
+                if self._after_divergence(learner) == "stop":
+                    state = "diverged"
+                    break
+                continue
+            if learner.step % FRAME_EVERY == 0 or learner.step == setup.steps:
+                self._frame(learner)
+            if learner.step % MEASURE_EVERY == 0 or learner.step == setup.steps:
+                self._measure(learner)
+            if learner.step in kept:
+                self._keep(learner)
+            seconds += time.monotonic() - started
+            if seconds > MOST_SECONDS:
+                state = "out_of_time"
+                break
+            if self.steps_left > 0:
+                self.steps_left -= 1
+                if not self.steps_left:
+                    self._pause(learner)
+        self._flush(learner)
+        if state in ("stopped", "out_of_time") and learner.step % MEASURE_EVERY:
+            self._look(learner)
+        if state != "diverged":
+            self._keep(learner)
+            self._save(learner, folder)
+        self.tell("state", state=state, step=learner.step)
+
+    # Orders.
+
+    def _orders(self, learner: Learner) -> str:
+        """Carry out what was ordered; wait while paused. "stop" ends this training."""
+        while True:
+            try:
+                order = self.orders.get(block=self.paused)
+            except queue.Empty:
+                return ""
+            if order["do"] == "stop":
+                self.paused = False
+                return "stop"
+            self._carry_out(learner, order)
+
+    def _after_divergence(self, learner: Learner) -> str:
+        """Nothing but winding back helps, or stopping."""
+        self.paused = True
+        while True:
+            order = self.orders.get()
+            if order["do"] == "stop":
+                self.paused = False
+                return "stop"
+            if order["do"] in ("back", "end"):
+                self._carry_out(learner, order)
+                return ""
+
+    def _carry_out(self, learner: Learner, order: Message) -> None:
+        match order["do"]:
+            case "end":
+                raise EndedError
+            case "pause":
+                self._pause(learner)
+            case "go":
+                self.paused, self.steps_left = False, -1
+                self.tell("state", state="running")
+            case "step":
+                self.paused, self.steps_left = False, 1
+            case "back" if snapshot_path(learner.folder, order["step"]).is_file():
+                learner.back_to(order["step"])
+                self.told.clear()
+                self.tell("back", step=learner.step)
+                self.paused = True
+                self.tell("state", state="paused")
+            case "fault":
+                if order["on"]:
+                    self._flush(learner)
+                    self._keep(learner)
+                self._plant(learner, order["name"], order["on"])
+            case "open":
+                self._open(learner, order)
+
+    def _pause(self, learner: Learner) -> None:
+        self.paused, self.steps_left = True, -1
+        self._flush(learner)
+        self._look(learner)
+        self._keep(learner)
+        self._save(learner, learner.folder)
+        self.tell("state", state="paused")
+
+    def _plant(self, learner: Learner, name: Any, on: bool) -> None:
+        (learner.faults.add if on else learner.faults.discard)(name)
+        self.tell("fault", step=learner.step, name=name, on=on)
+
+    def _open(self, learner: Learner, order: Message) -> None:
+        """Take the next step, and tell everything about it."""
+        self._flush(learner)
+        try:
+            self.tell("opened", **opened(learner, order["name"], tuple(order["at"])))
+        except DivergedError as error:
+            self.tell("diverged", step=learner.step, what=str(error))
+            return
+        self._look(learner)
+        self._keep(learner)
+
+    # Messages.
+
+    def _introduce(self, learner: Learner) -> None:
+        self.tell("begin", **learner.about())
+
+    def _say(self, step: Step) -> None:
+        self.told.append(step)
+
+    def _flush(self, learner: Learner) -> None:
+        self.flushed = time.monotonic()
+        if self.told:
+            self.tell(
+                "steps",
+                first=learner.step - len(self.told) + 1,
+                loss=[each.loss for each in self.told],
+                norm=[each.norm for each in self.told],
+                rate=[each.rate for each in self.told],
+            )
+            self.told.clear()
+
+    def _look(self, learner: Learner) -> None:
+        self._frame(learner)
+        self._measure(learner)
+
+    def _frame(self, learner: Learner) -> None:
+        frame = learner.frame()
+        if time.monotonic() - self.flushed > FLUSH:
+            self._flush(learner)
+        self.tell("frame", step=learner.step, **packed(frame))
+
+    def _measure(self, learner: Learner) -> None:
+        self._flush(learner)
+        self.tell("measured", step=learner.step, **vars(learner.measure()))
+
+    def _keep(self, learner: Learner) -> None:
+        if learner.snapshot() is not None:
+            self.tell("kept", step=learner.step)
+        if (dropped := learner.drop_one()) is not None:
+            self.tell("dropped", step=dropped)
+
+    def _save(self, learner: Learner, folder: Path) -> None:
+        save_checkpoint(
+            folder / CHECKPOINT, learner.model, learner.corpus.tokenizer, card_of(learner)
+        )
+
+
+def packed(frame: Frame) -> Message:
+    """A frame as JSON: its patterns in half precision, base64."""
+    numbers = np.concatenate([each.ravel() for each in frame.patterns]).astype("<f2")
+    return {
+        "patterns": base64.b64encode(numbers.tobytes()).decode("ascii"),
+        "shapes": [list(each.shape) for each in frame.patterns],
+        "entropy": frame.entropy,
+        "norms": frame.norms,
+    }
+
+
+def card_of(learner: Learner) -> str:
+    """CARD.md of a model that was trained here: what it learnt, how long, how well."""
+    setup, measured = learner.setup, learner.measure()
+    changed = ", ".join(f"{k} = {v}" for k, v in setup.changes().items()) or "the usual settings"
+    faults = ", ".join(sorted(learner.faults)) or "none"
+    return (
+        f"Trained in Headlight's training room.\n\n## Data\n\nTask: {setup.task}; "
+        f"{len(learner.corpus.rows):,} rows, {len(learner.corpus.held_out)} more to measure on"
+        f"{' (the same: there are too few)' if learner.corpus.by_heart else ''}.\n\n"
+        f"## Training\n\n{learner.step} steps of {setup.steps}; {changed}; faults: {faults}.\n\n"
+        f"## Scores\n\nOn the rows to measure on: loss {measured.loss:.4f} nats, "
+        f"{100 * measured.forced:.1f} % of tokens right under teacher forcing, "
+        f"{100 * measured.free:.1f} % when it writes by itself, "
+        f"{100 * measured.rows:.1f} % of rows right as a whole.\n\n"
+        "## Known weaknesses\n\nIt knows nothing but this task, at these lengths.\n"
+    )
+
+
+def _listen(orders: "queue.Queue[Message]", folders: list[str]) -> None:
+    """Pass orders on. When nobody can give any more, take away what was kept, and end."""
+    for line in sys.stdin:
+        orders.put(json.loads(line))
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(0)
+
+
+def main() -> int:
+    """One process, from its first line to its end; 0 unless something went wrong."""
+    torch.set_num_threads(1)
+    os.nice(NICE)
+    begin = json.loads(sys.stdin.readline())
+    orders: queue.Queue[Message] = queue.Queue()
+    threading.Thread(
+        target=_listen, args=(orders, [*begin["folders"], begin["folder"]]), daemon=True
+    ).start()
+    try:
+        Worker(begin, orders, sys.stdout).run()
+    except EndedError:
+        pass
+    except BrokenPipeError:  # nobody reads any more: `_listen` takes away what was kept
+        time.sleep(1)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

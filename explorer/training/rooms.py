@@ -1,0 +1,332 @@
+"""Who trains what: one room a visitor, found by a name that nobody can guess; few train at once.
+
+A room's trainings run one after another in processes of their own, and end with the visitor: soon
+after the last tab that watches them has closed, and with this process, however it ends.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from explorer.problems import InputProblem
+from explorer.training.process import CHECKPOINT
+from explorer.training.runs import ENDED, Run
+from explorer.training.setup import Setup
+from models.training.home import data
+
+VARIABLE = "HEADLIGHT_TRAININGS"
+"""The environment variable that says how many trainings run at once, of all visitors; 0: none."""
+USUAL_AT_ONCE = 2
+MOST_WAITING = 4
+"""Series of trainings of one visitor that wait or run."""
+MOST_RUNS = 24
+"""Trainings of one visitor that are remembered; with more, the oldest ended ones go."""
+ABSENCE = 15.0
+"""Seconds that a room stays when nobody is there: a reload, a line that broke off."""
+IDLE = 300.0
+"""Seconds that a paused training keeps its process; going on then starts another."""
+_TICK = 1.0
+PREFIX = "headlight-training-"
+Presence = Callable[[], bool]
+
+
+def at_once() -> int:
+    """How many trainings run at once. Raises ValueError where the environment says no number."""
+    wanted = os.environ.get(VARIABLE, str(USUAL_AT_ONCE))
+    if not (wanted.isascii() and wanted.isdigit()):
+        raise ValueError(f"{VARIABLE} must be a whole number of trainings, not {wanted!r}")
+    return int(wanted)
+
+
+@dataclass(eq=False)
+class Series:
+    """Trainings that one process does one after another: one, or the same with several seeds.
+
+    `resume` is where a training that ended is taken up again: its orders to begin with.
+    """
+
+    runs: list[Run]
+    resume: dict[str, Any] = field(default_factory=dict)
+    process: "subprocess.Popen[str] | None" = None
+    paused_at: float | None = None
+
+    @property
+    def current(self) -> Run:
+        """The training at hand: the first that has not ended, else the last."""
+        return next((run for run in self.runs if run.state not in ENDED), self.runs[-1])
+
+    def order(self, do: str, **values: Any) -> None:
+        """Tell the process; nothing where it has ended."""
+        if self.process is not None and self.process.stdin is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self.process.stdin.write(json.dumps({"do": do, **values}) + "\n")
+                self.process.stdin.flush()
+
+
+class Room:
+    """One visitor's trainings. `owner` is what her browser is known by; "" for one that is not."""
+
+    def __init__(self, name: str, owner: str) -> None:
+        self.name, self.owner = name, owner
+        self.runs: list[Run] = []
+        self.series: list[Series] = []
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+        self.number = 0
+        self.watchers: dict[str, Presence] = {}
+        self.seen = time.monotonic()
+
+    def run(self, number: int | None) -> Run | None:
+        """The training of this number; of none, the newest."""
+        found = [run for run in self.runs if number in (None, run.number)]
+        return found[-1] if found else None
+
+    def series_of(self, run: Run) -> Series | None:
+        """What still trains it, if anything does."""
+        return next((each for each in self.series if run in each.runs), None)
+
+
+class Rooms:
+    """All rooms of this process, and the few trainings that run at once."""
+
+    def __init__(self) -> None:
+        self._guard = threading.RLock()
+        self._rooms: dict[str, Room] = {}
+        self._waiting: list[tuple[Room, Series]] = []
+        self._running: list[tuple[Room, Series]] = []
+        self._keeper: threading.Thread | None = None
+
+    # Rooms and who is in them.
+
+    def open(self, owner: str) -> Room:
+        """A new room."""
+        with self._guard:
+            if self._keeper is None:
+                _sweep_leftovers()
+                atexit.register(self.close_all)
+                self._keeper = threading.Thread(target=self._keep, daemon=True, name="trainings")
+                self._keeper.start()
+            room = Room(secrets.token_urlsafe(12), owner)
+            self._rooms[room.name] = room
+            return room
+
+    def find(self, name: str, owner: str) -> Room | None:
+        """The room of this name, for the browser that opened it."""
+        room = self._rooms.get(name)
+        return room if room is not None and secrets.compare_digest(room.owner, owner) else None
+
+    def watch(self, room: Room, session: str, is_here: Presence) -> None:
+        """A session looks at this room; it stays as long as one of them is there."""
+        room.watchers[session] = is_here
+        room.seen = time.monotonic()
+
+    def close(self, room: Room) -> None:
+        """End everything of a room, and forget it."""
+        with self._guard:
+            self._rooms.pop(room.name, None)
+            self._waiting = [each for each in self._waiting if each[0] is not room]
+            for _, series in [each for each in self._running if each[0] is room]:
+                _end(series)
+        shutil.rmtree(room.folder, ignore_errors=True)
+
+    def close_all(self) -> None:
+        """End everything: this process is about to."""
+        for room in list(self._rooms.values()):
+            self.close(room)
+
+    # Trainings.
+
+    def start(self, room: Room, setups: Sequence[Setup]) -> list[Run]:
+        """Train these, one after another, as soon as it is their turn.
+
+        Raises InputProblem: `training_off` where the owner of the server allows none,
+        `training_waiting` where this visitor has as many as may wait.
+        """
+        if at_once() == 0:
+            raise InputProblem("training_off", variable=VARIABLE)
+        with self._guard:
+            if len(room.series) >= MOST_WAITING:
+                raise InputProblem("training_waiting", limit=MOST_WAITING)
+            runs = []
+            for setup in setups:
+                room.number += 1
+                runs.append(Run(room.number, setup, room.folder / f"run-{room.number}"))
+            room.runs += runs
+            self._forget_old(room)
+            self._queue(room, Series(runs))
+            return runs
+
+    def again(self, room: Room, run: Run, step: int, paused: bool) -> None:
+        """Take a training that has ended up again after one of the steps that were kept.
+
+        Raises InputProblem as `start`.
+        """
+        with self._guard:
+            if len(room.series) >= MOST_WAITING:
+                raise InputProblem("training_waiting", limit=MOST_WAITING)
+            run.state = "waiting"
+            faults = [name for name in run.planted()]
+            self._queue(room, Series([run], {"back": step, "faults": faults, "paused": paused}))
+
+    def order(self, room: Room, run: Run, do: str, **values: Any) -> None:
+        """Tell the process of a training: pause, go, step, stop, back, fault, open."""
+        series = room.series_of(run)
+        if series is None:
+            return
+        with self._guard:
+            waiting = next((each for each in self._waiting if each[1] is series), None)
+            if waiting is not None and do == "stop":
+                self._waiting.remove(waiting)
+                room.series.remove(series)
+                for each in series.runs:
+                    each.state = "stopped"
+                return
+        series.order(do, **values)
+
+    def ahead(self, room: Room, run: Run) -> int:
+        """How many series go before the one of this training; 0 once it is its turn."""
+        with self._guard:
+            for at, (_, series) in enumerate(self._waiting):
+                if run in series.runs:
+                    return at + len(self._running)
+            return 0
+
+    @property
+    def n_running(self) -> int:
+        """How many processes train now."""
+        return len(self._running)
+
+    def _forget_old(self, room: Room) -> None:
+        ended = [run for run in room.runs if run.state in ENDED]
+        for run in ended[: max(0, len(room.runs) - MOST_RUNS)]:
+            room.runs.remove(run)
+            shutil.rmtree(run.folder, ignore_errors=True)
+
+    def _queue(self, room: Room, series: Series) -> None:
+        room.series.append(series)
+        self._waiting.append((room, series))
+        self._call()
+
+    def _call(self) -> None:
+        """Start whose turn it is: in order, but no second one of a room. The guard is held."""
+        for room, series in list(self._waiting):
+            if len(self._running) >= at_once():
+                return
+            if all(other is not room for other, _ in self._running):
+                self._waiting.remove((room, series))
+                self._running.append((room, series))
+                self._begin(room, series)
+
+    def _begin(self, room: Room, series: Series) -> None:
+        for run in series.runs[:1]:
+            run.state = "starting"
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+        code = str(data("explorer").parent)
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, (code, os.environ.get("PYTHONPATH", "")))
+        )
+        series.process = subprocess.Popen(
+            [sys.executable, "-m", "explorer.training.process"],
+            stdin=subprocess.PIPE,  # closed when this process ends, however it ends
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            text=True,
+            encoding="utf-8",
+        )
+        begin = {
+            "setups": [run.setup.as_json() for run in series.runs],
+            "folders": [str(run.folder) for run in series.runs],
+            "folder": str(room.folder),
+            **series.resume,
+        }
+        assert series.process.stdin is not None
+        with contextlib.suppress(OSError):  # it has ended already: `_hear` says so
+            series.process.stdin.write(json.dumps(begin) + "\n")
+            series.process.stdin.flush()
+        threading.Thread(target=self._hear, args=(room, series), daemon=True).start()
+
+    def _hear(self, room: Room, series: Series) -> None:
+        """Take in what a process says until it ends; then the next one's turn comes."""
+        process = series.process
+        assert process is not None
+        assert process.stdout is not None
+        for line in process.stdout:
+            message: Mapping[str, Any] = json.loads(line)
+            run = series.runs[message["run"]]
+            run.hear(message)
+            paused = series.current.state == "paused"
+            series.paused_at = (series.paused_at or time.monotonic()) if paused else None
+        process.wait()
+        with self._guard:
+            for run in series.runs:
+                if run.state not in ENDED:
+                    # A paused one was put away: it goes on from where it was kept.
+                    run.state = "stopped" if run.state == "paused" else "lost"
+            room.series.remove(series)
+            self._running = [each for each in self._running if each[1] is not series]
+            self._call()
+
+    def _keep(self) -> None:
+        """Close the rooms that nobody is in, and put paused trainings away that wait for long."""
+        while True:
+            time.sleep(_TICK)
+            self.look_after(time.monotonic())
+
+    def look_after(self, now: float) -> None:
+        """What is due at this time (`time.monotonic`)."""
+        for room in list(self._rooms.values()):
+            room.watchers = {k: here for k, here in room.watchers.items() if here()}
+            if room.watchers:
+                room.seen = now
+            elif now - room.seen > ABSENCE:
+                self.close(room)
+        for _, series in list(self._running):
+            if series.paused_at is not None and now - series.paused_at > IDLE:
+                series.order("end")
+
+
+def checkpoint_of(run: Run) -> Path | None:
+    """The folder with a training's model as it was last saved, if it was."""
+    folder = run.folder / CHECKPOINT
+    return folder if (folder / "model.safetensors").is_file() else None
+
+
+def _end(series: Series) -> None:
+    """Kill a process at once: what it kept is thrown away."""
+    if series.process is not None:
+        series.process.kill()
+        series.process.wait()
+
+
+def _sweep_leftovers() -> None:
+    """Throw away what processes kept that are gone: a server and its trainings killed together."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        owner = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdecimal() and not _is_alive(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
+
+
+ROOMS = Rooms()
+"""The rooms of this process."""

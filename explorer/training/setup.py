@@ -1,0 +1,249 @@
+"""What a visitor sets up before a training: task, architecture, how it is trained, what is wrong.
+
+A link writes it as the settings that differ from the usual ones, `n_heads-2~norm-rmsnorm`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
+from typing import Any, Literal, get_args, no_type_check
+
+from explorer.analysis.cell.initial import INITS, Init
+from explorer.problems import InputProblem
+from models.config import CHOICES, ModelConfig
+from models.fast import without_numbers
+from models.refusals import Refusal
+from models.training.settings import Optimizer, Schedule, TrainingConfig
+from models.transformer import build_model
+
+Task = Literal["copy", "reverse", "sort", "add", "brackets", "sentences", "own"]
+TASKS: tuple[Task, ...] = get_args(Task)
+Fault = Literal[
+    "no_causal",
+    "pad_visible",
+    "labels_unshifted",
+    "no_zero_grad",
+    "double_softmax",
+    "no_warmup",
+    "rate_high",
+]
+FAULTS: tuple[Fault, ...] = get_args(Fault)
+"""What can be done wrong, at the start of a training or in the middle of it."""
+AT_START: frozenset[Fault] = frozenset({"no_warmup"})
+"""Faults that are about the first steps, so that later they would change nothing."""
+Scores = Literal["sqrt", "none", "d_head"]
+
+MOST_PARAMETERS = 1_000_000
+MOST_SECONDS = 600
+"""Seconds of computing after which a training is ended, whatever was asked for."""
+LONGEST = {"sentences": 48, "own": 64}
+"""The most tokens of a stream, for tasks whose rows are text."""
+N_CTX = 32
+"""The same for the toy tasks: more than they are trained on."""
+
+OPTIONS: Mapping[str, tuple[Any, ...]] = {
+    "task": TASKS,
+    "norm_placement": tuple(CHOICES["norm_placement"]),
+    "norm": tuple(CHOICES["norm"]),
+    "positions": tuple(CHOICES["positions"]),
+    "ffn": tuple(CHOICES["ffn"]),
+    "scores": get_args(Scores),
+    "init": INITS,
+    "optimizer": get_args(Optimizer),
+    "schedule": get_args(Schedule),
+    "fault": ("", *FAULTS),
+}
+RANGES: Mapping[str, tuple[float, float]] = {
+    "n_layers": (1, 6),
+    "n_heads": (1, 16),
+    "n_kv_heads": (0, 16),
+    "d_model": (8, 128),
+    "d_ff": (8, 512),
+    "steps": (10, 3000),
+    "batch": (64, 2048),
+    "warmup": (1, 1000),
+    "seed": (1, 999),
+    "rate": (1e-5, 0.3),
+    "dropout": (0.0, 0.5),
+    "smoothing": (0.0, 0.5),
+    "weight_decay": (0.0, 1.0),
+    "clip": (0.01, 1000.0),
+    "from_step": (0, 3000),
+}
+"""The smallest and the largest value of each number."""
+ARCHITECTURE = (
+    *(
+        "n_layers",
+        "d_model",
+        "n_heads",
+        "n_kv_heads",
+        "d_ff",
+        "norm_placement",
+        "norm",
+        "positions",
+    ),
+    *("ffn", "scores", "init", "dropout", "bias", "qk_norm", "parallel", "out_norms", "embed_norm"),
+    *("tie_embeddings", "scale_embeddings", "unembed_bias"),
+)
+TRAINING = (
+    *("steps", "batch", "rate", "warmup", "schedule", "optimizer", "smoothing", "weight_decay"),
+    *("clip", "seed"),
+)
+
+
+@no_type_check  # values come from links: __post_init__ says what is wrong
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """One training. Raises ValueError, naming the field, for a value that cannot be chosen.
+
+    `batch` is in cells of the longer stream, padding included. `n_kv_heads` 0: as many as heads.
+    `scores` is what q . k is divided by: sqrt(d_head), nothing, or d_head. `fault` is planted from
+    `from_step` on. `text` are own pairs, as they were pasted; no link has them.
+    """
+
+    task: Task = "reverse"
+    n_layers: int = 2
+    d_model: int = 64
+    n_heads: int = 4
+    n_kv_heads: int = 0
+    d_ff: int = 128
+    norm_placement: str = "pre"
+    norm: str = "layernorm"
+    positions: str = "sinusoidal"
+    ffn: str = "relu"
+    scores: Scores = "sqrt"
+    init: Init = "ours"
+    dropout: float = 0.0
+    bias: bool = True
+    qk_norm: bool = False
+    parallel: bool = False
+    out_norms: bool = False
+    embed_norm: bool = False
+    tie_embeddings: bool = True
+    scale_embeddings: bool = True
+    unembed_bias: bool = False
+    steps: int = 400
+    batch: int = 512
+    rate: float = 3e-3
+    warmup: int = 50
+    schedule: Schedule = "cosine"
+    optimizer: Optimizer = "adamw"
+    smoothing: float = 0.0
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    seed: int = 1
+    fault: str = ""
+    from_step: int = 0
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        for name, options in OPTIONS.items():
+            if getattr(self, name) not in options:
+                raise ValueError(f"{name} is {getattr(self, name)!r}")
+        for name, (low, high) in RANGES.items():
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} is {getattr(self, name)}: {low:g} to {high:g}")
+
+    def config(self, vocab_size: int) -> ModelConfig:
+        """The model's config. Raises Refusal where no such model can be built.
+
+        Pre-norm and sublayer-norm get a final norm, since nothing else bounds what reaches the
+        unembedding.
+        """
+        values = {
+            name: getattr(self, name)
+            for name in ARCHITECTURE
+            if name not in ("n_kv_heads", "scores", "init")
+        }
+        return ModelConfig(
+            **values,
+            vocab_size=vocab_size,
+            n_kv_heads=self.n_kv_heads or None,
+            n_ctx=LONGEST.get(self.task, N_CTX),
+            final_norm=self.norm_placement != "post",
+            score_divisor=self._divisor(),
+        )
+
+    def _divisor(self) -> float | None:
+        head = max(1, self.d_model // self.n_heads)
+        return {"sqrt": None, "none": 1.0, "d_head": float(head)}[self.scores]
+
+    def training(self) -> TrainingConfig:
+        """How it is trained; `no_warmup` is a warm-up of one step."""
+        return TrainingConfig(
+            epochs=1,
+            optimizer=self.optimizer,
+            max_tokens=self.batch,
+            learning_rate=self.rate,
+            warmup=1 if self.fault == "no_warmup" else self.warmup,
+            schedule=self.schedule,
+            weight_decay=self.weight_decay,
+            clip=self.clip,
+            seed=self.seed,
+            precision="float32",
+        )
+
+    def changes(self) -> dict[str, Any]:
+        """What differs from the usual setup, by name; own text is left out."""
+        usual = Setup()
+        return {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.name != "text" and getattr(self, each.name) != getattr(usual, each.name)
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """All fields, for the process that trains it."""
+        return asdict(self)
+
+
+def check(setup: Setup, vocab_size: int) -> int:
+    """The number of parameters of its model.
+
+    Raises InputProblem: `training_model` for an architecture that cannot work, with the library's
+    reason; `training_large` for one with more than MOST_PARAMETERS.
+    """
+    try:
+        count = _parameters(setup.config(vocab_size))
+    except Refusal as refused:
+        raise InputProblem("training_model", reason=refused.alone()) from refused
+    if count > MOST_PARAMETERS:
+        raise InputProblem("training_large", count=count, limit=MOST_PARAMETERS)
+    return count
+
+
+@cache
+def _parameters(config: ModelConfig) -> int:
+    with without_numbers():
+        model = build_model(config)
+    return sum(each.numel() for each in model.parameters())
+
+
+def format_setup(setup: Setup) -> str:
+    """The settings that differ from the usual ones: `n_heads-2~norm-rmsnorm`; "" for none."""
+    return "~".join(f"{name}-{_written(value)}" for name, value in setup.changes().items())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def parse_setup(text: str) -> Setup:
+    """Read what `format_setup` wrote. Raises ValueError for anything else."""
+    usual, changes = Setup(), {}
+    for part in filter(None, text.split("~")):
+        name, _, value = part.partition("-")
+        if name == "text" or name not in Setup.__dataclass_fields__:
+            raise ValueError(f"no setting {name!r}")
+        changes[name] = _read(getattr(usual, name), value)
+    return replace(usual, **changes)
+
+
+def _read(usual: Any, text: str) -> Any:
+    if isinstance(usual, bool):
+        if text not in ("0", "1"):
+            raise ValueError(f"{text!r} is neither 0 nor 1")
+        return text == "1"
+    return type(usual)(text)
