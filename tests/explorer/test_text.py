@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from explorer.training.pairs import Pairs
-from explorer.training.setup import ARCHITECTURE, FAULTS, TASKS, TRAINING, Setup
-from explorer.training.setup import OPTIONS as CHOICES
 
 from explorer.__main__ import refusal
 from explorer.analysis.alignment.links import METHODS
@@ -70,8 +67,11 @@ from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.sandbox import Kind as FaultKind
 from explorer.text import LANGUAGES, examples, formula, t, word_key, words
 from explorer.training.comparing import Measure
+from explorer.training.pairs import Pairs
 from explorer.training.questions import QUESTIONS
 from explorer.training.runs import RunState
+from explorer.training.setup import ARCHITECTURE, FAULTS, TASKS, TRAINING, Setup
+from explorer.training.setup import OPTIONS as CHOICES
 from models.feedforward import ACTIVATIONS, FeedForwardKind
 from models.hooks import ROLES
 from models.marks import Marks
