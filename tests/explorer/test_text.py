@@ -38,7 +38,9 @@ from explorer.analysis.machine.swaps import OPTIONS as SWAPS
 from explorer.analysis.masks.conventions import OUTCOMES, READERS, RENDERINGS
 from explorer.analysis.masks.fills import WAYS, Empty
 from explorer.analysis.masks.reasons import BLOCKERS
+from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
+from explorer.analysis.patching.rankings import RANKINGS
 from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.sizes import DRAWN
@@ -106,7 +108,7 @@ NAMES_IN_FORMULAS = {
         "float16",
         "base",
     ),
-    *("logit", "BatchNorm", "Concat", "JS", "KL", "erf", "rank", "pad", "ctx", "diag"),
+    *("logit", "IG", "BatchNorm", "Concat", "JS", "KL", "erf", "rank", "pad", "ctx", "diag"),
     *("model", "head", "kv", "ff", "key", "query", "fan_"),
 }
 
@@ -187,7 +189,12 @@ MADE = {
     "figures.profile": words_in("figures/atlas/profile.py"),
     "figures.heatmap": words_in("figures/heatmap.py"),
     "figures.effect_map": words_in("figures/patching/effect_map.py"),
+    "figures.flow_graph": words_in("figures/patching/flow_graph.py"),
+    "figures.rankings": words_in("figures/patching/effect_map.py"),
     "patching.whats": {*BY_PLACE, *BY_HEAD},
+    "patching.levels": {*ROLES, "words"},
+    "patching.rankings": set(RANKINGS),
+    "patching.hows": set(HOW),
     "figures.bars": words_in("figures/bars.py"),
     "circuits.behaviours": set(BEHAVIOURS),
     "circuits.names": set(BEHAVIOURS),

@@ -165,7 +165,8 @@ def _values(
         if what == "pattern":
             source = head if seed is None else _other(random, head, range(len(tensor)))
             if source is not None:
-                found[cell] = Patch(hook, (head,), tensor[source])
+                queries, keys = map(slice, tensor.shape[1:])  # no more, where a run writes on
+                found[cell] = Patch(hook, (head, queries, keys), tensor[source])
             continue
         taken = [a for a, _ in places]
         if seed is not None:

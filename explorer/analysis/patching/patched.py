@@ -165,8 +165,9 @@ def by_position(
     the head brings back at each. Raises KeyError for a cell that has no patch."""
     patch = patches_of(loaded, pair, what)[0][cell]
     if what == "pattern":
+        head, _, keys = patch.index
         places = tuple(range(patch.value.shape[0]))
-        rows = [[Patch(patch.hook, (*patch.index, at), patch.value[at])] for at in places]
+        rows = [[Patch(patch.hook, (head, at, keys), patch.value[at])] for at in places]
     else:
         head, places = patch.index[0], tuple(patch.index[1])
         rows = [

@@ -81,9 +81,7 @@ def read_patched(
     own, place = edits_on(loaded, pair.edits), pair.question.places[1]
     sources = tuple(stack.name for stack in model.stacks() if stack.stream == "src")
     in_source = [any(p.hook.startswith(sources) for p in each) for each in rows]
-    n_tokens = sum(second.tokens(stream).shape[1] for stream in model.reads)
-    size = max(1, min(MAX_ROWS, MAX_TOKENS // n_tokens))
-    done = 0
+    size, done = batch_size(loaded, pair), 0
     for of_source in (True, False):
         which = [at for at, each in enumerate(in_source) if each == of_source]
         memory = None if of_source or not which else _memory(loaded, second, own)
@@ -97,6 +95,12 @@ def read_patched(
             if progress is not None:
                 progress(done, len(rows))
     return found
+
+
+def batch_size(loaded: LoadedModel, pair: Pair) -> int:
+    """How many copies of the second text are read at once."""
+    n_tokens = sum(pair.rows[1].tokens(stream).shape[1] for stream in loaded.model.reads)
+    return max(1, min(MAX_ROWS, MAX_TOKENS // n_tokens))
 
 
 def _memory(loaded: LoadedModel, rows: Rows, visitor: Edits) -> Tensor | None:

@@ -100,7 +100,9 @@ def effect_map(
             float(s) + r for s, b in zip(starts, blocks, strict=False) for r in range(len(b.rows))
         ],
         ticktext=[
-            f"<b>{escape(block.name)}</b> · {escape(label)}" if row == 0 else escape(label)
+            " · ".join(
+                [f"<b>{escape(block.name)}</b>"] * (row == 0) + [escape(label)] * bool(label)
+            )
             for block in blocks
             for row, label in enumerate(block.rows)
         ],
@@ -136,6 +138,13 @@ def effect_map(
         frame["meta"] = {"least": least}
     frame["shapes"] = [] if selected is None else [_outline(colours.accent, starts, selected)]
     return {"data": [*data, _points(blocks, starts, width, colours.ink, words)], "layout": frame}
+
+
+def _row_label(block: Block, row: int) -> str:
+    """The label of a row; before the first one the name of the block."""
+    label = escape(block.rows[row])
+    named = [f"<b>{escape(block.name)}</b>"] if row == 0 else []
+    return " · ".join([*named, label] if label else named)
 
 
 def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> list[Figure]:

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import streamlit as st
 
 from explorer.pages.patching.choices import PatchingChoices
+from explorer.pages.patching.flow import back_to_the_words
 from explorer.pages.patching.patch import single_patches
+from explorer.pages.patching.paths import head_to_head
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
@@ -14,7 +16,11 @@ from explorer.ui.stage import stage
 from explorer.ui.view import View
 from explorer.ui.work.turns import in_turn
 
-DRAW: dict[str, Callable[[View], None]] = {"patch": single_patches}
+DRAW: dict[str, Callable[[View], None]] = {
+    "patch": single_patches,
+    "paths": head_to_head,
+    "flow": back_to_the_words,
+}
 
 
 def render(view: View) -> None:
@@ -35,7 +41,7 @@ def _drawn(view: View) -> None:
     """The page below its introduction."""
     part = pick_part(view, "patching", PatchingChoices.parts)
     controls.edits_bar(view, "patching.reset")
-    if view.trace.predicts is None:
+    if view.trace.predicts is None and part != "flow":
         st.info(view.t("patching.no_logits"), icon=":material/lightbulb:")
         return
     DRAW[part](view)

@@ -5,9 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.patching import exchange, maps, pair, patched
+from explorer.analysis.patching import exchange, maps, pair, patched, paths
+from explorer.analysis.patching.deletion import Deletion, How, delete
 from explorer.analysis.patching.maps import Cell, Map, What
+from explorer.analysis.patching.network import Network, contribution_network
 from explorer.analysis.patching.pair import Pair, Places
+from explorer.analysis.patching.paths import Into, Paths
+from explorer.analysis.patching.rankings import Rankings, rank
+from explorer.analysis.patching.words import Explained, explained
 from explorer.text import exchanges
 from explorer.ui import cache
 from explorer.ui.cache import Run
@@ -70,3 +75,44 @@ def elsewhere(
     loaded, both = cache.open_model(asked.run.model), pair_of(asked)
     found = patched.misplaced if what in maps.BY_PLACE else patched.by_position
     return found(loaded, both, what, cell, progress)
+
+
+@cached
+def paths_of(asked: Asked, receiver: Cell, into: Into, *, progress: Progress = None) -> Paths:
+    """Every path into one input of a head. Raises InputProblem; KeyError for no such head."""
+    loaded = cache.open_model(asked.run.model)
+    return paths.path_map(loaded, pair_of(asked), receiver, into, progress)
+
+
+@cached
+def path_run_of(asked: Asked, receiver: Cell, into: Into, sender: Cell) -> patched.PatchedRun:
+    """The run in which one path is patched. Raises as `paths_of`."""
+    loaded = cache.open_model(asked.run.model)
+    return paths.run_path(loaded, pair_of(asked), receiver, into, sender)
+
+
+@cached
+def network_of(run: Run) -> Network:
+    """What flowed into what in a run, by contribution. Raises InputProblem."""
+    return contribution_network(cache.open_model(run.model), cache.trace(run))
+
+
+@cached
+def explained_of(run: Run, position: int) -> Explained:
+    """The word written at a position, and those read for it. Raises InputProblem; IndexError."""
+    return explained(cache.open_model(run.model), cache.trace(run), position)
+
+
+@cached
+def rankings_of(run: Run, position: int, *, progress: Progress = None) -> Rankings:
+    """Five rankings of the words read for a written one. Raises as `explained_of`."""
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    return rank(loaded, traced, position, network_of(run), progress)
+
+
+@cached
+def deletion_of(run: Run, position: int, how: How, *, progress: Progress = None) -> Deletion:
+    """The test of those rankings. Raises as `explained_of`; ValueError where no word was read."""
+    ranked = rankings_of(run, position)
+    loaded, traced = cache.open_model(run.model), cache.trace(run)
+    return delete(loaded, traced, ranked.asked, ranked.scores, how, progress)

@@ -4,8 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
+from explorer.analysis.patching.paths import INTO
 from explorer.ui.choices import RefusedError, choice, one_of, whole
 
 MOST_PLACES = 400
@@ -59,14 +61,22 @@ def format_cell(cell: Cell | None) -> str:
 class PatchingChoices:
     """`second` is the other sentence ("" one that is offered), `align` which of its tokens belong
     to which of the first, `into` the run that is patched, `what` the kind of activation, `cell`
-    the patch that is looked at, `asked` the position whose answer counts.
+    the patch that is looked at, `asked` the position whose answer counts. A path leads from the
+    head `sender` into an input (`into_head`) of the head `receiver`. `written` is a position whose
+    written word is followed back, `edge_share` the percentage from which an edge is drawn, `how`
+    words are taken away.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("patch",)
-    pictures: ClassVar[tuple[str, ...]] = ("effect", "control")
+    parts: ClassVar[tuple[str, ...]] = ("patch", "paths", "flow")
     second: str = choice("", str)
     align: Places | None = choice(None, parse_places, format_places)
     into: str = choice("second", one_of(("second", "first")))
     what: str = choice("resid", one_of((*BY_PLACE, *BY_HEAD)))
     cell: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
     asked: int | None = choice(None, whole(0, 1023))
+    receiver: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
+    sender: Cell | None = choice(None, parse_cell, format_cell, of_site=True)
+    into_head: str = choice("v", one_of(INTO))
+    written: int | None = choice(None, whole(0, 1023))
+    edge_share: int = choice(3, whole(0, 30))
+    how: str = choice("hide", one_of(HOW))

@@ -1,14 +1,11 @@
 """Single patches: a map of what each brings back, and the run of the one that is looked at."""
 
 import math
-from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import streamlit as st
 
 from explorer.analysis.patching.maps import (
-    BY_HEAD,
     BY_PLACE,
     DRAWS,
     Cell,
@@ -24,19 +21,26 @@ from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patched import patched_run, written
 from explorer.analysis.patching.patches import patching, read_patched
 from explorer.figures.patching.effect_map import Block, effect_map
-from explorer.numbers import fixed, percent, signed, whole_percent
+from explorer.numbers import fixed, signed
 from explorer.pages.patching import cached
 from explorer.pages.patching.cached import Asked
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.patching.second import two_runs
+from explorer.pages.patching.shown import (
+    cell_words,
+    column_labels,
+    draw_map,
+    part_name,
+    row_name,
+    run_tables,
+    said,
+    stream_of,
+)
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
-from explorer.ui.tables import table
 from explorer.ui.view import View
 from explorer.ui.work import running
-from models.rows import Stream
 
 JOB = "patching.map"
 AT_ONCE = 1e11
@@ -55,20 +59,9 @@ def single_patches(view: View) -> None:
     asked, both = found
     what = _pick_what(view, both)
     if both.alike:
-        st.info(
-            view.t("patching.alike", answer=controls.quoted(view, both.str_answers[0])),
-            icon=":material/lightbulb:",
-        )
+        nothing_to_bring_back(view, both)
         return
-    if not _wanted(view, asked, both, what):
-        return
-    mapped = running.awaited(
-        JOB,
-        (asked, what),
-        lambda tell: cached.map_of(asked, what, progress=running.whole(tell)),
-        view.t("patching.working"),
-        view.lang,
-    )
+    mapped = computed_map(view, asked, both, what)
     if mapped is None:
         return
     cell = view.choices(PatchingChoices).cell
@@ -76,8 +69,10 @@ def single_patches(view: View) -> None:
     with controls.reading_first():
         controls.reading("patching", _reading(view, both, mapped))
         with hero():
-            _map(view, both, mapped, shown)
-    _chance(view, mapped)
+            draw_map(
+                view, both, mapped, shown, "patching.map", lambda cell: session.change(cell=cell)
+            )
+    chance(view, mapped)
     _run(view, asked, both, mapped, shown)
     controls.small_print(
         view,
@@ -88,6 +83,25 @@ def single_patches(view: View) -> None:
         ),
         code=(patch_map, pair, read_patched, patching, patched_run, written),
         numbers=lambda: _numbers(view, both, mapped),
+    )
+
+
+def nothing_to_bring_back(view: View, both: Pair) -> None:
+    """Both runs answer alike."""
+    answer = controls.quoted(view, both.str_answers[0])
+    st.info(view.t("patching.alike", answer=answer), icon=":material/lightbulb:")
+
+
+def computed_map(view: View, asked: Asked, both: Pair, what: What) -> Map | None:
+    """The map; None while it is computed, until somebody asks for it, and after it was stopped."""
+    if not _wanted(view, asked, both, what):
+        return None
+    return running.awaited(
+        JOB,
+        (asked, what),
+        lambda tell: cached.map_of(asked, what, progress=running.whole(tell)),
+        view.t("patching.working"),
+        view.lang,
     )
 
 
@@ -141,72 +155,6 @@ def _wanted(view: View, asked: Asked, both: Pair, what: What) -> bool:
     return st.button(view.t("patching.run"), key="patching.run")
 
 
-def _part_name(view: View, name: str) -> str:
-    return view.stream(name) if name in ("src", "tgt") else view.t(f"kinds.{name}")
-
-
-def _row_name(view: View, what: What, row: int) -> str:
-    """A row of a map in words: the stream behind a layer, or a layer."""
-    if what != "resid":
-        return view.t("patching.in_layer", layer=row + 1)
-    return view.t("patching.embedding" if row == 0 else "patching.after_layer", layer=row)
-
-
-def _columns(both: Pair, stream: Stream) -> list[str]:
-    """The tokens of the patched text; where another one stands in the other, that one before."""
-    theirs, own = both.str_tokens[stream]
-    source = {b: theirs[a] for a, b in both.places[stream]}
-    return [
-        token if source.get(at, token) == token else f"{source[at]}→{token}"
-        for at, token in enumerate(own)
-    ]
-
-
-def _blocks(view: View, both: Pair, mapped: Map) -> list[Block]:
-    found = []
-    for part in mapped.parts:
-        stream = None if mapped.what in BY_HEAD else _stream(part)
-        begins = 0 if mapped.what == "resid" else 1
-        rows = [str(begins + row) for row in range(len(part.effects))]
-        columns = None if stream is None else _columns(both, stream)
-        found.append(Block(_part_name(view, part.name), part.effects, rows, columns, stream))
-    return found
-
-
-def _map(view: View, both: Pair, mapped: Map, shown: Cell) -> None:
-    names = [part.name for part in mapped.parts]
-    cells = [
-        (part.name, row, column)
-        for part in mapped.parts
-        for row, column in np.ndindex(part.effects.shape)
-    ]
-    figure = effect_map(
-        _blocks(view, both, mapped),
-        selected=(names.index(shown[0]), shown[1], shown[2]),
-        title=view.t("place.head"),
-        rows_title=view.t("patching.rows" if mapped.what == "resid" else "place.layer"),
-        dark=view.dark,
-        words=view.words("figures.effect_map"),
-    )
-    # A new key for each click: the chart forgets it, so that the same cell can be clicked again.
-    turn = st.session_state.setdefault("patching.map.turn", 0)
-    key = f"patching.map.{turn}"
-    controls.chart(
-        figure,
-        key,
-        alt=view.t("patching.map"),
-        on_select=partial(_look, key, cells),
-        selection_mode="points",
-    )
-
-
-def _look(key: str, cells: Sequence[Cell]) -> None:
-    point = controls.clicked_point(key, len(cells))
-    if point is not None:
-        st.session_state["patching.map.turn"] += 1
-        session.change(cell=cells[point])
-
-
 def _reading(view: View, both: Pair, mapped: Map) -> str:
     """What the map says, in one or two sentences."""
     if mapped.what == "resid":
@@ -216,11 +164,11 @@ def _reading(view: View, both: Pair, mapped: Map) -> str:
     values = np.concatenate([part.effects.ravel() for part in mapped.parts])
     return view.t(
         "patching.read_best" if effect >= LITTLE else "patching.read_little",
-        place=_cell_words(view, both, mapped.what, cell),
-        effect=whole_percent(effect),
+        place=cell_words(view, both, mapped.what, cell),
+        effect=said(effect),
         some=int((values >= LITTLE).sum()),
         count=int((~np.isnan(values)).sum()),
-        limit=whole_percent(LITTLE),
+        limit=said(LITTLE),
     )
 
 
@@ -231,14 +179,14 @@ def _carried(view: View, both: Pair, mapped: Map) -> str:
     column = int(known[min(1, len(known) - 1)].argmax())
     rows = np.flatnonzero(known[:, column] >= HALF)
     if not rows.size:
-        return view.t("patching.read_spread", effect=whole_percent(float(known.max())))
+        return view.t("patching.read_spread", effect=said(float(known.max())))
     row = int(rows[-1])
     return view.t(
         "patching.read_carried",
-        word=controls.quoted_at(view, both.str_tokens[_stream(part)][1], column),
-        stream=_part_name(view, part.name),
-        place=_row_name(view, "resid", row),
-        effect=whole_percent(float(known[row, column])),
+        word=controls.quoted_at(view, both.str_tokens[stream_of(part.name)][1], column),
+        stream=part_name(view, part.name),
+        place=row_name(view, "resid", row),
+        effect=said(float(known[row, column])),
     )
 
 
@@ -252,37 +200,12 @@ def _arrived(view: View, both: Pair, mapped: Map) -> str:
     return view.t(
         "patching.read_arrived",
         layer=row,
-        before=whole_percent(float(effects[row - 1])).replace("-", "−"),
-        after=whole_percent(float(effects[row])),
+        before=said(float(effects[row - 1])),
+        after=said(float(effects[row])),
     )
 
 
-def _stream(part: Part) -> Stream:
-    return "src" if part.name == "src" else "tgt"
-
-
-def _cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
-    """A cell of a map in words."""
-    name, row, column = cell
-    if what in BY_HEAD:
-        return view.t(
-            "patching.cell_head",
-            what=view.t(f"patching.whats.{what}"),
-            kind=view.t(f"kinds.{name}"),
-            layer=row + 1,
-            head=column + 1,
-        )
-    stream: Stream = "src" if name == "src" else "tgt"
-    return view.t(
-        "patching.cell_place",
-        what=view.t(f"patching.whats.{what}"),
-        stream=_part_name(view, name),
-        row=_row_name(view, what, row),
-        word=controls.quoted_at(view, both.str_tokens[stream][1], column),
-    )
-
-
-def _chance(view: View, mapped: Map) -> None:
+def chance(view: View, mapped: Map) -> None:
     """What misplaced activations bring back."""
     mean, spread, most = mapped.chance
     if math.isnan(mean):
@@ -291,8 +214,8 @@ def _chance(view: View, mapped: Map) -> None:
     key = "patching.chance_place" if mapped.what in BY_PLACE else "patching.chance_head"
     if mapped.what == "pattern":
         key = "patching.chance_pattern"
-    mean_said, most_said = (whole_percent(each).replace("-", "−") for each in (mean, most))
-    spread_said = whole_percent(spread)
+    mean_said, most_said = (said(each) for each in (mean, most))
+    spread_said = said(spread)
     st.caption(view.t(key, draws=DRAWS, mean=mean_said, spread=spread_said, most=most_said))
 
 
@@ -306,26 +229,11 @@ def _run(view: View, asked: Asked, both: Pair, mapped: Map, shown: Cell) -> None
     st.markdown(
         view.t(
             "patching.run_reading",
-            place=_cell_words(view, both, mapped.what, shown),
-            effect=whole_percent(found.effect).replace("-", "−"),
+            place=cell_words(view, both, mapped.what, shown),
+            effect=said(found.effect),
         )
     )
-    names = [view.t(f"patching.run_{name}") for name in ("first", "second", "patched")]
-    left, right = st.columns([2, 3], gap="large")
-    with left:
-        table(
-            (view.t("patching.token"), *names),
-            [
-                (escape(each.str_token), *(percent(share) for share in each.probs))
-                for each in found.answers
-            ],
-        )
-    with right:
-        table(
-            ("", view.t("patching.writes")),
-            [(name, escape(text) or "–") for name, text in zip(names, found.texts, strict=True)],
-            "ll",
-        )
+    run_tables(view, found)
     _elsewhere(view, asked, both, mapped.what, shown)
 
 
@@ -345,20 +253,20 @@ def _elsewhere(view: View, asked: Asked, both: Pair, what: What, shown: Cell) ->
     if not places:
         return
     if placed:
-        stream: Stream = "src" if shown[0] == "src" else "tgt"
+        stream = stream_of(shown[0])
     else:
         site = next(s for s in view.trace.sites if (s.role, s.layer) == shown[:2])
         stream = site.key_stream if what in ("k", "v") else site.query_stream
-    columns = _columns(both, stream)
+    columns = column_labels(both, stream)
     values = np.full((1, len(columns)), np.nan)
     values[0, list(places)] = shares
     key = "patching.elsewhere" if placed else "patching.by_position"
     st.caption(
         view.t(
             key,
-            mean=whole_percent(float(shares.mean())).replace("-", "−"),
-            least=whole_percent(float(shares.min())).replace("-", "−"),
-            most=whole_percent(float(shares.max())).replace("-", "−"),
+            mean=said(float(shares.mean())),
+            least=said(float(shares.min())),
+            most=said(float(shares.max())),
         )
     )
     figure = effect_map(
@@ -378,7 +286,7 @@ def _numbers(view: View, both: Pair, mapped: Map) -> dict[str, list[object]]:
     ]
     first, second = both.gaps
     return {
-        view.t("patching.patch"): [_cell_words(view, both, mapped.what, cell) for cell, _ in cells],
+        view.t("patching.patch"): [cell_words(view, both, mapped.what, cell) for cell, _ in cells],
         view.t("patching.recovered"): [fixed(value, 3) for _, value in cells],
         view.t("patching.difference"): [
             signed(second + value * (first - second), 3) for _, value in cells

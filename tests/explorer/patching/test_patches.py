@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, patch_map, patches_of
+from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, What, patch_map, patches_of
 from explorer.analysis.patching.pair import Pair, align, checked, pair
 from explorer.analysis.patching.patched import by_position, misplaced, patched_run, run_cell
 from explorer.analysis.patching.patches import Patch, gaps, read_patched
@@ -188,6 +188,17 @@ def test_a_translator_writes_the_first_translation_under_all_patches(
     assert patched == first == trace(translator, "I love you.").output
     assert second == trace(translator, "The cat sat.").output
     assert first != second
+
+
+@pytest.mark.parametrize("what", ["pattern", "z", "v"])
+def test_a_patch_of_a_head_stays_in_place_while_the_run_writes_on(
+    writer: LoadedModel, what: What
+) -> None:
+    found = both(writer, "A cat ran.", "A dog ran.")
+    shown = run_cell(writer, found, what, ("decoder", 1, 2))
+    whole = patch_map(writer, found, what).effect(("decoder", 1, 2))
+    assert shown.effect == pytest.approx(whole, abs=1e-4)
+    assert shown.texts[2].endswith("…")
 
 
 def test_texts_of_different_length_are_aligned_by_what_they_share() -> None:

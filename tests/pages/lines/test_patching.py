@@ -6,6 +6,7 @@ from seen_lines import Open, Seen, check_visit, name, parts_of
 VISITS = [
     *parts_of("patching"),
     ("patching", {"what": "z"}),
+    ("patching", {"part": "paths", "into_head": "q", "into": "first"}),
 ]
 
 

@@ -1,0 +1,131 @@
+"""The honest test of a ranking: take away the words that it names first, and watch the word fall.
+
+After every word that is gone the model is run again. The sooner the probability of the written word
+falls, the more area lies over its curve. Samek et al. 2017, "Evaluating the Visualization of What a
+Deep Neural Network Has Learned", eq. 12. Random orders are the control: a ranking that does no
+better than most of them has found nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from explorer.analysis.patching.patches import Progress
+from explorer.analysis.patching.words import Explained, hidden, no_word, replacing, stack_of
+from explorer.library import LoadedModel
+from explorer.runs.rerun import edits_of, rows_of
+from explorer.runs.trace import Trace
+from models.hooks import Change, Edits, visiting
+
+How = Literal["hide", "replace"]
+HOW: tuple[How, ...] = get_args(How)
+N_RANDOM = 20
+"""Random orders of the control."""
+MOST_STEPS = 16
+"""Points of a curve: of a longer text several words are taken away at once."""
+MAX_ROWS = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The probability of the written word, from all words down to none. `order` are indices of the
+    words, first taken away first."""
+
+    order: tuple[int, ...]
+    probs: Float[np.ndarray, " step"]
+
+    @property
+    def area(self) -> float:
+        """The area over the curve: by how much the probability has fallen, on average over the
+        steps from the first word on."""
+        return float((self.probs[0] - self.probs[1:]).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Deletion:
+    """The curves of some rankings and of random orders; `steps` are how many words are gone."""
+
+    steps: tuple[int, ...]
+    curves: dict[str, Curve]
+    random: tuple[Curve, ...]
+
+    @property
+    def chance(self) -> tuple[float, float]:
+        """Mean and standard deviation of the area over the curves of the random orders."""
+        areas = np.array([curve.area for curve in self.random])
+        return float(areas.mean()), float(areas.std())
+
+    def beaten(self, name: str) -> int:
+        """How many random orders a ranking does better than."""
+        return sum(self.curves[name].area > curve.area for curve in self.random)
+
+
+def delete(
+    loaded: LoadedModel,
+    traced: Trace,
+    asked: Explained,
+    rankings: Mapping[str, Float[np.ndarray, " word"]],
+    how: How,
+    progress: Progress | None = None,
+) -> Deletion:
+    """Take words away in the order of each ranking, the largest score first.
+
+    hide: no query may attend to them any more; replace: their embedding becomes that of no word in
+    particular. Equal sets of words are run once. Raises ValueError where there is no word.
+    """
+    n_words = len(asked.words)
+    if not n_words:
+        raise ValueError("there is no word to take away")
+    points = np.linspace(0, n_words, min(n_words, MOST_STEPS) + 1)
+    steps = tuple(int(point) for point in np.unique(points.round()))
+    orders = {
+        name: tuple(np.argsort(-scores, kind="stable").tolist())
+        for name, scores in rankings.items()
+    }
+    random = np.random.default_rng(0)
+    drawn = [tuple(random.permutation(n_words).tolist()) for _ in range(N_RANDOM)]
+    sets = list(
+        dict.fromkeys(
+            frozenset(order[:step]) for order in (*orders.values(), *drawn) for step in steps
+        )
+    )
+    probs = dict(zip(sets, _without(loaded, traced, asked, sets, how, progress), strict=True))
+
+    def curve(order: tuple[int, ...]) -> Curve:
+        return Curve(order, np.array([probs[frozenset(order[:step])] for step in steps]))
+
+    curves = {name: curve(order) for name, order in orders.items()}
+    return Deletion(steps, curves, tuple(map(curve, drawn)))
+
+
+def _without(
+    loaded: LoadedModel,
+    traced: Trace,
+    asked: Explained,
+    sets: Sequence[frozenset[int]],
+    how: How,
+    progress: Progress | None,
+) -> list[float]:
+    """The probability of the written word without each set of words."""
+    found: list[float] = []
+    n_tokens = len(traced.src_tokens) + len(traced.tgt_tokens)
+    size = max(1, min(MAX_ROWS, 2048 // n_tokens))
+    for start in range(0, len(sets), size):
+        batch = [[asked.words[word] for word in each] for each in sets[start : start + size]]
+        changes: dict[str, Change] = hidden(loaded, asked.stream, batch)
+        if how == "replace":
+            vector = no_word(loaded, asked.stream)
+            hook = stack_of(loaded, asked.stream).hook("embed")
+            changes = {hook: partial(replacing, words=batch, vector=vector)}
+        rows = rows_of(traced).select([0] * len(batch))
+        with torch.inference_mode(), visiting(edits_of(traced).then(Edits(changes))):
+            logits = loaded.model.read(rows)[:, asked.position].double()
+        found += logits.softmax(-1)[:, asked.token].tolist()
+        if progress is not None:
+            progress(len(found), len(sets))
+    return found

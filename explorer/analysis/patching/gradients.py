@@ -1,0 +1,133 @@
+"""Gradients of a written word by the words read: gradient x input, and integrated gradients.
+
+gradient x input: the embedding of a word times the slope of log p there; right to first order.
+integrated gradients: the mean slope on the straight way from a baseline to the embeddings, times
+that way. Its parts add up to the difference of log p between both ends, which is tested here and
+shown. Sundararajan et al. 2017, "Axiomatic Attribution for Deep Networks", §3.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from explorer.analysis.patching.patches import Progress
+from explorer.analysis.patching.words import Explained, no_word, stack_of
+from explorer.library import LoadedModel
+from explorer.runs.rerun import edits_of, rows_of
+from explorer.runs.trace import Trace
+from models.hooks import Edits, visiting
+
+POINTS = 12
+"""Points at which slopes are taken on each stretch of the way."""
+MOST_ROUNDS = 6
+"""How often stretches are halved: on each the sum is known, and it is halved while it misses it."""
+CLOSED = 0.0025
+"""The share of the whole difference (of a nat, where that is more) that a stretch may miss."""
+MAX_ROWS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Both attributions of the words read, in nats of log p(token).
+
+    `logprob` is that of the run, `baseline` that without any of the words; `gap` is how much
+    `integrated` misses their difference by, from slopes at `n_points`.
+    """
+
+    times_input: Float[np.ndarray, " word"]
+    integrated: Float[np.ndarray, " word"]
+    logprob: float
+    baseline: float
+    n_points: int
+
+    @property
+    def gap(self) -> float:
+        """The sum of `integrated` minus the difference that it should be."""
+        return float(self.integrated.sum()) - (self.logprob - self.baseline)
+
+
+def gradients(
+    loaded: LoadedModel, traced: Trace, asked: Explained, progress: Progress | None = None
+) -> Gradients:
+    """Both attributions, under the Trace's edits. The baseline is `words.no_word` in the place of
+    every word; marks, positions and the target of a translation stay.
+
+    `progress(done, total)` counts the points of the way; a finer way begins from 0 again.
+    """
+    words, hook = list(asked.words), stack_of(loaded, asked.stream).hook("embed")
+    own = _embedded(loaded, traced, hook)
+    baseline = own.clone()
+    baseline[words] = no_word(loaded, asked.stream)
+    ends, slopes = _along(loaded, traced, asked, hook, torch.stack([baseline, own]))
+    difference = ends[1] - ends[0]
+    way = own - baseline
+    times_input = (slopes[1] * own.double()).sum(-1)[words].numpy()
+    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
+    known, stretches = {0.0: ends[0], 1.0: ends[1]}, [(0.0, 1.0)]
+    integrated, n_points = np.zeros(len(words)), 0
+    for turn in range(MOST_ROUNDS):
+        at = np.array([[*(a + (b - a) * (nodes + 1) / 2), (a + b) / 2] for a, b in stretches])
+        points = baseline + torch.tensor(at.reshape(-1, 1, 1), dtype=own.dtype) * way
+        logprobs, slopes = _along(loaded, traced, asked, hook, points, progress)
+        n_points += at.size
+        along = (slopes * way.double()).sum(-1)[:, words].numpy()  # [point, word]
+        halved = []
+        for (a, b), place, found, each in zip(
+            stretches,
+            at,
+            np.split(np.array(logprobs), len(stretches)),
+            np.split(along, len(stretches)),
+            strict=True,
+        ):
+            known[place[-1]] = found[-1]
+            part = (b - a) / 2 * weights @ each[:-1]
+            missed = abs(part.sum() - (known[b] - known[a]))
+            if turn + 1 < MOST_ROUNDS and missed > CLOSED * max(1.0, abs(difference)):
+                halved += [(a, place[-1]), (place[-1], b)]
+            else:
+                integrated += part
+        if not halved:
+            break
+        stretches = halved
+    return Gradients(times_input, integrated, ends[1], ends[0], n_points)
+
+
+def _embedded(loaded: LoadedModel, traced: Trace, hook: str) -> Tensor:
+    """The embeddings of the run, scaled [pos, d_model]."""
+    return torch.tensor(traced.activations[hook])
+
+
+def _along(
+    loaded: LoadedModel,
+    traced: Trace,
+    asked: Explained,
+    hook: str,
+    points: Tensor,
+    progress: Progress | None = None,
+) -> tuple[list[float], Float[Tensor, "point pos d_model"]]:
+    """log p(token) at each of `points` [point, pos, d_model], embeddings of one stream, and its
+    slope there, in float64."""
+    logprobs: list[float] = []
+    slopes: list[Tensor] = []
+    for start in range(0, len(points), MAX_ROWS):
+        # A page may have asked under either mode; neither would leave a way back to the leaf.
+        with torch.inference_mode(False), torch.enable_grad():
+            leaf = points[start : start + MAX_ROWS].clone().requires_grad_(True)
+            given = Edits({hook: partial(_instead, leaf)})
+            with visiting(edits_of(traced).then(given)):
+                logits = loaded.model.read(rows_of(traced).select([0] * len(leaf)))
+            found = logits[:, asked.position].double().log_softmax(-1)[:, asked.token]
+            (slope,) = torch.autograd.grad(found.sum(), leaf)
+        logprobs += found.tolist()
+        slopes.append(slope.double())
+        if progress is not None:
+            progress(len(logprobs), len(points))
+    return logprobs, torch.cat(slopes)
+
+
+def _instead(leaf: Tensor, embedded: Tensor) -> Tensor:
+    return leaf.to(embedded.dtype)

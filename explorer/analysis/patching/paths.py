@@ -1,0 +1,174 @@
+"""Path patching: what one head hands to another, through the query, key or value of the second.
+
+In a first run of the second text, one head (the sender) writes what it wrote in the first run while
+all other heads keep what they wrote in the second; feed-forward nets and norms follow. What then
+arrives as the query, key or value of another head (the receiver) goes into a second run, in which
+nothing else is changed. So only the path from the one head to the other counts, past all heads in
+between. Wang et al. 2022, "Interpretability in the Wild", §3.1; Goldowsky-Dill et al. 2023,
+"Localizing Model Behavior with Path Patching".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from explorer.analysis.patching.maps import DRAWS, Cell, Map, Part, patches_of
+from explorer.analysis.patching.pair import Pair, edits_on
+from explorer.analysis.patching.patched import PatchedRun, patched_run
+from explorer.analysis.patching.patches import Patch, Progress, batch_size, gaps, patching
+from explorer.library import LoadedModel
+from explorer.runs.run import run
+from models.hooks import ROLES, AttentionSite, Edits, Record, visiting
+
+Into = Literal["q", "k", "v"]
+INTO: tuple[Into, ...] = get_args(Into)
+
+
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """What reaches the answer through one input of one head, the receiver.
+
+    `heads` is a map of the senders, NaN where no path leads from them. `words` is the path from the
+    embeddings themselves, past all heads; `everything` all paths at once: the receiver's whole
+    query, key or value as it was in the first run.
+    """
+
+    receiver: Cell
+    into: Into
+    heads: Map
+    words: float
+    everything: float
+
+
+def senders(loaded: LoadedModel, receiver: AttentionSite, into: Into) -> tuple[AttentionSite, ...]:
+    """The attention sublayers from which a path leads straight to an input of this one: those that
+    write into the same stream before it, or into the one that it looks at."""
+    stream = receiver.query_stream if into == "q" else receiver.key_stream
+    before = [site for site in loaded.sites if site.query_stream == stream]
+    if stream != receiver.query_stream:
+        return tuple(before)
+    return tuple(site for site in before if _order(site) < _order(receiver))
+
+
+def _order(site: AttentionSite) -> tuple[int, bool]:
+    return site.layer, site.kind == "cross"
+
+
+def receivers(loaded: LoadedModel, into: Into) -> tuple[AttentionSite, ...]:
+    """The attention sublayers to which some path leads."""
+    return tuple(site for site in loaded.sites if senders(loaded, site, into))
+
+
+def site_of(loaded: LoadedModel, cell: Cell) -> AttentionSite:
+    """The sublayer of a cell of a map by head. Raises KeyError."""
+    for site in loaded.sites:
+        if (site.role, site.layer) == cell[:2] and 0 <= cell[2] < site.n_heads:
+            return site
+    raise KeyError(f"{loaded.name} has no head {cell}")
+
+
+def path_map(
+    loaded: LoadedModel,
+    pair: Pair,
+    receiver: Cell,
+    into: Into,
+    progress: Progress | None = None,
+) -> Paths:
+    """Every path from one head to an input of the receiver, with misplaced senders as control.
+
+    Raises KeyError for a receiver that is not there.
+    """
+    site = site_of(loaded, receiver)
+    leading = {(sender.role, sender.layer) for sender in senders(loaded, site, into)}
+    drawn = [
+        {cell: patch for cell, patch in each.items() if cell[:2] in leading}
+        for each in patches_of(loaded, pair, "z", (None, *range(DRAWS)))
+    ]
+    sent = [[patch] for each in drawn for patch in each.values()]
+    arrived = arriving(loaded, pair, site, receiver[2], into, [*sent, _words(loaded, pair)])
+    whole = patches_of(loaded, pair, into)[0][receiver]
+    shares = pair.recovered(gaps(loaded, pair, [*([each] for each in arrived), [whole]], progress))
+    found = iter(shares.tolist())
+    layers = {role: [s for s in loaded.sites if s.role == role] for role in ROLES}
+    values: dict[str, np.ndarray] = {
+        role: np.full((1 + DRAWS, len(sites), sites[0].n_heads), np.nan)
+        for role, sites in layers.items()
+        if sites
+    }
+    for draw, each in enumerate(drawn):
+        for role, layer, head in each:
+            values[role][draw, layer, head] = next(found)
+    words, everything = found
+    parts = tuple(Part(role, each[0], each[1:]) for role, each in values.items())
+    return Paths(receiver, into, Map("z", parts), words, everything)
+
+
+def run_path(
+    loaded: LoadedModel, pair: Pair, receiver: Cell, into: Into, sender: Cell
+) -> PatchedRun:
+    """The run in which one path is patched. Raises KeyError for a head that is not there."""
+    patch = patches_of(loaded, pair, "z")[0][sender]
+    site = site_of(loaded, receiver)
+    arrived = arriving(loaded, pair, site, receiver[2], into, [[patch]])
+    return patched_run(loaded, pair, arrived)
+
+
+def _words(loaded: LoadedModel, pair: Pair) -> list[Patch]:
+    """The embeddings of the first text, in the place of those of the second."""
+    hooks = {stack.stream: stack.hook("embed") for stack in loaded.model.stacks()}
+    seen = run(loaded.model, pair.rows[0], set(hooks.values()), edits_on(loaded, pair.edits))
+    return [
+        Patch(hook, ([b for _, b in places],), seen[hook][0, [a for a, _ in places]])
+        for stream, hook in hooks.items()
+        for places in (pair.places[stream],)
+    ]
+
+
+def arriving(
+    loaded: LoadedModel,
+    pair: Pair,
+    site: AttentionSite,
+    head: int,
+    into: Into,
+    rows: Sequence[Sequence[Patch]],
+) -> list[Patch]:
+    """For each of `rows` the receiver's input as it arrives with all other heads held fast."""
+    own = edits_on(loaded, pair.edits)
+    written = {each.hook("z") for each in loaded.sites}
+    fixed = run(loaded.model, pair.rows[1], written, own)
+    held = own.then(Edits({hook: partial(_held, fixed=z) for hook, z in fixed.items()}))
+    hook = site.hook(into)
+    group = 1 if into == "q" else loaded.config.n_heads // loaded.config.kv_heads
+    index = head // group
+    found: list[Patch] = []
+    size = batch_size(loaded, pair)
+    for start in range(0, len(rows), size):
+        batch = rows[start : start + size]
+        record = Record({hook}.__contains__, held.then(patching(batch)))
+        _read(loaded, pair, len(batch), record, site)
+        tensors = record.activations[hook][:, index]
+        places = list(range(tensors.shape[1]))  # no longer, where a run writes on
+        found += [Patch(hook, (index, places), each) for each in tensors]
+    return found
+
+
+def _read(
+    loaded: LoadedModel, pair: Pair, n_rows: int, record: Record, site: AttentionSite
+) -> None:
+    """Copies of the second text, as far as the stack of the receiver."""
+    model = loaded.model
+    rows = pair.rows[1].select([0] * n_rows).to(next(model.parameters()).device)
+    with torch.inference_mode(), visiting(record):
+        memory = model.memory_of(rows)
+        if site.query_stream == "tgt":
+            model.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid)
+
+
+def _held(z: Tensor, fixed: Tensor) -> Tensor:
+    """What the heads wrote in the second run, for every row."""
+    return fixed.expand_as(z)

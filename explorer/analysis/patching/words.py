@@ -1,0 +1,91 @@
+"""The words that a written token is explained by, and what takes their place when they are gone."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+
+from explorer.library import LoadedModel
+from explorer.runs.rerun import require_same_model, written_tokens
+from explorer.runs.trace import Trace
+from models.hooks import Change, StackSite
+from models.rows import Stream
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One token, `token`, read out at `position` of the target row, and the `words` that were read
+    for it: positions of `stream`, without marks."""
+
+    position: int
+    token: int
+    str_token: str
+    stream: Stream
+    words: tuple[int, ...]
+
+
+def explained(loaded: LoadedModel, traced: Trace, position: int) -> Explained:
+    """The token written after `position` (or at it, where a model fills in), or if none was, the
+    predicted one; its words are those of the source, or of the text as far as it was read.
+
+    Raises ValueError for another model's Trace, IndexError for a position that is not there or
+    padding, and for any where the model has no logits.
+    """
+    require_same_model(loaded, traced)
+    written, n_real = written_tokens(traced), int(traced.tgt_valid.sum())
+    if not 0 <= position < n_real or traced.predicts is None:
+        raise IndexError(f"no token is read out at position {position}")
+    token = written[position] if position < len(written) else traced.predicted_tokens[position]
+    stream: Stream = loaded.model.reads[0]
+    row, valid = traced.tgt_tokens, traced.tgt_valid
+    if stream == "src":
+        row, valid = traced.src_tokens, traced.src_valid
+    last = position if stream == "tgt" and traced.predicts == "next" else len(row)
+    marks = traced.marks
+    words = tuple(
+        at
+        for at, each in enumerate(row)
+        if at <= last and valid[at] and (each not in marks or each == marks.unknown)
+    )
+    before = traced.tgt_tokens[position]
+    return Explained(position, token, loaded.str_tokens((before, token))[-1], stream, words)
+
+
+def stack_of(loaded: LoadedModel, stream: Stream) -> StackSite:
+    """The stack that reads a stream."""
+    return next(stack for stack in loaded.model.stacks() if stack.stream == stream)
+
+
+def no_word(loaded: LoadedModel, stream: Stream) -> Tensor:
+    """The embedding that stands for no word in particular, scaled as the model's own: that of the
+    mask token where the model knows one, else the mean of the whole vocabulary. [d_model]"""
+    stack = loaded.model.get_submodule(stack_of(loaded, stream).name)
+    table = loaded.part(stack_of(loaded, stream).path("embed")).get_parameter("weight").detach()
+    mask = loaded.marks.mask
+    vector = table.mean(0) if mask is None or not loaded.fills_in else table[mask]
+    return vector * float(stack.embed_scale)  # type: ignore[arg-type]
+
+
+def replacing(x: Tensor, words: list[list[int]], vector: Tensor) -> Tensor:
+    """Embeddings [row, pos, d_model] in which the words of each row are `vector`."""
+    x = x.clone()
+    for row, places in enumerate(words):
+        x[row, places] = vector.to(x.dtype)
+    return x
+
+
+def hiding(mask: Tensor, words: list[list[int]]) -> Tensor:
+    """A mask [row, head, query, key] in which no query may attend to the words of its row."""
+    mask = mask.clone()
+    for row, places in enumerate(words):
+        mask[row, :, :, places] = False
+    return mask
+
+
+def hidden(loaded: LoadedModel, stream: Stream, words: list[list[int]]) -> dict[str, Change]:
+    """Changes of every mask whose keys are of this stream."""
+    return {
+        site.hook("mask"): partial(hiding, words=words)
+        for site in loaded.sites
+        if site.key_stream == stream
+    }

@@ -1,0 +1,55 @@
+"""How a probability falls while words are taken away: a curve a ranking, and the band of chance."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from explorer.figures.curves import lines
+from explorer.figures.frame import Figure, Floats, check_shape
+from explorer.figures.theme import escape, palette
+
+
+def falls(
+    steps: Sequence[int],
+    curves: Floats,
+    names: Sequence[str],
+    random: Floats,
+    *,
+    random_name: str,
+    x_title: str,
+    y_title: str,
+    dark: bool = False,
+) -> Figure:
+    """Probabilities [ranking, step] and those of random orders [order, step]: their mean, and one
+    standard deviation to both sides. Raises ValueError naming the sizes when they disagree."""
+    check_shape("random", random, (len(random), len(steps)))
+    mean, spread = random.mean(0), random.std(0)
+    x = np.asarray(steps)
+    figure = lines(
+        x,
+        np.concatenate([curves, mean[None]]),
+        [*names, random_name],
+        x_title=x_title,
+        y_title=y_title,
+        height=340,
+        dark=dark,
+    )
+    colours = palette(dark)
+    for trace in figure["data"]:
+        trace["mode"] = "lines+markers"
+    figure["data"][-1]["line"] = {"color": colours.muted, "width": 2, "dash": "dot"}
+    band = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": np.concatenate([x, x[::-1]]),
+        "y": np.concatenate([mean + spread, (mean - spread)[::-1]]).astype(np.float32),
+        "fill": "toself",
+        "fillcolor": colours.blocked,
+        "line": {"width": 0},
+        "name": escape(random_name),
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+    figure["data"].insert(0, band)
+    figure["layout"]["yaxis"] |= {"rangemode": "tozero", "tickformat": ".0%"}
+    return figure

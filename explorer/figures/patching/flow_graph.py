@@ -1,0 +1,186 @@
+"""Where a written word came from: columns of words, sublayers upwards, edges as wide as shares."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.figures.frame import Figure, Words, axis, layout, least_width, upright
+from explorer.figures.theme import Palette, Stream, escape, palette, show
+from explorer.numbers import percent
+
+STEP, MOST = 44, 560
+"""Pixels between two sublayers, and of all of them together."""
+ROOM = 640
+"""The approximate width of all columns in pixels; only the browser knows it exactly."""
+WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6)
+"""Shares from which an edge is drawn one degree wider."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """An edge from (column, level) below to (column, level) above; `share` 0 to 1, `said` on hover;
+    `crosses` from one stream to the other."""
+
+    lower: tuple[float, float]
+    upper: tuple[float, float]
+    share: float
+    said: str
+    crosses: bool = False
+
+
+@dataclass(frozen=True)
+class Column:
+    """One word: its label, its stream, its column, and the level at which its row of words is."""
+
+    label: str
+    stream: Stream
+    at: float
+    level: float
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One vector: where it is, how much of the written word it was, 0 to 1, and its words."""
+
+    at: float
+    level: float
+    share: float
+    said: str
+    stream: Stream
+
+
+def flow_graph(
+    columns: Sequence[Column],
+    dots: Sequence[Dot],
+    lines: Sequence[Line],
+    *,
+    written: tuple[float, float, str],
+    levels: Sequence[tuple[float, str]],
+    dark: bool = False,
+    words: Words,
+) -> Figure:
+    """The graph; `written` is (column, level, label) of the word at its top, `levels` name rows."""
+    colours = palette(dark)
+    top = written[1] + 0.9
+    width = max(column.at for column in columns) + 1
+    frame = layout(
+        colours, int(min(STEP, max(16.0, MOST / top)) * (top + 1.4) + 24), hovermode="closest"
+    )
+    frame["xaxis"] = axis(colours, range=[-0.6, width - 0.4], fixedrange=True, showticklabels=False)
+    frame["yaxis"] = axis(
+        colours,
+        range=[-1.1, top],
+        fixedrange=True,
+        tickvals=[at for at, _ in levels],
+        ticktext=[escape(name) for _, name in levels],
+        tickfont={"color": colours.muted, "size": 11},
+    )
+    frame["annotations"] = [
+        *_labels(columns, width, dark),
+        {
+            "x": written[0],
+            "y": written[1],
+            "text": f"<b>{escape(show(written[2]))}</b>",
+            "showarrow": False,
+            "yshift": 18,
+            "font": {"color": colours.target, "size": 15},
+        },
+    ]
+    labels = [column.label for column in columns]
+    frame["meta"] = {"least": least_width(labels, ROOM, [name for _, name in levels])}
+    return {
+        "data": [*_edges(lines, colours), _middles(lines), _dots(dots, colours, words)],
+        "layout": frame,
+    }
+
+
+def _labels(columns: Sequence[Column], width: float, dark: bool) -> list[Figure]:
+    """The words below their columns, each stream below its own lowest vectors."""
+    colours, found = palette(dark), []
+    for stream in ("src", "tgt"):
+        own = [column for column in columns if column.stream == stream]
+        if not own:
+            continue
+        ticks = upright([column.label for column in own], dark, int(ROOM * len(own) / width), True)
+        found += [
+            {
+                "x": own[at].at,
+                "y": own[at].level,
+                "text": text,
+                "showarrow": False,
+                "yanchor": "top",
+                "yshift": -8,
+                "font": {"color": colours.stream(own[at].stream), "size": 12},
+            }
+            for at, text in zip(ticks["tickvals"], ticks["ticktext"], strict=True)
+        ]
+    return found
+
+
+def _edges(lines: Sequence[Line], colours: Palette) -> list[Figure]:
+    """A trace for each width and kind, since a line of Plotly has one width."""
+    found = []
+    for crosses in (False, True):
+        for degree in range(len(WIDTHS) + 1):
+            drawn = [
+                line
+                for line in lines
+                if line.crosses == crosses
+                and int(np.searchsorted(WIDTHS, line.share, "right")) == degree
+            ]
+            if not drawn:
+                continue
+            xs: list[Any] = [x for line in drawn for x in (line.lower[0], line.upper[0], None)]
+            ys: list[Any] = [y for line in drawn for y in (line.lower[1], line.upper[1], None)]
+            found.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "x": xs,
+                    "y": ys,
+                    "line": {
+                        "width": 1 + 1.6 * degree,
+                        "color": colours.accent if crosses else colours.attention[2],
+                        "dash": "dash" if crosses else "solid",
+                    },
+                    "opacity": 0.35 + 0.1 * degree,
+                    "hoverinfo": "skip",
+                }
+            )
+    return found
+
+
+def _middles(lines: Sequence[Line]) -> Figure:
+    """One invisible point on every edge, which says what it carried."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": np.array([(line.lower[0] + line.upper[0]) / 2 for line in lines], np.float32),
+        "y": np.array([(line.lower[1] + line.upper[1]) / 2 for line in lines], np.float32),
+        "marker": {"size": 12, "opacity": 0},
+        "customdata": np.array([escape(line.said) for line in lines], object),
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+
+
+def _dots(dots: Sequence[Dot], colours: Palette, words: Words) -> Figure:
+    share = escape(words["share"])
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": np.array([dot.at for dot in dots], np.float32),
+        "y": np.array([dot.level for dot in dots], np.float32),
+        "marker": {
+            "size": [4 + 18 * float(np.sqrt(dot.share)) for dot in dots],
+            "color": [colours.stream(dot.stream) for dot in dots],
+            "line": {"width": 1, "color": colours.paper},
+            "opacity": 1,
+        },
+        "customdata": np.array(
+            [f"{escape(dot.said)}<br>{share} {percent(dot.share)}" for dot in dots],
+            object,
+        ),
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }

@@ -1,0 +1,288 @@
+"""Flow: from a written word back to the words read, and which account of it stands the test."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.patching.deletion import HOW, Deletion, How, delete
+from explorer.analysis.patching.gradients import gradients
+from explorer.analysis.patching.network import (
+    Network,
+    contribution_network,
+    nearness,
+    rollout_network,
+)
+from explorer.analysis.patching.rankings import Rankings
+from explorer.figures.patching.effect_map import Block, effect_map
+from explorer.figures.patching.falls import falls
+from explorer.numbers import fixed, percent, signed
+from explorer.pages.patching import cached
+from explorer.pages.patching.choices import PatchingChoices
+from explorer.pages.patching.graph import draw_graph
+from explorer.pages.patching.shown import said
+from explorer.ui import controls, session
+from explorer.ui.parts import pick_one
+from explorer.ui.stage import hero
+from explorer.ui.tables import table
+from explorer.ui.view import View
+from explorer.ui.work import running
+
+
+def back_to_the_words(view: View) -> None:
+    """The part: a written word, the graph, five rankings, and the test of each."""
+    controls.sentence_line(view)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        position = _pick_word(view)
+        least = _pick_least(view)
+    network = cached.network_of(view.run)
+    with controls.reading_first():
+        controls.reading("patching-flow", _reading(view, network, position))
+        with hero():
+            draw_graph(view, network, position, least)
+    st.caption(view.t("patching.flow_note"))
+    code: tuple[object, ...] = (contribution_network, nearness)
+    ranked = deleted = None
+    if view.trace.predicts is None:
+        st.info(view.t("patching.flow_no_logits"), icon=":material/lightbulb:")
+    else:
+        ranked, deleted = _tested(view, position)
+    if ranked is not None:
+        code = (*code, rollout_network, gradients)
+    if deleted is not None:
+        code = (*code, delete)
+    controls.small_print(
+        view,
+        "patching",
+        formula=(
+            r"y_i = \sum_j T_{ij} + b, \qquad c_{ij} = \frac{\max(0,\ \lVert y_i \rVert_1 - "
+            r"\lVert y_i - T_{ij} \rVert_1)}{\sum_k \max(0,\ \lVert y_i \rVert_1 - "
+            r"\lVert y_i - T_{ik} \rVert_1)}, \qquad \text{flow} = C_L \cdots C_2\, C_1",
+            r"\mathrm{IG}_j = (x_j - \bar x) \cdot \int_0^1 \frac{\partial \ln p}{\partial x_j}"
+            r"\big(\bar x + \alpha (x - \bar x)\big)\,d\alpha, \qquad "
+            r"\sum_j \mathrm{IG}_j = \ln p(x) - \ln p(\bar x)",
+        ),
+        code=code,
+        numbers=lambda: _numbers(view, network, position, ranked),
+        explained="patching.flow_formula",
+    )
+
+
+def _pick_word(view: View) -> int:
+    """The position at which the word was written: by its word, marks last of all."""
+    trace, n_real = view.trace, int(view.trace.tgt_valid.sum())
+    fills = trace.predicts == "same"
+    masks = [at for at in range(n_real) if trace.tgt_tokens[at] == trace.marks.mask]
+    places = masks if fills and masks else list(range(n_real))
+    usual = places[0] if trace.src_tokens or fills else places[-1]
+    chosen = view.choices(PatchingChoices).written
+    if chosen is not None and chosen not in places:
+        st.caption(view.t("patching.not_written", place=chosen))
+    now = chosen if chosen in places else usual
+    with st.container(width=300):
+        controls.pick(
+            view.t("patching.word"),
+            places,
+            now,
+            "patching.word",
+            lambda place: session.change(written=place),
+            format_func=lambda place: f"{place} · {_word(view, place)}",
+            help=view.t("patching.word_help"),
+        )
+    return now
+
+
+def _word(view: View, place: int) -> str:
+    """The token that was written at a position, or the one at it, without logits."""
+    trace = view.trace
+    if trace.predicts is None:
+        return trace.tgt_str_tokens[place]
+    return cached.explained_of(view.run, place).str_token
+
+
+def _pick_least(view: View) -> float:
+    key = "patching.least"
+    st.session_state[key] = view.choices(PatchingChoices).edge_share
+    with st.container(width=320):
+        st.slider(
+            view.t("patching.least"),
+            0,
+            30,
+            key=key,
+            format="%d %%",
+            help=view.t("patching.least_help"),
+            on_change=lambda: session.change(edge_share=st.session_state[key]),
+        )
+    return max(0.001, view.choices(PatchingChoices).edge_share / 100)
+
+
+def _reading(view: View, network: Network, position: int) -> str:
+    """The two words that most came from, and how much came from each stream."""
+    shares = network.reached(network.node("tgt", position))[0]
+    first, second = (int(at) for at in np.argsort(-shares, kind="stable")[:2])
+    said_of = [
+        controls.quoted_at(view, _own(view, at)[0], _own(view, at)[1]) for at in (first, second)
+    ]
+    words = view.t(
+        "patching.flow_read",
+        word=controls.quoted(view, _word(view, position)),
+        first=said_of[0],
+        first_share=percent(float(shares[first])),
+        second=said_of[1],
+        second_share=percent(float(shares[second])),
+    )
+    if not network.n_src:
+        return words
+    source = float(shares[: network.n_src].sum())
+    return f"{words} " + view.t(
+        "patching.flow_streams", source=said(source), target=said(1 - source)
+    )
+
+
+def _own(view: View, node: int) -> tuple[tuple[str, ...], int]:
+    """The row of a node, and its place in that row."""
+    n_src = len(view.trace.src_tokens)
+    if node < n_src:
+        return view.trace.src_str_tokens, node
+    return view.trace.tgt_str_tokens, node - n_src
+
+
+def _tested(view: View, position: int) -> tuple[Rankings | None, Deletion | None]:
+    """The rankings and the test of each, as far as they are computed."""
+    st.subheader(view.t("patching.rankings_title"), anchor=False)
+    ranked = running.awaited(
+        "patching.rankings",
+        (view.run, position),
+        lambda tell: cached.rankings_of(view.run, position, progress=running.whole(tell)),
+        view.t("patching.ranking"),
+        view.lang,
+    )
+    if ranked is None:
+        return None, None
+    if not ranked.asked.words:
+        st.info(view.t("patching.no_words"), icon=":material/lightbulb:")
+        return ranked, None
+    _strips(view, ranked)
+    slopes = ranked.slopes
+    st.caption(
+        view.t(
+            "patching.closes",
+            total=signed(float(slopes.integrated.sum())),
+            difference=signed(slopes.logprob - slopes.baseline),
+            steps=slopes.n_points,
+        )
+    )
+    if "flow" not in ranked.scores:
+        st.caption(view.t("patching.no_flow"))
+    how: How = pick_one(
+        view,
+        "how",
+        view.t("patching.how"),
+        HOW,
+        "patching.how",
+        lambda name: view.t(f"patching.hows.{name}"),
+        help=view.t("patching.how_help"),
+    )
+    deleted = running.awaited(
+        "patching.deletion",
+        (view.run, position, how),
+        lambda tell: cached.deletion_of(view.run, position, how, progress=running.whole(tell)),
+        view.t("patching.deleting"),
+        view.lang,
+    )
+    if deleted is not None:
+        _verdict(view, ranked, deleted)
+    return ranked, deleted
+
+
+def _strips(view: View, ranked: Rankings) -> None:
+    """One strip a ranking over the words, each scaled to its own largest score."""
+    tokens, stream = _labels(view, ranked), ranked.asked.stream
+    blocks = [
+        Block(
+            view.t(f"patching.rankings.{name}"),
+            (scores / max(float(np.abs(scores).max(initial=0.0)), 1e-12))[None],
+            [""],
+            tokens,
+            stream,
+        )
+        for name, scores in ranked.scores.items()
+    ]
+    figure = effect_map(blocks, dark=view.dark, words=view.words("figures.rankings"))
+    controls.chart(figure, "patching.strips", alt=view.t("patching.rankings_title"))
+
+
+def _labels(view: View, ranked: Rankings) -> list[str]:
+    asked = ranked.asked
+    row = view.trace.src_str_tokens if asked.stream == "src" else view.trace.tgt_str_tokens
+    return [row[word] for word in asked.words]
+
+
+def _verdict(view: View, ranked: Rankings, deleted: Deletion) -> None:
+    """Which ranking makes the probability fall fastest, and what random orders do."""
+    mean, spread = deleted.chance
+    best = max(deleted.curves, key=lambda name: deleted.curves[name].area)
+    better = sum(each.area > mean + spread for each in deleted.curves.values())
+    with st.container(key="reading-patching-test"):
+        st.markdown(
+            view.t(
+                "patching.test_read",
+                best=view.t(f"patching.rankings.{best}"),
+                area=fixed(deleted.curves[best].area),
+                mean=fixed(mean),
+                spread=fixed(spread),
+                better=better,
+                count=len(deleted.curves),
+            )
+        )
+    names = [view.t(f"patching.rankings.{name}") for name in deleted.curves]
+    figure = falls(
+        deleted.steps,
+        np.stack([each.probs for each in deleted.curves.values()]),
+        names,
+        np.stack([each.probs for each in deleted.random]),
+        random_name=view.t("patching.random"),
+        x_title=view.t("patching.gone"),
+        y_title=f"p({ranked.asked.str_token})",
+        dark=view.dark,
+    )
+    controls.chart(figure, "patching.falls", alt=view.t("patching.falls"))
+    tokens = _labels(view, ranked)
+    table(
+        (
+            view.t("patching.by"),
+            view.t("patching.area"),
+            view.t("patching.beaten", count=len(deleted.random)),
+            view.t("patching.first_gone"),
+        ),
+        [
+            *(
+                (
+                    view.t(f"patching.rankings.{name}"),
+                    fixed(each.area),
+                    str(deleted.beaten(name)),
+                    " ".join(controls.quoted_at(view, tokens, at) for at in each.order[:3]),
+                )
+                for name, each in deleted.curves.items()
+            ),
+            (view.t("patching.random"), f"{fixed(mean)} ± {fixed(spread)}", "", ""),
+        ],
+        "lrrl",
+    )
+
+
+def _numbers(
+    view: View, network: Network, position: int, ranked: Rankings | None
+) -> dict[str, list[object]]:
+    shares = network.reached(network.node("tgt", position))[0]
+    if ranked is None:
+        rows = [_own(view, node) for node in range(len(shares))]
+        return {
+            view.t("patching.token"): [row[at] for row, at in rows],
+            view.t("patching.rankings.contribution"): [fixed(float(each), 4) for each in shares],
+        }
+    return {
+        view.t("patching.token"): list(_labels(view, ranked)),
+        **{
+            view.t(f"patching.rankings.{name}"): [fixed(float(each), 4) for each in scores]
+            for name, scores in ranked.scores.items()
+        },
+    }

@@ -1,0 +1,117 @@
+"""Paths: one sender by hand, all of them together, and none where no way leads."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from explorer.analysis.patching.maps import patches_of
+from explorer.analysis.patching.pair import Pair, pair
+from explorer.analysis.patching.patches import Patch, gaps
+from explorer.analysis.patching.paths import (
+    arriving,
+    path_map,
+    receivers,
+    run_path,
+    senders,
+    site_of,
+)
+from explorer.library import LoadedModel
+from explorer.runs.run import run
+from explorer.runs.trace import trace
+from models.hooks import LOGITS, Edits
+
+Tiny = Callable[..., LoadedModel]
+
+
+def both(loaded: LoadedModel) -> Pair:
+    return pair(loaded, trace(loaded, "A cat ran."), "A dog ran.")
+
+
+def put(value: Tensor) -> Callable[[Tensor], Tensor]:
+    return lambda tensor: value.expand_as(tensor)
+
+
+def test_a_path_by_hand(writer: LoadedModel) -> None:
+    """Head 3 of the first layer into the value of head 1 of the second, in two plain runs."""
+    found = both(writer)
+    hooks = {site.hook("z") for site in writer.sites}
+    first, second = (run(writer.model, rows, hooks) for rows in found.rows)
+    held = dict(second)
+    held["blocks.0.attn.hook_z"] = second["blocks.0.attn.hook_z"].clone()
+    held["blocks.0.attn.hook_z"][:, 3] = first["blocks.0.attn.hook_z"][:, 3]
+    value = "blocks.1.attn.hook_v"
+    arrived = run(
+        writer.model, found.rows[1], {value}, Edits({hook: put(z) for hook, z in held.items()})
+    )[value]
+
+    def received(v: Tensor) -> Tensor:
+        v = v.clone()
+        v[:, 1] = arrived[:, 1]
+        return v
+
+    logits = run(writer.model, found.rows[1], {LOGITS}, Edits({value: received}))[LOGITS]
+    by_hand = found.gap(logits[0, found.question.places[1]].numpy())
+    shown = path_map(writer, found, ("decoder", 1, 1), "v")
+    assert shown.heads.effect(("decoder", 0, 3)) == pytest.approx(
+        found.recovered(np.array([by_hand]))[0], abs=1e-4
+    )
+    alone = run_path(writer, found, ("decoder", 1, 1), "v", ("decoder", 0, 3))
+    assert alone.effect == pytest.approx(shown.heads.effect(("decoder", 0, 3)), abs=1e-4)
+    assert np.isnan(shown.heads.parts[0].effects[1]).all()
+
+
+@pytest.mark.parametrize("into", ["q", "k", "v"])
+def test_all_paths_together_are_the_first_run_s_own(translator: LoadedModel, into: str) -> None:
+    """All senders and the words at once bring the receiver exactly what it had in the first run."""
+    found = both(translator)
+    site = site_of(translator, ("cross", 1, 2))
+    leading = {(each.role, each.layer) for each in senders(translator, site, into)}  # type: ignore[arg-type]
+    patches = [
+        patch
+        for cell, patch in patches_of(translator, found, "z")[0].items()
+        if cell[:2] in leading
+    ]
+    first = run(translator.model, found.rows[0], {"encoder.hook_embed", site.hook(into)})
+    patches.append(Patch("encoder.hook_embed", (), first["encoder.hook_embed"][0]))
+    (arrived,) = arriving(translator, found, site, 2, into, [patches])  # type: ignore[arg-type]
+    own = run(translator.model, found.rows[1], {site.hook(into)})[site.hook(into)][0, 2]
+    assert torch.allclose(arrived.value, first[site.hook(into)][0, 2], atol=1e-5)
+    assert not torch.allclose(own, first[site.hook(into)][0, 2], atol=1e-3)
+    shown = path_map(translator, found, ("cross", 1, 2), into)  # type: ignore[arg-type]
+    whole = gaps(translator, found, [[Patch(site.hook(into), (2,), first[site.hook(into)][0, 2])]])
+    assert shown.everything == pytest.approx(found.recovered(whole)[0], abs=1e-4)
+
+
+def test_no_way_leads_back_or_across(translator: LoadedModel) -> None:
+    found = both(translator)
+    queries = {
+        part.name: part for part in path_map(translator, found, ("cross", 0, 1), "q").heads.parts
+    }
+    assert np.isnan(queries["encoder"].effects).all()
+    assert not np.isnan(queries["decoder"].effects[0]).any()
+    assert np.isnan(queries["decoder"].effects[1]).all()
+    assert np.isnan(queries["cross"].effects).all()
+    keys = {
+        part.name: part for part in path_map(translator, found, ("cross", 0, 1), "k").heads.parts
+    }
+    assert not np.isnan(keys["encoder"].effects).any()
+    assert np.isnan(keys["decoder"].effects).all()
+    own = {
+        part.name: part for part in path_map(translator, found, ("encoder", 1, 0), "v").heads.parts
+    }
+    assert not np.isnan(own["encoder"].effects[0]).any()
+    assert np.isnan(own["encoder"].effects[1:]).all()
+
+
+def test_the_first_layer_receives_words_alone(writer: LoadedModel) -> None:
+    assert [site.layer for site in receivers(writer, "q")] == [1]
+    found = both(writer)
+    shown = path_map(writer, found, ("decoder", 0, 2), "v")
+    assert all(np.isnan(part.effects).all() for part in shown.heads.parts)
+    assert shown.words == pytest.approx(shown.everything, abs=1e-4)
+    assert abs(shown.everything) > 1e-5
+    with pytest.raises(KeyError, match="no head"):
+        path_map(writer, found, ("decoder", 7, 0), "v")
