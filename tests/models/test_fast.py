@@ -1,10 +1,12 @@
 """What is only faster: the same numbers, names and checkpoints as the plain model, everywhere."""
 
 import copy
+from functools import cache, partial
 from itertools import pairwise
 
 import pytest
 import torch
+from close import assert_close
 from families import WRITERS, hook_names, sized
 from tables import chosen
 from torch import nn
@@ -36,8 +38,7 @@ def everything(name):
     return True
 
 
-def close(a, b, message=None):
-    torch.testing.assert_close(a, b, atol=1e-12, rtol=0, msg=message)
+close = partial(assert_close, atol=1e-12)
 
 
 def read(model, src, tgt, padded, cache=None, cuts=()):
@@ -54,31 +55,36 @@ def read(model, src, tgt, padded, cache=None, cuts=()):
     return torch.cat(pieces, dim=1)
 
 
+@cache
+def both(tiny_model, put_on, family, placement, positions):
+    plain = tiny_model(
+        family=family, norm_placement=placement, positions=positions, n_kv_heads=2, dropout=0.3
+    )
+    fast = copy.deepcopy(plain)
+    put_on(fast)
+    return plain, fast
+
+
 @pytest.mark.parametrize("put_on", PUT_ON.values(), ids=PUT_ON)
 @pytest.mark.parametrize("padded", [True, False])
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("placement", ["post", "pre", "sublayer"])
 @pytest.mark.parametrize("family", WRITERS)
 def test_fast_is_plain(family, placement, positions, padded, put_on, tiny_model, random_tokens):
-    plain = tiny_model(
-        family=family, norm_placement=placement, positions=positions, n_kv_heads=2, dropout=0.3
-    )
-    fast = copy.deepcopy(plain)
-    put_on(fast)
+    plain, fast = both(tiny_model, put_on, family, placement, positions)
     src, tgt = random_tokens(3, 7), random_tokens(3, 5)
     for cuts in ((), (1, 2, 3, 4), (2,)):  # at once, one by one, and a longer piece after two
-        cached = [KVCache(2) if cuts else None for _ in range(2)]
         seen = [Record(everything), Record(everything)]
         with torch.no_grad():
-            expected = read(plain, src, tgt, padded, cached[0], cuts)
-            close(read(fast, src, tgt, padded, cached[1], cuts), expected)
-        for model, record in zip((plain, fast), seen, strict=True):
-            with torch.no_grad(), visiting(record):
-                read(model, src, tgt, padded, KVCache(2) if cuts else None, cuts)
+            unseen = read(fast, src, tgt, padded, KVCache(2) if cuts else None, cuts)
+            for model, record in zip((plain, fast), seen, strict=True):
+                with visiting(record):
+                    logits = read(model, src, tgt, padded, KVCache(2) if cuts else None, cuts)
+                close(unseen, logits)
         one, other = (record.activations for record in seen)
         assert list(one) == list(other)
         for name, tensor in one.items():
-            close(other[name], tensor, name)
+            close(other[name], tensor, message=name)
 
 
 @pytest.mark.parametrize("hooked", [False, True])
@@ -101,7 +107,7 @@ def test_fast_decodes_as_plain(family, strategy, use_cache, hooked, wide_model):
         assert chosen(one) == chosen(other)
     assert list(found[0][1]) == list(found[1][1])
     for name, tensor in found[0][1].items():
-        close(found[1][1][name], tensor, name)
+        close(found[1][1][name], tensor, message=name)
 
 
 @pytest.mark.parametrize("family", WRITERS)

@@ -6,9 +6,11 @@ the usual ways (inverted, off by one, dropped, put on another axis) fails at lea
 """
 
 from contextlib import nullcontext
+from functools import cache, partial
 
 import pytest
 import torch
+from close import assert_close
 from families import WRITERS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,16 +56,17 @@ def positions(request):
     return request.param
 
 
+@cache
+def made(tiny_model, path, **changes):
+    return taking(path, tiny_model(**changes, n_kv_heads=2))
+
+
 @pytest.fixture(params=PLACEMENTS)
 def model(request, family, positions, path, tiny_model):
-    return taking(
-        path,
-        tiny_model(family=family, norm_placement=request.param, positions=positions, n_kv_heads=2),
-    )
+    return made(tiny_model, path, family=family, norm_placement=request.param, positions=positions)
 
 
-def close(a, b):
-    torch.testing.assert_close(a, b, atol=ATOL, rtol=0)
+close = partial(assert_close, atol=ATOL)
 
 
 def changed(a, b):

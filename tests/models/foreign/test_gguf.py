@@ -4,7 +4,6 @@ import builtins
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 import pytest
 import torch
@@ -24,6 +23,8 @@ def write(
     golden: Golden, path: Path, quantised: bool = False, vocab: int = 61, **fields: Any
 ) -> Path:
     """The golden model as llama.cpp's converter writes it, without a tokenizer's words."""
+    import gguf  # here, since it takes half a second, and each worker collects every test
+
     kind = golden.config["model_type"]
     writer = gguf.GGUFWriter(path, kind)
     config = golden.config | golden.config["rope_parameters"]
@@ -59,6 +60,8 @@ def write(
 
 
 def _type(value: Any) -> tuple[Any, ...]:
+    import gguf
+
     kinds = {
         str: gguf.GGUFValueType.STRING,
         bool: gguf.GGUFValueType.BOOL,

@@ -2,10 +2,9 @@
 
 import dataclasses
 import json
-import os
-import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,26 +17,39 @@ from toy_runs import (
     without_times,
 )
 
+from models.training.loop import Trainer
 from models.training.state import STATE
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("stop_after", [1, 7, 20])
-def test_a_stopped_run_goes_on_to_the_same_bits(tmp_path: Path, stop_after: int) -> None:
-    whole = trainer(tmp_path / "whole")
-    expected = without_times(whole.run().curve)
-    assert whole.total_steps > 20
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Trainer:
+    """A run that nothing stopped."""
+    whole = trainer(tmp_path_factory.mktemp("whole"))
+    whole.run()
+    return whole
 
+
+@pytest.mark.parametrize("stop_after", [1, 7, 20])
+def test_a_stopped_run_goes_on_to_the_same_bits(
+    tmp_path: Path, whole: Trainer, stop_after: int
+) -> None:
+    assert whole.total_steps > 20
     steps = iter(range(10**6))
     trainer(tmp_path / "parts").run(stop=lambda: next(steps) >= stop_after)
     resumed = trainer(tmp_path / "parts")
     assert resumed.progress.step == stop_after
-    assert without_times(resumed.run().curve) == expected
+    assert without_times(resumed.run().curve) == without_times(whole.progress.curve)
     assert same(weights(resumed.model), weights(whole.model))
 
 
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+def written(folder: Path) -> int:
+    """When the state was last written; 0 before."""
+    return (folder / STATE).stat().st_mtime_ns if (folder / STATE).exists() else 0
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, whole: Trainer) -> None:
     """SIGKILL while the state is being written again and again; then resume."""
     script = f"""
 import dataclasses, sys
@@ -59,19 +71,17 @@ run.run()
         )
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        seen = (folder / STATE).stat().st_mtime_ns if (folder / STATE).exists() else 0
-        while process.poll() is None:
-            now = (folder / STATE).stat().st_mtime_ns if (folder / STATE).exists() else 0
-            if now != seen:
-                os.kill(process.pid, signal.SIGKILL)
+        before = written(folder)
+        while written(folder) == before:
+            with suppress(subprocess.TimeoutExpired):  # a breath between two looks
+                assert process.wait(0.002) == 0
                 break
+        process.kill()
         process.wait()
         process.stdout.close()
-    whole = trainer(tmp_path / "whole")
-    expected = without_times(whole.run().curve)
     resumed = trainer(folder)
     assert resumed.progress.step > 0
-    assert without_times(resumed.run().curve) == expected
+    assert without_times(resumed.run().curve) == without_times(whole.progress.curve)
     assert same(weights(resumed.model), weights(whole.model))
 
 
