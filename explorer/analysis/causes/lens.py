@@ -29,6 +29,8 @@ from models.rows import Rows
 from models.transformer import Stack
 
 N_WORDS = 5
+MOST_LOGITS = 16_000_000
+"""Logits that are computed together: a large unembedding is read from memory once for all."""
 What = Literal["embedding", "attn", "cross", "ffn"]
 
 
@@ -158,26 +160,31 @@ def _read(
         told(len(at_depth), steps)
 
     def log_probs(stream: Tensor) -> Tensor:
-        read = module.final_norm(inside(loaded.model, stream))[None]
-        return loaded.model.logits_of(read)[0].float().log_softmax(-1)
+        """[depth, place, d_model] -> [depth, place, word]."""
+        read = module.final_norm(inside(loaded.model, stream))
+        return loaded.model.logits_of(read).float().log_softmax(-1)
 
     found: list[tuple[np.ndarray, ...]] = []
     with torch.inference_mode():
-        said = log_probs(at_depth[-1])
+        said = log_probs(at_depth[-1][None])[0]
         answer, chances = said.argmax(-1, keepdim=True), said.exp()
         entropy = -(chances * said).sum(-1)
-        for done, stream in enumerate(at_depth):
-            here = log_probs(stream)
-            of_answer = here.gather(-1, answer)
+        together = max(1, MOST_LOGITS // said.numel())
+        for first in range(0, len(depths), together):
+            part = torch.stack(at_depth[first : first + together])
+            here = log_probs(part)
+            if first + together >= len(depths):
+                here[-1] = said  # the same numbers, but for the rounding of another product
+            of_answer = here.gather(-1, answer.expand(len(here), -1, 1))
             best = here.topk(min(N_WORDS, here.shape[-1]), sorted=True)
             kl = (chances * (said - here)).sum(-1).clamp(min=0)
             rank = 1 + (here > of_answer).sum(-1)
-            size = stream.double().pow(2).mean(-1).sqrt()
-            kept = best.indices, best.values.exp(), rank, of_answer[:, 0].exp(), kl.double(), size
+            size = part.double().pow(2).mean(-1).sqrt()
+            kept = best.indices, best.values.exp(), rank, of_answer[..., 0].exp(), kl.double(), size
             found.append(tuple(each.numpy() for each in kept))
-            told(len(depths) + done + 1, steps)
-    stacked = [np.stack(each) for each in zip(*found, strict=True)]
-    tokens, probs, ranks, shares, kl_of, sizes = stacked
+            told(len(depths) + min(first + together, len(depths)), steps)
+    joined = [np.concatenate(each) for each in zip(*found, strict=True)]
+    tokens, probs, ranks, shares, kl_of, sizes = joined
     blind = float(np.log(said.shape[-1])) - entropy.double().numpy()
     answers = answer[:, 0].numpy()
     return Lens(depths, tokens, probs, answers, ranks, shares, kl_of, blind, sizes)

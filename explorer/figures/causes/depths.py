@@ -36,6 +36,7 @@ def depths(
     column_title: str,
     stream: Stream = "tgt",
     selected: int | None = None,
+    doubtful: Sequence[int] = (),
     n_shown: int | None = None,
     dark: bool = False,
     words: Words,
@@ -44,7 +45,8 @@ def depths(
 
     `kind` is what they are: "chance" (0 to 1), "ranked" (from 1, on a logarithmic scale) or
     "distance" (nats, 0 and above). Dark is near the answer in all three. `selected` outlines a
-    place; places from `n_shown` on are blank. Raises ValueError naming sizes that disagree.
+    place; places from `n_shown` on are blank;
+    the names of `doubtful` depths are dimmed. Raises ValueError naming sizes that disagree.
     """
     shape = (len(rows), len(columns))
     check_shape("said", np.array([list(row) for row in said], object), shape)
@@ -69,7 +71,12 @@ def depths(
     trace = {
         "type": "heatmap",
         "x": labels,
-        "y": [escape(row) for row in rows],
+        "y": [
+            f'<span style="color:{colours.muted}"><i>{escape(row)}</i></span>'
+            if at in doubtful
+            else escape(row)
+            for at, row in enumerate(rows)
+        ],
         "z": np.asarray(z, np.float32),
         "zmin": low,
         "zmax": high,
@@ -87,7 +94,10 @@ def depths(
     frame = layout(colours, 70 + BAR_ROOM + ROW * len(rows))
     frame["margin"]["b"] = BAR_ROOM
     frame["meta"] = {"least": 110 + (COLUMN if roomy else 12) * len(columns)}
-    frame["xaxis"] = token_axis(labels, column_title, stream, dark, side="top", tickangle=0)
+    ticks_across = {"tickvals": list(range(shape[1]))[:n_shown], "ticktext": labels[:n_shown]}
+    frame["xaxis"] = token_axis(
+        labels, column_title, stream, dark, side="top", tickangle=0, **ticks_across
+    )
     frame["yaxis"] = axis(colours, words["depth"], autorange="reversed", type="category")
     if selected is not None and 0 <= selected < len(columns):
         frame["shapes"] = [

@@ -174,6 +174,7 @@ def _grid(view: View, here: _Shown, kind: str) -> None:
         title=view.t(f"causes.colour_{kind}"),
         column_title=view.t("causes.steps" if filmed else "causes.read_at"),
         selected=here.place,
+        doubtful=found.misleads,
         n_shown=here.place + 1 if filmed else len(here.columns),
         dark=view.dark,
         words=view.words("figures.causes"),
@@ -185,9 +186,12 @@ def _reading(view: View, here: _Shown) -> str:
     found, place = here.found, here.place
     answer = controls.quoted(view, token_name(view.loaded, int(found.answer[place])))
     settled = found.settled(place)
+    filmed = view.choices(CausesChoices).filmed
+    kind = "film" if filmed else "lens"
+    token = controls.quoted_at(view, here.columns, place)
     return view.t(
-        "causes.read_lens_first" if settled == 0 else "causes.read_lens",
-        token=controls.quoted_at(view, here.columns, place),
+        f"causes.read_{kind}_first" if settled == 0 else f"causes.read_{kind}",
+        **({"step": place + 1} if filmed else {"token": token}),
         answer=answer,
         chance=percent(float(found.shares[-1, place])),
         depth=depth_name(view, found.depths[settled]),

@@ -7,24 +7,21 @@ import streamlit as st
 
 from explorer.analysis.causes.ranking import largest
 from explorer.analysis.causes.writers import Detail, output, writers_at
-from explorer.analysis.causes.writes import Pushes, Writes, pushes, silence, writes
+from explorer.analysis.causes.writes import Writes, pushes, silence, writes
 from explorer.figures.causes.terms import ranking
 from explorer.numbers import compact, fixed, number, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.causes.names import group_names, in_half_precision, writer_name
+from explorer.pages.causes.one_head import one_head
 from explorer.pages.causes.waiting import waited
-from explorer.pages.causes.why import pick_row
 from explorer.pages.causes.words import pick_position, pick_words, token_name
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
-from explorer.ui.tables import table
 from explorer.ui.view import View
 
 MOST = 18
 """Bars of the ranking; the smallest share the last one."""
-KEYS = 8
-"""Keys in the table of what a head writes."""
 
 
 def what_it_writes(view: View) -> None:
@@ -58,7 +55,7 @@ def what_it_writes(view: View) -> None:
         if here:
             st.caption(view.t(f"causes.note_{name}"))
     _check(view, found, detail, values, rival)
-    drawn = _head(view, found, rival)
+    drawn = one_head(view, found, rival)
     controls.small_print(
         view,
         "causes",
@@ -180,66 +177,6 @@ def _check(
             later=signed(out.free - out.held),
         ),
     )
-
-
-def _head(view: View, whole: Writes, rival: int | None) -> bool:
-    """One head at one query, key by key; whether it is drawn already."""
-    st.subheader(view.t("causes.head_title"), anchor=False)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        controls.pick_place(view, "causes")
-        site = view.site
-        query = whole.position if site.query_stream == "tgt" else pick_row(view)
-    found = waited(view, "pushes", cached.pushes, site.name, view.head, query)
-    if found is None:
-        return False
-    tokens = view.trace.key_tokens(site.name)
-    query_token = controls.quoted_at(view, view.trace.query_tokens(site.name), query)
-    lead = "causes.head_lead" if found.direct else "causes.head_lead_indirect"
-    st.markdown(view.t(lead, query=query_token))
-    keys = [at for at in range(len(found.keys)) if found.weights[at] >= 0.005][:KEYS]
-    rows = [(f"**{view.t('causes.whole_head')}**", "", *_words(view, found, 0))]
-    rows += [
-        (
-            controls.quoted_at(view, tokens, found.keys[at]),
-            percent(float(found.weights[at])),
-            *_words(view, found, at + 1),
-        )
-        for at in keys
-    ]
-    head = [view.t(f"causes.{name}") for name in ("key", "weight_of", "pushed", "held_down")]
-    table(head, rows, "lrll")
-    if rival is not None:
-        _without(view, whole, query)
-    return True
-
-
-def _without(view: View, found: Writes, query: int) -> None:
-    """The experiment with this head alone: what becomes of the difference without it."""
-    asked = (found.position, found.word, found.other, view.site.name, view.head, query)
-    after = waited(view, "without", cached.without_head, *asked)
-    if after is None:
-        return
-    words = view.t(
-        "causes.head_without",
-        query=controls.quoted_at(view, view.trace.query_tokens(view.site.name), query),
-        before=fixed(found.logits[0] - found.logits[1], 3),
-        after=fixed(after, 3),
-    )
-    st.markdown(words)
-
-
-def _words(view: View, found: Pushes, row: int) -> tuple[str, str]:
-    """The words that one row pushes, and those that it holds down, as Markdown."""
-    sides = []
-    for tokens, values in ((found.pushed, found.up), (found.held, found.down)):
-        said = zip(tokens[row].tolist(), values[row].tolist(), strict=True)
-        sides.append(
-            " ".join(
-                f"{controls.quoted(view, token_name(view.loaded, token))} {signed(value)}"
-                for token, value in said
-            ).replace("|", "\\|")
-        )
-    return sides[0], sides[1]
 
 
 def _numbers(view: View, found: Writes) -> dict[str, list[object]]:
