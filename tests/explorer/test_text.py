@@ -450,6 +450,7 @@ PIECES = {
     *(f"atlas.profile_{name}" for name in ("self", "cross")),
     *(f"atlas.moments_{name}" for name in ("never", "from", "always")),
     *(f"atlas.like_{name}" for name in SOURCES),
+    *(f"atlas.sentences_{name}" for name in ("weight", "spread", "alignment")),
     *(f"atlas.csv_{name}" for name in ("heads", "sentences")),
     *(f"atlas.search_{name}" for name in ("head", "mean", "here", "kind")),
     *(f"patching.says_{name}" for name in ("first", "second")),

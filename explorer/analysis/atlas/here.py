@@ -1,9 +1,11 @@
 """What heads do over sentences that are at hand: an atlas without a file, and one by one."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
 
 from explorer.analysis.atlas.ablation import GROUP, cost_sums
 from explorer.analysis.atlas.corpus import Line
@@ -56,24 +58,31 @@ def measured(
     return atlas_of(adding.total(), loaded.sites, about, rare, known)[0]
 
 
-def one_by_one(
-    loaded: LoadedModel, texts: Sequence[Text], rare: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """What every head does in each text by itself: `strengths` [text, head, measure], NaN for a
-    text that cannot be read; and the number of tokens [text] of its longer stream, 0 for those."""
+@dataclass(frozen=True, eq=False)
+class OneByOne:
+    """What every head does in each text by itself: the `strengths` of its measures, the mean
+    `weight` on each, NaN where there is none; and the `tokens` of the longer stream, 0 for a text
+    that cannot be read."""
+
+    strengths: Float[np.ndarray, "text head measure"]
+    weight: Float[np.ndarray, "text head measure"]
+    tokens: Int[np.ndarray, " text"]
+
+
+def one_by_one(loaded: LoadedModel, texts: Sequence[Text], rare: np.ndarray) -> OneByOne:
+    """Each text read alone; `rare` says which tokens of the vocabulary are rare in the corpus."""
     known = known_of(loaded, rare)
-    lines = lines_of_texts(texts)
-    encoded, _ = encode(loaded, lines)
-    n_heads = sum(site.n_heads for site in loaded.sites)
-    found = np.full((len(texts), n_heads, len(MEASURES)), np.nan)
-    tokens = np.zeros(len(texts), np.int64)
+    encoded, _ = encode(loaded, lines_of_texts(texts))
+    shape = len(texts), sum(site.n_heads for site in loaded.sites), len(MEASURES)
+    found = OneByOne(np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(len(texts), np.int64))
     for each in encoded:
         adding = Adding(loaded, known)
         adding.add(batch_of(loaded, [each]))
         numbers = numbers_of(adding.sums, loaded.sites)
-        found[each.offset] = strengths(numbers["share"], numbers["weight"])
-        tokens[each.offset] = max(len(each.src), len(each.tgt))
-    return found, tokens
+        found.strengths[each.offset] = strengths(numbers["share"], numbers["weight"])
+        found.weight[each.offset] = numbers["weight"]
+        found.tokens[each.offset] = max(len(each.src), len(each.tgt))
+    return found
 
 
 def known_of(loaded: LoadedModel, rare: np.ndarray) -> Vocabulary:

@@ -2,7 +2,8 @@
 
 Sentences differ in length, so patterns are compared by where their weight lies: at which distance,
 on the first and the last key, on punctuation, rare and repeated words, and how spread out it is.
-Both are such a vector, a mean over rows; they are as alike as its cosine.
+Each is such a vector, a mean over rows. All heads have much in common, so the mean over all of them
+is taken away first, and each entry counts in units of how much it varies within one head.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,18 +25,34 @@ from models.rows import Rows
 
 FEATURES = OFFSETS + len(KINDS) + 3
 """Distances; the last key, punctuation, rare words; the first key, the same token, spread."""
+LEAST_SPREAD = 0.01
+"""Added to each spread: an entry that hardly varies would decide alone."""
 MOST_TEXTS = 240
 """Sentences that are searched: those of the atlas in turn, head by head."""
 
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """Where the weight of every head lies in every text: [text, head, feature], NaN for a text that
-    the model cannot read. `role` is the kind of attention, `texts` their numbers."""
+    """Where the weight of every head of a `role` lies: [text, head, feature]; `texts` are the
+    numbers of the texts that the model could read."""
 
     role: Role
     texts: tuple[int, ...]
     features: Float[np.ndarray, "text head feature"]
+
+    def scaled(self, features: Float[np.ndarray, "*some feature"]) -> np.ndarray:
+        """Features less the mean of all heads, in units of their spread within one head."""
+        spread = np.sqrt(self.features.var(axis=0).mean(axis=0)) + LEAST_SPREAD
+        found: np.ndarray = (features - self.features.mean(axis=(0, 1))) / spread
+        return found
+
+    def of_heads(self, wanted: Float[np.ndarray, " feature"]) -> Float[np.ndarray, " head"]:
+        """How alike each head's mean over all texts is to what is wanted, -1 to 1."""
+        return alike(self.scaled(self.features.mean(axis=0)), self.scaled(wanted))
+
+    def of_texts(self, wanted: Float[np.ndarray, " feature"]) -> Float[np.ndarray, "text head"]:
+        """How alike each head in each text is to what is wanted, -1 to 1."""
+        return alike(self.scaled(self.features), self.scaled(wanted))
 
 
 def features_of(
@@ -114,7 +131,7 @@ def search(
 def alike(
     features: Float[np.ndarray, "*some feature"], wanted: Float[np.ndarray, " feature"]
 ) -> Float[np.ndarray, "*some"]:
-    """The cosine of each with what is wanted, 0 to 1."""
+    """The cosine of each with what is wanted."""
     lengths = np.linalg.norm(features, axis=-1) * np.linalg.norm(wanted)
     found: np.ndarray = (features @ wanted) / np.maximum(lengths, 1e-12)
     return found

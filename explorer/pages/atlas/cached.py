@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from explorer import library
 from explorer.analysis.atlas import finding, here, searching
 from explorer.analysis.atlas.finding import Found
@@ -79,8 +77,8 @@ def texts_for(model: str) -> tuple[Text, ...]:
 
 
 @cached
-def one_by_one(which: Which, texts: tuple[Text, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Strengths [text, head, measure] of each text by itself, and its tokens [text]."""
+def one_by_one(which: Which, texts: tuple[Text, ...]) -> here.OneByOne:
+    """What every head does in each text by itself."""
     return here.one_by_one(cache.open_model(which.model), texts, atlas(which).rare)
 
 

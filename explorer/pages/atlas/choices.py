@@ -35,9 +35,10 @@ def format_painted(cells: Painted) -> str:
 class AtlasChoices:
     """`across` and `up` are what the map lays heads out by ("": as usual), `sentence` is the one
     that is drawn of a head's sentences; these are filtered by `shortest` and `longest` (tokens), by
-    a word `containing`, and by `least`, the percentage of rows in which the head does what it
-    mostly does. `against` is a model to compare with, `like` where a searched pattern comes from,
-    `painted` the cells of one that was painted, `found` the sentence of the search that is drawn.
+    a word `containing`, and by `least`, the percentage before a sentence. `against` is a model to
+    compare with, `traced` the measure that is followed through a training. `like` says where a
+    pattern to search for comes from, `painted` are the cells of one that was painted, `found` is
+    the sentence of the search that is drawn.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("heads", "compare", "search")
@@ -49,6 +50,7 @@ class AtlasChoices:
     containing: str = choice("", str)
     least: int = choice(0, whole(0, 100))
     against: str = choice("", str)
+    traced: str = choice("", one_of(MEASURES))
     like: str = choice("matrix", one_of(SOURCES))
     painted: Painted = choice((), parse_painted, format_painted, of_site=True)
     found: int = choice(1, whole(1, 20))

@@ -5,10 +5,10 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.analysis.atlas.here import measured
-from explorer.analysis.atlas.moments import appears
+from explorer.analysis.atlas.moments import appears, grown
 from explorer.analysis.atlas.names import name_of
 from explorer.analysis.atlas.store import Head, numbers_of
-from explorer.analysis.atlas.sums import MEASURES, Measure
+from explorer.analysis.atlas.sums import MEASURES
 from explorer.figures import curves
 from explorer.figures.atlas import scatter
 from explorer.library import at_step, snapshots, split_step
@@ -46,7 +46,8 @@ MOST_LINES = 6
 def compared(shown: Shown) -> None:
     """The moments of this model's training, where it has any; and another model beside it."""
     view = shown.view
-    controls.pick_place(view, "atlas.compare")
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        controls.pick_place(view, "atlas.compare")
     base, _ = split_step(view.loaded.name)
     steps = snapshots(base)
     if steps:
@@ -204,8 +205,10 @@ def _moments(shown: Shown, base: str, steps: tuple[int, ...]) -> None:
     if made is None:
         return
     last = made[-1]
-    name = last.names[head.number]
-    measure: Measure = name.nearest
+    strengths = np.array([atlas.strengths[head.number] for atlas in made])  # [moment, measure]
+    offered = [name for name in MEASURES if np.isfinite(strengths[:, MEASURES.index(name)]).any()]
+    chosen = view.choices(AtlasChoices).traced
+    measure = next((name for name in offered if name == chosen), None) or grown(strengths)
     at = MEASURES.index(measure)
     over = np.array([atlas.strengths[:, at] for atlas in made])  # [moment, head]
     st.subheader(view.t("atlas.moments"), anchor=False)
@@ -222,6 +225,15 @@ def _moments(shown: Shown, base: str, steps: tuple[int, ...]) -> None:
     )  # fmt: skip
     with hero():
         controls.reading("atlas-moments", said)
+    with st.container(width=280):
+        controls.pick(
+            view.t("atlas.traced"),
+            offered,
+            measure,
+            "atlas.traced",
+            lambda name: session.change(traced=name),
+            format_func=lambda name: kind_words(view, name),
+        )
     mates = [h for h in last.heads if h.role == head.role and h != head]
     mates.sort(key=lambda h: -np.nan_to_num(over[-1, h.number]))
     drawn = [head, *mates[: MOST_LINES - 1]]
@@ -241,7 +253,9 @@ def _moments(shown: Shown, base: str, steps: tuple[int, ...]) -> None:
         view,
         "atlas_moments",
         formula=FORMULA,
-        code=[measured, appears],
+        code=[measured, appears]
+        if view.choices(AtlasChoices).traced
+        else [measured, grown, appears],
         numbers=lambda: {
             view.t("atlas.moment"): moments,
             **{short(h): [round(float(v), 4) for v in over[:, h.number]] for h in drawn},

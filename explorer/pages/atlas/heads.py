@@ -162,7 +162,7 @@ def _head(shown: Shown) -> None:
     """The open head: its profile, its numbers, the open sentence, the heads most like it."""
     view, atlas, head = shown.view, shown.atlas, shown.head
     st.subheader(place(view, head), anchor=False)
-    left, right = st.columns([3, 2], gap="large")
+    left, right = st.columns(2, gap="large")
     with left:
         st.markdown(f"**{view.t('atlas.profile')}**")
         figure = profile.by_distance(
@@ -237,9 +237,9 @@ def _here(shown: Shown) -> None:
     view, name = shown.view, shown.name
     trace = view.trace
     text = Text(trace.text, trace.output if "src" in view.loaded.model.reads else "")
-    strengths, tokens = cached.one_by_one(shown.which, (text,))
-    share = float(strengths[0, shown.head.number, MEASURES.index(name.nearest)])
-    if not tokens[0] or not np.isfinite(share):
+    found = cached.one_by_one(shown.which, (text,))
+    share = float(found.strengths[0, shown.head.number, MEASURES.index(name.nearest)])
+    if not found.tokens[0] or not np.isfinite(share):
         said = view.t("atlas.here_none", kind=kind_words(view, name.nearest))
     else:
         key = (

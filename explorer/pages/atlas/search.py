@@ -5,11 +5,11 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from explorer.analysis.atlas.searching import alike, features_of, in_sentence, painted_features
+from explorer.analysis.atlas.searching import Searched, features_of, in_sentence, painted_features
 from explorer.analysis.atlas.store import Head
 from explorer.components import mask_matrix, stroke_of
 from explorer.figures import heatmap
-from explorer.numbers import percent
+from explorer.numbers import fixed
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
 from explorer.pages.atlas.heads import open_head
@@ -24,7 +24,7 @@ from explorer.ui.work import running
 
 FORMULA = (
     r"\cos(f, g) = \frac{f \cdot g}{\lVert f \rVert\,\lVert g \rVert}, \qquad "
-    r"f = \frac1n \sum_{i=1}^{n} \phi(A_i)",
+    r"f = \frac{1}{\sigma}\Big(\frac1n \sum_{i=1}^{n} \phi(A_i) - \mu\Big)",
 )
 MOST_HEADS, MOST_SENTENCES = 8, 12
 PAINTED = "atlas.paint"
@@ -195,12 +195,15 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
     if searched is None:
         return
     vector = painted_features(view.loaded, view.site, rows_of(view.trace), wanted, atlas.rare)
-    close = alike(searched.features, vector)  # [text, head]
+    if not searched.texts:
+        st.info(view.t("atlas.search_nothing"), icon=":material/search_off:")
+        return
+    close = searched.of_texts(vector)  # [text, head]
     heads = [head for head in atlas.heads if head.role == view.kind]
     here = in_sentence(
         np.concatenate([view.trace.pattern(site.name) for site in view.sites_of(view.kind)]), wanted
     )
-    over = np.nanmean(close, axis=0) if len(close) else np.zeros(len(heads))
+    over = searched.of_heads(vector)
     best = int(over.argmax())
     with hero():
         controls.reading(
@@ -208,10 +211,10 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
             view.t(
                 "atlas.search_reading",
                 place=place(view, heads[best]),
-                like=percent(float(over[best])),
+                like=fixed(float(over[best])),
                 count=len(searched.texts),
                 here=place(view, heads[int(here.argmax())]),
-                here_like=percent(float(here.max())),
+                here_like=fixed(float(here.max())),
             ),
         )
     st.subheader(view.t("atlas.search_heads"), anchor=False)
@@ -221,8 +224,8 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
         [
             [
                 place(view, heads[at]),
-                percent(float(over[at])),
-                percent(float(here[at])),
+                fixed(float(over[at])),
+                fixed(float(here[at])),
                 kind_words(view, atlas.names[heads[at].number].kind),
             ]
             for at in order
@@ -242,7 +245,7 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
         view,
         "atlas_search",
         formula=FORMULA,
-        code=[painted_features, features_of, alike, in_sentence],
+        code=[painted_features, features_of, Searched.of_heads, Searched.of_texts, in_sentence],
         numbers=lambda: {
             view.t("atlas.search_head"): [place(view, head) for head in heads],
             view.t("atlas.search_mean"): [round(float(v), 4) for v in over],
@@ -257,22 +260,20 @@ def _sentences(
 ) -> None:
     """The sentences in which some head looks most like it, one a sentence; one of them drawn."""
     view, atlas = shown.view, shown.atlas
-    if not len(close):
-        return
     st.subheader(view.t("atlas.search_sentences"), anchor=False)
-    by_text = np.nanmax(close, axis=1)
+    by_text = np.max(close, axis=1)
     order = sorted(range(len(texts)), key=lambda at: (-by_text[at], at))[:MOST_SENTENCES]
     numbers = cached.numbers_to_search(shown.which)
     chosen = min(view.choices(AtlasChoices).found, len(order)) - 1
     st.session_state["atlas.found"] = chosen
-    of_head = [heads[int(np.nanargmax(close[at]))] for at in order]
+    of_head = [heads[int(np.argmax(close[at]))] for at in order]
     found = [atlas.texts[numbers[texts[at]]] for at in order]
     st.radio(
         view.t("atlas.search_sentences"),
         range(len(order)),
         key="atlas.found",
         format_func=lambda at: (
-            f"{percent(float(by_text[order[at]]))} · {short(of_head[at])} · "
+            f"{fixed(float(by_text[order[at]]))} · {short(of_head[at])} · "
             f"{escape(found[at].source)}"
         ),
         on_change=lambda: session.change(found=st.session_state["atlas.found"] + 1),

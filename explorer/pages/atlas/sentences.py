@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.atlas.store import Head, Text
-from explorer.analysis.atlas.sums import MEASURES
+from explorer.analysis.atlas.sums import MEASURES, Measure
 from explorer.components import sent_selection
 from explorer.numbers import percent
 from explorer.pages.atlas import cached
@@ -35,16 +35,20 @@ def sentences(shown: Shown) -> None:
         st.caption(view.t("atlas.sentences_none"))
         return
     texts = tuple(atlas.texts[number] for number in numbers)
-    strengths, tokens = cached.one_by_one(shown.which, texts)
-    shares = strengths[:, shown.head.number, MEASURES.index(shown.name.nearest)]
+    alone = cached.one_by_one(shown.which, texts)
+    shares = alone.weight[:, shown.head.number, MEASURES.index(shown.name.nearest)]
     st.caption(
-        view.t("atlas.sentences_lead", kind=kind_words(view, shown.name.nearest), count=len(texts))
+        view.t(
+            f"atlas.sentences_{how(shown.name.nearest)}",
+            kind=kind_words(view, shown.name.nearest),
+            count=len(texts),
+        )
     )
     _filters(view)
     kept = [
         at
         for at, text in enumerate(texts)
-        if passes(view.choices(AtlasChoices), text, int(tokens[at]), float(shares[at]))
+        if passes(view.choices(AtlasChoices), text, int(alone.tokens[at]), float(shares[at]))
     ]
     if not kept:
         st.info(view.t("atlas.filtered_none", count=len(texts)), icon=":material/filter_alt:")
@@ -63,6 +67,11 @@ def sentences(shown: Shown) -> None:
     draw_sentence(shown, texts[now])
 
 
+def how(measure: Measure) -> str:
+    """What the number before a sentence is."""
+    return measure if measure in ("spread", "alignment") else "weight"
+
+
 def said(view: View, text: Text, share: float) -> str:
     """A sentence in the list: its share, what it says, its translation."""
     number = f"{percent(share)} · " if np.isfinite(share) else ""
@@ -71,7 +80,7 @@ def said(view: View, text: Text, share: float) -> str:
 
 def passes(choices: AtlasChoices, text: Text, tokens: int, share: float) -> bool:
     """Whether a sentence is shown: by its length, a word in it (* stands for any letters), and how
-    much the head does in it what it mostly does."""
+    much of what it mostly does the head does in it."""
     if choices.shortest and tokens < choices.shortest:
         return False
     if choices.longest and tokens > choices.longest:
