@@ -9,6 +9,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from explorer.components import frame
 from explorer.pages import HOME, PAGES, Page, shelf
+from explorer.pages.path.back import back_to_path
 from explorer.problems import InputProblem
 from explorer.text import family, t
 from explorer.ui import cache, session
@@ -120,8 +121,10 @@ def show(page: Page) -> None:
     st.html(_STYLE)
     sidebar()
     lang = session.state().lang
-    if not session.state().of(ScreenChoices).beamer:  # the menu says it too
-        st.title(t(f"{page.name}.title", lang=lang), anchor=False)
+    with st.container(key="head", horizontal=True, vertical_alignment="center"):
+        if not session.state().of(ScreenChoices).beamer:  # the menu says it too
+            st.title(t(f"{page.name}.title", lang=lang), anchor=False, width="content")
+        back_to_path(page.name, is_home=page.name == HOME)
     try:
         view = first_view(page.usual_pads)
     except InputProblem as problem:  # nothing can be shown: no model opens

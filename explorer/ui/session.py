@@ -71,10 +71,14 @@ def _first(lang: str) -> State:
     return begun
 
 
+def is_untouched() -> bool:
+    """Whether the visitor has chosen nothing yet."""
+    return state() == _first(state().lang)
+
+
 def change_language(lang: str) -> None:
     """Read everything in another language; who has chosen nothing yet begins as its readers do."""
-    untouched = state() == _first(state().lang)
-    _choose(_first(lang) if untouched else links().change(state(), lang=lang))
+    _choose(_first(lang) if is_untouched() else links().change(state(), lang=lang))
 
 
 def change(**fields: Any) -> None:

@@ -12,7 +12,7 @@ from explorer.problems import InputProblem
 from explorer.ui import controls, session
 from explorer.ui.current import latest
 from explorer.ui.escape import escape
-from explorer.ui.parts import pick_group, pick_part
+from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.share import shared
 from explorer.ui.stage import stage
@@ -67,25 +67,30 @@ def _current(view: View) -> str:
 
 def _steps(view: View, current: str) -> None:
     named = steps_of(view)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        chapters = [name for name in CHAPTERS if any(chapter_of(step) == name for step in named)]
-        inside = named
-        if not view.choices(PathChoices).sheet:
-            pick_group(
-                view,
-                "path",
-                view.t("path.chapter"),
-                chapters,
-                chapter_of(current),
-                lambda name: open_step(CHAPTERS[name][0].id),
-            )
-            inside = tuple(step for step in named if chapter_of(step) == chapter_of(current))
-        _pick_step(view, inside, current)
+    inside = named
+    if not view.choices(PathChoices).sheet:
+        chapter = chapter_of(current)
+        _pick_chapter(view, chapter)
+        inside = tuple(step.id for step in CHAPTERS[chapter])
+    _pick_step(view, inside, current)
     controls.sentence_line(view)
     step = STEPS[current]
     found = lesson(view, step, number_of(current))
     _onward(view, step, named, found)
     _small_print(view, step, found)
+
+
+def _pick_chapter(view: View, current: str) -> None:
+    st.session_state["path.chapter"] = current
+    st.segmented_control(
+        view.t("path.chapter"),
+        tuple(CHAPTERS),
+        format_func=lambda name: view.t(f"path.groups.{name}"),
+        required=True,
+        key="path.chapter",
+        label_visibility="collapsed",
+        on_change=lambda: open_step(CHAPTERS[st.session_state["path.chapter"]][0].id),
+    )
 
 
 def _pick_step(view: View, inside: tuple[str, ...], current: str) -> None:
@@ -103,6 +108,7 @@ def _pick_step(view: View, inside: tuple[str, ...], current: str) -> None:
         format_func=label,
         required=True,
         key="path.step",
+        label_visibility="collapsed",
         on_change=lambda: open_step(st.session_state["path.step"]),
     )
 

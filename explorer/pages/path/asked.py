@@ -1,8 +1,8 @@
 """One step of the path: what is asked, what is drawn, and where one can go on alone."""
 
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
 from explorer.analysis.path import LONGEST, Missing
@@ -14,6 +14,10 @@ from explorer.ui.view import View
 MOST_OPTIONS = 4
 Found = TypeVar("Found")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def _checksum(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,7 @@ class Question:
     @property
     def mark(self) -> str:
         """Four letters or digits that another question would hardly have."""
-        number, letters = zlib.crc32("\n".join((*self.options, self.answer)).encode()), ""
+        number, letters = _checksum("\n".join((*self.options, self.answer))), ""
         for _ in range(4):
             number, digit = divmod(number, len(_DIGITS))
             letters += _DIGITS[digit]
@@ -50,7 +54,7 @@ def question(step: str, right: str, wrong: Sequence[str]) -> Question | None:
     others = [each for each in dict.fromkeys(wrong) if each != right][: MOST_OPTIONS - 1]
     if len(others) < 2:
         return None
-    options = sorted((right, *others), key=lambda each: zlib.crc32(f"{step} {each}".encode()))
+    options = sorted((right, *others), key=lambda each: _checksum(f"{step} {each}"))
     return Question(tuple(options), options.index(right))
 
 

@@ -84,6 +84,7 @@ def _ratio(view: View, found: Ratio) -> Asked | None:
         "more": keys[more],
         "less": keys[less],
         "difference": f"{apart:.2f}",
+        "power": f"{found.times:.1f}",
         "times": _times(found.times),
         "weights": f"{percent(float(found.weights[more]))} / {percent(float(found.weights[less]))}",
     }

@@ -14,7 +14,7 @@ from explorer.ui.escape import escape, plain
 from explorer.ui.stage import hero
 from explorer.ui.view import View, build, default_model, first_sentence
 
-RIGHT, WRONG = ":material/check_circle:", ":material/cancel:"
+RIGHT, WRONG, OPEN = ":material/check_circle:", ":material/cancel:", ":material/circle:"
 
 
 def as_it_is(view: View) -> View:
@@ -75,30 +75,24 @@ def _ask(view: View, step: Step, found: Asked, given: Answer | None) -> None:
     said = view.t(f"{words}.ask", **found.values)
     record(Text(plain(said)))
     st.markdown(f"**{said}**")
-    key = f"path.ask.{step.id}.{question.mark}"
-    st.session_state[key] = None if given is None else given.option
-
-    def label(option: int) -> str:
-        icon = ""
-        if given is not None and option == question.right:
-            icon = f"{RIGHT} "
-        elif given is not None and option == given.option:
-            icon = f"{WRONG} "
-        return icon + question.options[option]
-
-    st.radio(
-        plain(said),
-        range(len(question.options)),
-        format_func=label,
-        key=key,
-        label_visibility="collapsed",
-        disabled=given is not None,
-        on_change=lambda: _take(step, question, st.session_state[key]),
-    )
     if given is None:
+        key = f"path.ask.{step.id}.{question.mark}"
+        st.session_state[key] = None
+        st.radio(
+            plain(said),
+            range(len(question.options)),
+            format_func=question.options.__getitem__,
+            key=key,
+            label_visibility="collapsed",
+            on_change=lambda: _take(step, question, st.session_state[key]),
+        )
         before = view.choices(PathChoices).answered(step.id)
         st.caption(view.t("path.waiting" if before is None else "path.asked_before"))
         return
+    icons = {given.option: WRONG, question.right: RIGHT}
+    lines = [f"{icons.get(at, OPEN)} {each}" for at, each in enumerate(question.options)]
+    with st.container(key="path-options"):
+        st.markdown("  \n".join(lines))
     _keep(view, given)
     verdict = "path.right" if given.right else "path.wrong"
     icon = RIGHT if given.right else WRONG

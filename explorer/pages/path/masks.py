@@ -155,6 +155,7 @@ def _zero(view: View, found: Unmasked) -> Asked | None:
         **pictures.where(view, found.row),
         "count": n_blocked,
         "leaked": percent(found.leaked),
+        "sum": digits(n_blocked / found.leaked - n_blocked),
     }
     return Asked(asks, values, picture, pictures.place_of(found.row) | {"part": "fills"})
 

@@ -7,12 +7,12 @@ import streamlit as st
 
 from explorer.pages.path.choices import Answer, PathChoices, read_answers
 from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
+from explorer.pages.path.lesson import OPEN, RIGHT, WRONG
 from explorer.ui import session
 from explorer.ui.escape import escape
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
-RIGHT, WRONG, OPEN = ":material/check_circle:", ":material/cancel:", ":material/circle:"
 MOST_LINKS = 100
 MOST_PASTED = 200_000
 """Characters that are read of what was pasted: a hundred long links."""
