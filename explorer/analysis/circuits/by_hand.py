@@ -18,7 +18,7 @@ from tokenizers import Tokenizer as Library
 
 from explorer.library import LoadedModel
 from models.config import ModelConfig
-from models.tokenizer import SPECIAL_TOKENS, Tokenizer
+from models.tokenizer import BLANK, SPECIAL_TOKENS, Tokenizer
 from models.transformer import build_model
 
 LETTERS = tuple("abcdefghijkl")
@@ -33,7 +33,8 @@ NAME = "by-hand"
 
 def by_hand() -> LoadedModel:
     """The model with its tokenizer: a decoder alone that reads letters between blanks."""
-    vocabulary = {word: at for at, word in enumerate((*SPECIAL_TOKENS, *LETTERS))}
+    pieces = [BLANK + letter for letter in LETTERS]
+    vocabulary = {piece: at for at, piece in enumerate((*SPECIAL_TOKENS, *pieces))}
     n = len(vocabulary)
     token, place, before, write = 0, n, n + N_CTX, 2 * n + N_CTX
     d_head = max(n, N_CTX)
@@ -81,6 +82,6 @@ def by_hand() -> LoadedModel:
 
 def _tokenizer(vocabulary: dict[str, int]) -> Tokenizer:
     library = Library(models.WordLevel(vocabulary, unk_token=SPECIAL_TOKENS[-1]))
-    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    library.pre_tokenizer = pre_tokenizers.Metaspace(replacement=BLANK)
     library.add_special_tokens([AddedToken(word, special=True) for word in SPECIAL_TOKENS])
     return Tokenizer(library)

@@ -1,13 +1,14 @@
 """The induction circuit step by step, and the experiment that could refute it.
 
-Two heads of different layers do it (Elhage et al. 2021): the **first** one copies into every
-token's stream which token stood before it; the **second** one compares its own token with those
-copies, finds the place where the same token stood before this one, and writes what stands there.
-If that is so, the second must fail without the first. So every earlier head is silenced alone, and
-what the second then still looks at is measured: all the others are the controls.
+Two heads of different layers do it (Elhage et al. 2021): the **first** copies into every token's
+stream which token stood before it; the **second** compares its own token with those copies, finds
+the place before which the same token stood, and writes what stands there. If that is so, the second
+must fail without the first. A trained model may have several first heads, so those that attend most
+to the token before are silenced one more at a time, beside as many others as controls; and every
+earlier head is silenced alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,46 +24,71 @@ from explorer.runs.run import run
 from models.hooks import NO_EDITS, Edits
 
 Tell = Callable[[int, int], object]
-MOST_TRIED = 48
-"""Earlier heads that are silenced: all of a small model; of a larger one those that attend most to
-the token before, and as many others drawn at random, as controls."""
+Place = tuple[int, int]
+COUNTS, DRAWS = (1, 2, 3, 4, 6), 3
+MOST_ALONE = 48
+"""Earlier heads that are silenced alone: all of a small model; of a larger one those that attend
+most to the token before, and as many others drawn at random."""
 
 
 @dataclass(frozen=True, eq=False)
 class Circuit:
-    """Which head finds, which head it cannot do without, and what remains.
+    """Which head finds, which heads copy, and what remains of the first without the others.
 
-    `second` and `first` are (layer, head); `first` is the earlier head whose silencing costs the
-    second most, None where the second is in the first layer. `without` [layer, head] is the
-    second's induction score with that head off, NaN where it was not tried; `intact` the score as
-    it is. `lost` [layer, head] is the change of ln p of the second half's tokens, in nats.
-    `before`, `after` are the second's patterns of the first row with all heads, and without
-    `first`; `carried` is the pattern of `first`. `wrote` is how often what the second head writes
-    at the second half speaks most for the token that follows, among the row's tokens; `guess` what
-    chance would give.
+    A place is (layer, head). `second` looks most to where the row goes on, `intact` is its score
+    and `even` what attending evenly would give. `order` are the earlier heads, the one that attends
+    most to the token before first; empty where the second is in the first layer. `together[i]` is
+    the second's score with the first `counts[i]` of them silenced, `others[draw, i]` with as many
+    drawn among the rest. `alone` [layer, head] is its score without that head only, and `lost` the
+    change of ln p of the second half's tokens, in nats; NaN where that was not tried.
+
+    `carried` is the pattern of the first of `order` in the first row, `before` the second's, and
+    `after` the same without the `n_off` first heads. `wrote` is how often what the second writes in
+    the second half speaks most for the token that follows, among the row's tokens, and `guess` what
+    chance would give; NaN without logits.
     """
 
     given: Twice
-    second: tuple[int, int]
-    first: tuple[int, int] | None
+    second: Place
     intact: float
     even: float
-    without: Float[np.ndarray, "layer head"]
+    previous: Float[np.ndarray, "layer head"]
+    order: tuple[Place, ...]
+    counts: tuple[int, ...]
+    together: Float[np.ndarray, " count"]
+    others: Float[np.ndarray, "draw count"]
+    alone: Float[np.ndarray, "layer head"]
     lost: Float[np.ndarray, "layer head"]
     before: Float[np.ndarray, "query key"]
-    after: Float[np.ndarray, "query key"] | None
     carried: Float[np.ndarray, "query key"] | None
-    previous: Float[np.ndarray, "layer head"]
+    after: Float[np.ndarray, "query key"] | None
     wrote: float
     guess: float
 
     @property
-    def others(self) -> Float[np.ndarray, " other"]:
-        """The second's scores without each of the other heads that were tried, the controls."""
-        keep = np.isfinite(self.without)
-        if self.first is not None:
-            keep[self.first] = False
-        return self.without[keep]
+    def chosen(self) -> int:
+        """The index of the smallest count that takes half of what the second has over attending
+        evenly; the last one where none does. Raises ValueError without an earlier head."""
+        if not self.counts:
+            raise ValueError("no head stands before the second one")
+        half = (self.intact + self.even) / 2
+        return next((at for at, left in enumerate(self.together) if left <= half), -1) % len(
+            self.counts
+        )
+
+    @property
+    def n_off(self) -> int:
+        """How many heads that is; 0 without an earlier head."""
+        return self.counts[self.chosen] if self.counts else 0
+
+    @property
+    def depends(self) -> bool:
+        """Whether the second loses half of what it has over attending evenly without these heads,
+        and less than that, on average, without as many others."""
+        if not self.counts or self.intact <= self.even:
+            return False
+        half, at = (self.intact + self.even) / 2, self.chosen
+        return bool(self.together[at] <= half < self.others[:, at].mean())
 
 
 def circuit(
@@ -71,92 +97,115 @@ def circuit(
     given: Twice | None = None,
     tell: Tell | None = None,
 ) -> Circuit:
-    """Silence each earlier head in turn; `tell(done, total)` is told of them.
+    """Find the second head and silence earlier ones; `tell(done, total)` is told of passes.
 
     `found` is what `looked` says of the model as it is, `given` the rows to measure on. Raises
     ValueError as `rows`.
     """
     given = random_twice(loaded) if given is None else given
-    sites = own_sites(loaded)
-    second = found.best("induction")
     intact = looked(loaded, given)
-    shape = intact.scores["induction"].shape
-    without, lost = np.full(shape, np.nan), np.full(shape, np.nan)
-    tried = _tried(found, second[0])
-    for done, (layer, head) in enumerate(tried):
-        alone = looked(loaded, given, silenced(sites[layer].hook("z"), head))
-        without[layer, head] = alone.scores["induction"][second]
-        lost[layer, head] = alone.second_half - intact.second_half
+    second, previous = found.best("induction"), intact.scores["previous"]
+    n_heads = previous.shape[1]
+    earlier = [(layer, head) for layer in range(second[0]) for head in range(n_heads)]
+    order = sorted(earlier, key=lambda at: -float(previous[at]))
+    counts = tuple(count for count in COUNTS if 2 * count <= len(order))
+    single = _to_try(order)
+    sets = [[at] for at in single] + [order[:count] for count in counts]
+    for draw in range(DRAWS):
+        mixed = np.random.default_rng(draw)
+        sets += [_drawn(order[count:], count, mixed) for count in counts]
+    scores, lost = [], []
+    for done, off in enumerate(sets):
+        without = looked(loaded, given, silenced(loaded, off))
+        scores.append(float(without.scores["induction"][second]))
+        lost.append(without.second_half - intact.second_half)
         if tell is not None:
-            tell(done + 1, len(tried))
-    first = None
-    if tried:
-        layer, head = np.unravel_index(np.nan_to_num(without, nan=np.inf).argmin(), shape)
-        first = int(layer), int(head)
-    own = sites[second[0]].hook("pattern")
-    before = run(loaded.model, given.rows, {own})[own][0, second[1]].numpy()
-    after = carried = None
-    if first is not None:
-        hook = sites[first[0]].hook("pattern")
-        carried = run(loaded.model, given.rows, {hook})[hook][0, first[1]].numpy()
-        off = silenced(sites[first[0]].hook("z"), first[1])
-        after = run(loaded.model, given.rows, {own}, off)[own][0, second[1]].numpy()
+            tell(done + 1, len(sets))
+    jointly = np.array(scores[len(single) :]).reshape(1 + DRAWS, len(counts))
     wrote, guess = copied(loaded, given, second)
-    return Circuit(
+    shown = Circuit(
         given=given,
         second=second,
-        first=first,
         intact=float(intact.scores["induction"][second]),
         even=intact.even["induction"],
-        without=without,
-        lost=lost,
-        before=before,
-        after=after,
-        carried=carried,
-        previous=intact.scores["previous"],
+        previous=previous,
+        order=tuple(order),
+        counts=counts,
+        together=jointly[0],
+        others=jointly[1:],
+        alone=_placed(previous.shape, single, scores),
+        lost=_placed(previous.shape, single, lost),
+        before=_pattern(loaded, given, second),
+        carried=_pattern(loaded, given, order[0]) if order else None,
+        after=None,
         wrote=wrote,
         guess=guess,
     )
+    after = _pattern(loaded, given, second, order[: shown.n_off]) if counts else None
+    return Circuit(**{**vars(shown), "after": after})
 
 
-def silenced(hook: str, head: int) -> Edits:
-    """An edit: this head writes nothing."""
+def silenced(loaded: LoadedModel, heads: Sequence[Place]) -> Edits:
+    """An edit: these heads of self-attention write nothing."""
+    sites, edits = own_sites(loaded), NO_EDITS
+    for layer in sorted({layer for layer, _ in heads}):
+        own = [head for at, head in heads if at == layer]
 
-    def change(z: Tensor) -> Tensor:
-        z = z.clone()
-        z[:, head] = 0.0
-        return z
+        def change(z: Tensor, own: list[int] = own) -> Tensor:
+            z = z.clone()
+            z[:, own] = 0.0
+            return z
 
-    return Edits({hook: change})
-
-
-def _tried(found: Looked, layers: int) -> list[tuple[int, int]]:
-    """The heads of the first `layers` layers, or those to try of too many."""
-    n_heads = found.scores["previous"].shape[1]
-    heads = [(layer, head) for layer in range(layers) for head in range(n_heads)]
-    if len(heads) <= MOST_TRIED:
-        return heads
-    order = sorted(heads, key=lambda at: -float(found.scores["previous"][at]))
-    half = MOST_TRIED // 2
-    others = np.random.default_rng(0).permutation(len(order) - half)[:half] + half
-    return sorted([*order[:half], *(order[at] for at in others.tolist())])
+        edits = edits.then(Edits({sites[layer].hook("z"): change}))
+    return edits
 
 
-def copied(loaded: LoadedModel, given: Twice, at: tuple[int, int]) -> tuple[float, float]:
+def _to_try(order: Sequence[Place]) -> list[Place]:
+    """Which earlier heads are silenced alone."""
+    if len(order) <= MOST_ALONE:
+        return sorted(order)
+    half = MOST_ALONE // 2
+    return sorted([*order[:half], *_drawn(order[half:], half, np.random.default_rng(0))])
+
+
+def _drawn(places: Sequence[Place], count: int, draw: np.random.Generator) -> list[Place]:
+    return [places[at] for at in draw.permutation(len(places))[:count].tolist()]
+
+
+def _placed(
+    shape: tuple[int, ...], places: Sequence[Place], values: Sequence[float]
+) -> Float[np.ndarray, "layer head"]:
+    found = np.full(shape, np.nan)
+    for at, value in zip(places, values, strict=False):
+        found[at] = value
+    return found
+
+
+def _pattern(
+    loaded: LoadedModel, given: Twice, at: Place, off: Sequence[Place] = ()
+) -> Float[np.ndarray, "query key"]:
+    """One head's pattern of the first row, with these heads silenced."""
+    hook = own_sites(loaded)[at[0]].hook("pattern")
+    pattern: np.ndarray = run(loaded.model, given.rows, {hook}, silenced(loaded, off))[hook][
+        0, at[1]
+    ].numpy()
+    return pattern
+
+
+def copied(loaded: LoadedModel, given: Twice, at: Place) -> tuple[float, float]:
     """How often what a head writes, read by the unembedding, is largest for the token that follows
     among the different tokens of the row; and what chance would give. NaN without logits.
     """
     if not loaded.config.lm_head or loaded.model.predicts != "next":
         return float("nan"), float("nan")
     site = own_sites(loaded)[at[0]]
-    z = run(loaded.model, given.rows, {site.hook("z")}, NO_EDITS)[site.hook("z")][:, at[1]]
+    z = run(loaded.model, given.rows, {site.hook("z")})[site.hook("z")][:, at[1]]
     written = torch.from_numpy(head_weights(loaded, site, at[1]).o) @ z.double().transpose(1, 2)
     out = torch.from_numpy(unembedding(loaded))
     queries = torch.from_numpy(places_of(given)["induction"][0])
     hits, guess, count = 0, 0.0, 0
     for row, tokens in zip(written, given.tokens, strict=True):
-        half = tokens[given.start : given.start + given.n]
-        kinds = half.unique()
+        kinds = tokens[given.start : given.start + given.n].unique()
         best = kinds[(out[kinds] @ row[:, queries]).argmax(0)]
         hits += int((best == tokens[queries + 1]).sum())
         guess += len(queries) / len(kinds)

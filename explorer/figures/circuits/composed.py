@@ -14,26 +14,25 @@ from explorer.figures.frame import (
     colorbar,
     layout,
 )
-from explorer.figures.theme import colorscale, escape, palette
+from explorer.figures.theme import colorscale, palette
 from explorer.numbers import fixed
-
-MOST_TICKS = 40
 
 
 def composed(
     scores: Floats,
-    names: Sequence[str],
+    heads: Sequence[tuple[int, int]],
     *,
     baseline: float,
     dark: bool = False,
     words: Words,
 ) -> Figure:
-    """Scores [later, earlier] of heads in order, called `names`; NaN where there is none is left
-    blank. The scale begins at what random matrices give, so what is coloured exceeds that.
+    """Scores [later, earlier] of heads (layer, head) in order; NaN where there is none is left
+    blank. The scale begins at what random matrices give, so what is coloured exceeds that. The
+    first head of each layer is named.
 
     Raises ValueError naming the sizes when they disagree.
     """
-    n = len(names)
+    n, names = len(heads), [f"{layer + 1}.{head + 1}" for layer, head in heads]
     check_shape("scores", scores, (n, n))
     colours = palette(dark)
     top = float(np.nanmax(scores, initial=baseline))
@@ -41,8 +40,7 @@ def composed(
     text = np.array(
         [
             [
-                f"{escape(names[later])} ← {escape(names[earlier])}: "
-                f"{fixed(float(scores[later, earlier]), 3)}"
+                f"{names[later]} ← {names[earlier]}: {fixed(float(scores[later, earlier]), 3)}"
                 for earlier in range(n)
             ]
             for later in range(n)
@@ -67,9 +65,8 @@ def composed(
             ticktext=[f"{fixed(baseline, 3)} {words['random']}", fixed(top, 3)],
         ),
     }
-    every = max(1, -(-n // MOST_TICKS))
-    ticks = list(range(0, n, every))
-    labels = [escape(names[at]) for at in ticks]
+    ticks = [at for at, (layer, _) in enumerate(heads) if at == 0 or heads[at - 1][0] < layer]
+    labels = [names[at] for at in ticks]
     size = max(200, min(620, 20 * n))
     frame = layout(colours, 56 + size + BAR_ROOM)
     frame["margin"]["b"] = BAR_ROOM

@@ -64,7 +64,7 @@ def reading_each_other(view: View) -> None:
     with hero():
         figure = composed_figure(
             found.scores[way],
-            [f"{layer + 1}.{head + 1}" for layer, head in found.heads],
+            found.heads,
             baseline=found.baseline,
             dark=view.dark,
             words=view.words("figures.composed"),

@@ -10,8 +10,10 @@ from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
+from explorer.figures.curves import lines
+from explorer.figures.frame import Figure
 from explorer.library import LoadedModel
-from explorer.numbers import percent, signed
+from explorer.numbers import percent
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
 from explorer.pages.circuits.roles import place, tokens_heatmap
@@ -50,24 +52,21 @@ def step_by_step(view: View) -> None:
     )
     if found is None:
         return
-    loaded = cached.opened(model)
     with hero():
         controls.reading("circuit", _reading(view, found))
     if made_of == BY_HAND:
         st.caption(view.t("circuits.by_hand_note"))
-    if found.first is None:
-        _finding(view, loaded, found)
-    else:
-        with hero():
-            _steps(view, loaded, found, found.first)
-        _controls(view, found)
+    with hero():
+        _steps(view, cached.opened(model), found)
+    if found.counts:
+        _removed(view, found)
+        _alone(view, found)
     controls.small_print(
         view,
         "circuits",
         formula=(
-            r"z_{\text{first}}\big(i\big) \approx v_{i-1}, \qquad "
-            r"\text{pattern}_{\text{second}}(i, j) \propto "
-            r"\exp\big(q(x_i)\cdot k(z_{\text{first}}(j))\big), \quad x_{j-1} = x_i",
+            r"z_{\text{first}}(j) \approx v(x_{j-1}), \qquad \text{pattern}_{\text{second}}(i, j) "
+            r"\propto \exp\big(q(x_i)\cdot k(z_{\text{first}}(j))\big), \qquad x_{j-1} = x_i",
         ),
         code=_code(made_of, found),
         numbers=lambda: _numbers(view, found),
@@ -76,7 +75,7 @@ def step_by_step(view: View) -> None:
 
 
 def _reading(view: View, found: Circuit) -> str:
-    """Which heads, how much, and whether the experiment confirms that they are a pair."""
+    """Which head looks back, how much, and whether the experiment confirms that others tell it."""
     said = [
         view.t(
             "circuits.second",
@@ -85,79 +84,57 @@ def _reading(view: View, found: Circuit) -> str:
             even=percent(found.even),
         )
     ]
-    if found.first is None:
-        said.append(view.t("circuits.no_first"))
-        return in_a_row(said)
-    left, others = float(found.without[found.first]), found.others
-    verdict = "depends" if _depends(found) else "alone"
+    if not found.counts:
+        return in_a_row([*said, view.t("circuits.no_first")])
+    at = found.chosen
     said.append(
         view.t(
-            f"circuits.{verdict}",
-            first=place(view, found.first),
-            left=percent(left),
-            mean=percent(float(others.mean())) if len(others) else "–",
-            least=percent(float(others.min())) if len(others) else "–",
-            count=len(others),
+            f"circuits.{'depends' if found.depends else 'alone'}",
+            count=found.n_off,
+            first=place(view, found.order[0]),
+            left=percent(float(found.together[at])),
+            others=percent(float(found.others[:, at].mean())),
         )
     )
     return in_a_row(said)
 
 
-def _depends(found: Circuit) -> bool:
-    """Whether the second loses half of what it has over even attention, or more, without it."""
-    assert found.first is not None
-    above = found.intact - found.even
-    return above > 0 and found.intact - float(found.without[found.first]) >= above / 2
-
-
-def _steps(view: View, loaded: LoadedModel, found: Circuit, first: tuple[int, int]) -> None:
-    """Three pictures of one row: what the first copies, what the second finds, and without it."""
-    assert found.carried is not None
-    assert found.after is not None
+def _steps(view: View, loaded: LoadedModel, found: Circuit) -> None:
+    """Pictures of one row: what the first head copies, what the second finds, and without it."""
     places = places_of(found.given)
-    induction = partial(ringed, queries=places["induction"][0], keys=places["induction"][1])
-    previous = partial(ringed, queries=places["previous"][0], keys=places["previous"][1])
-    titles = {
-        "copies": view.t(
+    back = partial(ringed, queries=places["previous"][0], keys=places["previous"][1])
+    onwards = partial(ringed, queries=places["induction"][0], keys=places["induction"][1])
+    second = place(view, found.second)
+    finds = view.t("circuits.step_finds", second=second, share=percent(found.intact))
+    shown = [("finds", finds, found.before, onwards)]
+    if found.carried is not None and found.after is not None:
+        first = found.order[0]
+        copies = view.t(
             "circuits.step_copies",
             first=place(view, first),
             share=percent(float(found.previous[first])),
-        ),
-        "finds": view.t(
-            "circuits.step_finds", second=place(view, found.second), share=percent(found.intact)
-        ),
-        "fails": view.t(
+        )
+        fails = view.t(
             "circuits.step_fails",
-            first=place(view, first),
-            share=percent(float(found.without[first])),
-        ),
-    }
-    shown = (
-        ("copies", found.carried, previous),
-        ("finds", found.before, induction),
-        ("fails", found.after, induction),
-    )
+            count=found.n_off,
+            share=percent(float(found.together[found.chosen])),
+        )
+        shown.insert(0, ("copies", copies, found.carried, back))
+        shown.append(("fails", fails, found.after, onwards))
     columns = st.columns(3, gap="medium")
-    for column, (name, pattern, rings) in zip(columns, shown, strict=True):
+    for column, (name, title, pattern, rings) in zip(columns, shown, strict=False):
         with column:
-            st.markdown(titles[name])
+            st.markdown(title)
             _heatmap(view, loaded, found, name, pattern, rings)
     if np.isfinite(found.wrote):
         st.markdown(
             view.t(
                 "circuits.step_writes",
-                second=place(view, found.second),
+                second=second,
                 share=percent(found.wrote),
                 guess=percent(found.guess),
             )
         )
-
-
-def _finding(view: View, loaded: LoadedModel, found: Circuit) -> None:
-    queries, keys = places_of(found.given)["induction"]
-    with hero():
-        rings = partial(ringed, queries=queries, keys=keys)
-        _heatmap(view, loaded, found, "finds", found.before, rings)
 
 
 def _heatmap(
@@ -166,57 +143,83 @@ def _heatmap(
     found: Circuit,
     name: str,
     pattern: np.ndarray,
-    rings: partial[dict[str, object]],
+    rings: "partial[Figure]",
 ) -> None:
     labels = loaded.str_tokens(found.given.tokens[0].tolist())
     figure = tokens_heatmap(view, pattern, pattern > 0, labels)
-    figure["layout"]["meta"] = {}  # three in a row: hover names a cell, and labels may be thinned
-    controls.chart(
-        rings(figure, dark=view.dark), f"circuits.{name}", alt=view.t(f"circuits.alt_{name}")
+    figure["layout"]["meta"] = {}  # three in a row: no room for labels along the top, where they
+    figure["layout"]["xaxis"]["showticklabels"] = False  # are those down the side
+    alt = view.t(f"circuits.alt_{name}")
+    controls.chart(rings(figure, dark=view.dark), f"circuits.{name}", alt=alt)
+
+
+def _removed(view: View, found: Circuit) -> None:
+    """The second's score by the number of heads silenced: those that look back, or others."""
+    counts = np.array([0, *found.counts])
+    curves = np.array(
+        [
+            [found.intact, *found.together],
+            [found.intact, *found.others.mean(0)],
+            np.full(len(counts), found.even),
+        ]
     )
+    figure = lines(
+        counts,
+        100 * curves,
+        [view.t(f"circuits.curve_{name}") for name in ("first", "others", "even")],
+        x_title=view.t("circuits.heads_off"),
+        y_title=view.t("circuits.percent_left"),
+        height=280,
+        dark=view.dark,
+    )
+    for trace in figure["data"]:
+        trace["mode"] = "lines+markers"
+    st.markdown(f"**{view.t('circuits.removed_title')}**")
+    controls.chart(figure, "circuits.removed", alt=view.t("circuits.removed_title"))
 
 
-def _controls(view: View, found: Circuit) -> None:
-    """What the second loses without each earlier head: one may matter, the others are controls."""
-    st.markdown(f"**{view.t('circuits.controls_title')}**")
-    layers = int(np.flatnonzero(np.isfinite(found.without).any(1)).max()) + 1
-    lost = np.maximum(found.intact - found.without[:layers], 0)
+def _alone(view: View, found: Circuit) -> None:
+    """What the second loses without each earlier head alone."""
+    st.markdown(f"**{view.t('circuits.alone_title')}**")
+    layers = int(np.flatnonzero(np.isfinite(found.alone).any(1)).max()) + 1
+    lost = np.nan_to_num(np.maximum(found.intact - found.alone[:layers], 0))
     figure = scores(
-        [np.nan_to_num(lost)],
-        [view.t("circuits.controls_name", second=place(view, found.second))],
+        [lost],
+        [view.t("circuits.alone_name", second=place(view, found.second))],
         top=max(0.01, round(found.intact, 2)),
-        selected=None if found.first is None else (0, *found.first),
+        selected=(0, *found.order[0]),
         dark=view.dark,
         words=view.words("figures.alignment") | {"score": view.t("circuits.lost")},
     )
     figure["layout"]["clickmode"] = "none"
-    controls.chart(figure, "circuits.controls", alt=view.t("circuits.controls_title"))
-    if np.isfinite(found.lost).any() and found.first is not None:
+    controls.chart(figure, "circuits.alone", alt=view.t("circuits.alone_title"))
+    worst = np.unravel_index(lost.argmax(), lost.shape)
+    at = int(worst[0]), int(worst[1])
+    if at != found.order[0] and lost[at] > lost[found.order[0]]:
         st.caption(
             view.t(
-                "circuits.loss",
-                first=place(view, found.first),
-                lost=signed(float(found.lost[found.first])),
-                others=signed(float(np.nanmean(found.lost))),
+                "circuits.other_worst",
+                worst=place(view, at),
+                left=percent(float(found.alone[at])),
+                share=percent(float(found.previous[at])),
             )
         )
 
 
 def _code(made_of: str, found: Circuit) -> list[object]:
-    code: list[object] = [circuit, looked, places_of]
-    code += [silenced] if found.first is not None else []
+    code: list[object] = [circuit, looked, places_of, silenced]
     code += [copied] if np.isfinite(found.wrote) else []
     return [*code, by_hand] if made_of == BY_HAND else code
 
 
 def _numbers(view: View, found: Circuit) -> dict[str, list[object]]:
-    places = [(int(layer), int(head)) for layer, head in np.argwhere(np.isfinite(found.without))]
+    places = [(int(layer), int(head)) for layer, head in np.argwhere(np.isfinite(found.alone))]
     if not places:
         return {view.t("circuits.score"): [f"{found.intact:.3f}"]}
     return {
         view.t("place.layer"): [layer + 1 for layer, _ in places],
         view.t("place.head"): [head + 1 for _, head in places],
         view.t("circuits.behaviours.previous"): [f"{found.previous[at]:.3f}" for at in places],
-        view.t("circuits.left"): [f"{found.without[at]:.3f}" for at in places],
+        view.t("circuits.left"): [f"{found.alone[at]:.3f}" for at in places],
         view.t("circuits.change"): [f"{found.lost[at]:+.3f}" for at in places],
     }

@@ -87,6 +87,15 @@ def by_behaviour(view: View) -> None:
             _map(view, found, name, at)
         with right:
             _pattern(view, name, at)
+    if name == "induction" and not np.isnan(found.copied):
+        st.caption(
+            view.t(
+                "circuits.copied",
+                first=fixed(found.first_half),
+                second=fixed(found.second_half),
+                copied=percent(found.copied),
+            )
+        )
     _best_of_all(view, found, names)
     if "successor" not in found.scores:
         st.caption(view.t("circuits.no_series"))
@@ -127,15 +136,6 @@ def _reading(view: View, found: Looked, name: Behaviour, at: tuple[int, int]) ->
                     even=percent(own.even[name]),
                 )
             )
-    if name == "induction" and not np.isnan(found.copied):
-        said.append(
-            view.t(
-                "circuits.copied",
-                first=fixed(found.first_half),
-                second=fixed(found.second_half),
-                copied=percent(found.copied),
-            )
-        )
     return in_a_row(said)
 
 
@@ -190,8 +190,9 @@ def _pattern(view: View, name: Behaviour, at: tuple[int, int]) -> None:
 def tokens_heatmap(
     view: View, pattern: np.ndarray, mask: np.ndarray, labels: Sequence[str]
 ) -> Figure:
-    """Attention within one row, its colours up to the largest weight behind the first key, where
-    heads rest."""
+    """Attention within one row. Its colours end at one of the largest weights, not at the largest:
+    the first rows have all their attention on one or two keys.
+    """
     stream = view.stream("tgt")
     return attention(
         pattern,
@@ -200,7 +201,7 @@ def tokens_heatmap(
         labels,
         query_title=view.t("streams.query", stream=stream),
         key_title=view.t("streams.key", stream=stream),
-        top=max(0.1, float(pattern[:, 1:].max(initial=0.1))),
+        top=max(0.1, float(np.quantile(pattern[2:, 1:], 0.995))) if len(pattern) > 2 else 1.0,
         dark=view.dark,
         words=view.words("figures.heatmap"),
     )

@@ -8,7 +8,7 @@ import streamlit as st
 from explorer.analysis.circuits.rows import ordinary, own_sites
 from explorer.analysis.circuits.vocabulary import MAPS, VocabularyMap, vocabulary_map
 from explorer.figures.measured import measured
-from explorer.numbers import fixed, percent
+from explorer.numbers import fixed, percent, percents
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.circuits.roles import found_of, open_head, place
@@ -106,7 +106,7 @@ def _reading(view: View, found: VocabularyMap, at: tuple[int, int]) -> str:
             column=controls.quoted(view, column),
             value=fixed(found.pairs[0][2], 1),
             own=percent(found.own),
-            guess=percent(found.guess),
+            guess=str(percents(np.array([found.guess]))[0]),
         )
     ]
     if not np.isnan(found.copying):

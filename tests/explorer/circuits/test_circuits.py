@@ -1,6 +1,7 @@
 """Heads by behaviour, the induction circuit, composition and maps: on weights placed by hand."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -80,19 +81,43 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(
 ) -> None:
     told: list[tuple[int, int]] = []
     shown = circuit(built, found, tell=lambda done, total: told.append((done, total)))
-    assert (shown.first, shown.second) == (FIRST, SECOND)
+    assert (shown.order, shown.second) == ((FIRST, EMPTY), SECOND)
     assert shown.intact > 0.95
-    assert shown.without[FIRST] < 0.1
+    assert (shown.counts, shown.n_off) == ((1,), 1)
+    assert shown.together[0] == pytest.approx(shown.even, abs=1e-5)
     assert shown.others.min() == pytest.approx(shown.intact, abs=1e-5)
+    assert shown.depends
+    assert shown.alone[FIRST] == shown.together[0]
+    assert shown.alone[EMPTY] == pytest.approx(shown.intact, abs=1e-5)
+    assert np.isnan(shown.alone[1]).all()
     assert shown.lost[FIRST] < -1
     assert shown.lost[EMPTY] == pytest.approx(0, abs=1e-5)
-    assert (shown.wrote, told[-1]) == (1.0, (2, 2))
+    assert (shown.wrote, told[-1]) == (1.0, (6, 6))
     assert shown.guess == pytest.approx(1 / len(LETTERS))
     queries, keys = places_of(shown.given)["induction"]
     assert shown.after is not None
     assert shown.carried is not None
     assert shown.before[queries, keys].min() > 0.9 > 0.2 > shown.after[queries, keys].max()
     assert np.diag(shown.carried, -1).min() > 0.9
+
+
+def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(
+    built: LoadedModel, found: Looked
+) -> None:
+    shown = circuit(built, found)
+    for together, others in ((shown.intact, shown.intact), (shown.even, shown.even)):
+        joint, control = np.array([together]), np.full((3, 1), others)
+        assert not replace(shown, together=joint, others=control).depends
+
+
+def test_a_head_of_the_first_layer_has_none_before_it(built: LoadedModel, found: Looked) -> None:
+    first = {**found.scores, "induction": found.scores["induction"][::-1].copy()}
+    shown = circuit(built, replace(found, scores=first))
+    assert shown.second == (0, 0)
+    assert (shown.order, shown.counts, shown.n_off, shown.after) == ((), (), 0, None)
+    assert not shown.depends
+    with pytest.raises(ValueError, match="before the second"):
+        _ = shown.chosen
 
 
 def test_the_heads_compose_in_the_key_alone(built: LoadedModel) -> None:
