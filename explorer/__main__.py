@@ -11,6 +11,8 @@ import numpy as np
 import torch
 
 from explorer import text
+from explorer.align_command import add_options as add_align_options
+from explorer.align_command import align_file
 from explorer.analysis.certificate.certify import examine_text
 from explorer.analysis.heads.roles import head_roles, induction
 from explorer.atlas_command import add_options, make_atlas
@@ -123,6 +125,11 @@ def _certify_code(args: argparse.Namespace) -> int:
     return 0 if result.passed else 1
 
 
+def align(args: argparse.Namespace) -> int:
+    """Link the words of sentences and their translations, for a whole file."""
+    return align_file(_opened(args), args)
+
+
 def show_head_roles(args: argparse.Namespace) -> int:
     """Print the heads with known roles (previous token, end token, alignment, …), as JSON."""
     loaded = _opened(args)
@@ -205,6 +212,7 @@ def add_commands(commands: Commands) -> None:
     command.add_argument("--edits", default="", help="changes as in the app's links: causal-off")
     command.add_argument("--json", action="store_true", help="the report as one JSON object")
     _command(commands, "landmarks", show_head_roles)
+    add_align_options(_command(commands, "align", align))
     add_options(_command(commands, "atlas", atlas, reads_target=False))
 
 

@@ -313,6 +313,8 @@ def test_help_lists_every_command_and_the_version(capsys: pytest.CaptureFixture[
             "export",
             "certify",
             "landmarks",
+            "align",
+            "atlas",
         ]
     )
     with pytest.raises(SystemExit):

@@ -304,6 +304,7 @@ PIECES = {
     ),
     *(f"alignment.checked_{by}_{who}" for by in ("hand", "task") for who in ("same", "other")),
     *(f"alignment.{name}" for name in ("part", "precision", "recall", "error")),
+    *(f"align.{name}" for name in ("best", "mean")),
     *(f"alignment.without_{verdict}" for verdict in ("more", "less")),
     *(f"alignment.off_{name}" for name in ("count", "aligning", "others", "worst", "drawn")),
     *(f"edits.{part}" for part in USUAL_MASKS),

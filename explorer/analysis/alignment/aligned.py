@@ -9,6 +9,7 @@ from jaxtyping import Float
 from explorer.analysis.alignment.agreement import Aligner, links_of, matrix
 from explorer.analysis.alignment.links import Links, Method, moses, symmetrised
 from explorer.analysis.alignment.reading import (
+    AT_ONCE,
     Pair,
     Reading,
     Tell,
@@ -18,6 +19,7 @@ from explorer.analysis.alignment.reading import (
 )
 from explorer.analysis.alignment.words import words_in
 from explorer.library import LoadedModel
+from explorer.problems import InputProblem
 from explorer.runs.inputs import given_tokens
 
 
@@ -103,6 +105,44 @@ def align_pairs(
         backs = read_back(back, readings, at(n))
     found = iter([align(*each, aligner, method) for each in zip(readings, backs, strict=True)])
     return tuple(next(found) if pair[1] else _empty(loaded, pair, method) for pair in pairs)
+
+
+def align_all(
+    loaded: LoadedModel,
+    back: LoadedModel | None,
+    pairs: Sequence[Pair],
+    aligner: Aligner,
+    method: Method,
+    tell: Tell | None = None,
+) -> tuple[tuple[Alignment, ...], tuple[tuple[int, InputProblem], ...]]:
+    """Every pair of a file, translated first where it has no translation; and for those that cannot
+    be read, which then have no link, the number of the pair and why.
+
+    `tell(done, total)` is told of pairs.
+    """
+    found: list[Alignment] = []
+    refused: list[tuple[int, InputProblem]] = []
+    for start in range(0, len(pairs), AT_ONCE):
+        batch = pairs[start : start + AT_ONCE]
+        try:
+            whole = completed(loaded, batch)
+            found += align_pairs(loaded, back, whole, aligner, method)
+        except InputProblem:
+            for place, pair in enumerate(batch, start):  # one of them: the others are kept
+                try:
+                    whole = completed(loaded, [pair])
+                    found += align_pairs(loaded, back, whole, aligner, method)
+                except InputProblem as problem:
+                    refused.append((place, problem))
+                    found.append(_nothing(pair, method))
+        if tell is not None:
+            tell(len(found), len(pairs))
+    return tuple(found), tuple(refused)
+
+
+def _nothing(pair: Pair, method: Method) -> Alignment:
+    none = np.zeros((0, 0), bool)
+    return Alignment(pair, (), (), method, np.zeros((0, 0)), None, none, none, none)
 
 
 def _empty(loaded: LoadedModel, pair: Pair, method: Method) -> Alignment:

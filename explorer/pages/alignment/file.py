@@ -4,20 +4,22 @@ import hashlib
 
 import streamlit as st
 
-from explorer.analysis.alignment.aligned import Alignment, align_pairs, completed
-from explorer.analysis.alignment.reading import Pair
+from explorer.analysis.alignment.aligned import Alignment, align_all
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.alignment.opened import Opened, pick_aligner
 from explorer.pages.alignment.takeaway import downloads
 from explorer.pages.alignment.words import aligned_words
+from explorer.problems import InputProblem
 from explorer.runs.generation import StepsDone
 from explorer.runs.sentences import FILE_TYPES, pairs_from_file
 from explorer.ui import cache, controls
 from explorer.ui.escape import escape
+from explorer.ui.problem import message
 from explorer.ui.tables import table
 from explorer.ui.work import running
 
 JOB = "alignment.file.job"
+Aligned = tuple[tuple[Alignment, ...], tuple[tuple[int, InputProblem], ...]]
 SHOWN = 12
 """Pairs whose links are listed on the page; the files have all."""
 
@@ -48,27 +50,23 @@ def whole_file(choice: Opened) -> None:
         *(method, choice.place),
     )
 
-    def work(tell: StepsDone) -> tuple[Alignment, ...]:
-        return _aligned(choice, pairs, tell)
+    def work(tell: StepsDone) -> Aligned:
+        back = None if choice.back is None else cache.open_model(choice.back)
+        step = running.whole(tell)
+        return align_all(view.loaded, back, pairs, choice.aligner, method, step)
 
-    found = running.awaited(JOB, key, work, view.t("alignment.file_working"), view.lang)
-    if found is None:
+    done = running.awaited(JOB, key, work, view.t("alignment.file_working"), view.lang)
+    if done is None:
         return
+    found, refused = done
     links = sum(int(each.links.sum()) for each in found)
     controls.reading("file", view.t("alignment.file_reading", pairs=len(found), links=links))
+    for number, problem in refused[:SHOWN]:
+        why = message(problem, view.lang)
+        st.warning(view.t("alignment.file_refused", number=number + 1, reason=why))
     downloads(view, list(found), "alignment-file")
     rows = [
         [str(number), escape(" ".join(each.src)), escape(" ".join(each.tgt)), each.moses or "–"]
         for number, each in enumerate(found[:SHOWN], 1)
     ]
     table(["", view.stream("src"), view.stream("tgt"), "Moses"], rows, "rlll")
-
-
-def _aligned(choice: Opened, pairs: tuple[Pair, ...], tell: StepsDone) -> tuple[Alignment, ...]:
-    """Every pair of the file; not kept for others, since it is one visitor's own text."""
-    view, step = choice.view, running.whole(tell)
-    loaded = view.loaded
-    back = None if choice.back is None else cache.open_model(choice.back)
-    whole = completed(loaded, pairs, step)
-    method = view.choices(AlignmentChoices).symmetrise
-    return align_pairs(loaded, back, whole, choice.aligner, method, step)

@@ -1,0 +1,144 @@
+"""The command `align`: word to word, for a whole file."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from explorer import text
+from explorer.analysis.alignment.aligned import Alignment, align_all
+from explorer.analysis.alignment.links import METHODS
+from explorer.analysis.alignment.reading import cross_sites
+from explorer.analysis.alignment.study import Study, other_direction, study
+from explorer.exports.alignments import to_csv, to_json, to_moses, to_words
+from explorer.library import LoadedModel, list_models, open_model, translators
+from explorer.numbers import fixed
+from explorer.runs.sentences import pairs_in
+
+NONE = "none"
+USUAL = "grow-diag-final-and"
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """What `align_file` reads, besides the model."""
+    command.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        help="a .txt with a pair a line, parted by ||| or a tab, or a .csv or .tsv with two "
+        "columns; a sentence alone is translated first",
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="the file to write: .json, .csv, or any other ending for Moses lines (0-0 1-2), which "
+        "get the texts, a blank between words, beside them as .src and .tgt",
+    )
+    command.add_argument(
+        "--back",
+        help="the model of the other direction, or `none`; unless given, found by its name",
+    )
+    command.add_argument(
+        "--links",
+        choices=METHODS,
+        default=USUAL,
+        help=f"how both directions become one: {USUAL} unless given",
+    )
+    command.add_argument(
+        "--from",
+        dest="read_off",
+        choices=("best", "mean"),
+        default="",
+        help="read the links off the best head, or off a learned mean of all; unless given, off "
+        "what agrees more on sentences held out",
+    )
+
+
+def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
+    """Rank the heads on the example sentences, align the file, write it; exit status 1 where some
+    pair could not be read, which then has no link.
+
+    Raises InputProblem; OSError; ValueError for a model without cross-attention.
+    """
+    if not cross_sites(loaded):
+        raise ValueError(text.t("align.no_cross", lang=args.lang, name=loaded.name))
+    pairs = pairs_in(args.data.name, args.data.read_bytes())
+    back = _back(loaded, args.back)
+    found = study(
+        loaded,
+        back,
+        _sentences(loaded),
+        () if back is None or _sentences(back) == _sentences(loaded) else _sentences(back),
+    )
+    _say(found, loaded, back, args)
+    with tqdm(total=len(pairs), unit="", disable=not sys.stderr.isatty()) as bar:
+        aligned, refused = align_all(
+            loaded,
+            back,
+            pairs,
+            found.aligner(args.read_off),
+            args.links,
+            lambda done, total: bar.update(done - bar.n),
+        )
+    for number, problem in refused:
+        why = text.problem(problem.key, problem.values, lang=args.lang)
+        words = text.t("align.refused", lang=args.lang, number=number + 1, reason=why)
+        print(words, file=sys.stderr)
+    for path in write(aligned, args.out):
+        print(path)
+    return 1 if refused else 0
+
+
+def write(aligned: tuple[Alignment, ...], out: Path) -> list[Path]:
+    """The file, by its ending, and with Moses lines the two texts that they count; all paths."""
+    if out.suffix == ".json":
+        files = {out: to_json(aligned)}
+    elif out.suffix == ".csv":
+        files = {out: to_csv(aligned)}
+    else:
+        source, target = to_words(aligned)
+        files = {
+            out: to_moses(aligned),
+            out.with_name(f"{out.name}.src"): source,
+            out.with_name(f"{out.name}.tgt"): target,
+        }
+    for path, content in files.items():
+        encoding = "utf-8-sig" if path.suffix == ".csv" else "utf-8"
+        path.write_bytes(content.encode(encoding))
+    return list(files)
+
+
+def _back(loaded: LoadedModel, asked: str | None) -> LoadedModel | None:
+    """The model of the other direction; None where none is wanted, or known."""
+    if asked == NONE:
+        return None
+    shelf = translators(list_models())
+    name = asked or other_direction(loaded.name, shelf)
+    return None if name is None else open_model(name)
+
+
+def _sentences(loaded: LoadedModel) -> tuple[str, ...]:
+    groups = text.examples(loaded.name, masked=loaded.fills_in).values()
+    return tuple(sentence for group in groups for sentence in group)
+
+
+def _say(
+    found: Study, loaded: LoadedModel, back: LoadedModel | None, args: argparse.Namespace
+) -> None:
+    """What the links are read off, on the standard error."""
+    shift, head = found.ranked()[0]
+    layer, number = found.heads[head]
+    mean = found.aligner(args.read_off) is found.mean
+    words = text.t(
+        f"align.{'mean' if mean else 'best'}",
+        lang=args.lang,
+        count=len(found.heads),
+        layer=layer + 1,
+        head=number + 1,
+        score=fixed(float(found.scores[shift, head])),
+    )
+    other = "align.one_way" if back is None else "align.back"
+    also = text.t(other, lang=args.lang, **({"back": back.name} if back else {}))
+    print(f"{loaded.name}: {words} {also}", file=sys.stderr)
