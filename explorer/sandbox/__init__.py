@@ -80,7 +80,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: a value for each call, or a fault; and what the program printed.
+    """What came back: a value for each call; and what the program printed.
+
+    With a `fault`, there are values for the calls before it only.
 
     Values are None, bool, int, float, lists of them, or {"type": name} for anything else.
     """
@@ -155,7 +157,7 @@ def _read(reply: bytes) -> Answer:
     try:
         said = json.loads(reply)
         fault = None if said["fault"] is None else Fault(**said["fault"])
-        values = json.loads(said["values"]) if fault is None else []
+        values = [] if said["values"] is None else json.loads(said["values"])
     except (ValueError, RecursionError):
         return Answer(fault=Fault("large"))
     if not isinstance(values, list):

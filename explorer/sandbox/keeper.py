@@ -131,10 +131,13 @@ def _called(
         )
     except monty.MontyError as error:
         said = fault(error, asked["code"], called=True)
-        if said["kind"] in ("raised", "call"):
-            done = session.feed_run("len(workshop_values)")
-            said["case"] = done if type(done) is int else None
-        return {"fault": said}
+        if said["kind"] not in ("raised", "call"):
+            return {"fault": said}
+        # The calls before the one that failed have an answer.
+        values = session.feed_run("workshop_json.dumps(workshop_values)")
+        done = session.feed_run("len(workshop_values)")
+        said["case"] = done if type(done) is int else None
+        return {"fault": said, "values": values if isinstance(values, str) else None}
     if not isinstance(values, str) or len(values) > MOST_ANSWER:
         return {"fault": {"kind": "large"}}
     return {"values": values}

@@ -23,8 +23,8 @@ def finding_words(view: View, claim: str, finding: Finding) -> str:
 
 
 def in_a_row(sentences: Iterable[str]) -> str:
-    """Sentences one after another; a Chinese full stop brings its own space."""
-    return " ".join(sentences).replace("。 ", "。")
+    """Sentences one after another; Chinese full stops and colons bring their own space."""
+    return " ".join(sentences).replace("。 ", "。").replace("： ", "：")
 
 
 def finding_table(view: View, finding: Finding) -> None:

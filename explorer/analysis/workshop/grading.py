@@ -42,9 +42,9 @@ class Wrong:
 class Grade:
     """What came of one program. `values` and `wanted` are per case, each in one row.
 
-    `values` is empty where there is a `fault`. `n_wrong` counts the wrong values of all cases.
-    `mistake` is the mutant that gives the same values everywhere, if one does. Of a check, `let`
-    are the suspects that it judged wrongly.
+    With a `fault`, `values` holds the shown case at most. `n_wrong` counts the wrong values of all
+    cases. `mistake` is the mutant that gives the same values everywhere, if one does. Of a check,
+    `let` are the suspects that it judged wrongly.
     """
 
     fault: Fault | None
@@ -72,7 +72,11 @@ def grade(task: Task, code: str) -> Grade:
     answer = answered(task, code)
     wanted = _of(task, task.reference)
     if answer.fault is not None:
-        return Grade(answer.fault, answer.printed, (), wanted)
+        alike = (each for each in task.mutants if _fails_alike(task, each.code, answer.fault))
+        shown = answer.values[: task.cases[0].n_values]
+        whole = len(shown) == task.cases[0].n_values
+        first = (shown,) if whole else ()
+        return Grade(answer.fault, answer.printed, first, wanted, mistake=next(alike, None))
     values = by_case(task, answer.values)
     wrong = [
         found
@@ -106,12 +110,30 @@ def by_case(task: Task, values: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
 @cache
 def _of(task: Task, code: str) -> tuple[tuple[Any, ...], ...]:
     """The values of one of the task's own programs; of a mutant that breaks, nothing."""
-    answer = answered(task, code)
+    answer = _answer(task, code)
     if answer.fault is None:
         return by_case(task, answer.values)
     if code == task.reference:
         raise ValueError(f"the reference of task {task.id} does not run: {answer.fault}")
     return ()
+
+
+@cache
+def _answer(task: Task, code: str) -> Answer:
+    return answered(task, code)
+
+
+def _fails_alike(task: Task, code: str, fault: Fault) -> bool:
+    """Whether one of the task's own programs fails in the same call, with the same error."""
+    other = _answer(task, code).fault
+    return (
+        other is not None
+        and fault.case is not None
+        and (
+            (other.case, other.kind, other.error, other.message)
+            == (fault.case, fault.kind, fault.error, fault.message)
+        )
+    )
 
 
 def _agree(

@@ -15,7 +15,7 @@ from explorer.ui import controls, session
 from explorer.ui.current import latest
 from explorer.ui.parts import pick_group, pick_part
 from explorer.ui.problem import show_refused
-from explorer.ui.share import shared
+from explorer.ui.share import shared, show_link
 from explorer.ui.stage import hero, stage
 from explorer.ui.view import View
 from explorer.ui.work.turns import in_turn
@@ -36,7 +36,7 @@ def render(view: View) -> None:
 @in_turn
 def _workshop(view: View) -> None:
     view = latest(view)
-    with shared(view, "workshop"), stage():
+    with shared(view, "workshop", lambda: _share_code(view)), stage():
         part = pick_part(view, "workshop", WorkshopChoices.parts)
         if part == "task":
             _task(view)
@@ -75,7 +75,7 @@ def _task(view: View) -> None:
 def _choose(view: View) -> Task:
     """The kind, then the task; a link's unknown one is said and left out."""
     named = view.choices(WorkshopChoices).task
-    task = task_of(named) or tasks()[0]
+    task = _open_task(view)
     if named not in ("", task.id):
         show_refused("task", named, view.lang)
     solved = view.choices(WorkshopChoices).solved
@@ -147,6 +147,24 @@ def _editor(view: View, task: Task) -> str:
                 on_click=restart,
             )
     return code.replace("\r\n", "\n")
+
+
+def _share_code(view: View) -> None:
+    """A link that carries the open task's program, for those who want to show it."""
+    task = _open_task(view)
+    code = st.session_state.get(_DRAFTS, {}).get(task.id)
+    if code is None:
+        return
+    chosen = session.links().change(
+        view.state, task=task.id, part="task", programs=((task.id, code),)
+    )
+    st.caption(view.t("workshop.share_code"))
+    show_link(chosen)
+
+
+def _open_task(view: View) -> Task:
+    """The task that is open; the first where a link names none that there is."""
+    return task_of(view.choices(WorkshopChoices).task) or tasks()[0]
 
 
 def _help(view: View, task: Task) -> None:

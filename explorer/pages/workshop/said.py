@@ -7,6 +7,7 @@ from explorer.analysis.workshop.tasks import Case, Task
 from explorer.sandbox import MOST_CHARACTERS, MOST_LINES, Fault
 from explorer.text import shorten
 from explorer.ui.escape import escape
+from explorer.ui.findings import in_a_row
 from explorer.ui.view import View
 
 MOST_GIVEN = 90
@@ -16,14 +17,13 @@ MOST_GIVEN = 90
 def reading_of(view: View, task: Task, made: Grade) -> str:
     """The sentence above the pictures, as Markdown."""
     if made.fault is not None:
-        return f":red[:material/error:] {fault_words(view, task, made.fault)}"
+        failed = (fault_words(view, task, made.fault), *_mistake(view, made))
+        return f":red[:material/error:] {in_a_row(failed)}"
     if made.wrong is not None:
-        said = f":red[:material/cancel:] {_wrong(view, task, made.wrong)}"
+        parts = [_wrong(view, task, made.wrong)]
         if made.n_wrong > 1:
-            said += " " + view.t("workshop.in_all", count=made.n_wrong)
-        if made.mistake is not None:
-            said += " " + made.mistake.words[view.lang]
-        return said
+            parts.append(view.t("workshop.in_all", count=made.n_wrong))
+        return f":red[:material/cancel:] {in_a_row([*parts, *_mistake(view, made)])}"
     if made.let:
         return f":red[:material/cancel:] {_let(view, task, made)}"
     if task.is_check:
@@ -48,11 +48,16 @@ def fault_words(view: View, task: Task, fault: Fault) -> str:
     )
     if fault.line is not None:
         place = view.t("workshop.place", line=fault.line, column=fault.column or 1)
-        said = f"{place} {said}"
+        said = in_a_row((place, said))
     if fault.case is not None and not task.is_check:
         case, path = case_of(task, fault.case)
-        said += " " + view.t("workshop.called_with", given=_given(view, case, path))
+        said = in_a_row((said, view.t("workshop.called_with", given=_given(view, case, path))))
     return said
+
+
+def _mistake(view: View, made: Grade) -> list[str]:
+    """Which common mistake it is, where it is one."""
+    return [] if made.mistake is None else [made.mistake.words[view.lang]]
 
 
 def _given(view: View, case: Case, path: Path = ()) -> str:
@@ -86,7 +91,7 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> str:
     if case is None or (wrong.case == 0 and not wrong.shape):
         return said
     where = "at_hidden" if wrong.case else "at_shown"
-    return f"{said} {view.t(f'workshop.{where}', given=_given(view, case))}"
+    return in_a_row((said, view.t(f"workshop.{where}", given=_given(view, case))))
 
 
 def _place(view: View, path: Path) -> str:
