@@ -313,7 +313,7 @@ PIECES = {
     *(f"causes.{name}" for name in ("before", "predicted", "measured", "norms_free")),
     *(f"causes.{name}" for name in ("by_sublayers", "by_singles")),
     *(f"causes.{name}" for name in ("weight_of", "pushed", "held_down", "kl", "said", "rank_of")),
-    *(f"causes.note_{name}" for name in ("cap", "qk_norm", "first", "precision")),
+    *(f"causes.note_{name}" for name in ("qk_norm", "first", "precision")),
     *(f"causes.note_{name}" for name in ("logit_cap", "gate")),
     *(f"causes.read_{kind}{from_}" for kind in ("lens", "film") for from_ in ("", "_first")),
     *(f"causes.colour_{name}" for name in ("chance", "ranked", "distance")),

@@ -233,15 +233,17 @@ def remove(loaded: LoadedModel, traced: Trace, found: Why, side: Side, writer: i
     scores = traced.activations[site.hook("scores")][head, query].astype(np.float64)
     biases = traced.activations.get(site.hook("bias"))
     bias = np.zeros_like(scores) if biases is None else biases[head, query].astype(np.float64)
+    keys = traced.activations[site.hook("k")].astype(np.float64)
+    keys = keys[head // (site.n_heads // len(keys))]
     if side == "query":
-        keys = traced.activations[site.hook("k")].astype(np.float64)
-        fallen = keys[head // (site.n_heads // len(keys))] @ piece / found.divisor
+        fallen = keys @ piece / found.divisor
     else:
         fallen = np.zeros_like(scores)
         fallen[key] = float(piece @ found.queries.whole[0]) / found.divisor
-    predicted = np.where(
-        fallen == 0, scores, _scored(loaded, _raw(loaded, scores - bias) - fallen, bias)
-    )
+    products = keys @ found.queries.whole[0] / found.divisor - fallen
+    cap = loaded.config.score_cap
+    capped = products if cap is None else cap * np.tanh(products / cap)
+    predicted = np.where(fallen == 0, scores, capped + bias)
     mask = traced.mask(site.name)[head, query]
     rows, patterns = [scores, predicted], [_softmax(scores, mask), _softmax(predicted, mask)]
     for vector in (ledger.whole[0] - piece, lone):
@@ -250,19 +252,6 @@ def remove(loaded: LoadedModel, traced: Trace, found: Why, side: Side, writer: i
         patterns.append(pattern)
     patterns[0] = traced.pattern(site.name)[head, query].astype(np.float64)
     return Removal(side, ledger.writers[writer], np.stack(rows), np.stack(patterns), key)
-
-
-def _raw(loaded: LoadedModel, capped: Float[np.ndarray, " key"]) -> Float[np.ndarray, " key"]:
-    """q . k / divisor before the cap."""
-    cap = loaded.config.score_cap
-    return capped if cap is None else cap * np.arctanh(np.clip(capped / cap, -1 + 1e-9, 1 - 1e-9))
-
-
-def _scored(
-    loaded: LoadedModel, raw: Float[np.ndarray, " key"], bias: Float[np.ndarray, " key"]
-) -> Float[np.ndarray, " key"]:
-    cap = loaded.config.score_cap
-    return (raw if cap is None else cap * np.tanh(raw / cap)) + bias
 
 
 def _softmax(

@@ -50,7 +50,7 @@ def why_there(view: View) -> None:
     with controls.reading_first():
         queries, keys = _drawn(view, found)
         controls.reading("why", _reading(view, found, queries, keys))
-    _notes(view)
+    _notes(view, found)
     _check(view, found, detail)
     controls.small_print(
         view,
@@ -145,15 +145,17 @@ def _drawn(view: View, found: Why) -> tuple[tuple[Group, ...], tuple[Group, ...]
     return queries, keys
 
 
-def _notes(view: View) -> None:
+def _notes(view: View, found: Why) -> None:
     """What this model does that is no sum of products, and where there is little to see."""
     config = view.loaded.config
     written = {
-        "cap": config.score_cap is not None,
         "qk_norm": config.qk_norm,
         "first": view.layer == 0 and view.kind != "cross",
         "precision": in_half_precision(view),
     }
+    if found.cap is not None:
+        raw = found.score - found.cap - (found.bias or 0.0)
+        st.caption(view.t("causes.note_cap", raw=fixed(raw), taken=signed(found.cap)))
     for name in (name for name, here in written.items() if here):
         st.caption(view.t(f"causes.note_{name}"))
 

@@ -129,9 +129,14 @@ def _reading(view: View, found: Writes, values: np.ndarray, rival: int | None) -
         "causes.read_more" if difference >= 0 else "causes.read_less",
         other=controls.quoted(view, token_name(loaded, found.other)),
         other_chance=percent(found.probabilities[1]),
-        times=compact(float(f"{math.exp(min(abs(difference), 300)):.2g}")),
+        times=_times(math.exp(min(abs(difference), 300))),
         **words,
     )
+
+
+def _times(ratio: float) -> str:
+    """How many times as probable: 1.8, 310."""
+    return f"{ratio:.1f}" if ratio < 9.95 else compact(float(f"{ratio:.2g}"))
 
 
 def _check(

@@ -205,7 +205,8 @@ def test_a_removal_is_predicted_and_measured(each: Made, side: str) -> None:
         removal = remove(loaded, traced, found, side, 1)
         assert removal.error < 1e-9
         np.testing.assert_allclose(removal.scores[1], removal.scores[2], atol=1e-9)
-        assert not np.allclose(removal.scores[0], removal.scores[2])
+        if traced.model != "saturated":
+            assert not np.allclose(removal.scores[0], removal.scores[2])
         others = np.arange(removal.scores.shape[1]) != key
         if side == "key":  # no other cell of the row is made of this key
             kept = removal.scores[:, others]
