@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from explorer.analysis.patching.pair import pair
+from explorer.analysis.patching.patches import Progress
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.inputs import given_tokens
@@ -17,16 +18,23 @@ Groups = Mapping[str, Sequence[Sequence[str]]]
 
 
 def offered(
-    loaded: LoadedModel, traced: Trace, groups: Groups, target: str | None = None
+    loaded: LoadedModel,
+    traced: Trace,
+    groups: Groups,
+    target: str | None = None,
+    progress: Progress | None = None,
 ) -> str | None:
     """The Trace's text with one word exchanged, such that the model cuts both into
     as many tokens and answers them differently. None where no exchange does that.
 
     `groups` are words that may stand for each other; where they do not help, words of the text
-    change places with each other. Raises InputProblem `no_logits`.
+    stand in for each other. `progress(done, most)` counts what is tried. Raises
+    InputProblem `no_logits`.
     """
     first = len(given_tokens(loaded, traced.text))
-    for text in islice(exchanges(traced.text, groups), MOST_TRIED):
+    for done, text in enumerate(islice(exchanges(traced.text, groups), MOST_TRIED)):
+        if progress is not None:
+            progress(done, MOST_TRIED)
         try:
             if len(given_tokens(loaded, text)) != first:
                 continue

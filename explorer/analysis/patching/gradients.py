@@ -27,7 +27,7 @@ MOST_ROUNDS = 6
 """How often stretches are halved: on each the sum is known, and it is halved while it misses it."""
 CLOSED = 0.0025
 """The share of the whole difference (of a nat, where that is more) that a stretch may miss."""
-MAX_ROWS = 24
+MAX_ROWS, MAX_TOKENS = 24, 1024  # of one pass, whose way back takes memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +113,12 @@ def _along(
     slope there, in float64."""
     logprobs: list[float] = []
     slopes: list[Tensor] = []
-    for start in range(0, len(points), MAX_ROWS):
+    n_tokens = len(traced.src_tokens) + len(traced.tgt_tokens)
+    size = max(1, min(MAX_ROWS, MAX_TOKENS // n_tokens))
+    for start in range(0, len(points), size):
         # A page may have asked under either mode; neither would leave a way back to the leaf.
         with torch.inference_mode(False), torch.enable_grad():
-            leaf = points[start : start + MAX_ROWS].clone().requires_grad_(True)
+            leaf = points[start : start + size].clone().requires_grad_(True)
             given = Edits({hook: partial(_instead, leaf)})
             with visiting(edits_of(traced).then(given)):
                 logits = loaded.model.read(rows_of(traced).select([0] * len(leaf)))

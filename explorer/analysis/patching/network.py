@@ -23,6 +23,7 @@ from jaxtyping import Float
 from explorer.analysis.causes.ledger import FrozenNorm, array
 from explorer.analysis.heads.flow import MAX_FLOW_TOKENS, max_flow
 from explorer.analysis.heads.rollout import RESIDUAL, mean_head
+from explorer.analysis.patching.patches import Progress
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.rerun import heads_off, require_same_model
@@ -31,6 +32,9 @@ from models.hooks import AttentionSite
 from models.rows import Stream
 
 Shares = Float[np.ndarray, "query key"]
+MOST_NODES = 400
+"""Positions of both streams together: a network keeps a square of them for every sublayer."""
+MOST_CELLS = 4_000_000  # numbers of the vectors of some queries at once
 _OPEN = 1e6  # the width of a pipe that limits nothing: a vector that a sublayer leaves alone
 
 
@@ -102,7 +106,10 @@ class Network:
 
 
 def rollout_network(traced: Trace) -> Network:
-    """Shares as rollout assumes them: half the residual connection, half the mean of the heads."""
+    """Shares as rollout assumes them: half the residual connection, half the mean of the heads.
+
+    Raises InputProblem as `contribution_network`.
+    """
 
     def shares(site: AttentionSite) -> tuple[Shares, Float[np.ndarray, " query"]]:
         heads = mean_head(traced, site.name)
@@ -111,23 +118,33 @@ def rollout_network(traced: Trace) -> Network:
     return _network(traced, shares)
 
 
-def contribution_network(loaded: LoadedModel, traced: Trace) -> Network:
-    """Shares as the vectors themselves have them. Raises ValueError for another model's Trace."""
+def contribution_network(
+    loaded: LoadedModel, traced: Trace, progress: Progress | None = None
+) -> Network:
+    """Shares as the vectors themselves have them; `progress(done, total)` counts sublayers.
+
+    Raises InputProblem `too_many_tokens` above `MOST_NODES`, ValueError for another model's Trace.
+    """
     require_same_model(loaded, traced)
-    return _network(traced, lambda site: nearness(loaded, traced, site))
+    return _network(traced, lambda site: nearness(loaded, traced, site), progress)
 
 
 def _network(
     traced: Trace,
     shares: Callable[[AttentionSite], tuple[Shares, Float[np.ndarray, " query"]]],
+    progress: Progress | None = None,
 ) -> Network:
     """The sublayers in the order of the run; `shares` gives those of keys and of the residual."""
     n_src, n_tgt = len(traced.src_tokens), len(traced.tgt_tokens)
+    if n_src + n_tgt > MOST_NODES:
+        raise InputProblem("too_many_tokens", limit=MOST_NODES, length=n_src + n_tgt)
     own = {"src": slice(0, n_src), "tgt": slice(n_src, n_src + n_tgt)}
     order = {stack.stream: at for at, stack in enumerate(traced.stacks)}
     sites = sorted(traced.sites, key=lambda s: (order[s.query_stream], s.layer, s.kind == "cross"))
     mixes = np.tile(np.eye(n_src + n_tgt), (len(sites), 1, 1))
-    for mix, site in zip(mixes, sites, strict=True):
+    for done, (mix, site) in enumerate(zip(mixes, sites, strict=True)):
+        if progress is not None:
+            progress(done, len(sites))
         rows, keys = own[site.query_stream], own[site.key_stream]
         from_keys, kept = shares(site)
         mix[rows] = 0.0
@@ -157,36 +174,41 @@ def nearness(
     [query], unscaled. In self-attention the residual and what a token takes from itself are one
     part. Where a vector is near to none of its parts, it counts as the residual alone.
     """
-    found = parts_of(loaded, traced, site)
-    keys, whole = found.keys.copy(), found.whole
-    at = np.arange(len(whole))
-    if site.kind == "self":
-        keys[at, at] += found.residual
-    length = np.abs(whole).sum(-1)
-    near = np.maximum(0, length[:, None] - np.abs(whole[:, None] - keys).sum(-1))
-    if site.kind == "self":
-        own = near[at, at].copy()
-        near[at, at] = 0.0
-    else:
-        own = np.maximum(0, length - np.abs(whole - found.residual).sum(-1))
+    n_query, n_key = traced.pattern(site.name).shape[1:]
+    near, own = np.zeros((n_query, n_key)), np.zeros(n_query)
+    some = max(1, MOST_CELLS // (n_key * loaded.config.d_model))
+    for start in range(0, n_query, some):
+        queries = slice(start, start + some)
+        found = parts_of(loaded, traced, site, queries)
+        keys, kept, whole = found.keys, found.residual, found.whole
+        at = np.arange(len(whole))
+        if site.kind == "self":
+            kept = kept + keys[at, start + at]
+        length = np.abs(whole).sum(-1)
+        near[queries] = np.maximum(0, length[:, None] - np.abs(whole[:, None] - keys).sum(-1))
+        own[queries] = np.maximum(0, length - np.abs(whole - kept).sum(-1))
+        if site.kind == "self":
+            near[start + at, start + at] = 0.0
     own[near.sum(1) + own == 0] = 1.0
     return near, own
 
 
-def parts_of(loaded: LoadedModel, traced: Trace, site: AttentionSite) -> Parts:
-    """What every key and the residual put into the stream behind a sublayer."""
+def parts_of(
+    loaded: LoadedModel, traced: Trace, site: AttentionSite, queries: slice = slice(None)
+) -> Parts:
+    """What every key and the residual put into the stream behind a sublayer, at some queries."""
     activations, own = traced.activations, site.kind == "self"
     before, after = ("resid_pre", "resid_mid") if own else ("resid_mid", "resid_mid_cross")
     joining = f"{site.block}.{'attn' if own else 'cross_attn'}_norm"
     w_o = loaded.part(f"{site.name}.w_o")
     matrix = array(w_o.get_parameter("weight"))  # [d_model, head * d_head]
     slices = matrix.reshape(len(matrix), site.n_heads, -1)
-    pattern = traced.pattern(site.name).astype(np.float64)
+    pattern = traced.pattern(site.name)[:, queries].astype(np.float64)
     pattern[heads_off(traced, site.name)] = 0.0
     v = activations[site.hook("v")].astype(np.float64)
     v = np.repeat(v, site.n_heads // len(v), axis=0)  # heads that share values get a copy each
     keys = np.einsum("hqk,hkm->qkm", pattern, np.einsum("hkd,mhd->hkm", v, slices))
-    residual = activations[site.block_hook(before)].astype(np.float64)
+    residual = activations[site.block_hook(before)][queries].astype(np.float64)
     bias = getattr(w_o, "bias", None)
     constant = np.zeros_like(residual) + (0.0 if bias is None else array(bias))
     kept = np.zeros_like(residual)  # of the residual: it joins before a norm, or behind all
@@ -202,4 +224,5 @@ def parts_of(loaded: LoadedModel, traced: Trace, site: AttentionSite) -> Parts:
         keys = norm.divided(keys, scale[:, None])
         kept, constant = norm.divided(kept, scale), norm.divided(constant, scale) + norm.bias
     residual = kept if placement == "post" else residual
-    return Parts(activations[site.block_hook(after)].astype(np.float64), keys, residual, constant)
+    whole = activations[site.block_hook(after)][queries].astype(np.float64)
+    return Parts(whole, keys, residual, constant)

@@ -169,7 +169,8 @@ def pair(
     most telling one: of a translation the first where the runs answer differently; of one text the
     last; of a text with masks the first such mask. `by_hand` aligns the texts as they are given.
 
-    Raises InputProblem: `no_logits`, as `given_tokens`; ValueError for another model's Trace.
+    Raises InputProblem: `no_logits`, `nothing_aligned`, as `given_tokens`; ValueError for another
+    model's Trace.
     """
     require_same_model(loaded, traced)
     if traced.predicts is None:
@@ -190,6 +191,8 @@ def pair(
     changes = edits_on(loaded, traced.edits)
     logits = traced.logits, run(loaded.model, rows[1], {LOGITS}, changes)[LOGITS][0].numpy()
     questions = _questions(traced, places["tgt"], logits)
+    if not questions:
+        raise InputProblem("nothing_aligned")
     question = _asked(traced, questions, place)
     ends = [at + 1 if traced.predicts == "next" else None for at in question.places]
     before = own[question.places[0]]

@@ -42,7 +42,7 @@ def falls(
         "type": "scatter",
         "mode": "lines",
         "x": np.concatenate([x, x[::-1]]),
-        "y": np.concatenate([mean + spread, (mean - spread)[::-1]]).astype(np.float32),
+        "y": np.clip(np.concatenate([mean + spread, (mean - spread)[::-1]]), 0, 1),
         "fill": "toself",
         "fillcolor": colours.blocked,
         "line": {"width": 0},

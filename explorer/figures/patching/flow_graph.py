@@ -12,7 +12,7 @@ from explorer.numbers import percent
 
 STEP, MOST = 44, 560
 """Pixels between two sublayers, and of all of them together."""
-ROOM = 640
+ROOM = 500
 """The approximate width of all columns in pixels; only the browser knows it exactly."""
 WIDTHS = (0.02, 0.05, 0.1, 0.2, 0.35, 0.6)
 """Shares from which an edge is drawn one degree wider."""

@@ -39,9 +39,9 @@ def _part(view: View) -> None:
 
 def _drawn(view: View) -> None:
     """The page below its introduction."""
-    part = pick_part(view, "patching", PatchingChoices.parts)
+    silent = view.trace.predicts is None
+    part = pick_part(view, "patching", ("flow",) if silent else PatchingChoices.parts)
     controls.edits_bar(view, "patching.reset")
-    if view.trace.predicts is None and part != "flow":
+    if silent:
         st.info(view.t("patching.no_logits"), icon=":material/lightbulb:")
-        return
     DRAW[part](view)

@@ -33,10 +33,10 @@ class Asked:
 
 
 @cached
-def offered(run: Run) -> str | None:
+def offered(run: Run, *, progress: Progress = None) -> str | None:
     """The sentence of a run with one word exchanged, answered differently. Raises InputProblem."""
     loaded = cache.open_model(run.model)
-    return exchange.offered(loaded, cache.trace(run), exchanges(), run.target)
+    return exchange.offered(loaded, cache.trace(run), exchanges(), run.target, progress)
 
 
 @cached
@@ -92,9 +92,9 @@ def path_run_of(asked: Asked, receiver: Cell, into: Into, sender: Cell) -> patch
 
 
 @cached
-def network_of(run: Run) -> Network:
+def network_of(run: Run, *, progress: Progress = None) -> Network:
     """What flowed into what in a run, by contribution. Raises InputProblem."""
-    return contribution_network(cache.open_model(run.model), cache.trace(run))
+    return contribution_network(cache.open_model(run.model), cache.trace(run), progress)
 
 
 @cached

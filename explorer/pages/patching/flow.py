@@ -19,12 +19,17 @@ from explorer.pages.patching import cached
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.patching.graph import draw_graph
 from explorer.pages.patching.shown import said
+from explorer.problems import InputProblem
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
+from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
 from explorer.ui.view import View
 from explorer.ui.work import running
+
+TIE = 0.005
+"""Areas that differ by less are called alike."""
 
 
 def back_to_the_words(view: View) -> None:
@@ -33,7 +38,9 @@ def back_to_the_words(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         position = _pick_word(view)
         least = _pick_least(view)
-    network = cached.network_of(view.run)
+    network = _network(view)
+    if network is None:
+        return
     with controls.reading_first():
         controls.reading("patching-flow", _reading(view, network, position))
         with hero():
@@ -41,9 +48,7 @@ def back_to_the_words(view: View) -> None:
     st.caption(view.t("patching.flow_note"))
     code: tuple[object, ...] = (contribution_network, nearness)
     ranked = deleted = None
-    if view.trace.predicts is None:
-        st.info(view.t("patching.flow_no_logits"), icon=":material/lightbulb:")
-    else:
+    if view.trace.predicts is not None:
         ranked, deleted = _tested(view, position)
     if ranked is not None:
         code = (*code, rollout_network, gradients)
@@ -64,6 +69,21 @@ def back_to_the_words(view: View) -> None:
         numbers=lambda: _numbers(view, network, position, ranked),
         explained="patching.flow_formula",
     )
+
+
+def _network(view: View) -> Network | None:
+    """The network of contributions; None while it is computed, and for a text that is too long."""
+    try:
+        return running.awaited(
+            "patching.network",
+            view.run,
+            lambda tell: cached.network_of(view.run, progress=running.whole(tell)),
+            view.t("patching.flow_working"),
+            view.lang,
+        )
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+        return None
 
 
 def _pick_word(view: View) -> int:
@@ -219,14 +239,15 @@ def _labels(view: View, ranked: Rankings) -> list[str]:
 def _verdict(view: View, ranked: Rankings, deleted: Deletion) -> None:
     """Which ranking makes the probability fall fastest, and what random orders do."""
     mean, spread = deleted.chance
-    best = max(deleted.curves, key=lambda name: deleted.curves[name].area)
+    most = max(each.area for each in deleted.curves.values())
+    best = [name for name, each in deleted.curves.items() if each.area > most - TIE]
     better = sum(each.area > mean + spread for each in deleted.curves.values())
     with st.container(key="reading-patching-test"):
         st.markdown(
             view.t(
                 "patching.test_read",
-                best=view.t(f"patching.rankings.{best}"),
-                area=fixed(deleted.curves[best].area),
+                best=" / ".join(view.t(f"patching.rankings.{name}") for name in best),
+                area=fixed(most),
                 mean=fixed(mean),
                 spread=fixed(spread),
                 better=better,

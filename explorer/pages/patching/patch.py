@@ -37,7 +37,6 @@ from explorer.pages.patching.shown import (
     stream_of,
 )
 from explorer.ui import controls, session
-from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 from explorer.ui.view import View
 from explorer.ui.work import running
@@ -56,8 +55,9 @@ def single_patches(view: View) -> None:
     found = two_runs(view)
     if found is None:
         return
-    asked, both = found
-    what = _pick_what(view, both)
+    asked, both, row = found
+    with row:
+        what = _pick_what(view, both)
     if both.alike:
         nothing_to_bring_back(view, both)
         return
@@ -124,15 +124,19 @@ def _pick_what(view: View, both: Pair) -> What:
     offered: tuple[What, ...] = (*by_place(view.trace.stacks), *by_head(both))
     if view.choices(PatchingChoices).what == "pattern" and "pattern" not in offered:
         st.caption(view.t("patching.no_pattern"))
-    return pick_one(
-        view,
-        "what",
-        view.t("patching.what"),
-        offered,
-        "patching.what",
-        lambda what: view.t(f"patching.whats.{what}"),
-        help=view.t("patching.what_help"),
-    )
+    kept = view.choices(PatchingChoices).what
+    now: What = next((what for what in offered if what == kept), "resid")
+    with st.container(width=260):
+        controls.pick(
+            view.t("patching.what"),
+            offered,
+            now,
+            "patching.what",
+            lambda what: session.change(what=what),
+            format_func=lambda what: view.t(f"patching.whats.{what}"),
+            help=view.t("patching.what_help"),
+        )
+    return now
 
 
 def _given(what: What, part: Part, row: int) -> bool:

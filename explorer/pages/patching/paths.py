@@ -28,7 +28,7 @@ def head_to_head(view: View) -> None:
     found = two_runs(view)
     if found is None:
         return
-    asked, both = found
+    asked, both, _ = found
     if both.alike:
         nothing_to_bring_back(view, both)
         return

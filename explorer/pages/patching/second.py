@@ -1,6 +1,7 @@
 """The second sentence: offered, typed, aligned; and the question that is put to both runs."""
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from explorer.analysis.patching.pair import Pair
 from explorer.numbers import percent
@@ -14,15 +15,17 @@ from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
 from explorer.ui.view import View
+from explorer.ui.work import running
 
 
-def two_runs(view: View) -> tuple[Asked, Pair] | None:
+def two_runs(view: View) -> tuple[Asked, Pair, DeltaGenerator] | None:
     """The two sentences and what they are asked, with the controls that choose them.
 
-    None where there is no second sentence yet, or it cannot be read: the page says so.
+    Third comes the row of these controls, which has room for one more. None where there is no
+    second sentence yet, or it cannot be read: the page says so.
     """
     chosen = view.choices(PatchingChoices)
-    offered = cached.offered(view.run)
+    offered = _offered(view)
     second = chosen.second or offered or ""
     backwards = chosen.into == "first"
     row = st.container(horizontal=True, vertical_alignment="bottom")
@@ -36,10 +39,8 @@ def two_runs(view: View) -> tuple[Asked, Pair] | None:
         both = cached.pair_of(asked)
     except InputProblem as problem:
         show_problem(problem, view.lang)
-        return None
-    if not both.questions:
-        st.warning(view.t("patching.nothing_aligned"), icon=":material/link_off:")
-        _align(view, both, backwards)
+        if chosen.align is not None:
+            _align_again(view)
         return None
     unknown = view.loaded.tokenizer.unknown(second)
     if unknown:
@@ -47,14 +48,25 @@ def two_runs(view: View) -> tuple[Asked, Pair] | None:
     with row:
         _pick_question(view, both, backwards)
         _pick_direction(view)
-    _say(view, both)
+    _say(view, both, second)
     _align(view, both, backwards)
-    return asked, both
+    return asked, both, row
+
+
+def _offered(view: View) -> str | None:
+    """A second sentence that the page has found; None where it found none, or is still looking."""
+    return running.awaited(
+        "patching.offered",
+        view.run,
+        lambda tell: cached.offered(view.run, progress=running.whole(tell)),
+        view.t("patching.looking"),
+        view.lang,
+    )
 
 
 def _type(view: View, second: str, offered: str | None) -> None:
     st.session_state["patching.second"] = second
-    with st.container(width=420):
+    with st.container(width=360):
         st.text_input(
             view.t("patching.second"),
             key="patching.second",
@@ -76,11 +88,11 @@ def _change_second(text: str, offered: str | None) -> None:
     session.change(second=new, align=None, cell=None, asked=None)
 
 
-def _say(view: View, both: Pair) -> None:
+def _say(view: View, both: Pair, second_text: str) -> None:
     """Both sentences, each with its answer and its logit difference."""
     backwards = view.choices(PatchingChoices).into == "first"
     first, second = both.str_answers[::-1] if backwards else both.str_answers
-    texts = view.trace.text, _second(view)
+    texts = view.trace.text, second_text
     probabilities = both.probabilities[::-1] if backwards else both.probabilities
     said = [
         view.t(
@@ -97,10 +109,6 @@ def _say(view: View, both: Pair) -> None:
         st.markdown(" · ".join(said))
 
 
-def _second(view: View) -> str:
-    return view.choices(PatchingChoices).second or cached.offered(view.run) or ""
-
-
 def _pick_question(view: View, both: Pair, backwards: bool) -> None:
     """Which position's answer counts: those where the runs differ are marked."""
     side = 1 if backwards else 0
@@ -114,7 +122,7 @@ def _pick_question(view: View, both: Pair, backwards: bool) -> None:
         )
         for place, each in by_place.items()
     }
-    with st.container(width=220):
+    with st.container(width=170):
         controls.pick(
             view.t("patching.question"),
             list(by_place),
@@ -176,11 +184,15 @@ def _align(view: View, both: Pair, backwards: bool) -> None:
             on_change=lambda: _change_align(st.session_state["patching.align"]),
         )
         if chosen is not None:
-            st.button(
-                view.t("patching.align_again"),
-                key="patching.align_again",
-                on_click=lambda: session.change(align=None),
-            )
+            _align_again(view)
+
+
+def _align_again(view: View) -> None:
+    st.button(
+        view.t("patching.align_again"),
+        key="patching.align_again",
+        on_click=lambda: session.change(align=None),
+    )
 
 
 def _missing(places: tuple[tuple[int, int], ...], side: int, tokens: tuple[str, ...]) -> list[int]:

@@ -1,0 +1,110 @@
+"""The Patching page: its inputs, in both directions, and what it says of those it cannot use."""
+
+from collections.abc import Callable
+
+import pytest
+from shown import everything, figure, link, reading
+from streamlit.testing.v1 import AppTest
+
+from explorer.text import t
+
+Open = Callable[..., AppTest]
+FIRST = "She reads a book every morning."
+
+
+def said(at: AppTest, key: str, lang: str = "en", **values: object) -> bool:
+    return t(f"patching.{key}", lang=lang, **values) in everything(at)
+
+
+def test_a_second_sentence_is_offered_and_the_best_patch_is_open(open_page: Open) -> None:
+    at = open_page("patching", text=FIRST)
+    assert at.text_input(key="patching.second").value
+    assert "brings back" in everything(at)
+    assert figure(at)["data"][-1]["type"] == "scatter"
+    assert any("patched" in str(each.value) for each in at.markdown)
+
+
+def test_a_link_opens_one_patch_and_the_other_direction(open_page: Open) -> None:
+    asked = {"text": FIRST, "second": "We went to the park yesterday.", "what": "z"}
+    asked |= {"cell": "cross-2-3"}
+    at = open_page("patching", **asked)
+    assert "Cross-attention, layer 2, head 3: this patch" in everything(at)
+    at.segmented_control(key="patching.into").set_value("first").run()
+    assert not at.exception
+    assert link(at) | {"into": "first", **asked} == link(at)
+    at.selectbox(key="patching.what").set_value("pattern").run()
+    assert link(at)["what"] == "pattern"
+
+
+def test_sentences_of_different_length_are_aligned_and_say_what_is_compared(
+    open_page: Open,
+) -> None:
+    at = open_page("patching", text=FIRST, second="We went.", what="pattern")
+    assert not at.exception
+    assert "Compared and patched" in everything(at)
+    assert said(at, "no_pattern")
+    assert at.selectbox(key="patching.what").value == "resid"
+    box = at.text_input(key="patching.align")
+    box.set_value("0-0 1-1").run()
+    assert link(at)["align"] == "0-0_1-1"
+    at.text_input(key="patching.align").set_value("nonsense").run()
+    assert link(at)["align"] == "0-0_1-1"
+    assert at.text_input(key="patching.align").value == "0-0 1-1"
+    at.button(key="patching.align_again").click().run()
+    assert "align" not in link(at)
+
+
+def test_an_alignment_that_leaves_nothing_says_so(open_page: Open) -> None:
+    at = open_page("patching", model="writer", text=FIRST, second="We went.", align="300-300")
+    assert t("problems.nothing_aligned", lang="en") in everything(at)
+    at.button(key="patching.align_again").click().run()
+    assert len(at.get("plotly_chart")) == 2
+
+
+@pytest.mark.parametrize("part", ["patch", "paths"])
+def test_runs_that_answer_alike_say_that_nothing_can_come_back(open_page: Open, part: str) -> None:
+    at = open_page("patching", text=FIRST, second=FIRST, part=part)
+    assert not at.exception
+    assert "no difference that a patch could bring back" in everything(at)
+
+
+def test_a_second_sentence_that_cannot_be_read_is_refused_in_words(open_page: Open) -> None:
+    at = open_page("patching", text=FIRST, second="a" * 7000)
+    assert "limit" in everything(at)
+    assert not at.exception
+    at = open_page("patching", text=FIRST, second="He reads Ω every morning.")
+    assert "Ω" in everything(at)
+
+
+def test_a_path_leads_from_a_head_to_another(open_page: Open) -> None:
+    asked = {"receiver": "decoder-2-1", "sender": "decoder-1-3", "into_head": "k"}
+    at = open_page("patching", model="writer", text=FIRST, part="paths", **asked)
+    assert not at.exception
+    assert "layer 1, head 3 to " in reading(at, "past all heads in between").lower()
+    assert link(at) | asked == link(at)
+    at = open_page("patching", model="writer", text=FIRST, part="paths", receiver="decoder-9-9")
+    assert not at.exception
+
+
+def test_a_word_that_was_not_written_is_replaced_and_named(open_page: Open) -> None:
+    at = open_page("patching", text=FIRST, part="flow", written="700")
+    assert said(at, "not_written", place=700)
+    assert len(at.get("plotly_chart")) == 3
+    at.slider(key="patching.least").set_value(20).run()
+    assert link(at)["edge_share"] == "20"
+    at.segmented_control(key="patching.how").set_value("replace").run()
+    assert link(at)["how"] == "replace"
+    assert not at.exception
+
+
+def test_a_model_without_logits_shows_the_flow_alone(open_page: Open) -> None:
+    at = open_page("patching", model="headless", text=FIRST, part="patch")
+    assert said(at, "no_logits")
+    assert len(at.get("plotly_chart")) == 1
+
+
+def test_masked_words_are_asked_about_where_the_mask_is(open_page: Open) -> None:
+    text = "She reads a [MASK] every morning."
+    at = open_page("patching", model="reader", text=text, second=text.replace("She", "He"))
+    assert not at.exception
+    assert len(at.selectbox(key="patching.question").options) == 1
