@@ -1,7 +1,7 @@
 """The shipped models, and what each page is asked of them: the sweep, and the core of it.
 
 The sweep asks everything of every model (`make sweep`). Its core is what `make test` runs: each
-visit with one or two models in turn, so that every model has several, and whatever once failed.
+visit with one model in turn, so that every model has several, and whatever once failed.
 """
 
 import pytest
@@ -77,7 +77,7 @@ def _is_core(visits: list[Visit], at: int, model: str, turns: int) -> bool:
     return failed or behind in [turn * len(MODELS) // turns for turn in range(turns)]
 
 
-def sweep(visits: list[Visit], turns: int = 2) -> pytest.MarkDecorator:
+def sweep(visits: list[Visit], turns: int = 1) -> pytest.MarkDecorator:
     """Parametrize a test with a model and what it is asked; all but the core is marked `sweep`.
 
     `turns` is how many models each visit of the core is asked of.

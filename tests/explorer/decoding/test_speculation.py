@@ -131,10 +131,10 @@ def test_folders_without_a_tokenizer_file_share_nothing(tmp_path: Path) -> None:
     ("name", "draft"),
     [
         ("en-zh", "layers-2"),
-        ("zh-en", "en-zh"),
-        ("stories", "layers-5"),
         ("twin-right", "twin-right@300"),
-        ("twin-deep-pre", "twin-learned"),
+        pytest.param("zh-en", "en-zh", marks=pytest.mark.sweep),
+        pytest.param("stories", "layers-5", marks=pytest.mark.sweep),
+        pytest.param("twin-deep-pre", "twin-learned", marks=pytest.mark.sweep),
     ],
 )
 def test_shipped_models_write_the_text_of_greedy(name: str, draft: str) -> None:
