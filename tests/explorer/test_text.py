@@ -293,9 +293,11 @@ PIECES = {
     *(f"circuits.{kind}_{what}" for kind in MAPS for what in ("row", "column")),
     *(f"circuits.way_{way}" for way in READS),
     *(f"circuits.composed_{how}" for how in ("above", "even", "score")),
+    *(f"circuits.off_{name}" for name in ("one", "many", "most")),
+    *(f"circuits.verdict_{name}" for name in ("depends", "alone")),
     *(f"circuits.curve_{name}" for name in ("first", "others", "even")),
     *(f"circuits.alt_{name}" for name in ("copies", "finds", "fails")),
-    *(f"circuits.{name}" for name in ("part", "depends", "alone", "later", "earlier")),
+    *(f"circuits.{name}" for name in ("part", "later", "earlier")),
     *(f"alignment.{about}_{row}" for about in ("at", "row") for row in ROWS),
     *(
         f"alignment.{about}_{basis}"

@@ -42,10 +42,10 @@ class Circuit:
     drawn among the rest. `alone` [layer, head] is its score without that head only, and `lost` the
     change of ln p of the second half's tokens, in nats; NaN where that was not tried.
 
-    `carried` is the pattern of the first of `order` in the first row, `before` the second's, and
-    `after` the same without the `n_off` first heads. `wrote` is how often what the second writes in
-    the second half speaks most for the token that follows, among the row's tokens, and `guess` what
-    chance would give; NaN without logits.
+    `carried` is the pattern of the first of `order`, `before` the second's, and `after` the same
+    without the `n_off` first heads, each the mean over all rows. `wrote` is how often what the
+    second writes in the second half speaks most for the token that follows, among the row's tokens,
+    and `guess` what chance would give; NaN without logits.
     """
 
     given: Twice
@@ -184,12 +184,11 @@ def _placed(
 def _pattern(
     loaded: LoadedModel, given: Twice, at: Place, off: Sequence[Place] = ()
 ) -> Float[np.ndarray, "query key"]:
-    """One head's pattern of the first row, with these heads silenced."""
+    """One head's pattern, the mean over all rows, with these heads silenced."""
     hook = own_sites(loaded)[at[0]].hook("pattern")
-    pattern: np.ndarray = run(loaded.model, given.rows, {hook}, silenced(loaded, off))[hook][
-        0, at[1]
-    ].numpy()
-    return pattern
+    kept = run(loaded.model, given.rows, {hook}, silenced(loaded, off))[hook]
+    found: np.ndarray = kept[:, at[1]].mean(0).numpy()
+    return found
 
 
 def copied(loaded: LoadedModel, given: Twice, at: Place) -> tuple[float, float]:

@@ -86,16 +86,26 @@ def _reading(view: View, found: Circuit) -> str:
     ]
     if not found.counts:
         return in_a_row([*said, view.t("circuits.no_first")])
-    at = found.chosen
+    at, last = found.chosen, len(found.counts) - 1
     said.append(
         view.t(
-            f"circuits.{'depends' if found.depends else 'alone'}",
+            f"circuits.off_{'one' if found.n_off == 1 else 'many'}",
             count=found.n_off,
             first=place(view, found.order[0]),
             left=percent(float(found.together[at])),
             others=percent(float(found.others[:, at].mean())),
         )
     )
+    if at < last:
+        said.append(
+            view.t(
+                "circuits.off_most",
+                count=found.counts[last],
+                left=percent(float(found.together[last])),
+                others=percent(float(found.others[:, last].mean())),
+            )
+        )
+    said.append(view.t(f"circuits.verdict_{'depends' if found.depends else 'alone'}"))
     return in_a_row(said)
 
 
@@ -145,12 +155,24 @@ def _heatmap(
     pattern: np.ndarray,
     rings: "partial[Figure]",
 ) -> None:
-    labels = loaded.str_tokens(found.given.tokens[0].tolist())
+    labels = _labels(loaded, found)
     figure = tokens_heatmap(view, pattern, pattern > 0, labels)
     figure["layout"]["meta"] = {}  # three in a row: no room for labels along the top, where they
     figure["layout"]["xaxis"]["showticklabels"] = False  # are those down the side
     alt = view.t(f"circuits.alt_{name}")
     controls.chart(rings(figure, dark=view.dark), f"circuits.{name}", alt=alt)
+
+
+def _labels(loaded: LoadedModel, found: Circuit) -> list[str]:
+    """The tokens of one row; of several rows the places: the second half has a prime."""
+    given = found.given
+    tokens = loaded.str_tokens(given.tokens[0].tolist())
+    if len(given.tokens) == 1:
+        return tokens
+    for at in range(given.n):
+        tokens[given.start + at] = str(at + 1)
+        tokens[given.start + given.n + at] = f"{at + 1}′"
+    return tokens
 
 
 def _removed(view: View, found: Circuit) -> None:
