@@ -8,7 +8,7 @@ from explorer.pages.path.choices import PathChoices
 from explorer.pages.path.course import STEPS, chapter_of
 from explorer.pages.path.lesson import lead
 from explorer.pages.path.views import steps_of, title_of
-from explorer.ui import session
+from explorer.ui import controls, session
 from explorer.ui.view import View
 
 LETTERS = "ABCD"
@@ -28,12 +28,14 @@ def printed(view: View, current: str) -> None:
             key="path.solutions",
             on_change=lambda: session.change(solutions=st.session_state["path.solutions"]),
         )
+    st.markdown(view.t("path.name_line"))
+    controls.sentence_line(view)
     solutions = []
     with st.spinner(view.t("shell.working")):
         for step in named:
             solutions.append(f"{title_of(view, step)}: {_one(view, step)}")
     if made.solutions:
-        st.markdown(f"**{view.t('path.solutions')}**")
+        st.markdown(f"**{view.t('path.solved')}**")
         st.markdown("\n".join(f"- {line}" for line in solutions))
 
 

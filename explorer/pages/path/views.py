@@ -53,15 +53,20 @@ def _line(view: View, step: str, key: str) -> None:
 
 
 def contents(view: View) -> None:
-    """All steps in force, chapter by chapter."""
+    """All steps, chapter by chapter; those of a sheet in its own order."""
     named = steps_of(view)
-    for name in CHAPTERS:
-        inside = [step for step in named if chapter_of(step) == name]
-        if inside:
-            st.markdown(f"**{view.t(f'path.groups.{name}')}**")
-            with st.container(gap=None):
-                for step in inside:
-                    _line(view, step, "contents")
+    if view.choices(PathChoices).sheet:
+        with st.container(gap=None):
+            for step in named:
+                _line(view, step, "contents")
+        return
+    with st.container(horizontal=True, gap="medium"):
+        for name, steps in CHAPTERS.items():
+            with st.container(width=330):
+                st.markdown(f"**{view.t(f'path.groups.{name}')}**")
+                with st.container(gap=None):
+                    for each in steps:
+                        _line(view, each.id, "contents")
 
 
 def results(view: View) -> None:
@@ -118,7 +123,7 @@ def _send(view: View) -> None:
         width=320,
         on_change=lambda: session.change(learner=_typed("path.learner")),
     )
-    st.code(_link(view), language=None, wrap_lines=True)
+    st.code(_link(view, lesson="", part="results"), language=None, wrap_lines=True)
 
 
 def _typed(key: str) -> str:
@@ -126,7 +131,9 @@ def _typed(key: str) -> str:
 
 
 def _link(view: View, **chosen: object) -> str:
-    state = session.links().change(view.state, **chosen)
+    """A link to this sentence in the model as it is, with further choices."""
+    here = {"model": view.loaded.name, "text": view.text, "edits": (), "pads": None}
+    state = session.links().change(session.state(), **here, **chosen)
     return f"{st.context.url or ''}?{urlencode(session.links().write(state))}"
 
 

@@ -14,10 +14,11 @@ import torch
 from explorer import library
 from explorer.analysis.path import LONGEST, Missing
 from explorer.numbers import fixed, number, percent
-from explorer.pages.path import cached
+from explorer.pages.path import cached, place_of
 from explorer.pages.path.asked import Asked, asked, question
 from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
 from explorer.pages.path.lesson import where_it_shows
+from explorer.shell import LINKS
 from explorer.ui import controls
 from explorer.ui.url import State
 from explorer.ui.view import View, build
@@ -232,6 +233,8 @@ def check(view: View, name: str) -> bool:
     assert answer == wanted, (view.loaded.name, name)
     assert view.t(f"{words}.ask", **one.values).endswith(("?", "？"))
     assert view.t(f"{words}.{one.told}", **one.values)
+    there = LINKS.change(view.state, **place_of(one))
+    assert LINKS.read(LINKS.write(there)) == (there, ()), name
     return True
 
 
