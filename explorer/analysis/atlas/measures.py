@@ -284,9 +284,11 @@ KINDS: tuple[Measure, ...] = ("last", "punctuation", "rare")
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """The keys of one stream: their ids, which are words (no marks, no padding), and KINDS."""
+    """The keys of one stream: their ids, how many are real, which are words (no marks, no padding),
+    and KINDS."""
 
     tokens: Int[Tensor, "batch pos"]
+    n: Int[Tensor, " batch"]
     words: Bool[Tensor, "batch pos"]
     kinds: Float[Tensor, "batch pos kind"]
 
@@ -303,7 +305,7 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
     rare[:, :-1] |= joined
     punctuation = vocabulary.punctuation[tokens]
     kinds = torch.stack([last & valid, punctuation & words, rare & words & ~punctuation], dim=-1)
-    return About(tokens, words, kinds.float())
+    return About(tokens, n, words, kinds.float())
 
 
 @lru_cache(maxsize=32)

@@ -65,7 +65,7 @@ def features_of(
     """The mean row of each sentence and head, as a vector of where its weight lies."""
     pattern = pattern * chosen[:, None, :, None]
     n = chosen.sum(1).clamp_min(1)[:, None, None]
-    n_key = torch.full((), pattern.shape[-1]).clamp_min(2)
+    most = keys.n.clamp_min(2).to(pattern.dtype).log2()[:, None, None]
     far = by_offset(pattern)[..., :-1]
     on = pattern.sum(2)  # [batch, head, key]
     kinds = on @ keys.kinds
@@ -76,7 +76,7 @@ def features_of(
         alike.diagonal(dim1=1, dim2=2).zero_()
         same = (pattern * alike[:, None]).sum((2, 3))[..., None]
     entropies = -(pattern * pattern.clamp_min(1e-30).log2()).sum((2, 3))[..., None]
-    parts = [far, kinds, on[..., :1], same, entropies / n_key.log2()]
+    parts = [far, kinds, on[..., :1], same, entropies / most]
     return torch.cat(parts, dim=-1) / n
 
 

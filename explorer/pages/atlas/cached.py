@@ -23,11 +23,12 @@ MOST_TEXTS = 96
 @dataclass(frozen=True)
 class Which:
     """An atlas: the file beside a model, as `stamp` says when it was written; or, with `texts`, one
-    that is measured over them now."""
+    that is measured over them now, with what each head costs if `ablate`."""
 
     model: str
     stamp: tuple[tuple[str, int], ...] = ()
     texts: tuple[Text, ...] = ()
+    ablate: bool = True
 
 
 def found_for(model: str) -> tuple[Found, Which]:
@@ -52,7 +53,7 @@ def atlas(which: Which, *, progress: Progress = None) -> Atlas:
         return stored
     loaded = cache.open_model(which.model)
     small = sum(each.numel() for each in loaded.model.parameters()) <= library.SMALL
-    return here.measured(loaded, which.texts, ablate=small, progress=progress)
+    return here.measured(loaded, which.texts, ablate=which.ablate and small, progress=progress)
 
 
 @cached
@@ -61,7 +62,7 @@ def texts_for(model: str) -> tuple[Text, ...]:
     in the language of its examples; where there is none, its examples."""
     loaded = cache.open_model(model)
     examples = [s for group in examples_of(model).values() for s in group]
-    paired, language = "src" in loaded.model.reads, script(" ".join(examples))
+    paired, language = "src" in loaded.model.reads, reads_language(model)
     for name in cache.models():
         path = library.CHECKPOINTS / name / "atlas" / file_of("")
         if not path.is_file():
@@ -93,6 +94,24 @@ def searched(which: Which, role: Role, *, progress: Progress = None) -> searchin
     shown = atlas(which)
     texts = [shown.texts[number] for number in numbers_to_search(which)]
     return searching.search(cache.open_model(which.model), texts, role, shown.rare, progress)
+
+
+def reads_language(model: str) -> str | None:
+    """The language of a model's examples, as `script` tells it."""
+    return script(" ".join(s for group in examples_of(model).values() for s in group))
+
+
+def turned(texts: tuple[Text, ...], model: str) -> tuple[Text, ...]:
+    """Pairs as a model reads them: the other way round where its source is their translation."""
+    if not texts or not texts[0].target:
+        return texts
+    language = reads_language(model)
+    there, back = (
+        script(" ".join(s)) for s in zip(*((t.source, t.target) for t in texts), strict=True)
+    )
+    if there == language or back != language:
+        return texts
+    return tuple(Text(text.target, text.source, text.credit) for text in texts)
 
 
 def texts_of(which: Which) -> tuple[Text, ...]:

@@ -87,7 +87,10 @@ def _pick(shown: Shown) -> None:
 
 def _pair(shown: Shown, other: str) -> tuple[Shown, Shown] | None:
     """Both models over the same sentences: their files where these are of one corpus, else measured
-    now over this model's. None while that works. Raises InputProblem."""
+    now over this model's, each pair in the direction in which a model reads it.
+
+    None while that works. Raises InputProblem.
+    """
     view, atlas = shown.view, shown.atlas
     found, _ = cached.found_for(other)
     if found.atlas is not None and not shown.which.texts:
@@ -100,10 +103,12 @@ def _pair(shown: Shown, other: str) -> tuple[Shown, Shown] | None:
     if reads_pairs != ("src" in view.loaded.model.reads):
         st.info(view.t("atlas.other_family", other=escape(title(view, other))))
         return None
-    one = measured_now(view, Which(shown.which.model, texts=texts), "atlas.measuring.one")
+    one_of = Which(shown.which.model, texts=texts, ablate=False)
+    one = measured_now(view, one_of, "atlas.measuring.one")
     if one is None:
         return None
-    two = measured_now(view, Which(other, texts=texts), "atlas.measuring.two")
+    two_of = Which(other, texts=cached.turned(texts, other), ablate=False)
+    two = measured_now(view, two_of, "atlas.measuring.two")
     return None if two is None else (one, two)
 
 
@@ -115,7 +120,7 @@ def _beside(one: Shown, two: Shown) -> None:
         "other": escape(title(view, two.which.model)),
     }
     across, _ = axes_of(one)
-    across = across if across in two.axes else "entropy"
+    across = across if across in one.axes and across in two.axes else "entropy"
     matched = [(h, m) for h in one.atlas.heads if (m := two.atlas.of(h.role, h.layer, h.head))]
     if not matched:
         st.info(view.t("atlas.no_shared_heads", **names), icon=":material/info:")

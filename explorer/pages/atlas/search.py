@@ -158,7 +158,11 @@ def _brush(shown: Shown, queries: tuple[str, ...], keys: tuple[str, ...]) -> Non
         key_stream=site.key_stream,
         brush=True,
         on_paint=lambda: _paint(shown),
-        words={**view.words("components.mask_matrix"), "open": view.t("atlas.is_painted")},
+        words={
+            **view.words("components.mask_matrix"),
+            "open": view.t("atlas.is_painted"),
+            "brush": view.t("atlas.paint_hint"),
+        },
         key=PAINTED,
     )
     st.button(

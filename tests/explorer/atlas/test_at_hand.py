@@ -1,0 +1,171 @@
+"""Atlases of sentences at hand, where an atlas is found, the search, and moments of a training."""
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from explorer.analysis.atlas import finding
+from explorer.analysis.atlas.corpus import scan
+from explorer.analysis.atlas.here import measured, one_by_one
+from explorer.analysis.atlas.make import Making
+from explorer.analysis.atlas.moments import appears, grown
+from explorer.analysis.atlas.searching import (
+    in_sentence,
+    painted_features,
+    search,
+    texts_to_search,
+)
+from explorer.analysis.atlas.store import Text
+from explorer.analysis.atlas.sums import MEASURES, OFFSETS, REACH
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.rerun import rows_of
+from explorer.runs.trace import trace
+
+TEXTS = (
+    Text("The cat sat on the mat.", "猫坐在垫子上。", "me"),
+    Text("I love you.", "我爱你。"),
+    Text("A dog ran after the cat, and the cat ran away.", "狗追着猫跑，猫跑开了。"),
+)
+
+
+@pytest.fixture
+def model(writer: LoadedModel, tmp_path: Path) -> LoadedModel:
+    folder = tmp_path / "writer"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return replace(writer, folder=folder)
+
+
+def test_an_atlas_of_sentences_at_hand_is_that_of_a_file_of_them(
+    model: LoadedModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "texts.tsv"
+    path.write_text("\n".join(f"{t.source}\t{t.target}" for t in TEXTS), encoding="utf-8")
+    making = Making(model, scan(path), tmp_path / "out", ablate=3)
+    making.begin()
+    for unit in making.units:
+        making.write(unit)
+    making.finish()
+    stored = finding.read_atlas(making.file)
+    told: list[tuple[int, int]] = []
+    here = measured(model, TEXTS, progress=lambda *step: told.append(step))
+    np.testing.assert_allclose(here.share, stored.share, atol=1e-3)
+    np.testing.assert_allclose(here.cost, stored.cost, atol=1e-3)
+    assert here.names == pytest.approx(stored.names) or [n.kind for n in here.names] == [
+        n.kind for n in stored.names
+    ]
+    assert told[-1][0] == told[-1][1]
+
+
+def test_texts_one_by_one_are_the_atlas_of_each_alone(translator: LoadedModel) -> None:
+    rare = measured(translator, TEXTS, ablate=False).rare
+    found = one_by_one(translator, (*TEXTS, Text("cat " * 300)), rare)
+    alone = measured(translator, TEXTS[1:2], ablate=False)
+    known = [MEASURES.index(name) for name in ("previous", "first", "spread", "alignment")]
+    np.testing.assert_allclose(found.strengths[1][:, known], alone.strengths[:, known], atol=1e-6)
+    assert found.tokens[3] == 0
+    assert np.isnan(found.strengths[3]).all()
+
+
+def test_a_model_that_reads_none_of_the_sentences_says_so(writer: LoadedModel) -> None:
+    with pytest.raises(InputProblem) as caught:
+        measured(writer, (Text("cat " * 300),))
+    assert caught.value.values["too_long"] == 1
+
+
+def test_an_atlas_lies_beside_the_model_or_where_the_environment_says(
+    model: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("The cat sat.\nI love you.\n", encoding="utf-8")
+    assert finding.find_atlas(model).atlas is None
+    making = Making(model, scan(path), finding.home_of(model), ablate=0)
+    making.begin()
+    for unit in making.units:
+        making.write(unit)
+    making.finish()
+    found = finding.find_atlas(model)
+    assert found.atlas is not None
+    assert found.path == making.file
+    before = finding.stamp(model)
+    elsewhere = tmp_path / "atlases" / "writer"
+    shutil.move(finding.home_of(model), elsewhere)
+    assert finding.find_atlas(model).atlas is None
+    monkeypatch.setenv(finding.VARIABLE, os.pathsep.join(["/nowhere", str(elsewhere.parent)]))
+    assert finding.find_atlas(model).path == elsewhere / "atlas.json"
+    assert finding.stamp(model) != before
+
+
+def test_an_atlas_of_other_weights_or_a_broken_one_is_not_shown(
+    model: LoadedModel, tmp_path: Path
+) -> None:
+    path = tmp_path / "texts.txt"
+    path.write_text("The cat sat.\n", encoding="utf-8")
+    making = Making(model, scan(path), finding.home_of(model), ablate=0)
+    making.begin()
+    for unit in making.units:
+        making.write(unit)
+    making.finish()
+    (model.folder / "model.safetensors").write_bytes(b"trained further")
+    found = finding.find_atlas(model)
+    assert (found.atlas, found.stale, found.path) == (None, True, making.file)
+    making.file.write_text("{", encoding="utf-8")
+    found = finding.find_atlas(model)
+    assert found.atlas is None
+    assert found.problem is not None
+    assert found.problem.key == "broken_atlas"
+
+
+def test_a_painted_diagonal_is_found_at_its_distance(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXTS[0].source, TEXTS[0].target)
+    site = next(site for site in translator.sites if site.role == "decoder")
+    n = len(traced.tgt_tokens)
+    painted = np.zeros((n, n), np.float32)
+    painted[np.arange(1, n), np.arange(n - 1)] = 2.0
+    rare = np.zeros(translator.config.vocab_size, bool)
+    vector = painted_features(translator, site, rows_of(traced), painted, rare)
+    assert vector[REACH - 1] == pytest.approx(1)
+    assert vector[:OFFSETS].sum() == pytest.approx(1)
+    assert vector[-1] == pytest.approx(0)  # each row is as sharp as can be
+    assert vector[-3] == pytest.approx(1 / (n - 1))  # one of them on the first key
+
+
+def test_a_heads_own_pattern_is_most_like_itself(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXTS[0].source, TEXTS[0].target)
+    rare = np.zeros(translator.config.vocab_size, bool)
+    searched = search(translator, TEXTS, "cross", rare)
+    sites = [site for site in translator.sites if site.role == "cross"]
+    patterns = np.concatenate([traced.pattern(site.name) for site in sites])
+    wanted = patterns[5]
+    assert in_sentence(patterns, wanted).argmax() == 5
+    site, head = sites[5 // 4], 5 % 4
+    own = painted_features(translator, site, rows_of(traced), traced.pattern(site.name)[head], rare)
+    close = searched.of_texts(own)
+    at = searched.texts.index(0)
+    assert close[at].argmax() == 5
+    assert close[at, 5] == pytest.approx(1, abs=1e-4)
+    assert searched.of_heads(own).shape == (8,)
+
+
+def test_sentences_are_searched_in_turn_head_by_head() -> None:
+    assert texts_to_search([(3, 1), (3, 2, 0), ()], 3) == (3, 1, 2)
+
+
+def test_a_head_appears_where_it_stays() -> None:
+    assert appears([False, True, False, True, True]) == 3
+    assert appears([True, True]) == 0
+    assert appears([True, False]) is None
+
+
+def test_what_grew_is_followed_and_never_being_spread_out() -> None:
+    strengths = np.zeros((3, len(MEASURES)))
+    strengths[-1, MEASURES.index("spread")] = 1.0
+    strengths[-1, MEASURES.index("same")] = 0.4
+    strengths[0, MEASURES.index("first")] = 0.3
+    strengths[-1, MEASURES.index("first")] = 0.6
+    assert grown(strengths) == "same"

@@ -1,0 +1,152 @@
+"""The Atlas page: its map, the open head, its sentences, two models, the search; bad links."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from shown import everything, figure, link
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.analysis.atlas.corpus import scan
+from explorer.analysis.atlas.make import Making
+from explorer.analysis.atlas.store import Text
+from explorer.library import open_model
+from explorer.pages.atlas.choices import AtlasChoices, format_painted, parse_painted
+from explorer.pages.atlas.sentences import passes
+from explorer.text import t
+from explorer.ui.choices import RefusedError
+
+Open = Callable[..., AppTest]
+LINES = (
+    "I like you.\t我喜欢你。\tann",
+    "She reads a book every morning.\t她每天早上看书。\tben",
+    "We went to the park.\t我们去了公园。\tcyd",
+)
+
+
+@pytest.fixture(scope="module")
+def with_atlas(shelf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small shelf, its translator with an atlas of three pairs beside it."""
+    folder = tmp_path_factory.mktemp("atlas") / "shelf"
+    shutil.copytree(shelf, folder)
+    path = folder.parent / "pairs.tsv"
+    path.write_text("\n".join(LINES), encoding="utf-8")
+    loaded = open_model(folder / "en-zh")
+    making = Making(loaded, scan(path), folder / "en-zh" / "atlas", credit="A corpus, CC BY")
+    making.begin()
+    for unit in making.units:
+        making.write(unit)
+    making.finish()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _use(with_atlas: Path, _use_shelf: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", with_atlas)
+
+
+def opened(open_page: Open, **params: str) -> AppTest:
+    at = open_page("atlas", **params)
+    assert not at.exception
+    return at
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_map_has_a_point_for_every_head_and_the_link_opens_one(
+    open_page: Open, lang: str
+) -> None:
+    at = opened(open_page, lang=lang, site="encoder", layer="2", head="3", across="first")
+    points = [p for trace in figure(at)["data"] for p in trace.get("customdata", ())]
+    assert sorted(point[0] for point in points) == list(range(28))
+    place = t("atlas.place", lang=lang, kind=t("kinds.encoder", lang=lang), layer=2, head=3)
+    assert place in everything(at)
+    assert "A corpus" in everything(at)
+    assert at.selectbox(key="atlas.across").value == "first"
+    at.selectbox(key="atlas.up").set_value("depth").run()
+    assert link(at)["up"] == "depth"
+
+
+def test_a_sentence_is_chosen_and_filtered(open_page: Open) -> None:
+    at = opened(open_page, site="cross", layer="1", head="1")
+    sentences = at.radio(key="atlas.sentence")
+    assert len(sentences.options) == 3
+    sentences.set_value(2).run()
+    assert link(at)["sentence"] == "3"
+    at.text_input(key="atlas.containing").set_value("PARK").run()
+    assert len(at.radio(key="atlas.sentence").options) == 1
+    at.text_input(key="atlas.containing").set_value("elephant").run()
+    assert t("atlas.filtered_none", lang="en", count=3) in everything(at)
+
+
+def test_filters_are_by_length_word_and_number() -> None:
+    text = Text("She runs fast.", "她跑得快。")
+    for choices, kept in (
+        (AtlasChoices(), True),
+        (AtlasChoices(shortest=5), True),
+        (AtlasChoices(shortest=6), False),
+        (AtlasChoices(longest=4), False),
+        (AtlasChoices(containing="run*"), True),
+        (AtlasChoices(containing="ru?"), False),
+        (AtlasChoices(containing="跑"), True),
+        (AtlasChoices(containing="walk"), False),
+        (AtlasChoices(least=70), True),
+        (AtlasChoices(least=71), False),
+    ):
+        assert passes(choices, text, 5, 0.7) == kept, choices
+    assert not passes(AtlasChoices(least=1), text, 5, float("nan"))
+
+
+def test_a_model_without_an_atlas_is_measured_over_sentences_at_hand(open_page: Open) -> None:
+    at = opened(open_page, model="reader")
+    assert "headlight atlas reader" in everything(at)
+    assert at.get("plotly_chart")
+
+
+def test_an_atlas_of_other_weights_is_said(
+    open_page: Open, with_atlas: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "shelf"
+    shutil.copytree(with_atlas, folder)
+    config = folder / "en-zh" / "config.json"
+    config.write_text(config.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    monkeypatch.setattr(library, "CHECKPOINTS", folder)
+    at = opened(open_page)
+    assert "headlight atlas" in at.warning[0].value
+
+
+def test_two_models_are_compared_and_a_missing_one_is_refused(open_page: Open) -> None:
+    at = opened(open_page, part="compare", against="writer")
+    assert t("atlas.other_family", lang="en", other="writer") in everything(at)
+    at = opened(open_page, part="compare", model="reader", against="headless")
+    assert "headless" in everything(at)
+    assert len(at.get("plotly_chart")) == 1
+    at = opened(open_page, part="compare", against="nowhere")
+    assert "nowhere" in everything(at)
+
+
+@pytest.mark.parametrize("like", ["matrix", "row", "cell"])
+def test_a_pattern_of_the_open_sentence_is_looked_for(open_page: Open, like: str) -> None:
+    at = opened(open_page, part="search", like=like, site="decoder", row="2")
+    assert len(at.radio(key="atlas.found").options) == 3
+    found = [str(each.value) for each in at.markdown if "Most like it" in str(each.value)]
+    assert len(found) == 1
+
+
+def test_nothing_painted_asks_for_a_cell_and_a_painted_one_is_kept(open_page: Open) -> None:
+    at = opened(open_page, part="search", like="painted")
+    assert t("atlas.paint_first", lang="en") in everything(at)
+    at = opened(open_page, part="search", like="painted", site="decoder", painted="2-1_999-999")
+    assert at.radio(key="atlas.found").options
+    assert parse_painted("2-1_3-0_2-1") == ((2, 1), (3, 0))
+    assert format_painted(((2, 1), (3, 0))) == "2-1_3-0"
+    for bad in ("2", "1-a", "1-2_", "1-2-3"):
+        with pytest.raises(RefusedError):
+            parse_painted(bad)
+
+
+def test_bad_links_leave_the_page_whole(open_page: Open) -> None:
+    at = opened(open_page, across="nothing", painted="x", sentence="99", head="40", like="?")
+    assert at.get("plotly_chart")
+    assert len(at.warning) >= 4
