@@ -15,7 +15,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -93,6 +93,21 @@ class _Part:
     ran: Any = None
 
 
+def _source(what: type | FunctionType) -> str:
+    """The lines of a function or class, without the indentation that all of them share."""
+    return _text(what if isinstance(what, type) else what.__code__)
+
+
+@cache  # reading it asks for the file again, which took a tenth of a page's time
+def _text(of: type | CodeType | ModuleType) -> str:
+    return textwrap.dedent(inspect.getsource(of))
+
+
+@lru_cache(128)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
 def _ours(thing: object) -> bool:
     return str(getattr(thing, "__module__", "")).partition(".")[0] in PROJECT
 
@@ -140,7 +155,7 @@ def _method(owner: object, kind: type, name: str) -> _Part | None:
 
 def _hands_on(function: FunctionType, name: str) -> bool:
     """Whether an overriding method ends, whatever it did before, with the one that it overrides."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    tree = _tree(_source(function)).body[0]
     last = tree.body[-1] if isinstance(tree, ast.FunctionDef) else None
     return isinstance(last, ast.Return) and ast.unparse(last).startswith(f"return super().{name}(")
 
@@ -163,7 +178,7 @@ def _lines(part: _Part) -> Lines:
     return Lines(
         name=name,
         module=what.__module__,
-        text=textwrap.dedent(inspect.getsource(what)),
+        text=_source(what),
         doc=(doc or "").strip().partition("\n")[0],
         faster=part.ran.__qualname__ if part.ran else instead[0].__name__ if instead else "",
         ran=code,
@@ -200,7 +215,7 @@ class _Scope:
     def __init__(self, part: _Part, known: Sequence[object]) -> None:
         what = part.what
         self.part, self.known = part, known
-        self.tree = ast.parse(textwrap.dedent(inspect.getsource(what))).body[0]
+        self.tree = _tree(_source(what)).body[0]
         self.globals = vars(sys.modules[what.__module__])
         self.meant: dict[str, object] = {}
         if isinstance(what, FunctionType):
@@ -329,8 +344,8 @@ def _table(name: str, module: str) -> Lines | None:
     """A table or constant of a module, wherever it was imported from; None where it has no line."""
     if module.partition(".")[0] not in PROJECT:
         return None
-    text = inspect.getsource(sys.modules[module])
-    for node in ast.parse(text).body:
+    text = _text(sys.modules[module])
+    for node in _tree(text).body:
         if isinstance(node, ast.ImportFrom) and node.module:
             original = next((a.name for a in node.names if (a.asname or a.name) == name), None)
             if original is not None:
