@@ -28,7 +28,7 @@ def test_a_link_opens_one_patch_and_the_other_direction(open_page: Open) -> None
     asked = {"text": FIRST, "second": "We went to the park yesterday.", "what": "z"}
     asked |= {"cell": "cross-2-3"}
     at = open_page("patching", **asked)
-    assert "Cross-attention, layer 2, head 3: this patch" in everything(at)
+    assert "Head output z of layer 2, head 3 (cross-attention): this patch" in everything(at)
     at.segmented_control(key="patching.into").set_value("first").run()
     assert not at.exception
     assert link(at) | {"into": "first", **asked} == link(at)
@@ -80,7 +80,9 @@ def test_a_path_leads_from_a_head_to_another(open_page: Open) -> None:
     asked = {"receiver": "decoder-2-1", "sender": "decoder-1-3", "into_head": "k"}
     at = open_page("patching", model="writer", text=FIRST, part="paths", **asked)
     assert not at.exception
-    assert "layer 1, head 3 to " in reading(at, "past all heads in between").lower()
+    found = reading(at, "past all heads in between")
+    assert "From layer 1, head 3" in found
+    assert "through its keys" in found
     assert link(at) | asked == link(at)
     at = open_page("patching", model="writer", text=FIRST, part="paths", receiver="decoder-9-9")
     assert not at.exception

@@ -48,10 +48,12 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """All single patches of one kind of activation."""
+    """All single patches of one kind of activation; `together` is what all of them at once bring
+    back, NaN where there is none."""
 
     what: What
     parts: tuple[Part, ...]
+    together: float
 
     def best(self) -> Cell:
         """The cell that brings back most; of equal ones the last row, then the first column, so
@@ -211,9 +213,11 @@ def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | 
     """
     seeds = (None, *range(DRAWS))
     asked = patches_of(loaded, pair, what, seeds)
-    rows = [[patch] for each in asked for patch in each.values()]
-    shares = iter(pair.recovered(gaps(loaded, pair, rows, progress)))
-    known = [{cell: float(next(shares)) for cell in each} for each in asked]
+    everything = list(asked[0].values())
+    rows = [everything, *([patch] for each in asked for patch in each.values())]
+    together, *shares = pair.recovered(gaps(loaded, pair, rows, progress)).tolist()
+    found = iter(shares)
+    known = [{cell: next(found) for cell in each} for each in asked]
     parts = []
     for name, shape in _shapes(loaded, pair, what).items():
         values = np.full((len(seeds), *shape), np.nan)
@@ -222,7 +226,7 @@ def patch_map(loaded: LoadedModel, pair: Pair, what: What, progress: Progress | 
                 if part == name:
                     values[draw, row, column] = value
         parts.append(Part(name, values[0], values[1:]))
-    return Map(what, tuple(parts))
+    return Map(what, tuple(parts), together if everything else float("nan"))
 
 
 def _shapes(loaded: LoadedModel, pair: Pair, what: What) -> dict[str, tuple[int, int]]:

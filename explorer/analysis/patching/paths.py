@@ -104,8 +104,9 @@ def path_map(
         for role, layer, head in each:
             values[role][draw, layer, head] = next(found)
     words, everything = found
+    together = float("nan")  # all senders at once are not asked for
     parts = tuple(Part(role, each[0], each[1:]) for role, each in values.items())
-    return Paths(receiver, into, Map("z", parts), words, everything)
+    return Paths(receiver, into, Map("z", parts, together), words, everything)
 
 
 def run_path(

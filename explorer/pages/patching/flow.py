@@ -28,6 +28,8 @@ from explorer.ui.tables import table
 from explorer.ui.view import View
 from explorer.ui.work import running
 
+FLAT = 0.02
+"""A probability that moves by less is said not to fall."""
 TIE = 0.005
 """Areas that differ by less are called alike."""
 
@@ -239,21 +241,8 @@ def _labels(view: View, ranked: Rankings) -> list[str]:
 def _verdict(view: View, ranked: Rankings, deleted: Deletion) -> None:
     """Which ranking makes the probability fall fastest, and what random orders do."""
     mean, spread = deleted.chance
-    most = max(each.area for each in deleted.curves.values())
-    best = [name for name, each in deleted.curves.items() if each.area > most - TIE]
-    better = sum(each.area > mean + spread for each in deleted.curves.values())
     with st.container(key="reading-patching-test"):
-        st.markdown(
-            view.t(
-                "patching.test_read",
-                best=" / ".join(view.t(f"patching.rankings.{name}") for name in best),
-                area=fixed(most),
-                mean=fixed(mean),
-                spread=fixed(spread),
-                better=better,
-                count=len(deleted.curves),
-            )
-        )
+        st.markdown(_said_of(view, ranked, deleted))
     names = [view.t(f"patching.rankings.{name}") for name in deleted.curves]
     figure = falls(
         deleted.steps,
@@ -278,7 +267,7 @@ def _verdict(view: View, ranked: Rankings, deleted: Deletion) -> None:
             *(
                 (
                     view.t(f"patching.rankings.{name}"),
-                    fixed(each.area),
+                    fixed(round(each.area, 2) + 0.0),
                     str(deleted.beaten(name)),
                     " ".join(controls.quoted_at(view, tokens, at) for at in each.order[:3]),
                 )
@@ -287,6 +276,28 @@ def _verdict(view: View, ranked: Rankings, deleted: Deletion) -> None:
             (view.t("patching.random"), f"{fixed(mean)} ± {fixed(spread)}", "", ""),
         ],
         "lrrl",
+    )
+
+
+def _said_of(view: View, ranked: Rankings, deleted: Deletion) -> str:
+    """Which ranking makes the probability fall fastest; or that nothing makes it fall."""
+    every = np.stack([each.probs for each in (*deleted.curves.values(), *deleted.random)])
+    before, after = float(every[0, 0]), float(every[0, -1])
+    if np.abs(every - before).max() < FLAT:
+        word = controls.quoted(view, ranked.asked.str_token)
+        shares = {"before": percent(before), "after": percent(after)}
+        return view.t("patching.test_flat", word=word, **shares)
+    mean, spread = deleted.chance
+    most = max(each.area for each in deleted.curves.values())
+    best = [name for name, each in deleted.curves.items() if each.area > most - TIE]
+    return view.t(
+        "patching.test_read",
+        best=" / ".join(view.t(f"patching.rankings.{name}") for name in best),
+        area=fixed(most),
+        mean=fixed(mean),
+        spread=fixed(spread),
+        better=sum(each.area > mean + spread for each in deleted.curves.values()),
+        count=len(deleted.curves),
     )
 
 

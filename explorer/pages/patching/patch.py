@@ -31,7 +31,6 @@ from explorer.pages.patching.shown import (
     column_labels,
     draw_map,
     part_name,
-    row_name,
     run_tables,
     said,
     stream_of,
@@ -173,24 +172,25 @@ def _reading(view: View, both: Pair, mapped: Map) -> str:
         some=int((values >= LITTLE).sum()),
         count=int((~np.isnan(values)).sum()),
         limit=said(LITTLE),
+        together=said(mapped.together),
     )
 
 
 def _carried(view: View, both: Pair, mapped: Map) -> str:
-    """How long one word of what was given carries the answer."""
+    """How long the word that was exchanged carries the answer by itself."""
     part = mapped.parts[0]
     known = np.nan_to_num(part.effects, nan=-np.inf)
-    column = int(known[min(1, len(known) - 1)].argmax())
+    column = int(known[0].argmax())
     rows = np.flatnonzero(known[:, column] >= HALF)
-    if not rows.size:
-        return view.t("patching.read_spread", effect=said(float(known.max())))
-    row = int(rows[-1])
+    row = int(rows[-1]) if rows.size else 0
+    key = "patching.read_left" if row == 0 else "patching.read_carried"
     return view.t(
-        "patching.read_carried",
+        key if rows.size else "patching.read_spread",
         word=controls.quoted_at(view, both.str_tokens[stream_of(part.name)][1], column),
         stream=part_name(view, part.name),
-        place=row_name(view, "resid", row),
+        layer=row,
         effect=said(float(known[row, column])),
+        next=said(float(known[min(row + 1, len(known) - 1), column])),
     )
 
 

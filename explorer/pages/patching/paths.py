@@ -15,7 +15,7 @@ from explorer.pages.patching.cached import Asked
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.patching.patch import LITTLE, chance, computed_map, nothing_to_bring_back
 from explorer.pages.patching.second import two_runs
-from explorer.pages.patching.shown import cell_words, draw_map, run_tables, said
+from explorer.pages.patching.shown import cell_words, draw_map, head_words, run_tables, said
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
@@ -119,33 +119,35 @@ def _pick_receiver(view: View, heads: Map, into: Into) -> Cell | None:
             "patching.receiver",
             lambda cell: session.change(receiver=cell, sender=None),
             format_func=lambda cell: (
-                f"{_head_words(view, cell)} · {said(np.nan_to_num(heads.effect(cell)))}"
+                f"{head_words(view, cell)} · {said(np.nan_to_num(heads.effect(cell)))}"
             ),
             help=view.t("patching.receiver_help"),
         )
     return now
 
 
-def _head_words(view: View, cell: Cell) -> str:
-    kind = view.t(f"kinds.{cell[0]}")
-    return view.t("patching.head_words", kind=kind, layer=cell[1] + 1, head=cell[2] + 1)
+def _input_words(view: View, into: Into) -> str:
+    """An input of a head within a sentence."""
+    words = view.t(f"patching.whats.{into}")
+    return words[0].lower() + words[1:]
 
 
 def _reading(view: View, shown: Paths, best: Cell) -> str:
     whole = view.t(
         "patching.paths_read",
-        into=view.t(f"patching.whats.{shown.into}"),
-        receiver=_head_words(view, shown.receiver),
+        into=_input_words(view, shown.into),
+        receiver=head_words(view, shown.receiver),
         everything=said(shown.everything),
         words=said(shown.words),
     )
+    whole = whole[0].upper() + whole[1:]
     if not _has(shown.heads, best):
         return whole
     effect = shown.heads.effect(best)
     key = (
         "patching.paths_best" if effect >= LITTLE * abs(shown.everything) else "patching.paths_none"
     )
-    return f"{whole} " + view.t(key, sender=_head_words(view, best), effect=said(effect))
+    return f"{whole} " + view.t(key, sender=head_words(view, best), effect=said(effect))
 
 
 def _run(view: View, asked: Asked, shown: Paths, sender: Cell) -> None:
@@ -154,9 +156,9 @@ def _run(view: View, asked: Asked, shown: Paths, sender: Cell) -> None:
     st.markdown(
         view.t(
             "patching.path_reading",
-            sender=_head_words(view, sender),
-            receiver=_head_words(view, shown.receiver),
-            into=view.t(f"patching.whats.{shown.into}"),
+            sender=head_words(view, sender),
+            receiver=head_words(view, shown.receiver),
+            into=_input_words(view, shown.into),
             effect=said(found.effect),
         )
     )

@@ -50,6 +50,13 @@ def stream_of(name: str) -> Stream:
     return "src" if name == "src" else "tgt"
 
 
+def head_words(view: View, cell: Cell) -> str:
+    """A head within a sentence."""
+    kind = view.t(f"kinds.{cell[0]}")
+    kind = kind[0].lower() + kind[1:]
+    return view.t("patching.head_words", kind=kind, layer=cell[1] + 1, head=cell[2] + 1)
+
+
 def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
     """A cell of a map in words."""
     name, row, column = cell
@@ -57,9 +64,7 @@ def cell_words(view: View, both: Pair, what: What, cell: Cell) -> str:
         return view.t(
             "patching.cell_head",
             what=view.t(f"patching.whats.{what}"),
-            kind=view.t(f"kinds.{name}"),
-            layer=row + 1,
-            head=column + 1,
+            head=head_words(view, cell),
         )
     stream = stream_of(name)
     return view.t(

@@ -82,8 +82,9 @@ def test_the_last_vector_at_the_question_is_the_whole_answer(
     read: tuple[LoadedModel, Pair],
 ) -> None:
     loaded, found = read
-    last = patch_map(loaded, found, "resid").parts[-1].effects[-1]
-    place = found.question.places[1]
+    mapped = patch_map(loaded, found, "resid")
+    last, place = mapped.parts[-1].effects[-1], found.question.places[1]
+    assert mapped.together == pytest.approx(1, abs=1e-4)
     assert last[place] == pytest.approx(1, abs=1e-4)
     assert np.delete(last, place) == pytest.approx(0, abs=1e-4)
 
