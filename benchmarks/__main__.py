@@ -2,12 +2,12 @@
 
 import torch
 
-from benchmarks import causes, decoding, first_picture, interaction, loading, looking
+from benchmarks import causes, decoding, first_picture, interaction, loading, looking, training
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    for benchmark in (loading, looking, causes, decoding, first_picture, interaction):
+    for benchmark in (loading, looking, causes, decoding, training, first_picture, interaction):
         assert benchmark.__doc__ is not None
         print(f"\n## {benchmark.__doc__.splitlines()[0]}")
         for row in benchmark.run():

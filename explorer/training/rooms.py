@@ -192,6 +192,7 @@ class Rooms:
                 for each in series.runs:
                     each.state = "stopped"
                 return
+        run.pending = True
         series.order(do, **values)
 
     def ahead(self, room: Room, run: Run) -> int:
@@ -271,6 +272,7 @@ class Rooms:
         process.wait()
         with self._guard:
             for run in series.runs:
+                run.pending = False
                 if run.state not in ENDED:
                     # A paused one was put away: it goes on from where it was kept.
                     run.state = "stopped" if run.state == "paused" else "lost"

@@ -57,7 +57,8 @@ class Run:
 
     `about` is what the process said of it at the beginning. `loss`, `norm` and `rate` have one
     number a step. `faults` are (step, fault, planted or taken out). `opened` is the last step that
-    was opened. `gone_back` counts how often it was wound back.
+    was opened. `gone_back` counts how often it was wound back, `pending` is
+    whether an order was given that was not yet carried out.
     """
 
     number: int
@@ -75,6 +76,7 @@ class Run:
     opened: dict[str, Any] | None = None
     diverged: str = ""
     gone_back: int = 0
+    pending: bool = False
 
     @property
     def step(self) -> int:
@@ -84,7 +86,7 @@ class Run:
     @property
     def is_live(self) -> bool:
         """Whether something may still happen by itself."""
-        return self.state in ("waiting", "starting", "running")
+        return self.pending or self.state in ("waiting", "starting", "running")
 
     @property
     def last(self) -> Score | None:
@@ -103,6 +105,8 @@ class Run:
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Take in one message of the process."""
+        if message["kind"] in ("state", "fault", "back", "opened", "diverged"):
+            self.pending = False
         match message["kind"]:
             case "begin":
                 self.about = {k: v for k, v in message.items() if k not in ("kind", "run")}

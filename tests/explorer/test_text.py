@@ -266,6 +266,7 @@ MADE = {
     }
     - {*TRAINING_NAMES},
     "training.pairs_left": {each.name for each in fields(Pairs)} - {"rows"},
+    "training.diverged": {"loss", "gradient"},
     "training.measures": set(get_args(Measure)),
     **{f"training.questions.{each.id}": {"ask", "first", "second"} for each in QUESTIONS},
     "training.stacks": {"encoder", "decoder"},

@@ -32,6 +32,11 @@ def status(view: View, room: Room, run: Run) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="training-steer"):
         st.markdown(words)
         _buttons(view, room, run)
+    if run.diverged:
+        st.error(
+            view.t(f"training.diverged.{run.diverged}", step=run.step),
+            icon=":material/trending_up:",
+        )
 
 
 def _buttons(view: View, room: Room, run: Run) -> None:

@@ -20,12 +20,24 @@ _OWN, _PROBLEM = "training.room", "training.problem"
 
 
 def owner() -> str:
-    """What this browser is known by: a digest of the cookie against forged requests, if it has one.
+    """What this browser is known by: a digest of its token against forged requests, if it has one.
 
     A link that is passed on carries the name of a room, but not this.
     """
-    cookie = st.context.cookies.get("_streamlit_xsrf", "")
-    return sha256(cookie.encode()).hexdigest() if cookie else ""
+    token = unmasked(st.context.cookies.get("_streamlit_xsrf", ""))
+    return sha256(token.encode()).hexdigest() if token else ""
+
+
+def unmasked(cookie: str) -> str:
+    """The token in Streamlit's cookie, `2|mask|token xor mask|time`: the mask is another one at
+    every load, the token stays. A cookie of another form stands for itself.
+    """
+    parts = cookie.split("|")
+    try:
+        mask, token = bytes.fromhex(parts[1]), bytes.fromhex(parts[2])
+        return bytes(a ^ b for a, b in zip(token, mask * len(token), strict=False)).hex()
+    except (IndexError, ValueError):
+        return cookie
 
 
 def room_of(view: View) -> Room | None:

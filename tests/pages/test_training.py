@@ -1,0 +1,154 @@
+"""The training room without a process: what it says before, during and after a training."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from shown import Open, everything, link, reading
+from streamlit.testing.v1 import AppTest
+
+from explorer.pages.training import watching
+from explorer.text import t
+from explorer.training import rooms
+from explorer.training.before import before
+from explorer.training.questions import QUESTIONS
+from explorer.training.rooms import ROOMS, Room, Series
+from explorer.training.runs import Frame, Run, Score
+from explorer.training.setup import Setup, format_setup, parse_setup
+
+SMALL = "n_layers-1~d_model-8~n_heads-2~d_ff-8~steps-100"
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    """A room whose processes never begin."""
+    monkeypatch.setattr(rooms.Rooms, "_begin", lambda self, room, series: _running(series))
+    monkeypatch.setattr(watching, "owner", lambda: "")  # AppTest has no cookies
+    found = ROOMS.open("")
+    yield found
+    ROOMS.close(found)
+
+
+def _running(series: Series) -> None:
+    for run in series.runs:
+        run.state = "running"
+
+
+def trained(room: Room, setup: Setup, *frees: float, state: str = "done") -> Run:
+    """A run of the room that was measured every 50 steps."""
+    (run,) = ROOMS.start(room, [setup])
+    fresh = before(setup, "", (0, 0))
+    run.about, run.state = fresh.about, state  # type: ignore[assignment]
+    run.scores = [
+        Score(50 * at, 4.0 / (at + 1), min(1, free + 0.1), free, free**2, "a b")
+        for at, free in enumerate(frees)
+    ]
+    run.loss = run.norm = run.rate = np.linspace(4, 1, 50 * (len(frees) - 1)).tolist()
+    run.frames = [
+        Frame(score.step, fresh.frame.patterns, fresh.frame.entropy, fresh.frame.norms)
+        for score in run.scores
+    ]
+    room.series.clear()
+    ROOMS._running.clear()
+    return run
+
+
+def warnings(at: AppTest) -> str:
+    return "\n".join(str(each.value) for each in at.warning)
+
+
+def test_before_anything_ran_the_first_view_says_what_chance_would_give(open_page: Open) -> None:
+    at = open_page("training", setup=SMALL)
+    assert "ln 45 = 3.81" in reading(at, "Before the first step")
+    assert at.button(key="training.start").disabled is False
+
+
+def test_an_architecture_that_cannot_work_is_refused_before_it_starts(open_page: Open) -> None:
+    at = open_page("training", setup="n_heads-5")
+    assert "must be a multiple of n&#95;heads &#61; 5" in warnings(at)
+    assert at.button(key="training.start").disabled
+    at = open_page("training", setup="n_layers-6~d_model-128~d_ff-512", lang="zh")
+    assert "1,000,000" in warnings(at)
+
+
+def test_own_pairs_are_counted_and_too_few_are_refused(open_page: Open) -> None:
+    at = open_page("training", setup="task-own")
+    assert t("problems.training_pairs", lang="en", count=0, limit=2) in warnings(at)
+    at.text_area(key="training.pairs").set_value("a b\tb a\nno tab\nc d\td c\n\tx\n").run()
+    assert "**2**" in everything(at)
+    assert "Without a TAB: 1." in everything(at)
+    assert "With an empty side: 1." in everything(at)
+    assert not at.warning
+    assert at.button(key="training.start").disabled is False
+
+
+def test_pressing_start_gives_a_room_and_a_link_to_it(open_page: Open, room: Room) -> None:
+    at = open_page("training", setup=SMALL)
+    at.button(key="training.start").click().run()
+    assert not at.exception
+    found = ROOMS.find(link(at)["room"], "")
+    assert found is not None
+    assert [format_setup(run.setup) for run in found.runs] == [SMALL]
+    again = open_page("training", **link(at))
+    assert "Training: step **0** of 100" in everything(again)
+    ROOMS.close(found)
+
+
+def test_a_room_that_is_gone_or_another_browsers_is_not_shown(open_page: Open, room: Room) -> None:
+    trained(room, parse_setup(SMALL), 0.0, 0.5)
+    room.owner = "another browser"
+    at = open_page("training", setup=SMALL, room=room.name)
+    assert any(t("training.gone", lang="en") == each.value for each in at.info)
+    assert "Before the first step" in everything(at)
+
+
+def test_both_accuracies_are_said_and_a_fault_has_its_card(open_page: Open, room: Room) -> None:
+    run = trained(room, parse_setup(SMALL), 0.0, 0.25)
+    run.faults = [(30, "no_causal", True)]
+    at = open_page("training", setup=SMALL, room=room.name)
+    assert "35 % of the tokens are right when the right beginning is given, 25 %" in everything(at)
+    assert "Given the right beginning, 35 % of the tokens are right, alone 25 %" in everything(at)
+
+
+def test_a_divergence_is_explained(open_page: Open, room: Room) -> None:
+    run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="paused")
+    run.diverged, run.kept = "loss", {0, 50}
+    at = open_page("training", setup=SMALL, room=room.name)
+    assert t("training.diverged.loss", lang="en", step=50) in "\n".join(
+        str(each.value) for each in at.error
+    )
+
+
+def test_two_kinds_of_training_are_compared_by_their_seeds(open_page: Open, room: Room) -> None:
+    base = parse_setup(SMALL)
+    other = replace(base, n_heads=1)
+    for seed, (one, two) in enumerate([(0.8, 0.3), (0.9, 0.4)], start=1):
+        trained(room, replace(base, seed=seed), 0.0, one)
+        trained(room, replace(other, seed=seed), 0.0, two)
+    link = {"setup": SMALL, "room": room.name, "part": "compared", "picture": "free"}
+    at = open_page("training", **link)
+    assert "Heads: 2 · 2 seeds” has 85 % (80 % – 90 %)" in everything(at)
+    assert "the first is better" in everything(at)
+    trained(room, replace(other, seed=3), 0.0, 0.85)
+    at = open_page("training", **link)
+    assert "can be chance" in everything(at)
+
+
+def test_a_question_is_guessed_first_and_then_decided(open_page: Open, room: Room) -> None:
+    question = next(each for each in QUESTIONS if each.id == "heads")
+    at = open_page("training", part="asked", question="heads", room=room.name)
+    assert t("training.guess_first", lang="en") in everything(at)
+    assert not [each for each in at.button if each.key == "training.decide"]
+    for setup in question.setups():
+        trained(room, setup, 0.0, 0.2 + 0.1 * (setup.n_heads > 1))
+    at = open_page("training", part="asked", question="heads", expected="first", room=room.name)
+    assert t("training.guess_right", lang="en") in everything(at)
+
+
+def test_a_browser_is_known_by_its_token_whatever_its_mask() -> None:
+    first = "2|b7a867dd|11950f9ee419b847dc23f79faacb6fe3|1795457590"
+    reloaded = "2|95be50ab|338338e8c60f8f31fe35c0e988dd5895|1795457590"
+    other = "2|f7d524fb|d12a458ad5e1b7089d6c461e2f298ab8|1795457626"
+    assert watching.unmasked(first) == watching.unmasked(reloaded) != watching.unmasked(other)
+    assert watching.unmasked("odd") == "odd"
