@@ -30,12 +30,28 @@ def status(view: View, room: Room, run: Run) -> None:
     ahead = ROOMS.ahead(room, run) if run.state == "waiting" else 0
     words = view.t(f"training.state.{run.state}", step=run.step, total=run.setup.steps, ahead=ahead)
     with st.container(horizontal=True, vertical_alignment="center", key="training-steer"):
+        if len(room.runs) > 1:
+            _pick_run(view, room, run)
         st.markdown(words)
         _buttons(view, room, run)
     if run.diverged:
         st.error(
             view.t(f"training.diverged.{run.diverged}", step=run.step),
             icon=":material/trending_up:",
+        )
+
+
+def _pick_run(view: View, room: Room, run: Run) -> None:
+    """Which of this visitor's trainings is looked at."""
+    with st.container(width=150):
+        controls.pick(
+            view.t("training.which"),
+            room.runs,
+            run,
+            "training.which",
+            lambda picked: session.change(shown=picked.number, moment=None),
+            format_func=lambda each: view.t("training.compare.run", number=each.number),
+            label_visibility="collapsed",
         )
 
 
