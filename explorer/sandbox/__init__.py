@@ -1,6 +1,6 @@
 """A stranger's program, run without trusting it: `run` hands it to a process of its own.
 
-What a program may do: Python without files, network, processes and classes of the host, 0.4 s and
+What a program may do: Python without files, network, processes and classes of the host, 0.3 s and
 16 MB, within a worker of Monty (`keeper`). What may reach the app: numbers, and words of bounded
 length. Nothing that a program does changes another's answer.
 """

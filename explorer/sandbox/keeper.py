@@ -16,7 +16,7 @@ from typing import Any
 import pydantic_monty as monty
 
 LIMITS: monty.ResourceLimits = {
-    "max_feed_duration_secs": 0.4,
+    "max_feed_duration_secs": 0.3,
     "max_memory": 16_000_000,
     "max_recursion_depth": 200,
     "max_suspensions": 0,  # every way out of the sandbox is one: names of the host, files, clocks
@@ -24,7 +24,7 @@ LIMITS: monty.ResourceLimits = {
 }
 GRACE = 0.2
 """Seconds after the limit of time at which a worker that did not stop by itself is killed."""
-ROOM = 64_000_000
+ROOM = 48_000_000
 """Bytes that this process may take besides those that it begins with, and each worker as well."""
 MOST_PRINTED, MOST_SAID, MOST_ANSWER = 2_000, 300, 400_000
 """Characters of what a program prints, of an error's message, and of its answer as JSON."""
@@ -68,7 +68,7 @@ def bounded() -> None:
         return
     import resource
 
-    os.nice(5)
+    os.nice(10)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     try:

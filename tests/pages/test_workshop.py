@@ -1,23 +1,219 @@
-"""The Workshop page: a program is graded, drawn, and put into the model."""
+"""The Workshop page: a program is graded, drawn, put into the model, and sent to a teacher."""
 
-from shown import Open, everything, has_picture, link, reading
+from urllib.parse import parse_qs, urlsplit
 
-from explorer.analysis.workshop.tasks import tasks
-from explorer.text import t
+import pytest
+from shown import Open, everything, has_picture, lines, link, reading
+from streamlit.testing.v1 import AppTest
+
+from explorer import sandbox
+from explorer.analysis.workshop.tasks import KINDS, task_of, tasks
+from explorer.pages.workshop.choices import (
+    MOST_CARRIED,
+    MOST_UNPACKED,
+    read_ids,
+    read_programs,
+    write_programs,
+)
+from explorer.text import LANGUAGES, t
+from explorer.ui.choices import RefusedError
 
 
-def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page: Open) -> None:
-    at = open_page("workshop")
+def typed(at: AppTest, code: str, task: str = "causal") -> AppTest:
+    """The page after this program was typed."""
+    return at.text_area(key=f"workshop.code.{task}").set_value(code).run()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_starter_of_the_first_task_is_told_what_it_sees(open_page: Open, lang: str) -> None:
+    at = open_page("workshop", lang=lang)
     assert not at.exception
     assert not at.warning
-    assert reading(at, "Query 0 sees key 1: the future.")
+    future = t("workshop.relations.future", lang=lang)
+    assert reading(at, t("workshop.sees", lang=lang, q=0, k=1, reason=future))
     assert has_picture(at)
 
 
-def test_a_right_program_passes_and_is_kept_in_the_link(open_page: Open) -> None:
-    at = open_page("workshop")
-    at.text_area(key="workshop.code.causal").set_value(tasks()[0].reference).run()
+def test_a_right_program_passes_is_certified_and_kept_in_the_link(open_page: Open) -> None:
+    at = typed(open_page("workshop"), tasks()[0].reference)
     assert not at.exception
-    assert "Right: all" in everything(at)
+    assert reading(at, "Right: all 147 values in 5 cases")
     assert t("workshop.certified", lang="en", count=12) in everything(at)
+    assert t("workshop.same", lang="en") in everything(at)
     assert link(at)["solved"] == "causal"
+    assert "programs" not in link(at)
+
+
+def test_a_wrong_mask_is_put_into_the_model_when_asked_for(open_page: Open) -> None:
+    at = open_page("workshop")
+    assert t("certify.future_leak.title", lang="en") not in everything(at)
+    at.button(key="workshop.plant").click().run()
+    assert not at.exception
+    for broken in ("future_leak", "future_mass", "cache", "prefix"):
+        assert t(f"certify.{broken}.title", lang="en") in everything(at)
+    assert reading(at, t("workshop.writes", lang="en"))
+    typed(at, "def may_attend(q, k): return k >= q")
+    assert at.button(key="workshop.plant")
+    assert tasks()[0].suspects[0].words["en"] in everything(at)
+
+
+def test_a_window_breaks_what_the_right_window_breaks_and_no_more(open_page: Open) -> None:
+    at = open_page("workshop", task="window")
+    task = task_of("window")
+    assert task is not None
+    typed(at, task.reference, "window")
+    kept = t("workshop.as_expected", lang="en", kept=11, count=12)
+    assert kept in everything(at)
+    open_cells = t("certify.open_cells.title", lang="en")
+    assert t("workshop.expected", lang="en", promise=open_cells) in everything(at)
+
+
+def test_a_mask_without_a_place_in_the_model_says_so(open_page: Open) -> None:
+    at = open_page("workshop", task="cross", model="writer")
+    assert not at.exception
+    assert t("workshop.no_place", lang="en") in everything(at)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def may_attend(q, k) return k", "Line 1, column 22: this is not Python: Expected"),
+        ("def may_attend(q): return True", "takes 1 positional argument but 2 were given"),
+        ("def attend(q, k): return True", "There is no function `may_attend`"),
+        ("def may_attend(q, k): return 1", "It returned the number 1; what is wanted is `True`"),
+        ("def may_attend(q, k): return [q]", "It returned a list of 1; what is wanted is"),
+        ("def may_attend(q, k): pass", "It returned `None`; what is wanted is"),
+        ("def may_attend(q, k): return open('x')", "`open('x')` is not available"),
+        ("def may_attend(q, k): return 1 // k", "ZeroDivisionError"),
+        ("x = 1\n" * 300, "301 lines are more than the 120"),
+        ("def may_attend(q, k): return k <= q #\u202e", "override"),
+        ("raise ValueError('<b>*x*</b>')", "ValueError: &#60;b&#62;&#42;x&#42;"),
+        (" ", "Nothing has been written yet"),
+    ],
+)
+def test_bad_programs_are_told_what_is_wrong(open_page: Open, code: str, said: str) -> None:
+    at = typed(open_page("workshop"), code)
+    assert not at.exception
+    assert said in everything(at)
+    assert "solved" not in link(at)
+
+
+def test_hints_come_one_after_another_and_then_the_solution(open_page: Open) -> None:
+    at = open_page("workshop")
+    task = tasks()[0]
+    for number in range(3):
+        assert task.hints["en"][number] not in everything(at)
+        at.button(key="workshop.more_help").click().run()
+        assert task.hints["en"][number] in everything(at)
+    assert task.reference not in lines(at)
+    at.button(key="workshop.more_help").click().run()
+    assert task.reference in lines(at)
+    assert task.solution["en"] in everything(at)
+
+
+def test_a_check_is_told_which_of_the_wrong_ones_it_lets_through(open_page: Open) -> None:
+    at = open_page("workshop", task="check_causal")
+    assert reading(at, "Your check catches 3 of 6. One that it lets through: No row sees itself.")
+    typed(at, "def check(may_attend): return False", "check_causal")
+    assert reading(at, "Your check rejects a right one. It catches 6 of 6")
+
+
+def test_without_the_package_all_but_running_is_there(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "available", lambda: False)
+    for kind in KINDS:
+        task = next(each for each in tasks() if each.kind == kind)
+        at = open_page("workshop", task=task.id)
+        assert not at.exception
+        assert [each.value for each in at.info] == [t("workshop.absent", lang="en")]
+        assert task.text["en"] in everything(at)
+        assert at.text_area(key=f"workshop.code.{task.id}").disabled
+        assert has_picture(at) or task.is_check
+    for part in ("overview", "sheets", "paper"):
+        assert not open_page("workshop", part=part).exception
+
+
+def test_a_link_of_results_is_run_again_for_the_class(open_page: Open) -> None:
+    at = typed(open_page("workshop", solved="softmax", solver="Ada *L*"), tasks()[0].reference)
+    at.segmented_control(key="workshop.part").set_value("overview").run()
+    sent = [each.value for each in at.code if "programs=" in each.value]
+    (address,) = (each for each in sent if "part=overview" in each)
+    made_up = write_programs((("padding", "def may_attend(q, k, valid): return True"),))
+    sheet = open_page("workshop", part="sheets")
+    pasted = [address, f"http://x/workshop?solved=padding&programs={made_up}&solver=Eve", "no link"]
+    sheet.text_area(key="workshop.pasted").set_value("\n".join(pasted)).run()
+    assert not sheet.exception
+    (table,) = (str(each.value) for each in sheet.markdown if "| Ada" in str(each.value))
+    ada, eve = table.splitlines()[2:]
+    assert "**1** The causal mask | **1** A softmax" in ada
+    assert "&#42;L&#42;" in ada
+    assert "| Eve | 0 | **1** The padding mask |" in eve
+    assert t("workshop.unread", lang="en", count=1) in everything(sheet)
+
+
+def test_a_shared_program_opens_in_the_editor(open_page: Open) -> None:
+    packed = write_programs((("causal", "def may_attend(q, k):\n    return k < q"),))
+    at = open_page("workshop", programs=packed)
+    assert "return k < q" in at.text_area(key="workshop.code.causal").value
+    assert reading(at, "Query 0 does not see key 0: itself.")
+
+
+@pytest.mark.parametrize(
+    "packed",
+    ["???", "AAAA", "x" * (MOST_CARRIED + 1), write_programs((("Causal!", "x"),)), "eJw", "é"],
+)
+def test_programs_that_cannot_be_read_are_refused(open_page: Open, packed: str) -> None:
+    with pytest.raises(RefusedError):
+        read_programs(packed)
+    at = open_page("workshop", programs=packed[:200])
+    assert not at.exception
+    assert at.warning
+
+
+def test_a_packed_bomb_is_not_unpacked() -> None:
+    packed = write_programs((("causal", "x" * 20 * MOST_UNPACKED),))
+    assert len(packed) < MOST_CARRIED
+    with pytest.raises(RefusedError):
+        read_programs(packed)
+
+
+def test_ids_and_programs_go_through_a_link_and_back() -> None:
+    programs = (("causal", "def f():\n\treturn '中文'"), ("softmax", ""))
+    assert read_programs(write_programs(programs)) == programs
+    assert read_ids("causal~softmax~causal") == ("causal", "softmax")
+    for bad in ("Causal", "a b", "~", "x" * 50, "~".join(f"t{i}" for i in range(500))):
+        with pytest.raises(RefusedError):
+            read_ids(bad)
+
+
+def test_made_up_answers_and_tasks_are_harmless(open_page: Open) -> None:
+    at = open_page("workshop", solved="no_such_task", task="<b>x</b>", part="overview")
+    assert not at.exception
+    assert t("workshop.progress", lang="en", done=0, count=len(tasks())) in everything(at)
+    at = open_page("workshop", task="<b>x</b>")
+    assert "&#60;b&#62;" in str(at.warning[0].value)
+    assert tasks()[0].text["en"] in everything(at)
+
+
+def test_every_task_stands_on_paper(open_page: Open) -> None:
+    for lang in LANGUAGES:
+        at = open_page("workshop", part="paper", lang=lang)
+        assert not at.exception
+        said = everything(at)
+        assert all(task.text[lang] in said for task in tasks())
+
+
+def test_a_repair_leads_to_its_pitfall(open_page: Open) -> None:
+    at = open_page("workshop", task="mend_scale")
+    assert t("clinic.model_scale.symptom", lang="en") in everything(at)
+    assert at.button(key="workshop.clinic")
+
+
+def test_the_link_with_code_is_offered_only_for_what_was_written(open_page: Open) -> None:
+    at = open_page("workshop")
+    assert not [each for each in at.code if "programs=" in each.value]
+    typed(at, "def may_attend(q, k): return k == q")
+    address = next(each.value for each in at.code if "programs=" in each.value)
+    (packed,) = parse_qs(urlsplit(address).query)["programs"]
+    assert read_programs(packed) == (("causal", "def may_attend(q, k): return k == q"),)

@@ -27,8 +27,9 @@ from models.hooks import AttentionSite, Edits
 from models.masks import causal_mask, padding_mask
 from models.rows import Rows
 
-MOST_PROBED = 8
-"""Tokens per stream that are probed: enough for a window, and for a past of several tokens."""
+N_PROBED = 8
+"""Tokens per stream that are probed: enough for a window, and for a past of several tokens. Masks
+depend on positions, not on words."""
 
 
 class PlantedError(Exception):
@@ -49,18 +50,16 @@ def examined(
 ) -> tuple[Finding, ...]:
     """Put a program's mask into a model's own sites, and every promise to the test.
 
-    The beginning of the Trace's sentence is read, its edits are not. `tell` hears of the promises
-    tested and of how many there are. Raises PlantedError where the program fails on the way, and
+    N_PROBED tokens of the Trace's sentence are read, its edits are not. `tell` hears of the
+    promises tested and of how many there are. Raises PlantedError where the program fails on the way, and
     ValueError for a task whose mask belongs nowhere in this model.
     """
     mask = _Mask(task, code, loaded)
-    src = [each for each in traced.src_tokens if each != loaded.marks.pad]
-    tgt = [each for each in traced.tgt_tokens if each != loaded.marks.pad]
     examination = Examination(
         loaded.model,
         loaded.config,
-        src[:MOST_PROBED],
-        tgt[:MOST_PROBED],
+        _probed(traced.src_tokens, loaded),
+        _probed(traced.tgt_tokens, loaded),
         lambda rows: mask.plant(loaded.model, rows),
         probe=QuickProbe,
     )
@@ -69,6 +68,12 @@ def examined(
         examination.finding(name)
         mask.check()
     return examination.certificate().findings
+
+
+def _probed(tokens: Sequence[int], loaded: LoadedModel) -> list[int]:
+    """N_PROBED tokens: the first of a sentence, and the same again where it is shorter."""
+    real = [each for each in tokens if each != loaded.marks.pad]
+    return (real * N_PROBED)[:N_PROBED]
 
 
 def written(

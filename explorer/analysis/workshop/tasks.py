@@ -65,7 +65,8 @@ class Task:
     """One task. Words are by language. `cases[0]` is shown, the others are not.
 
     `wanted` is what the reference makes of the shown case, so that it can be drawn where nothing
-    runs: rows of # (True) and . of a mask, else numbers. `clinic` is the pitfall that is mended.
+    runs: rows of # (True) and . of a mask, else numbers. `note` says what the arguments are, where
+    their names do not. `clinic` is the pitfall that is mended.
     """
 
     id: str
@@ -81,6 +82,7 @@ class Task:
     cases: tuple[Case, ...]
     wanted: tuple[Any, ...]
     suspects: tuple[Suspect, ...]
+    note: Mapping[str, str]
     planted: Sites = ""
     clinic: str = ""
 
@@ -158,6 +160,7 @@ def _task(table: dict[str, Any], kind: Kind) -> Task:
         cases=tuple(_case(case) for case in cases if case is not None),
         wanted=tuple(table.pop("wanted", ())),
         suspects=tuple(_suspect(each) for each in table.pop("suspects")),
+        note={lang: words[lang].get("note", "") for lang in LANGUAGES},
         planted=planted,
         clinic=table.pop("clinic", ""),
     )

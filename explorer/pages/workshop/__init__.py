@@ -105,7 +105,13 @@ def _asked(view: View, task: Task) -> None:
     st.markdown(f"**{task.text[view.lang]}**")
     if task.clinic:
         st.markdown(f":material/stethoscope: {view.t(f'clinic.{task.clinic}.symptom')}")
+        label = view.t("path.alone", page=view.t("clinic.title"))
+        if st.button(label, key="workshop.clinic", type="tertiary", icon=":material/explore:"):
+            session.change(case=task.clinic)
+            session.visit("clinic")
     st.markdown(f"$${view.formula(task.formula)}$$")
+    if task.note[view.lang]:
+        st.markdown(task.note[view.lang])
 
 
 def _editor(view: View, task: Task) -> str:

@@ -1,5 +1,8 @@
 """All tasks at once: what is solved, a link with one's results, a class's results, paper."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import streamlit as st
@@ -14,10 +17,12 @@ from explorer.pages.workshop.choices import (
     read_programs,
     write_programs,
 )
+from explorer.runs.generation import StepsDone
 from explorer.ui import session
 from explorer.ui.escape import escape
 from explorer.ui.tables import table
 from explorer.ui.view import View
+from explorer.ui.work import running
 
 MOST_LINKS, MOST_PASTED = 60, 800_000
 """Links of a class, and characters of all of them."""
@@ -83,24 +88,49 @@ def sheets(view: View) -> None:
     links = [line.strip() for line in pasted.splitlines() if line.strip()][:MOST_LINKS]
     if not links:
         return
-    rows, unread = [], 0
-    for link in links:
-        found = _learner(link)
-        if found is None:
-            unread += 1
-            continue
-        name, claimed, programs = found
-        proved = [each for each in programs if _passes(*each)]
-        rest = [each for each in claimed if each not in {name for name, _ in proved}]
-        rows.append((name or "–", _names(view, [each for each, _ in proved]), _names(view, rest)))
-    if unread:
+    found = [_learner(link) for link in links]
+    if unread := found.count(None):
         st.warning(view.t("workshop.unread", count=unread))
+    learners = [each for each in found if each is not None]
+
+    def work(tell: StepsDone) -> list[list[str]]:
+        step = running.whole(tell)
+        return [_proved(each, partial(step, at, len(learners))) for at, each in enumerate(learners)]
+
+    proved = running.awaited(
+        "workshop.sheet", pasted, work, view.t("workshop.rerunning"), view.lang
+    )
+    if proved is None:
+        return
+    rows = []
+    for learner, solved in zip(learners, proved, strict=True):
+        rest = [each for each in learner.claimed if each not in solved]
+        rows.append((escape(learner.name) or "–", _names(view, solved), _names(view, rest)))
     head = (view.t("workshop.name"), view.t("workshop.proved"), view.t("workshop.claimed"))
     table(head, rows, "lll")
 
 
-def _learner(link: str) -> tuple[str, tuple[str, ...], tuple[tuple[str, str], ...]] | None:
-    """Name, what was claimed and the programs of a link; None for what is no link of results."""
+@dataclass(frozen=True)
+class Learner:
+    """What a link of results says: the tasks `claimed` as solved, and programs by task."""
+
+    name: str
+    claimed: tuple[str, ...]
+    programs: tuple[tuple[str, str], ...]
+
+
+def _proved(learner: Learner, step: Callable[[], None]) -> list[str]:
+    """The tasks that a learner's programs solve, as far as they can be run here."""
+    found = []
+    for task, code in learner.programs:
+        step()
+        if sandbox.available() and cached.graded(task, code).passed:
+            found.append(task)
+    return found
+
+
+def _learner(link: str) -> Learner | None:
+    """What a link says; None for what is no link of results."""
     said = dict(parse_qsl(urlsplit(link).query)) if len(link) < 4 * MOST_CARRIED else {}
     try:
         claimed, programs = read_ids(said["solved"]), read_programs(said.get("programs", ""))
@@ -109,12 +139,7 @@ def _learner(link: str) -> tuple[str, tuple[str, ...], tuple[tuple[str, str], ..
     name = " ".join(said.get("solver", "").split())[:40]
     known = {task.id for task in tasks()}
     own = tuple(each for each in programs if each[0] in known)
-    return escape(name), tuple(each for each in claimed if each in known), own
-
-
-def _passes(task: str, code: str) -> bool:
-    """Whether a program solves its task, as far as it can be run here."""
-    return sandbox.available() and cached.graded(task, code).passed
+    return Learner(name, tuple(each for each in claimed if each in known), own)
 
 
 def _names(view: View, ids: list[str]) -> str:
@@ -134,6 +159,7 @@ def paper(view: View) -> None:
 
 def _on_paper(view: View, number: int, task: Task) -> None:
     with st.container(key=f"workshop-paper-{task.id}"):
-        st.markdown(f"**{number}. {task.name[view.lang]}** {task.text[view.lang]}")
+        asked = f"{task.text[view.lang]} {task.note[view.lang]}"
+        st.markdown(f"**{number}. {task.name[view.lang]}** {asked}")
         st.markdown(f"$${view.formula(task.formula)}$$")
         st.code(task.signature if not task.clinic else task.starter, language="python")

@@ -36,12 +36,14 @@ def reading_of(view: View, task: Task, made: Grade) -> str:
 
 def fault_words(view: View, task: Task, fault: Fault) -> str:
     """Why a program gave no answer, with line and column where there are any."""
+    # "outside" quotes the program as code, in which only a backtick would end the quotation.
+    quoted = fault.message.replace("`", "'")
     said = view.t(
         f"workshop.faults.{fault.kind}",
         error=escape(fault.error),
-        message=escape(fault.message),
+        message=quoted if fault.kind == "outside" else escape(fault.message),
         function=task.function,
-        signature=escape(task.signature.rstrip(":").removeprefix("def ")),
+        signature=task.signature.rstrip(":").removeprefix("def "),
         number=fault.number,
         characters=MOST_CHARACTERS,
         lines=MOST_LINES,

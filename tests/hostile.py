@@ -1,0 +1,301 @@
+"""Programs that mean harm, made in families: what the sandbox of the workshop must withstand.
+
+`programs(n, secret)` gives n of them, the same in every run. Each defines `f(q, k)`, or breaks
+before it could. They want time, memory, a deep stack, a file (the `secret`), a socket, a process,
+the interpreter's own insides, or to choke whoever reads their answer.
+"""
+
+import itertools
+import random
+from collections.abc import Callable, Iterator
+
+Family = Callable[[random.Random, str], str]
+
+BOMB = "a = [0] * 10\nfor i in range({n}): a = [a] * 10\n"
+"""A list that holds one list ten times, and so on: 10**(n + 1) zeros to whoever copies it."""
+
+
+def _pick(chance: random.Random, *texts: str) -> str:
+    return chance.choice(texts)
+
+
+def _inside(chance: random.Random, body: str) -> str:
+    """At the top, or in the function that is asked for."""
+    if chance.random() < 0.5:
+        return body
+    return "def f(q, k):\n" + "\n".join(f"    {line}" for line in body.split("\n"))
+
+
+def loop(chance: random.Random, secret: str) -> str:
+    return _inside(
+        chance,
+        _pick(
+            chance,
+            "while True: pass",
+            "x = 0\nwhile x > -1: x += 1",
+            "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
+            f"sum(range(10**{chance.randint(9, 15)}))",
+            "for i in range(10**18): i * i",
+            "[i for i in range(10**9) if i < 0]",
+            "any(i < 0 for i in range(10**12))",
+            f"x = 1\nfor i in range(10**{chance.randint(7, 9)}): x = x * 3 % 1000003",
+            "import time\nwhile True: time.sleep(0.001)",
+        ),
+    )
+
+
+def memory(chance: random.Random, secret: str) -> str:
+    n = 10 ** chance.randint(7, 12)
+    return _inside(
+        chance,
+        _pick(
+            chance,
+            f"x = 'a' * {n}",
+            f"x = [0] * {n}",
+            f"x = bytes({n})",
+            f"x = list(range({n}))",
+            f"x = set(range({n}))",
+            f"x = {{i: i for i in range({n})}}",
+            f"x = sorted(range({n}))",
+            "x = []\nwhile True: x.append('a' * 1000)",
+            "x = 'a'\nwhile True: x += x",
+            "x = [1]\nwhile True: x = x + x",
+            f"x = ('ab' * {n}).encode()",
+            f"x = 'a'.join(['b' * 1000] * {n})",
+            f"x = 'a' * 10000\nx.replace('a', 'b' * {n // 1000})",
+            f"x = ' ' * 1000\nx.ljust({n})",
+            f"x = (1,) * {n}",
+            f"import os\nos.urandom({n})",
+        ),
+    )
+
+
+def number(chance: random.Random, secret: str) -> str:
+    return _inside(
+        chance,
+        _pick(
+            chance,
+            "x = 9 ** 9 ** 9",
+            f"x = 10 ** 10 ** {chance.randint(6, 12)}",
+            f"x = 1 << 10 ** {chance.randint(8, 15)}",
+            "x = 7\nwhile True: x = x * x",
+            f"x = int('9' * {chance.randint(5_000, 3_000_000)})",
+            "x = str(10 ** 1000000)",
+            "import math\nmath.factorial(10 ** 7)",
+            "import math\nmath.comb(10 ** 7, 10 ** 6)",
+            "x = pow(3, 10 ** 9)",
+            "x = -(2 ** 10 ** 9) // 3",
+            "x = (10 ** 100000) % (10 ** 99999 + 1)",
+            "x = hash(10 ** 10 ** 9)",
+        ),
+    )
+
+
+def depth(chance: random.Random, secret: str) -> str:
+    n = chance.choice((150, 300, 900, 1900))
+    return _pick(
+        chance,
+        "def f(q, k): return f(q, k)",
+        "def f(q, k): return g(q)\ndef g(q): return f(q, q)",
+        "f = lambda q, k: f(q, k)",
+        "(" * n + "1" + ")" * n,
+        "-" * n + "1",
+        "[" * n + "]" * n,
+        "not " * (n // 2) + "1",
+        "1" + "+1" * n,
+        "x" + ".x" * n,
+        "x" + "[0]" * n,
+        "f" + "()" * n,
+        "\n".join("  " * i + "if 1:" for i in range(min(n, 60))) + "\n" + "  " * 60 + "pass",
+        "a = []\na.append(a)\ndef f(q, k): return a",
+        "a = []\nfor i in range(100000): a = [a]\ndef f(q, k): return a == a",
+        "a = []\nfor i in range(100000): a = [a]\nprint(a)",
+        "a = {}\na['a'] = a\ndef f(q, k): return str(a)",
+        "import json\njson.loads('[' * 100000)",
+        "class A:\n  def __repr__(self): return repr(self)\nprint(A())",
+        "class A:\n  def __eq__(self, o): return self == o\nA() == A()",
+    )
+
+
+def reading(chance: random.Random, secret: str) -> str:
+    return _inside(
+        chance,
+        _pick(
+            chance,
+            f"x = open({secret!r}).read()\nprint(x)",
+            f"import pathlib\nprint(pathlib.Path({secret!r}).read_text())",
+            f"import os\nprint(os.listdir({secret.rpartition('/')[0]!r}))",
+            f"with open({secret!r}, 'w') as x: x.write('gone')",
+            f"import os\nos.remove({secret!r})",
+            f"import os\nos.rename({secret!r}, {secret + '2'!r})",
+            f"import os\nprint(os.open({secret!r}, 0))",
+            f"import io\nprint(io.open({secret!r}).read())",
+            f"import io\nprint(io.FileIO({secret!r}).read())",
+            f"import os\nprint(os.stat({secret!r}))",
+            f"import pathlib\npathlib.Path({secret!r}).unlink()",
+            f"import pathlib\npathlib.Path({secret + 'x'!r}).write_text('x')",
+            f"import shutil\nshutil.copy({secret!r}, '/tmp/x')",
+            "print(open('/proc/self/environ').read())",
+            "print(open('/etc/passwd').read())",
+            "import os\nprint(os.environ)",
+            "import os\nprint(os.getenv('PATH'))",
+            f"import linecache\nprint(linecache.getlines({secret!r}))",
+            f"exec(open({secret!r}).read())",
+            f"import sys\nsys.path.insert(0, {secret.rpartition('/')[0]!r})\nimport secret",
+        ),
+    )
+
+
+def going_out(chance: random.Random, secret: str) -> str:
+    port = chance.randint(1, 65000)
+    return _inside(
+        chance,
+        _pick(
+            chance,
+            f"import socket\nsocket.create_connection(('127.0.0.1', {port}))",
+            "import urllib.request\nurllib.request.urlopen('http://127.0.0.1')",
+            "import http.client\nhttp.client.HTTPConnection('127.0.0.1').request('GET', '/')",
+            "import asyncio\nasyncio.open_connection('127.0.0.1', 80)",
+            "import requests\nrequests.get('http://127.0.0.1')",
+            "import os\nos.system('id')",
+            "import os\nos.popen('id').read()",
+            "import os\nos.fork()",
+            "import os\nos.execv('/bin/sh', ['sh'])",
+            "import os\nos.kill(1, 9)",
+            "import os\nos._exit(0)",
+            "import subprocess\nsubprocess.run(['id'])",
+            "import multiprocessing\nmultiprocessing.Process(target=print).start()",
+            "import threading\nthreading.Thread(target=print).start()",
+            "import ctypes\nctypes.CDLL(None).system(b'id')",
+            "import signal\nsignal.raise_signal(9)",
+            "import sys\nsys.exit()",
+            "raise SystemExit",
+            "raise KeyboardInterrupt",
+            "exit()",
+            "quit()",
+            "input()",
+            "breakpoint()",
+        ),
+    )
+
+
+def insides(chance: random.Random, secret: str) -> str:
+    name = _pick(chance, "__class__", "__globals__", "__subclasses__", "__builtins__", "__code__")
+    other = _pick(chance, "__bases__", "__mro__", "__dict__", "__init__", "__reduce__", "__self__")
+    return _inside(
+        chance,
+        _pick(
+            chance,
+            f"print(().{name}.{other})",
+            f"print((lambda: 0).{name}.{other})",
+            f"print(getattr((), {name!r}))",
+            f"print('{{0.{name}.{other}}}'.format(1))",
+            f"print('{{x.{name}}}'.format_map({{'x': print}}))",
+            f"print({name})",
+            f"print(print.{name})",
+            f"print(Exception.{name}.{other})",
+            f"try: 1 / 0\nexcept Exception as e: print(e.__traceback__.tb_frame.{other})",
+            "print(__import__('os').listdir('/'))",
+            "print(globals())",
+            "print(locals())",
+            "print(vars())",
+            "print(dir())",
+            "import sys\nprint(sys.modules)",
+            "import sys\nprint(sys._getframe())",
+            "import builtins\nprint(builtins.open)",
+            "import inspect\nprint(inspect.stack())",
+            "import gc\nprint(gc.get_objects())",
+            "import pickle\npickle.loads(b'cos\\nsystem\\n(S\"id\"\\ntR.')",
+            "import marshal\nmarshal.loads(b'')",
+            "import importlib\nimportlib.import_module('os').system('id')",
+            "exec('import os\\nprint(os.listdir(\"/\"))')",
+            "print(eval('__import__(\"os\").getpid()'))",
+            "compile('1', '', 'eval')",
+            f"class A: {name} = 1\nprint(A().{name})",
+            "class A:\n  def __del__(self): 1 / 0\nA()",
+        ),
+    )
+
+
+def words(chance: random.Random, secret: str) -> str:
+    n = chance.choice((20, 30, 60, 5_000, 10**9))
+    return _inside(
+        chance,
+        _pick(
+            chance,
+            f"import re\nre.match('(a+)+$', 'a' * {min(n, 60)} + 'b')",
+            f"import re\nre.match('(a|aa)+$', 'a' * {min(n, 60)} + 'b')",
+            f"import re\nre.match('(.*)*x', 'a' * {min(n, 5000)})",
+            f"import re\nre.match('(a|b|ab)*c', 'ab' * {min(n, 50000)})",
+            f"import re\nre.search('a?' * {min(n, 1000)} + 'a' * {min(n, 1000)}, 'a' * 30)",
+            f"import re\nre.compile('a{{{min(n, 60000)}}}' * 3)",
+            f"import re\nre.compile('(' * {min(n, 1000)} + ')' * {min(n, 1000)})",
+            f"'%{n}d' % 1",
+            f"'%.{n}f' % 1.5",
+            f"f'{{1:{n}}}'",
+            f"f'{{1.5:.{n}f}}'",
+            f"'{{:>{n}}}'.format(1)",
+            f"'{{0:{{1}}}}'.format(1, {n})",
+            f"print('a' * {min(n, 10**7)})",
+            "while True: print('a' * 10000)",
+            f"raise ValueError('a' * {min(n, 10**7)})",
+            f"x = 'a' * 100000\nx.split('a' * {min(n, 100)})",
+            "x = 'a' * 100000\nwhile True: x.find('ab' * 1000)",
+            "assert 'a' * 10**6 == 'b' * 10**6",
+            "'\\ud800'.encode()",
+            "print('\\x00\\x1b[2J')",
+        ),
+    )
+
+
+def choking(chance: random.Random, secret: str) -> str:
+    """For whoever reads the answer: large, deep, endless, strange, or the judge's own names."""
+    bomb = BOMB.format(n=chance.randint(3, 9))
+    return _pick(
+        chance,
+        bomb + "a",
+        bomb + "a,\\",
+        bomb + "def f(q, k): return a",
+        bomb + "def f(q, k): raise ValueError(a)",
+        bomb + "def f(q, k): print(a)",
+        bomb + "def isinstance(x, y): return True\ndef f(q, k): return a",
+        bomb + "def type(x): return a\ndef isinstance(x, y): return False\ndef f(q, k): return a",
+        bomb + "class J:\n  def dumps(self, x): return a\n"
+        "def f(q, k):\n  global workshop_json\n  workshop_json = J()",
+        bomb + "def f(q, k):\n  global workshop_values\n  workshop_values = a",
+        bomb + "def len(x): return a\ndef f(q, k): 1 / 0",
+        "def f(q, k):\n  global workshop_json\n  workshop_json = 3",
+        "def f(q, k):\n  workshop_values.append('x' * 1000000)\n  return 1",
+        "def f(q, k):\n  workshop_values.append('[' * 100000)\n  return 1",
+        "def range(*x): return iter(lambda: 0, 1)\ndef f(q, k): return 1",
+        "def f(q, k): return 10 ** 4000",
+        "def f(q, k): return float('nan')",
+        "def f(q, k): return [float('inf')] * 900",
+        "def f(q, k): return ['x' * 100000] * 900",
+        "def f(q, k): return [[0] * 900] * 900",
+        "def f(q, k): return {'fault': None}",
+        "def f(q, k): return b'x' * 1000000",
+        "def f(q, k): return f",
+        "def f(q, k): return range(10 ** 9)",
+        "def f(q, k):\n  class A: pass\n  return A()",
+        "def f(*x): return x",
+        "def f(q, k, *, z): return 1",
+        "f = 3",
+        "del f",
+        "def f(q, k): yield 1",
+        "async def f(q, k): return 1",
+        'print(\'{"values": "[1]", "fault": null}\')\ndef f(q, k): return 0',
+    )
+
+
+FAMILIES: tuple[Family, ...] = (
+    *(loop, memory, number, depth, reading),
+    *(going_out, insides, words, choking),
+)
+
+
+def programs(n: int, secret: str, seed: int = 0) -> Iterator[tuple[str, str]]:
+    """`n` programs with the names of their families, in turn."""
+    chance = random.Random(seed)
+    for family in itertools.islice(itertools.cycle(FAMILIES), n):
+        yield family.__name__, family(chance, secret)
