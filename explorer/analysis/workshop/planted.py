@@ -51,8 +51,8 @@ def examined(
     """Put a program's mask into a model's own sites, and every promise to the test.
 
     N_PROBED tokens of the Trace's sentence are read, its edits are not. `tell` hears of the
-    promises tested and of how many there are. Raises PlantedError where the program fails on the way, and
-    ValueError for a task whose mask belongs nowhere in this model.
+    promises tested and of how many there are. Raises PlantedError where the program fails on the
+    way, and ValueError for a task whose mask belongs nowhere in this model.
     """
     mask = _Mask(task, code, loaded)
     examination = Examination(
