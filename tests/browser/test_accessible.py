@@ -14,9 +14,9 @@ OF_THE_PAGE = (
     ".js-plotly-plot, .hl canvas, [data-testid=stButtonGroup], [data-testid=stBaseButton-primary],"
     ".st-key-card"
 )
-CORE = ("heads", "masks")
-"""The pages that `make test` examines: between them they hold most kinds of view and control. Ten
-seconds of a core each, so the others wait for `make sweep` and the public CI."""
+CORE = ("heads",)
+"""The page that `make test` examines: it holds most kinds of view and control. A page takes ten
+seconds of a core, so the others wait for `make sweep` and the public CI."""
 DARK = "rgb(14, 17, 23)"  # theme.dark.backgroundColor in .streamlit/config.toml
 
 pytestmark = pytest.mark.browser

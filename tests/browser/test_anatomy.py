@@ -48,7 +48,7 @@ def test_a_click_on_a_column_opens_its_key_however_small_the_bar(visitor: Visito
     visitor.page.wait_for_url(lambda url: chosen(url, "key") == str(smallest))
 
 
-@pytest.mark.parametrize("words", [12, 36])
+@pytest.mark.parametrize("words", [pytest.param(12, marks=pytest.mark.sweep), 36])
 def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor: Visitor, words: int) -> None:
     visitor.page.set_viewport_size({"width": 390, "height": 844})
     text = " ".join(["I", "like", "you", "because", "you", "are"] * (words // 6))
@@ -60,6 +60,7 @@ def test_on_a_phone_the_labels_of_the_keys_stand_clear(visitor: Visitor, words: 
     visitor.fits(390)
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 def test_a_claim_is_guessed_and_then_measured(visitor: Visitor) -> None:
     visitor.open("claims", text=SENTENCE, claim="original")
     visitor.shows(t("claims.waiting", lang="en"))
@@ -96,7 +97,7 @@ def test_a_part_of_the_machine_opens_its_page(visitor: Visitor) -> None:
     assert visitor.page.evaluate("window.stayed")
 
 
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("width", [pytest.param(1440, marks=pytest.mark.sweep), 390])
 def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_every_layer(
     visitor: Visitor, width: int
 ) -> None:
@@ -120,6 +121,7 @@ def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_every_layer(
     visitor.fits(width)
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 def test_llama_is_counted_on_paper(visitor: Visitor) -> None:
     visitor.open("machine", text=SENTENCE)
     visitor.page.get_by_text(t("machine.presets.llama", lang="en"), exact=True).click()

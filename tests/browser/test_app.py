@@ -42,7 +42,7 @@ def state(visitor: Visitor) -> dict[str, list[str]]:
     return parse_qs(urlsplit(visitor.page.url).query)
 
 
-@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("lang", ["en", pytest.param("zh", marks=pytest.mark.sweep)])
 def test_a_first_visit_shows_a_translated_sentence_and_an_open_head(
     visitor: Visitor, lang: str
 ) -> None:
@@ -54,6 +54,7 @@ def test_a_first_visit_shows_a_translated_sentence_and_an_open_head(
     assert visitor.page.locator(".hl .head.opened").count() == 1
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 @pytest.mark.parametrize("lang", ["en"])
 def test_a_typed_sentence_is_translated_and_stands_in_the_link(visitor: Visitor, lang: str) -> None:
     visitor.open(lang=lang)
@@ -65,6 +66,7 @@ def test_a_typed_sentence_is_translated_and_stands_in_the_link(visitor: Visitor,
     assert state(visitor)["text"] == ["Thank you."]
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 @pytest.mark.parametrize("lang", ["zh"])
 def test_the_causal_mask_off_gives_another_translation_and_on_the_first_again(
     visitor: Visitor, lang: str, telling: str
@@ -86,6 +88,7 @@ def test_the_causal_mask_off_gives_another_translation_and_on_the_first_again(
     visitor.page.wait_for_url(lambda url: "edits" not in url)
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 def test_the_language_switch_translates_the_page_and_keeps_the_sentence(visitor: Visitor) -> None:
     visitor.open(text="I like dogs.")
     said = translation(visitor)
@@ -100,7 +103,7 @@ def test_the_language_switch_translates_the_page_and_keeps_the_sentence(visitor:
     ("place", "state"),
     [
         ("", {"lang": "en"}),
-        ("cell", {"lang": "en", "aside": "initial"}),
+        pytest.param("cell", {"lang": "en", "aside": "initial"}, marks=pytest.mark.sweep),
         pytest.param("masks", {"lang": "zh"}, marks=pytest.mark.sweep),
         pytest.param("positions", {"lang": "en"}, marks=pytest.mark.sweep),
         ("decoding", {"lang": "zh"}),
@@ -116,15 +119,19 @@ def test_a_page_opened_on_a_phone_draws_without_errors_and_fits(
     visitor.fits(390)
 
 
-def test_html_in_a_sentence_is_text_everywhere(visitor: Visitor) -> None:
+@pytest.mark.parametrize(
+    "place",
+    ["", *(pytest.param(page, marks=pytest.mark.sweep) for page in ("masks", "decoding"))],
+)
+def test_html_in_a_sentence_is_text_everywhere(visitor: Visitor, place: str) -> None:
     nasty = '<script>alert(1)</script> "><img src=x onerror=alert(2)> **bold** $x$'
     visitor.page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
-    for place in ("", "masks", "decoding"):
-        visitor.open(place, text=nasty)
-        visitor.shows("<script>alert(1)</script>")
-        assert visitor.page.locator("img[src=x]").count() == 0
+    visitor.open(place, text=nasty)
+    visitor.shows("<script>alert(1)</script>")
+    assert visitor.page.locator("img[src=x]").count() == 0
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 def test_a_sentence_that_is_refused_keeps_the_last_good_picture(visitor: Visitor) -> None:
     visitor.open(text="I like dogs.")
     said = translation(visitor)
@@ -153,6 +160,7 @@ def test_an_uploaded_file_gives_sentences_to_pick(visitor: Visitor) -> None:
     visitor.shows("雨")
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 def test_two_visitors_do_not_see_each_others_edits(
     visitor: Visitor, browser: Browser, telling: str
 ) -> None:

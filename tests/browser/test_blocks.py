@@ -17,6 +17,7 @@ def parameter(url: str, name: str) -> str:
     return parse_qs(urlsplit(url).query).get(name, [""])[0]
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 def test_words_are_shuffled_and_the_output_is_one_bag_of_words(visitor: Visitor) -> None:
     visitor.open("positions", text=SENTENCE, lang="en")
     visitor.shows(t("positions.texts_same", lang="en"))
@@ -34,6 +35,7 @@ def test_words_are_shuffled_and_the_output_is_one_bag_of_words(visitor: Visitor)
     visitor.shows(t("positions.texts_same", lang="en"))
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 @pytest.mark.parametrize("lang", ["zh"])
 def test_positions_counted_from_the_end_change_head_and_translation(
     visitor: Visitor, lang: str
@@ -53,6 +55,7 @@ def test_arrows_turn_in_the_rotary_model(visitor: Visitor) -> None:
     assert visitor.page.get_by_text(t("positions.as_if", lang="en", divisor="√32")).count() == 0
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 @pytest.mark.parametrize("lang", ["en"])
 def test_norms_stand_in_three_places_with_their_numbers(visitor: Visitor, lang: str) -> None:
     visitor.open("blocks", lang=lang, part="residual", depth="3", text=SENTENCE)
@@ -67,6 +70,7 @@ def test_norms_stand_in_three_places_with_their_numbers(visitor: Visitor, lang: 
     visitor.settle()
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 def test_further_sentences_move_yours_under_batch_norm_only(visitor: Visitor) -> None:
     visitor.open("blocks", text=SENTENCE, beside="She reads a book every morning.")
     visitor.shows(t("blocks.batch", lang="en")[:40])

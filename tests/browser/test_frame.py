@@ -54,7 +54,7 @@ def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> No
     [
         pytest.param("cell", ".js-plotly-plot .nsewdrag", marks=pytest.mark.sweep),
         ("masks", ".hl canvas"),
-        ("positions", ".js-plotly-plot .nsewdrag"),
+        pytest.param("positions", ".js-plotly-plot .nsewdrag", marks=pytest.mark.sweep),
         pytest.param("blocks", ".js-plotly-plot .nsewdrag", marks=pytest.mark.sweep),
         pytest.param("decoding", ".hl .player", marks=pytest.mark.sweep),
     ],

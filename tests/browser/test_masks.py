@@ -11,6 +11,7 @@ from tests.browser.conftest import PATIENCE, Visitor
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 @pytest.mark.parametrize("lang", ["en"])
 def test_the_shipped_model_keeps_every_promise_and_changed_masks_do_not(
     visitor: Visitor, lang: str
@@ -26,6 +27,7 @@ def test_the_shipped_model_keeps_every_promise_and_changed_masks_do_not(
     assert visitor.page.get_by_text(kept).count() == 0
 
 
+@pytest.mark.sweep  # asked without the browser in tests/pages
 @pytest.mark.parametrize("lang", ["zh"])
 def test_a_fault_of_the_clinic_shows_its_figure(visitor: Visitor, lang: str) -> None:
     visitor.open("clinic", lang=lang, case="no_mask")

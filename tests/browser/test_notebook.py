@@ -18,7 +18,7 @@ def _heads(n_layers: int, n_heads: int, n: int) -> hl.Picture:
     return hl.show(weights, [f"<u>{at}</u>" for at in range(n)])
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.sweep)])
 def test_a_saved_picture_draws_without_network_and_opens_any_head(
     browser: Browser, tmp_path: Path, theme: str
 ) -> None:

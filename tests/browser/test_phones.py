@@ -85,9 +85,9 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> Non
     [
         ("", ".hl canvas"),
         pytest.param("cell", ".js-plotly-plot", marks=pytest.mark.sweep),
-        ("masks", ".hl canvas"),
+        pytest.param("masks", ".hl canvas", marks=pytest.mark.sweep),
         pytest.param("positions", ".js-plotly-plot", marks=pytest.mark.sweep),
-        ("blocks", ".js-plotly-plot"),
+        pytest.param("blocks", ".js-plotly-plot", marks=pytest.mark.sweep),
         ("machine", ".machine"),
     ],
 )

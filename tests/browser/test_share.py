@@ -11,8 +11,8 @@ from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
 
-CORE = ("", "masks")
-"""The pages that `make test` saves; `make sweep` saves all."""
+CORE = ("",)
+"""The page that `make test` saves; `make sweep` saves all."""
 PICTURES = {
     "": ".hl .panel canvas",
     "cell": ".js-plotly-plot",

@@ -164,3 +164,12 @@ def test_sentences_in_one_batch_notice_each_other_only_through_padding(open_page
     assert reading(wrong, t("masks.batch_moved", lang="en", text="", points="").split(":")[0])
     alone = open_page("masks")
     assert t("masks.batch_empty", lang="en") in everything(alone)
+
+
+def test_two_visitors_do_not_see_each_others_edits(open_page: Open) -> None:
+    edited, plain = open_page("masks", edits="causal-off"), open_page("masks")
+    shown = everything(edited)
+    assert shown != everything(plain)
+    assert everything(edited.run()) == shown
+    assert edited.query_params["edits"] == "causal-off"
+    assert "edits" not in plain.query_params
