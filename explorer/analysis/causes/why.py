@@ -177,7 +177,7 @@ def rotation_of(
     loaded: LoadedModel, traced: Trace, site: AttentionSite, positions: Sequence[int]
 ) -> Rotation | None:
     """How queries and keys of a site are turned at these positions; None where they are not."""
-    if site.kind == "cross":
+    if site.kind == "cross" or loaded.config.position_type.acts != "turns":
         return None
     stack = loaded.model.get_submodule(stack_of(traced, site).name)
     assert isinstance(stack, Stack)
