@@ -1,9 +1,11 @@
 """The whole logit as a sum, a head key by key, and what silencing a writer does to two words."""
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 from explorer.analysis.causes.ledger import Writer
 from explorer.analysis.causes.ranking import largest
@@ -16,7 +18,10 @@ from explorer.analysis.causes.writes import (
     writes,
 )
 from explorer.library import LoadedModel
+from explorer.runs.rerun import rows_of
+from explorer.runs.run import run
 from explorer.runs.trace import Trace
+from models.hooks import LOGITS, Edits
 
 Made = tuple[LoadedModel, Trace]
 Design = Callable[[str], Made]
@@ -137,3 +142,26 @@ def test_the_smallest_of_a_ranking_are_one() -> None:
     assert [float(group.of(values)) for group in groups] == [-5.0, 3.0, 1.25]
     assert groups[-1].writer is None
     assert len(largest(writers, values, 5)) == 5
+
+
+@pytest.mark.parametrize("name", ["post", "pre", "alibi", "bert"])
+def test_the_biases_are_one_writer(design: Design, name: str) -> None:
+    """Measured by a model whose constants are 0, while heads and nets are held at what they wrote;
+    only those of the row that the logits belong to stand on the direct way.
+    """
+    loaded, traced = design(name)
+    found = writes(loaded, traced, 3, 11, 30)
+    without = copy.deepcopy(loaded.model)
+    with torch.no_grad():
+        for path, parameter in without.named_parameters():
+            if path.endswith("bias") and ".ffn." not in path:
+                parameter.zero_()
+    hooks = [site.hook("z") for site in traced.sites]
+    hooks += [f"{site.block}.hook_ffn_out" for site in traced.sites]
+    held = {
+        hook: (lambda tensor, hook=hook: torch.tensor(traced.activations[hook])[None])
+        for hook in hooks
+    }
+    logits = run(without, rows_of(traced), {LOGITS}, Edits(held))[LOGITS][0, 3]
+    left = found.logits[0] - found.logits[1] - float(found.lost[0])
+    assert left == pytest.approx(float(logits[11] - logits[30]), abs=1e-9)
