@@ -7,9 +7,10 @@ import pytest
 from shown import Open, everything, link
 from streamlit.testing.v1 import AppTest
 
+from explorer.analysis.workshop.tasks import tasks
 from explorer.pages import PAGES
 from explorer.pages.path.choices import Answer, read_answers, write_answers
-from explorer.pages.path.course import CHAPTER_OF, CHAPTERS, STEPS, number_of
+from explorer.pages.path.course import CHAPTER_OF, CHAPTERS, STEPS, TASK_OF, number_of
 from explorer.pages.path.views import MOST_LINKS, read_results
 from explorer.text import t
 from explorer.ui.choices import RefusedError
@@ -217,6 +218,8 @@ def test_what_the_causal_mask_is_for_is_two_clicks_from_the_first_page(open_page
 def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_page: Open) -> None:
     assert set(CHAPTER_OF.values()) == set(CHAPTERS)
     assert CHAPTER_OF.keys() <= {page.name for page in PAGES}
+    assert TASK_OF.keys() == CHAPTERS.keys()
+    assert set(TASK_OF.values()) <= {task.id for task in tasks()}
     at = open_page("masks", text="I love you.")
     assert words("groups.masks") in at.button(key="path.way").label
     assert not [each for each in open_page("card").button if each.key == "path.way"]

@@ -1,6 +1,7 @@
 """Chapter 1 of the path: what attention is."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -20,8 +21,9 @@ from explorer.analysis.path import (
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 
-SHARP = 1.3
-"""How many times the second weight of a row the first has to be, to be called the largest."""
+SHARPS = (1.3, 1.02)
+"""How many times the second weight of a row the first has to be, to be asked for; the second where
+no row of this model is as sharp as that."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,9 +38,9 @@ class Looked:
 def look(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
     """The row whose largest weight stands out, of the head that tells rows apart best."""
 
-    def worth(row: Row) -> float:
+    def worth(row: Row, sharp: float) -> float:
         weights, allowed = np.sort(weights_of(trace, row))[::-1], allowed_of(trace, row)
-        if allowed.sum() < 4 or weights[0] < SHARP * weights[1] or row.query == 0:
+        if allowed.sum() < 3 or weights[0] < sharp * weights[1] or row.query == 0:
             return np.nan
         # That a row goes to a mark, or to its own token, is no answer that tells of anything.
         best, is_self = int(weights_of(trace, row).argmax()), row.site.kind == "self"
@@ -46,7 +48,8 @@ def look(loaded: LoadedModel, trace: Trace) -> Looked | Missing:
         return float(weights[0] - weights[1] - dull)
 
     role = main_role(trace)
-    found = best_row(trace, role, worth)
+    tried = (best_row(trace, role, partial(worth, sharp=sharp)) for sharp in SHARPS)
+    found = next((row for row in tried if row is not None), None)
     if found is None:
         return Missing("flat")
     weights, allowed = weights_of(trace, found), allowed_of(trace, found)

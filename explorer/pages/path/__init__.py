@@ -4,7 +4,7 @@ import streamlit as st
 
 from explorer.pages.path.asked import Asked, Step
 from explorer.pages.path.choices import PathChoices
-from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
+from explorer.pages.path.course import CHAPTERS, STEPS, TASK_OF, chapter_of, number_of
 from explorer.pages.path.lesson import as_it_is, lesson
 from explorer.pages.path.printed import printed
 from explorer.pages.path.views import class_sheet, contents, open_step, results, sheet, steps_of
@@ -144,6 +144,13 @@ def _onward(view: View, step: Step, named: tuple[str, ...], found: Asked | None)
         if st.button(label, key="path.alone", type="tertiary", icon=":material/explore:"):
             session.change(**place_of(found))
             session.visit(step.page)
+        chapter = chapter_of(step.id)
+        label = view.t("path.write_it")
+        if step == CHAPTERS[chapter][-1] and st.button(
+            label, key="path.write", type="tertiary", icon=":material/construction:"
+        ):
+            session.change(task=TASK_OF[chapter], part="task")
+            session.visit("workshop")
 
 
 def place_of(found: Asked | None) -> dict[str, object]:

@@ -25,8 +25,25 @@ CHAPTER_OF: dict[str, str] = {
     "machine": "blocks",
     "decoding": "writing",
     "claims": "attention",
+    "alignment": "attention",
+    "causes": "attention",
+    "circuits": "attention",
+    "atlas": "attention",
+    "patching": "blocks",
+    "training": "writing",
+    "workshop": "masks",
 }
 """The chapter that leads to a page, which the page leads back to."""
+
+
+TASK_OF: dict[str, str] = {
+    "attention": "softmax",
+    "masks": "causal",
+    "positions": "sine",
+    "blocks": "layer_norm",
+    "writing": "top_p",
+}
+"""The task of the workshop with which a chapter ends."""
 
 
 def chapter_of(step: str) -> str:
