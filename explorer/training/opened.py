@@ -6,16 +6,17 @@ arrived at its output. The optimiser's step is AdamW's formula beside what torch
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from explorer.labels import str_tokens
 from explorer.training.faults import labels_of, masks_of
 from explorer.training.learning import DivergedError, Learner
 from models.config import ModelConfig
 from models.norms import LayerNorm, RMSNorm
+from models.tokenizer import Tokenizer
 from models.training.data import Batch
 from models.training.faults import masked_as
 from models.transformer import build_model
@@ -56,7 +57,7 @@ def opened(learner: Learner, name: str, at: tuple[int, ...]) -> dict[str, Any]:
     after = float(parameter.detach()[place])
     moments = _moments(learner, parameter, place)
     config = learner.config
-    token = learner.corpus.tokenizer.piece
+    tokenizer = learner.corpus.tokenizer
     rows = batch.rows
     n = min(MOST_ROWS, len(rows))
     labels = labels_of(batch, learner.faults)
@@ -66,9 +67,9 @@ def opened(learner: Learner, name: str, at: tuple[int, ...]) -> dict[str, Any]:
         "at": list(place),
         "n_in_batch": len(rows),
         "n_labels": batch.n_labels,
-        "source": _tokens(token, rows.tokens("src")[:n], rows.valid("src")[:n]),
-        "read": _tokens(token, rows.tgt[:n], rows.valid("tgt")[:n]),
-        "labels": _tokens(token, labels[:n], batch.loss_mask[:n]),
+        "source": _tokens(tokenizer, rows.tokens("src")[:n], rows.valid("src")[:n]),
+        "read": _tokens(tokenizer, rows.tgt[:n], rows.valid("tgt")[:n]),
+        "labels": _tokens(tokenizer, labels[:n], batch.loss_mask[:n]),
         "losses": [
             row[mask].tolist() for row, mask in zip(losses[:n], batch.loss_mask[:n], strict=True)
         ],
@@ -124,10 +125,8 @@ def _moments(
     return None
 
 
-def _tokens(piece: Callable[[int], str], ids: Tensor, valid: Tensor) -> list[list[str]]:
-    return [
-        [piece(each) for each in row[mask].tolist()] for row, mask in zip(ids, valid, strict=True)
-    ]
+def _tokens(tokenizer: Tokenizer, ids: Tensor, valid: Tensor) -> list[list[str]]:
+    return [str_tokens(tokenizer, row[mask].tolist()) for row, mask in zip(ids, valid, strict=True)]
 
 
 def _by_formula(

@@ -31,7 +31,8 @@ def test_a_visitor_trains_breaks_compares_and_keeps(visitor: Visitor) -> None:
     expect(before).to_be_hidden()
     # A fault in the middle: the training goes on, and its card says what gives it away.
     press(visitor, "fault_now")
-    page.get_by_text(t("training.faults.no_causal.title", lang="en"), exact=True).click()
+    fault = t("training.faults.no_causal.title", lang="en")
+    page.get_by_role("button", name=fault, exact=True).click()
     visitor.shows("What gives it away:")
     page.keyboard.press("Escape")
     press(visitor, "stop")

@@ -27,6 +27,10 @@ class Curve:
     like: int | None = None
 
 
+APART = 0.25
+"""Part of the axis that the word at a mark takes."""
+
+
 def over_steps(
     curves: Sequence[Curve],
     *,
@@ -92,11 +96,15 @@ def over_steps(
     frame["xaxis"] = number_axis(colours, x_title, showgrid=False, range=[0, max(1, last)])
     across = {"tickformat": ".0%", "range": [0, 1.03]} if percent else {"rangemode": "tozero"}
     if log_y:
-        across = {"type": "log"}
+        across = {"type": "log", "dtick": "D2"}
     frame["yaxis"] = number_axis(colours, y_title, **across)
     lines = [(step, word, colours.accent) for step, word in marks]
     frame["shapes"] = [_upright(step, colour) for step, _, colour in lines]
-    frame["annotations"] = [_word(step, word, colour) for step, word, colour in lines]
+    frame["annotations"], free = [], -1.0
+    for step, word, colour in lines:
+        if step > free:  # a word that would lie upon the one before is left out
+            frame["annotations"].append(_word(step, word, colour))
+            free = step + APART * last
     if level is not None and not log_y:
         frame["shapes"].append(_across(level[0], colours.muted))
         frame["annotations"].append(

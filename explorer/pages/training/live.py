@@ -116,13 +116,14 @@ def _plant(view: View, room: Room, run: Run) -> None:
         for name in FAULTS:
             if name in AT_START:
                 continue
-            key = f"training.fault.{name}"
-            st.session_state[key] = name in planted
-            st.toggle(
+            is_in = name in planted
+            st.button(
                 view.t(f"training.faults.{name}.title"),
-                key=key,
-                on_change=_toggle,
-                args=(room, run, name, name not in planted),
+                key=f"training.fault.{name}",
+                type="primary" if is_in else "secondary",
+                icon=":material/check:" if is_in else ":material/add:",
+                on_click=_toggle,
+                args=(room, run, name, not is_in),
             )
 
 
@@ -142,7 +143,7 @@ def picture(view: View, run: Run | None, setup: Setup) -> None:
             _loss(view, begun, run, scores)
             _accuracy(view, run, scores, setup)
         with right:
-            frame = _moment(view, frames)
+            frame = _moment(view, run, frames)
             role = pick_role(view, begun)
             heads(view, begun, frame, role)
     if run is not None:
@@ -163,11 +164,11 @@ def fault_cards(view: View, run: Run, scores: Sequence[Score]) -> None:
         "clip": f"{run.setup.clip:g}",
         "entropy": f"{run.frames[-1].entropy[-1]:.2f}" if run.frames else "",
     }
-    for name in dict.fromkeys(fault for _, fault, _ in run.faults):
+    for name in run.planted():
         with st.container(border=True):
             title = view.t(f"training.faults.{name}.title")
             st.markdown(
-                f":material/bug_report: **{title}.** {view.t(f'training.faults.{name}.what')}"
+                f":material/bug_report: **{title}** · {view.t(f'training.faults.{name}.what')}"
             )
             st.markdown(view.t(f"training.faults.{name}.tells", **values))
 
@@ -271,8 +272,13 @@ def _accuracy(view: View, run: Run | None, scores: Sequence[Score], setup: Setup
     controls.chart(figure, "training.accuracy", alt=view.t("training.curve.accuracy_alt"))
 
 
-def _moment(view: View, frames: Sequence[Frame]) -> Frame:
-    """Which frame: the newest, unless one was chosen."""
+def _moment(view: View, run: Run | None, frames: Sequence[Frame]) -> Frame:
+    """Which frame: the newest while it trains; later that which is chosen.
+
+    A slider whose end moves every second would take a step of its own for a choice.
+    """
+    if run is not None and run.is_live:
+        return frames[-1]
     steps = [frame.step for frame in frames]
     wanted = view.choices(TrainingChoices).moment
     at = len(steps) - 1
