@@ -158,18 +158,20 @@ def _align(view: View, both: Pair, backwards: bool) -> None:
     if backwards:
         tokens, places = tokens[::-1], tuple(sorted((b, a) for a, b in places))
     chosen = view.choices(PatchingChoices).align
-    if len(tokens[0]) == len(tokens[1]) and chosen is None:
-        return
+    exchanged = sum(tokens[0][a] != tokens[1][b] for a, b in places)
+    if both.same_length and chosen is None and exchanged <= 1:
+        return  # nothing that anybody would align otherwise
     alone = [controls.quoted_at(view, tokens[1], at) for at in _missing(places, 1, tokens[1])]
-    st.caption(
-        view.t(
-            "patching.unequal",
-            first=len(tokens[0]),
-            second=len(tokens[1]),
-            count=len(places),
-            alone=", ".join(alone) or view.t("patching.none_alone"),
+    if not both.same_length:
+        st.caption(
+            view.t(
+                "patching.unequal",
+                first=len(tokens[0]),
+                second=len(tokens[1]),
+                count=len(places),
+                alone=", ".join(alone) or view.t("patching.none_alone"),
+            )
         )
-    )
     st.session_state["patching.align"] = format_places(places).replace("_", " ")
     with st.expander(view.t("patching.align_title")):
         st.markdown(
