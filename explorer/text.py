@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from models.refusals import REFUSALS, Numbers, Refusal
+from models import refusals
+from models.refusals import Numbers, Refusal
 from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
@@ -43,9 +44,7 @@ def words(lang: str) -> dict[str, str]:
         raise KeyError(f"no language {lang!r}; there are {', '.join(LANGUAGES)}")
     with asset("text", f"{lang}.toml").open("rb") as file:
         found = _flatten(tomllib.load(file))
-    # The library says its refusals in English by itself.
-    own = REFUSALS if lang == "en" else {}
-    return found | {f"refusals.{key}": said for key, said in own.items()}
+    return found | {f"refusals.{key}": said for key, said in refusals.words(lang).items()}
 
 
 @cache

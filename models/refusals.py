@@ -1,8 +1,8 @@
 """Why a folder, a file or a config cannot be used: by a key, with the English words for it.
 
 An error says its English words as any other does. Whoever speaks another language looks the key up
-in words of its own and fills in the same values; one of them may be a refusal itself, where a file
-is refused because of what stands in it.
+in `words` and fills in the same values; one of them may be a refusal itself, where a file is
+refused because of what stands in it.
 """
 
 import errno
@@ -13,9 +13,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-REFUSALS: dict[str, str] = tomllib.loads(
-    files("models").joinpath("refusals.toml").read_text(encoding="utf8")
-)
+
+def words(lang: str) -> dict[str, str]:
+    """What is said in a language, "en" or "zh", by key."""
+    return tomllib.loads(files("models").joinpath(f"refusals.{lang}.toml").read_text("utf8"))
+
+
+REFUSALS = words("en")
 """The English words of each key, whose placeholders are its values."""
 
 
