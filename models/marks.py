@@ -1,6 +1,6 @@
 """What a tokenizer's special tokens are for."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +21,8 @@ class Marks:
 
     def __contains__(self, token: object) -> bool:
         """Whether a token id is one of the marks."""
-        return token is not None and token in (*astuple(self), *self.further_ends)
+        # Not `dataclasses.astuple`, which copies deeply: whole vocabularies are asked.
+        return token is not None and (token in vars(self).values() or token in self.further_ends)
 
     def ends(self, token: int) -> bool:
         """Whether a token that is written ends the output."""

@@ -18,6 +18,8 @@ SOURCES = {
     "cell": "def attend(",
     "certificate": "def future_leak(",
     "decoding": "class Greedy(",
+    "alignment": "def read(",
+    "circuits": "def behaviour(",
     "atlas": "def name_of(",
     "workshop": "def grade(",
     "training": "def backward(",

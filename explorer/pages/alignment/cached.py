@@ -40,12 +40,17 @@ def sentences(model: str) -> tuple[str, ...]:
 
 
 @cached
-def readings(model: str, back: str | None, pair: Pair) -> tuple[Reading, Reading | None]:
-    """One pair, read in both directions. Raises InputProblem."""
-    found = read(cache.open_model(model), [pair])
+def readings(
+    model: str, back: str | None, pair: Pair, *, progress: Progress | None = None
+) -> tuple[Reading, Reading | None]:
+    """One pair, read in both directions; `progress` is told of each. Raises InputProblem."""
+    tell = progress or (lambda done, total: None)
+    n = 1 if back is None else 2
+    found = read(cache.open_model(model), [pair], lambda done, total: tell(1, n))
     if back is None:
         return found[0], None
-    return found[0], read_back(cache.open_model(back), found)[0]
+    other = read_back(cache.open_model(back), found, lambda done, total: tell(2, n))
+    return found[0], other[0]
 
 
 @cached

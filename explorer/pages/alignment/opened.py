@@ -8,7 +8,7 @@ import streamlit as st
 from explorer.analysis.alignment.agreement import Aligner, one_head
 from explorer.analysis.alignment.aligned import Alignment, align
 from explorer.analysis.alignment.links import METHODS
-from explorer.analysis.alignment.reading import Pair
+from explorer.analysis.alignment.reading import Pair, Reading
 from explorer.analysis.alignment.study import Study, other_direction
 from explorer.pages.alignment import cached
 from explorer.pages.alignment.choices import NO_MODEL, READS, ROWS, AlignmentChoices
@@ -18,7 +18,7 @@ from explorer.ui import cache, controls, session
 from explorer.ui.view import View
 from explorer.ui.work import running
 
-JOB = "alignment.study"
+JOB, READING = "alignment.study", "alignment.read_pair"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +58,8 @@ class Opened:
             return chosen
         return replace(chosen, forward=one_head(self.study.scores.shape, *self.place))
 
-    def align(self, pair: Pair) -> Alignment:
-        """The links of a pair, by what was chosen. Raises InputProblem."""
-        readings = cached.readings(self.view.loaded.name, self.back, pair)
+    def align(self, readings: tuple[Reading, Reading | None]) -> Alignment:
+        """The links of a pair that was read, by what was chosen."""
         return align(*readings, self.aligner, self.view.choices(AlignmentChoices).symmetrise)
 
     def words_of(self, shift: int, head: int) -> str:
@@ -88,6 +87,20 @@ def opened(view: View) -> Opened | None:
     key = (model, back)
     found = running.awaited(JOB, key, work, view.t("alignment.working"), view.lang)
     return None if found is None else Opened(view, back, found)
+
+
+def read_pair(choice: Opened, pair: Pair) -> tuple[Reading, Reading | None] | None:
+    """The pair as both models read it; None while it is read, and after a stop.
+
+    Raises InputProblem for a text that one of them cannot read.
+    """
+    model, back = choice.view.loaded.name, choice.back
+
+    def work(tell: StepsDone) -> tuple[Reading, Reading | None]:
+        return cached.readings(model, back, pair, progress=running.whole(tell))
+
+    words = choice.view.t("alignment.reading_pair")
+    return running.awaited(READING, (model, back, pair), work, words, choice.view.lang)
 
 
 def pick_back(view: View, back: str | None) -> None:

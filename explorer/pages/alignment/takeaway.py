@@ -21,13 +21,14 @@ FILES: tuple[tuple[str, str, str, Callable[[list[Alignment]], str]], ...] = (
 
 def take_away(view: View) -> None:
     """The links of the open sentence, once the heads are ranked."""
-    back = back_of(view)
-    if not view.sites_of("cross") or not cached.study.is_kept(view.loaded.name, back):
+    back, model = back_of(view), view.loaded.name
+    if not view.sites_of("cross") or not cached.study.is_kept(model, back):
         return
     pair = pair_of(view)
-    if pair is None:
+    if pair is None or not cached.readings.is_kept(model, back, pair):
         return
-    found = Opened(view, back, cached.study(view.loaded.name, back)).align(pair)
+    opened = Opened(view, back, cached.study(model, back))
+    found = opened.align(cached.readings(model, back, pair))
     st.caption(view.t("alignment.take"))
     st.code(found.moses, language=None, wrap_lines=True)
     downloads(view, [found], "alignment")

@@ -11,7 +11,7 @@ from explorer.analysis.alignment.words import UNSPACED
 from explorer.figures.alignment.links import lines
 from explorer.figures.alignment.links import matrix as matrix_figure
 from explorer.numbers import percent
-from explorer.pages.alignment.opened import Opened, pick_aligner
+from explorer.pages.alignment.opened import Opened, pick_aligner, read_pair
 from explorer.ui import controls
 from explorer.ui.findings import in_a_row
 from explorer.ui.stage import hero
@@ -35,7 +35,10 @@ def aligned_words(choice: Opened) -> None:
     if pair is None:
         st.info(view.t("alignment.nothing"), icon=":material/lightbulb:")
         return
-    found = choice.align(pair)
+    readings = read_pair(choice, pair)
+    if readings is None:
+        return
+    found = choice.align(readings)
     with hero():
         controls.reading("alignment", _reading(choice, found))
         _pictures(view, found)

@@ -23,6 +23,7 @@ from explorer.figures.heatmap import attention
 from explorer.numbers import fixed, percent
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import CircuitsChoices
+from explorer.runs.generation import StepsDone
 from explorer.ui import controls, session
 from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
@@ -31,19 +32,21 @@ from explorer.ui.tables import table
 from explorer.ui.view import View
 from explorer.ui.work import running
 
-JOB = "circuits.behaviour"
+JOB = "circuits.job.behaviour"
 
 
 def found_of(view: View) -> Looked | None:
-    """What every head does on made-up rows; None while it is computed, and after a stop."""
-    model = view.loaded.name
-    return running.awaited(
-        JOB,
-        model,
-        lambda tell: cached.behaviour(model, progress=running.whole(tell)),
-        view.t("circuits.working"),
-        view.lang,
-    )
+    """What every head does on made-up rows, with the open text read too; None while it is computed,
+    and after a stop. Raises InputProblem."""
+    model, text = view.loaded.name, view.text
+
+    def work(tell: StepsDone) -> Looked:
+        step = running.whole(tell)
+        found = cached.behaviour(model, progress=step)
+        cached.on_text(model, text)
+        return found
+
+    return running.awaited(JOB, (model, text), work, view.t("circuits.working"), view.lang)
 
 
 def open_head(view: View, found: Looked, name: Behaviour) -> tuple[int, int]:

@@ -1,0 +1,80 @@
+"""The Alignment page: what its sentence says, its choices, its link, and bad input."""
+
+import pytest
+from shown import Open, everything, figure, link, reading
+
+from explorer import library
+from explorer.text import t
+
+SHELF = library.CHECKPOINTS
+PARTS = ("words", "matrices", "without", "file")
+
+
+@pytest.fixture
+def back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped models, where en-zh has zh-en."""
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+
+
+def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -> None:
+    at = open_page("alignment", model="copy", text="d o g")
+    said = reading(at, "Read off ")
+    assert "3 links for 3 of the 3 words" in said
+    assert "Both directions found 3 of them" in said
+    assert "No two links cross" in said
+    assert figure(at)["data"][0]["name"] == "both directions"
+    at.segmented_control(key="alignment.aligner").set_value("head").run()
+    at.selectbox(key="alignment.head").set_value(3).run()
+    assert not at.exception
+    assert link(at)["aligner"] == "head"
+    assert (link(at)["layer"], link(at)["head"]) == ("1", "4")
+    at.segmented_control(key="alignment.row").set_value("write").run()
+    assert "layer 1 · head 4 (the row about to write the word)" in reading(at, "Read off ")
+    at.selectbox(key="alignment.back").set_value("none").run()
+    assert link(at)["back"] == "none"
+    assert t("alignment.one_way", lang="en") in everything(at)
+    assert not [box for box in at.selectbox if box.key == "alignment.symmetrise"]
+
+
+def test_the_reverser_crosses_every_pair_of_links(open_page: Open, back: None) -> None:
+    at = open_page("alignment", model="reverse", text="d o g", symmetrise="intersection")
+    assert "3 pairs of links cross" in reading(at, "Read off ")
+    at = open_page("alignment", model="reverse", text="d o g", part="matrices")
+    assert "Of 8 matrices of cross-attention" in reading(at, "matrices")
+    assert "known answer of the task" in everything(at)
+
+
+def test_without_a_model_of_the_other_direction_the_page_says_so(open_page: Open) -> None:
+    at = open_page("alignment", part="matrices")  # the test's own en-zh has no zh-en beside it
+    assert not at.exception
+    assert t("alignment.score_sharpness", lang="en") in everything(at)
+    assert "does not say that a head points at the right word" in everything(at)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_model_of_one_text_shows_what_there_is_instead(open_page: Open, part: str) -> None:
+    at = open_page("alignment", model="writer", part=part)
+    assert [each.value for each in at.info] == [t("alignment.no_cross", lang="en")]
+    assert at.get("plotly_chart")
+    assert "of its attention" in reading(at, "In layer")
+
+
+def test_bad_links_and_files_are_refused(open_page: Open) -> None:
+    at = open_page(
+        "alignment", back="no-such-model", symmetrise="longest", aligner="head", layer="99"
+    )
+    assert not at.exception
+    assert any("symmetrise" in str(each.value) for each in at.warning)
+    at = open_page("alignment", part="file")
+    at.file_uploader(key="alignment.file").upload("pairs.pdf", b"x", "application/pdf").run()
+    assert any("is not a file of sentences" in str(each.value) for each in at.warning)
+
+
+def test_a_file_is_aligned_on_the_page(open_page: Open, back: None) -> None:
+    at = open_page("alignment", model="copy", part="file")
+    rows = b"c a b ||| c a b\nd o g\n" + b"a " * 60 + b"\n"
+    at.file_uploader(key="alignment.file").upload("rows.txt", rows, "text/plain").run()
+    assert not at.exception
+    assert "3 pairs, 6 links." in everything(at)
+    assert "| 2 | d o g | d o g | 0-0 1-1 2-2 |" in everything(at)
+    assert any("Pair 3 has no links" in str(each.value) for each in at.warning)
