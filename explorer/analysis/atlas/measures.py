@@ -6,6 +6,7 @@ over its batches, in one order, so that it has the same bits wherever it is comp
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -247,8 +248,13 @@ class Adding:
         self.sums.gram[np.ix_(numbers, numbers)] += products
 
 
+class _AllSeenError(Exception):
+    """Ends a pass of which nothing more is looked at."""
+
+
 class Patterns:
-    """A visitor that keeps the pattern of every site, and its mask for the first head."""
+    """A visitor that keeps the pattern of every site, and its mask for the first head; behind the
+    last pattern it ends the pass."""
 
     def __init__(self, sites: Sequence[AttentionSite]) -> None:
         self._pattern = {site.hook("pattern"): site.name for site in sites}
@@ -260,16 +266,18 @@ class Patterns:
         return name in self._pattern or name in self._mask
 
     def __call__(self, name: str, tensor: Tensor) -> None:
-        if name in self._pattern:
-            self.patterns[self._pattern[name]] = tensor
-        else:
+        if name in self._mask:
             self.masks[self._mask[name]] = tensor[:, :1]
+            return
+        self.patterns[self._pattern[name]] = tensor
+        if len(self.patterns) == len(self._pattern):
+            raise _AllSeenError
 
 
 def read_patterns(loaded: LoadedModel, rows: Rows) -> Patterns:
-    """One pass over the rows, without logits; the patterns of all sites, and their masks."""
+    """One pass over the rows as far as the last pattern; those of all sites, and their masks."""
     seen, model = Patterns(loaded.sites), loaded.model
-    with torch.inference_mode(), visiting(seen):
+    with torch.inference_mode(), visiting(seen), suppress(_AllSeenError):
         there = rows.to(next(model.parameters()).device)
         memory = model.memory_of(there)
         model.last_stack.run(there.tgt, there.tgt_valid, memory, there.src_valid)
