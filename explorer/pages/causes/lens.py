@@ -71,6 +71,8 @@ def through_the_lens(view: View) -> None:
         _grid(view, here, shown)
         controls.reading("lens", _reading(view, here))
     st.markdown(_misleads(view, found))
+    if view.trace.src_tokens:
+        st.caption(view.t("causes.lens_source"))
     _one_place(view, here)
     _by_depth(view, found)
     controls.small_print(
@@ -111,7 +113,7 @@ def _filmed(view: View) -> _Shown | None:
 
     def work(tell: StepsDone) -> tuple[Generation, Lens]:
         made = generate(*asked, progress=tell)
-        return made, cached.film(made)
+        return made, cached.film(made, progress=running.whole(tell))
 
     try:
         both = running.awaited(JOB, asked, work, view.t("causes.film_working"), view.lang)
