@@ -104,9 +104,8 @@ def _asked(view: View, task: Task) -> None:
     """What is to be written: a sentence and its formula."""
     st.markdown(f"**{task.text[view.lang]}**")
     if task.clinic:
-        st.markdown(f":material/stethoscope: {view.t(f'clinic.{task.clinic}.symptom')}")
-        label = view.t("path.alone", page=view.t("clinic.title"))
-        if st.button(label, key="workshop.clinic", type="tertiary", icon=":material/explore:"):
+        label = view.t("workshop.pitfall", title=view.t(f"clinic.{task.clinic}.title"))
+        if st.button(label, key="workshop.clinic", type="tertiary", icon=":material/stethoscope:"):
             session.change(case=task.clinic)
             session.visit("clinic")
     st.markdown(f"$${view.formula(task.formula)}$$")

@@ -71,7 +71,10 @@ def _matrix(
             [float(v) if isinstance(v, int | float) else np.nan for v in values]
         ).reshape(shape)
         words = view.words("figures.positions") | view.words("workshop.axes")
-        controls.chart(number_table(numbers, dark=view.dark, words=words), key, alt=title)
+        figure = number_table(numbers, dark=view.dark, words=words)
+        most = max(map(abs, task.wanted))
+        figure["data"][0] |= {"zmin": -most, "zmax": most}  # the same colours on both sides
+        controls.chart(figure, key, alt=title)
         return
     seen = np.array([value is True for value in values]).reshape(shape)
     mask_matrix(

@@ -86,7 +86,7 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> str:
     else:
         said = view.t(
             "workshop.number_wrong",
-            place=_place(view, wrong.path),
+            place=_place(view, wrong.path, case is not None and case.keys is not None),
             found=_number(wrong.found),
             wanted=_number(wrong.wanted),
         )
@@ -96,8 +96,10 @@ def _wrong(view: View, task: Task, wrong: Wrong) -> str:
     return in_a_row((said, view.t(f"workshop.{where}", given=_given(view, case))))
 
 
-def _place(view: View, path: Path) -> str:
+def _place(view: View, path: Path, in_matrix: bool) -> str:
     """Which number of an answer is meant."""
+    if in_matrix:
+        return view.t("workshop.cell_at", q=path[0], k=path[1])
     if not path:
         return view.t("workshop.the_number")
     return view.t("workshop.number_at", place="".join(f"[{index}]" for index in path))
@@ -117,7 +119,7 @@ def _kind(view: View, value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.6g}"
+    return f"{value:.6g}".replace("-", "−")
 
 
 def _let(view: View, task: Task, made: Grade) -> str:

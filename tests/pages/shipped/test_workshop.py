@@ -1,0 +1,12 @@
+"""The Workshop of every shipped model, part by part."""
+
+from collections.abc import Callable
+
+from designs import VISITS, Visit, sweep
+
+
+@sweep(VISITS["workshop"], turns=1)
+def test_no_frame_breaks(
+    broken_frames: Callable[..., list[str]], model: str, visits: list[Visit]
+) -> None:
+    assert not broken_frames(visits, model)
