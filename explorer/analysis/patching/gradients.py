@@ -23,7 +23,7 @@ from models.hooks import Edits, visiting
 
 POINTS = 12
 """Points at which slopes are taken on each stretch of the way."""
-MOST_ROUNDS = 6
+MOST_ROUNDS = 14
 """How often stretches are halved: on each the sum is known, and it is halved while it misses it."""
 CLOSED = 0.0025
 """The share of the whole difference (of a nat, where that is more) that a stretch may miss."""

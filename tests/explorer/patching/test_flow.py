@@ -1,10 +1,12 @@
 """Flow: shares that add up, parts that close, gradients by autograd and by their sum, the test."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from foreign import Golden
 
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
@@ -19,12 +21,12 @@ from explorer.analysis.patching.network import (
 )
 from explorer.analysis.patching.rankings import RANKINGS, rank
 from explorer.analysis.patching.words import explained, no_word
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import HeadOff
 from explorer.runs.rerun import rows_of, token_logprobs
 from explorer.runs.run import run
 from explorer.runs.trace import Trace, trace
-from models.hooks import LOGITS, Edits
+from models.hooks import LOGITS, AttentionSite, Edits
 
 Tiny = Callable[..., LoadedModel]
 TEXT = "A cat ran."
@@ -51,6 +53,20 @@ def test_parts_add_up_to_the_stream(traced: tuple[LoadedModel, Trace]) -> None:
         assert total == pytest.approx(parts.whole, abs=1e-5)
         assert np.abs(parts.keys.sum(1)).max() > 0.1
         assert np.abs(parts.residual).max() > 0.1
+
+
+@pytest.mark.parametrize("kind", ["gemma2", "gpt_neox", "t5-gated"])
+def test_models_of_other_libraries_close_too(kind: str, tmp_path: Path) -> None:
+    """Norms behind a sublayer, shared values, parallel blocks, a steep norm at the baseline."""
+    Golden.load(kind).write(tmp_path / kind, "own")
+    loaded = open_model(tmp_path / kind)
+    found = trace(loaded, "the cat sat")
+    for site in found.sites:
+        parts = parts_of(loaded, found, site)
+        total = parts.keys.sum(1) + parts.residual + parts.constant
+        assert total == pytest.approx(parts.whole, abs=1e-5 * np.abs(parts.whole).max())
+    shown = gradients(loaded, found, explained(loaded, found, 0 if found.src_tokens else 2))
+    assert abs(shown.gap) < 0.01
 
 
 def test_a_share_is_how_near_the_whole_comes_to_a_part(
@@ -110,8 +126,6 @@ def test_the_assumed_shares_are_rollout_and_attention_flow(
 
 def test_attention_flow_across_two_streams_by_hand() -> None:
     """One source word, two of the target; pipes of one encoder layer, self- and cross-attention."""
-    from models.hooks import AttentionSite
-
     sites = tuple(
         AttentionSite(name, name, stack, 0, kind, query, key, 1)  # type: ignore[arg-type]
         for name, stack, kind, query, key in (
