@@ -24,8 +24,15 @@ class Group:
 def largest(
     writers: Sequence[Writer], values: Float[np.ndarray, " writer"], most: int
 ) -> tuple[Group, ...]:
-    """The writers by the size of their values, largest first; beyond `most`, the rest as one."""
-    order = np.argsort(-np.abs(values), kind="stable").tolist()
+    """The writers by the size of their values, largest first; beyond `most`, the rest as one.
+
+    Biases that are exactly 0, as in a model without any, are left out.
+    """
+    order = [
+        at
+        for at in np.argsort(-np.abs(values), kind="stable").tolist()
+        if writers[at].kind != "bias" or values[at] != 0
+    ]
     alone = order if len(order) <= most else order[: most - 1]
     groups = [Group(writers[at], (at,)) for at in alone]
     rest = tuple(order[len(alone) :])

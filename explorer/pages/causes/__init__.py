@@ -4,6 +4,7 @@ import streamlit as st
 
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.causes.lens import through_the_lens
+from explorer.pages.causes.telling import telling
 from explorer.pages.causes.why import why_there
 from explorer.pages.causes.writes import what_it_writes
 from explorer.ui import controls
@@ -26,7 +27,7 @@ def render(view: View) -> None:
 @st.fragment
 @in_turn
 def _part(view: View) -> None:
-    view = latest(view)
+    view = telling(latest(view))
     with shared(view, "causes"), stage():
         part = pick_part(view, "causes", CausesChoices.parts)
         controls.sentence_line(view)

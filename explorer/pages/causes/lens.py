@@ -13,7 +13,7 @@ from explorer.numbers import digits, fixed, percent
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.causes.waiting import waited
-from explorer.pages.causes.words import token_name
+from explorer.pages.causes.words import position_of, token_name
 from explorer.pages.decoding.cached import generate
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, StepsDone
@@ -97,12 +97,8 @@ def _read(view: View) -> _Shown | None:
     if found is None:
         return None
     columns = view.trace.tgt_str_tokens[:n_real]
-    place, trace = 0, view.trace
-    if view.state.row is not None:
-        place = min(view.row, n_real - 1)
-    elif trace.predicts == "same" and trace.marks.mask in trace.tgt_tokens:
-        place = trace.tgt_tokens.index(trace.marks.mask)  # a word to be filled in tells most
-    place = _pick_place(view, columns, place, "row")
+    place, field = position_of(view)
+    _pick_place(view, columns, place, field)
     return _Shown(found, columns, place)
 
 
@@ -137,7 +133,7 @@ def _filmed(view: View) -> _Shown | None:
     return _Shown(found, columns, step)
 
 
-def _pick_place(view: View, columns: tuple[str, ...], now: int, field: str) -> int:
+def _pick_place(view: View, columns: tuple[str, ...], now: int, field: str) -> None:
     with st.container(width=220):
         controls.pick(
             view.t("causes.place"),
@@ -147,7 +143,6 @@ def _pick_place(view: View, columns: tuple[str, ...], now: int, field: str) -> i
             lambda place: session.change(**{field: place}),
             format_func=lambda place: f"{place} {columns[place]}",
         )
-    return now
 
 
 def depth_name(view: View, depth: Depth) -> str:
@@ -226,7 +221,7 @@ def _one_place(view: View, here: _Shown) -> None:
     for at, depth in enumerate(found.depths):
         said = zip(found.tokens[at, place].tolist(), found.probs[at, place].tolist(), strict=True)
         words = " ".join(
-            f"{controls.quoted(view, token_name(view.loaded, token))} {percent(chance)}"
+            f"{controls.quoted(view, token_name(view.loaded, token))}\u00a0{percent(chance)}"
             for token, chance in said
         ).replace("|", "\\|")
         rank = f"{int(found.ranks[at, place]):,}"

@@ -118,7 +118,7 @@ def _words(view: View, found: Pushes, row: int) -> tuple[str, str]:
         said = zip(tokens[row].tolist(), values[row].tolist(), strict=True)
         sides.append(
             " ".join(
-                f"{controls.quoted(view, token_name(view.loaded, token))} {signed(value)}"
+                f"{controls.quoted(view, token_name(view.loaded, token))}\u00a0{signed(value)}"
                 for token, value in said
             ).replace("|", "\\|")
         )

@@ -20,11 +20,8 @@ REFUSED = "causes.refused"
 def pick_position(view: View) -> int:
     """The position whose next word is asked about: the query's, where the head has one there."""
     trace = view.trace
-    field = "row" if view.site.query_stream == "tgt" else "step"
+    now, field = position_of(view)
     n_real = int(trace.tgt_valid.sum())
-    now = min(view.row if field == "row" else view.step, n_real - 1)
-    if view.state.row is None and trace.predicts == "same" and trace.marks.mask in trace.tgt_tokens:
-        now = trace.tgt_tokens.index(trace.marks.mask)  # a word to be filled in tells most
     with st.container(width=220):
         controls.pick(
             view.t("causes.position"),
@@ -38,6 +35,13 @@ def pick_position(view: View) -> int:
             ),
         )
     return now
+
+
+def position_of(view: View) -> tuple[int, str]:
+    """The position that is looked at in the row of the logits, and the choice that holds it."""
+    field = "row" if view.site.query_stream == "tgt" else "step"
+    last = int(view.trace.tgt_valid.sum()) - 1
+    return min(view.row if field == "row" else view.step, last), field
 
 
 def token_name(loaded: LoadedModel, token: int) -> str:

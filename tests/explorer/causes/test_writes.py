@@ -142,6 +142,8 @@ def test_the_smallest_of_a_ranking_are_one() -> None:
     assert [float(group.of(values)) for group in groups] == [-5.0, 3.0, 1.25]
     assert groups[-1].writer is None
     assert len(largest(writers, values, 5)) == 5
+    writers[2], values[2] = Writer("bias", "tgt"), 0.0
+    assert [group.members for group in largest(writers, values, 5)] == [(1,), (3,), (0,), (4,)]
 
 
 @pytest.mark.parametrize("name", ["post", "pre", "alibi", "bert"])

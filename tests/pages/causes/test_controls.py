@@ -141,3 +141,13 @@ def test_a_run_that_is_not_whole_is_computed_beside_the_page(
     at = open_page("causes", part=part)
     assert not at.exception
     assert at.get("plotly_chart")
+
+
+def test_a_model_of_one_text_is_opened_where_something_was_written(open_page: Open) -> None:
+    at = open_page("causes", model="writer")
+    assert at.selectbox(key="causes.layer").value == 1  # counted from 0
+    last = len(at.selectbox(key="causes.query").options) - 1
+    assert at.selectbox(key="causes.query").value == last
+    at = open_page("causes", model="writer", layer="1", head="1", row="2")
+    assert at.selectbox(key="causes.layer").value == 0
+    assert at.selectbox(key="causes.query").value == 2
