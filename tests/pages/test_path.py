@@ -1,19 +1,26 @@
 """The path: answering, what a link may say, a teacher's sheet, a class."""
 
 import re
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from foreign import OWN
 from shown import Open, everything, link
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
+from explorer.analysis.path import Missing
 from explorer.analysis.workshop.tasks import tasks
 from explorer.pages import PAGES
+from explorer.pages.path.asked import Asked, asked
 from explorer.pages.path.choices import Answer, read_answers, write_answers
 from explorer.pages.path.course import CHAPTER_OF, CHAPTERS, STEPS, TASK_OF, number_of
 from explorer.pages.path.views import MOST_LINKS, read_results
 from explorer.text import t
 from explorer.ui.choices import RefusedError
+from explorer.ui.url import State
+from explorer.ui.view import build
 
 LONG = {"target": "我喜欢你，因为你很善良。"}
 """A translation with enough tokens for the steps about masks."""
@@ -223,3 +230,32 @@ def test_every_page_but_the_card_and_the_path_leads_back_to_its_chapter(open_pag
     at = open_page("masks", text="I love you.")
     assert words("groups.masks") in at.button(key="path.way").label
     assert not [each for each in open_page("card").button if each.key == "path.way"]
+
+
+def opens(model: str) -> int:
+    """How many steps show with this model; the others say why not, and none raises."""
+    view = build(State(model=model, pads=0), dark=False)
+    found = [asked(view, step) for step in STEPS.values()]
+    for each in found:
+        if isinstance(each, Missing):
+            assert t(f"path.missing.{each.why}", lang="en")
+    return sum(isinstance(each, Asked) for each in found)
+
+
+def test_a_model_without_logits_or_masks_has_the_steps_that_it_can_show() -> None:
+    assert 10 <= opens("headless") < len(STEPS) - 8
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("model", ["en-zh", "writer", "reader"])
+def test_every_step_opens_or_says_why_not_in_small_models(model: str) -> None:
+    assert opens(model) >= 10
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", OWN)
+def test_every_step_opens_or_says_why_not_in_models_of_other_libraries(
+    own: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", own)
+    assert opens(f"my-{kind}") >= 8
