@@ -150,6 +150,11 @@ def test_a_sheet_has_exactly_its_steps_in_its_order_under_its_title(open_page: O
     assert "Monday &#60;b&#62;x&#60;&#47;b&#62;&#91;U&#43;202E&#93;" in at.subheader[0].value
     at.button(key="path.next").click().run()
     assert title(at) == TITLES["look"]
+    at = open_page("path", part="contents", **asked)
+    listed = [each.key for each in at.button if str(each.key).startswith("path.contents.")]
+    assert listed == [f"path.contents.{name}" for name in ("kept", "look", "sees")]
+    at.button(key="path.whole").click().run()
+    assert link(at).keys().isdisjoint(asked)
 
 
 def test_a_sheet_that_names_an_unknown_step_has_the_others(open_page: Open) -> None:

@@ -59,6 +59,11 @@ def contents(view: View) -> None:
         with st.container(gap=None):
             for step in named:
                 _line(view, step, "contents")
+        st.button(
+            view.t("path.whole"),
+            key="path.whole",
+            on_click=lambda: session.change(sheet=(), sheet_title="", lesson=""),
+        )
         return
     with st.container(horizontal=True, gap="medium"):
         for name, steps in CHAPTERS.items():
