@@ -24,12 +24,14 @@ def _checksum(text: str) -> int:
 class Question:
     """Options in words (Markdown), all different, one of them right.
 
-    Their order is that of a checksum of their words: always the same, and no position is right more
-    often than another. `mark` is a short name of this very question.
+    Their order is that of a checksum of their names: always the same, and no position is right more
+    often than another. `names` are the same in every language; `mark` is a short name of this very
+    question.
     """
 
     options: tuple[str, ...]
     right: int
+    names: tuple[str, ...]
 
     @property
     def answer(self) -> str:
@@ -39,23 +41,27 @@ class Question:
     @property
     def mark(self) -> str:
         """Four letters or digits that another question would hardly have."""
-        number, letters = _checksum("\n".join((*self.options, self.answer))), ""
+        number, letters = _checksum("\n".join((*self.names, self.names[self.right]))), ""
         for _ in range(4):
             number, digit = divmod(number, len(_DIGITS))
             letters += _DIGITS[digit]
         return letters
 
 
-def question(step: str, right: str, wrong: Sequence[str]) -> Question | None:
+def question(
+    step: str, right: str, wrong: Sequence[str], names: Mapping[str, str] | None = None
+) -> Question | None:
     """A question with the first of `wrong` that differ from `right` and each other.
 
-    None where fewer than two do: then there is nothing to choose.
+    `names` are those of options whose words differ between languages. None where fewer than two
+    options are wrong: then there is nothing to choose.
     """
     others = [each for each in dict.fromkeys(wrong) if each != right][: MOST_OPTIONS - 1]
     if len(others) < 2:
         return None
-    options = sorted((right, *others), key=lambda each: _checksum(f"{step} {each}"))
-    return Question(tuple(options), options.index(right))
+    named = {each: (names or {}).get(each, each) for each in (right, *others)}
+    options = sorted(named, key=lambda each: _checksum(f"{step} {named[each]}"))
+    return Question(tuple(options), options.index(right), tuple(named[each] for each in options))
 
 
 @dataclass(frozen=True, eq=False)

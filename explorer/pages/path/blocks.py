@@ -19,6 +19,11 @@ from explorer.ui import controls
 from explorer.ui.view import View
 
 
+def _back(names: dict[str, str]) -> dict[str, str]:
+    """The name of each of these words."""
+    return {words: name for name, words in names.items()}
+
+
 def _divides(view: View, found: Scales) -> Asked | None:
     n, width = found.x.shape
     asks = question("divides", f"{n:,}", [f"{each:,}" for each in (width, 1, n * width)])
@@ -85,8 +90,8 @@ def _times(value: float) -> str:
 
 
 def _company(view: View, found: Company) -> Asked | None:
-    names = {norm: view.t(f"blocks.{norm}") for norm in NORMS}
-    asks = question("company", names[found.most], list(names.values()))
+    names: dict[str, str] = {norm: view.t(f"blocks.{norm}") for norm in NORMS}
+    asks = question("company", names[found.most], list(names.values()), _back(names))
     if asks is None:
         return None
 
@@ -141,7 +146,7 @@ def _added(view: View, found: Added) -> Asked | None:
 def _placement(view: View, found: Placed) -> Asked | None:
     names: dict[str, str] = {place: view.t(f"path.place_{place}") for place in PLACEMENTS}
     steady = min(PLACEMENTS, key=lambda place: abs(found.growth(place) - 1))
-    asks = question("placement", names[steady], list(names.values()))
+    asks = question("placement", names[steady], list(names.values()), _back(names))
     if asks is None:
         return None
 

@@ -196,7 +196,9 @@ def _empty(view: View, found: Filling) -> Asked | None:
         share = percent(1 / len(found.weights))
         return view.t(f"masks.empty_{empty}", share=share).replace("\n", " ")
 
-    asks = question("empty", name(right), [name(each) for each in ("uniform", "zero", "unmasked")])
+    wrong = ("uniform", "zero", "unmasked")
+    names = {name(each): each for each in (right, *wrong)}
+    asks = question("empty", name(right), [name(each) for each in wrong], names)
     if asks is None:
         return None
     values = {

@@ -137,7 +137,8 @@ def _distance(view: View, found: Distance) -> Asked | None:
     def name(pair: tuple[int, int]) -> str:
         return view.t("path.positions", first=pair[0], second=pair[1])
 
-    asks = question("distance", name(found.same), [name(pair) for pair in found.others])
+    names = {name(pair): str(pair) for pair in (found.same, *found.others)}
+    asks = question("distance", name(found.same), [name(pair) for pair in found.others], names)
     if asks is None:
         return None
     words = view.words("figures.positions")

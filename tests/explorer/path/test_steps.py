@@ -290,3 +290,14 @@ def test_the_place_of_the_right_option_follows_from_its_words_alone() -> None:
     assert both[0]
     assert again.options == both[0].options
     assert question("look", "1", ["1", "2", "2"]) is None
+
+
+def test_a_question_is_the_same_in_both_languages() -> None:
+    """So an answer still stands when somebody reads on in the other one."""
+    english, chinese = (
+        build(State(lang=lang, model="en-zh", pads=0), dark=False) for lang in ("en", "zh")
+    )
+    for name in ("empty", "distance", "company", "placement", "cross", "look", "half"):
+        both = [asked(view, STEPS[name]) for view in (english, chinese)]
+        first, second = (each.question for each in both if isinstance(each, Asked))
+        assert (first.mark, first.names, first.right) == (second.mark, second.names, second.right)
