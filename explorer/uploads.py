@@ -91,9 +91,9 @@ def _unpack(name: str, file: BinaryIO, folder: Path) -> None:
                         out.write(chunk)
     except InputProblem:
         raise
-    # What zipfile raises: for a damaged file, an unknown way of packing, a member cut short or
-    # said to begin before the file.
-    except (*_DAMAGED, NotImplementedError, EOFError, OSError, ValueError) as error:
+    # What zipfile raises: for a damaged file, an unknown way of packing (a RuntimeError), a member
+    # cut short or said to begin before the file.
+    except (*_DAMAGED, RuntimeError, EOFError, OSError, ValueError) as error:
         raise InputProblem("upload_no_zip", name=name) from error
 
 

@@ -91,7 +91,7 @@ def from_npz(data: bytes) -> Trace:
         fields["marks"] = Marks(**marks, further_ends=ends)
         traced = Trace(activations=arrays, predicts=meta["predicts"], **fields)
         _check_lengths(traced)
-    # RuntimeError: an encrypted member; NotImplementedError: a way of packing that is unknown here.
+    # RuntimeError: an encrypted member, or a way of packing that is unknown here.
     except (
         KeyError,
         TypeError,

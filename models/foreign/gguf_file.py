@@ -111,7 +111,7 @@ class GGUF:
         tensor = self._tensors[name]
         try:
             numbers = self._dequantize(tensor.data, tensor.tensor_type)
-        except NotImplementedError as error:
+        except RuntimeError as error:  # a kind of block that the package does not unpack
             raise CheckpointError(
                 "gguf_block", file=self.path.name, tensor=tensor.name, reason=error
             ) from error
