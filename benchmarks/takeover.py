@@ -9,8 +9,6 @@ with SIGKILL; timed is the way from there to her page, in her state, drawn by th
 import os
 import signal
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +21,7 @@ from playwright.sync_api import Browser, Page
 from benchmarks.first_picture import HEATMAP
 from benchmarks.visitors import tree
 from explorer.workers import COOKIE
-from tests.browser.app import ROOT, answers, chromium, free_port
+from tests.browser.app import chromium, free_port, serving
 
 N_TRIES = 3
 SENTENCE = "The old teacher reads a letter."
@@ -38,21 +36,9 @@ def running_workers(n_workers: int = 2) -> Iterator[tuple[str, int]]:
     """`headlight app --workers` of this project; its address and its process."""
     port = free_port()
     start = "import sys; from explorer.cli import main; sys.exit(main())"
-    server = subprocess.Popen(
-        [sys.executable, "-c", start, "app", "--workers", str(n_workers), "--port", str(port)],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    address = f"http://localhost:{port}"
-    try:
-        while not answers(f"{address}/_stcore/health"):
-            if server.poll() is not None:
-                raise RuntimeError(f"headlight app ended with status {server.returncode}")
-        yield address, server.pid
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
+    command = ["-c", start, "app", "--workers", str(n_workers), "--port", str(port)]
+    with serving(command, port) as pid:
+        yield f"http://localhost:{port}", pid
 
 
 def visitor(browser: Browser, address: str, head: int) -> Page:

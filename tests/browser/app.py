@@ -8,7 +8,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,25 +40,35 @@ def free_port() -> int:
 
 
 @contextmanager
-def running_app(script: str = "app.py") -> Iterator[str]:
-    """`streamlit run` of a script of this project, answering; its address."""
-    port = free_port()
-    arguments = ["run", script, "--server.port", str(port), "--server.headless", "true"]
+def serving(command: Sequence[str], port: int) -> Iterator[int]:
+    """`python` with these arguments, once it answers on this port; the number of its process.
+
+    Raises RuntimeError where it ends before.
+    """
     server = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", *arguments, "--server.address", "127.0.0.1"],
+        [sys.executable, *command],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    address = f"http://127.0.0.1:{port}"
     try:
-        while not answers(f"{address}/_stcore/health"):
+        while not answers(f"http://localhost:{port}/_stcore/health"):
             if server.poll() is not None:
-                raise RuntimeError(f"streamlit ended with status {server.returncode}")
-        yield address
+                raise RuntimeError(f"the app ended with status {server.returncode}")
+        yield server.pid
     finally:
         server.terminate()
         server.wait(timeout=60)  # it may have to end a computation first
+
+
+@contextmanager
+def running_app(script: str = "app.py") -> Iterator[str]:
+    """`streamlit run` of a script of this project, answering; its address."""
+    port = free_port()
+    arguments = ["run", script, "--server.port", str(port), "--server.headless", "true"]
+    command = ["-m", "streamlit", *arguments, "--server.address", "127.0.0.1"]
+    with serving(command, port):
+        yield f"http://127.0.0.1:{port}"
 
 
 def answers(address: str) -> bool:
