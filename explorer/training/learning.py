@@ -98,17 +98,24 @@ class Learner(Trainer):
         model.marks = corpus.tokenizer.marks
         self.likelihood = FaultyLikelihood(label_smoothing=setup.smoothing)
         material = Material(corpus.examples, corpus.valid)
-        super().__init__(model, material, setup.training(), folder, (self.likelihood,))
+        # On the CPU everywhere: a GPU is slower for so small a model, and would have to be shared.
+        cpu = torch.device("cpu")
+        super().__init__(model, material, setup.training(), folder, (self.likelihood,), device=cpu)
         self.total_steps = setup.steps
         self.faults: set[Fault] = self.likelihood.planted
         self.watched = encode_pairs([corpus.shown], corpus.tokenizer, model.config.n_ctx)[0]
         self.shown = collate([self.watched], model)
         self.last: Batch | None = None
         self._batches: Iterator[Batch] = iter(())
+        # Asked for at every frame: looking them up takes longer than the frame itself.
+        self._patterns = [site.hook("pattern") for site in model.attention_sites()]
         self.blocks = [
             (site.path("blocks", layer), site.role, layer)
             for site in model.stacks()
             for layer in range(site.n_layers)
+        ]
+        self._of_blocks = [
+            list(model.get_submodule(path).parameters()) for path, _, _ in self.blocks
         ]
 
     @property
@@ -176,21 +183,20 @@ class Learner(Trainer):
 
     def frame(self) -> Frame:
         """The heads on the watched row, and the gradient that the last step left, by block."""
-        sites = self.model.attention_sites()
-        names = {site.hook("pattern") for site in sites}
         rows = self.shown.rows
         edits = edits_of(masks_of(self.faults), self.model, rows.tgt_valid)
-        self.model.eval()
-        found = run(self.model, rows, names, edits)
-        self.model.train()
-        patterns = tuple(found[site.hook("pattern")][0].numpy() for site in sites)
+        if self.setup.dropout:  # without it, both modes compute the same
+            self.model.eval()
+        found = run(self.model, rows, self._patterns, edits)
+        if self.setup.dropout:
+            self.model.train()
+        patterns = tuple(found[name][0].numpy() for name in self._patterns)
         return Frame(patterns, tuple(map(mean_entropy, patterns)), self._norms())
 
     def _norms(self) -> tuple[float, ...]:
         found = []
-        for path, _, _ in self.blocks:
-            block = self.model.get_submodule(path)
-            grads = [each.grad for each in block.parameters() if each.grad is not None]
+        for parameters in self._of_blocks:
+            grads = [each.grad for each in parameters if each.grad is not None]
             norms = list(torch._foreach_norm(grads)) if grads else []
             found.append(float(torch.stack(norms).norm()) if norms else 0.0)
         return tuple(found)
@@ -311,8 +317,7 @@ def snapshot_steps(total: int) -> frozenset[int]:
 
 def mean_entropy(patterns: Float[np.ndarray, "head query key"]) -> float:
     """The mean entropy of all rows of a site's heads, in bits."""
-    weights = patterns.astype(np.float64)
-    bits = -(weights * np.log2(np.where(weights > 0, weights, 1))).sum(-1)
+    bits = -(patterns * np.log2(np.where(patterns > 0, patterns, 1))).sum(-1)
     return float(bits.mean())
 
 

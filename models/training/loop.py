@@ -57,14 +57,17 @@ class Trainer:
         folder: Path,
         objectives: Sequence[Objective] = (Likelihood(),),
         score: Callable[[Model], dict[str, float]] | None = None,
+        device: torch.device | None = None,
     ) -> None:
         """`score` gives figures of the model after each epoch; "bleu", if there, picks snapshots.
+        `device` None: a GPU where there is one.
 
         Raises ValueError for objectives that do not go together or with this model and material,
         and when the folder holds a run with other settings.
         """
         check_objectives(objectives)
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        usual = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(usual) if device is None else device
         self.model = model.to(self.device)
         speed_up(self.model)
         # Walking through all modules for them takes as long as a tenth of a small model's step.

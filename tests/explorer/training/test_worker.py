@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from explorer.library import open_model
+from explorer.pages.training.keep import zipped
 from explorer.seeding import seeded
 from explorer.training.learning import DivergedError, Learner
 from explorer.training.opened import opened
@@ -18,6 +19,7 @@ from explorer.training.process import EndedError, Worker
 from explorer.training.runs import Run
 from explorer.training.setup import Setup
 from explorer.training.tasks import corpus
+from explorer.uploads import open_zip
 
 TINY = Setup(task="copy", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=12, batch=64, warmup=2)
 
@@ -52,6 +54,9 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
     assert run.frames[-1].patterns[0].sum(-1) == pytest.approx(1, abs=2e-3)
     assert 0 <= run.scores[-1].free <= 1
     assert open_model(tmp_path / "checkpoint").model.reads == ("src", "tgt")
+    zipped_up = io.BytesIO(zipped(tmp_path / "checkpoint"))
+    again = open_zip("mine.zip", zipped_up)
+    assert (again.name, again.config) == ("mine", TINY.config(again.tokenizer.vocab_size))
     assert "12 steps of 12" in (tmp_path / "checkpoint" / "CARD.md").read_text()
 
 
