@@ -34,33 +34,34 @@ def put(value: Tensor) -> Callable[[Tensor], Tensor]:
     return lambda tensor: value.expand_as(tensor)
 
 
-def test_a_path_by_hand(writer: LoadedModel) -> None:
-    """Head 3 of the first layer into the value of head 1 of the second, in two plain runs."""
-    found = both(writer)
-    hooks = {site.hook("z") for site in writer.sites}
-    first, second = (run(writer.model, rows, hooks) for rows in found.rows)
-    held = dict(second)
-    held["blocks.0.attn.hook_z"] = second["blocks.0.attn.hook_z"].clone()
-    held["blocks.0.attn.hook_z"][:, 3] = first["blocks.0.attn.hook_z"][:, 3]
-    value = "blocks.1.attn.hook_v"
-    arrived = run(
-        writer.model, found.rows[1], {value}, Edits({hook: put(z) for hook, z in held.items()})
-    )[value]
+def test_a_path_by_hand(tiny: Tiny) -> None:
+    """Head 3 of the first layer into the value of head 1 of the third, in two plain runs; what the
+    heads of the second layer would have made of it must not arrive."""
+    deep = tiny("deep", family="decoder-only", n_layers=3)
+    found = both(deep)
+    hooks = {site.hook("z") for site in deep.sites}
+    first, second = (run(deep.model, rows, hooks) for rows in found.rows)
+    sent, value = "blocks.0.attn.hook_z", "blocks.2.attn.hook_v"
+    held = {**second, sent: second[sent].clone()}
+    held[sent][:, 3] = first[sent][:, 3]
+    edits = Edits({hook: put(z) for hook, z in held.items()})
+    arrived = run(deep.model, found.rows[1], {value}, edits)[value]
 
     def received(v: Tensor) -> Tensor:
         v = v.clone()
         v[:, 1] = arrived[:, 1]
         return v
 
-    logits = run(writer.model, found.rows[1], {LOGITS}, Edits({value: received}))[LOGITS]
+    logits = run(deep.model, found.rows[1], {LOGITS}, Edits({value: received}))[LOGITS]
     by_hand = found.gap(logits[0, found.question.places[1]].numpy())
-    shown = path_map(writer, found, ("decoder", 1, 1), "v")
-    assert shown.heads.effect(("decoder", 0, 3)) == pytest.approx(
-        found.recovered(np.array([by_hand]))[0], abs=1e-4
-    )
-    alone = run_path(writer, found, ("decoder", 1, 1), "v", ("decoder", 0, 3))
-    assert alone.effect == pytest.approx(shown.heads.effect(("decoder", 0, 3)), abs=1e-4)
-    assert np.isnan(shown.heads.parts[0].effects[1]).all()
+    shown = path_map(deep, found, ("decoder", 2, 1), "v")
+    effect = shown.heads.effect(("decoder", 0, 3))
+    assert effect == pytest.approx(found.recovered(np.array([by_hand]))[0], abs=1e-5)
+    assert abs(effect) > 1e-4
+    alone = run_path(deep, found, ("decoder", 2, 1), "v", ("decoder", 0, 3))
+    assert alone.effect == pytest.approx(effect, abs=1e-5)
+    assert not np.isnan(shown.heads.parts[0].effects[1]).any()
+    assert np.isnan(shown.heads.parts[0].effects[2]).all()
 
 
 @pytest.mark.parametrize("into", ["q", "k", "v"])
