@@ -17,7 +17,7 @@ def without_cross(view: View) -> None:
     """What there is instead: the open head's strongest other word for each word of the text."""
     controls.sentence_line(view)
     st.info(view.t("alignment.no_cross"), icon=":material/info:")
-    traced, site = view.trace, view.site
+    traced, site = view.before(), view.site
     tokens = traced.query_tokens(site.name)
     words = words_of(tokens)
     weights = by_word(traced.pattern(site.name)[view.head], words, words).astype(np.float64)

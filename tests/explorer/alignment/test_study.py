@@ -79,6 +79,7 @@ def test_the_heads_that_link_alike_are_found_and_learned() -> None:
     mean = learn(readings, backs, best)
     assert mean.forward.sum() == pytest.approx(1)
     assert mean.forward[1, 2] > 0.9
+    assert mean.forward.min() == 0
     assert mean.reverse is not None
     assert mean.reverse[0, 1] > 0.9
     forward, reverse = links_of(readings[0], backs[0], best)
@@ -103,6 +104,7 @@ def test_a_toys_head_agrees_with_its_known_answer(task: str, least: float) -> No
     assert back == (None if task == "sort" else task)
     found = study(loaded, loaded if back else None, ())
     assert found.basis == ("agreement" if back else "known")
+    assert (found.n_learned, found.n_held) == (20, 20)
     checked = found.checked
     assert checked is not None
     assert not checked.by_hand
