@@ -10,6 +10,7 @@ from tests.browser.conftest import PATIENCE, Visitor
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.sweep
 def test_a_click_on_the_map_opens_that_patched_run(visitor: Visitor) -> None:
     visitor.open("patching", text="She reads a book.", second="He reads a book.", what="z")
     page = visitor.page

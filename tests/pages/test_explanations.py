@@ -11,6 +11,7 @@ SOURCES = {
     "masks": "def causal_mask(",
     "positions": "def moved(",
     "causes": "def why(",
+    "patching": "def patch_map(",
     "blocks": "def layer_norm_forward(",
     "clinic": "demonstrate",
     "machine": "def count(",
