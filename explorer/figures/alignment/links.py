@@ -24,6 +24,8 @@ FOUND = ("both", "forward", "reverse")
 DASH = {"both": "solid", "forward": "dash", "reverse": "dot"}
 SYMBOL = {"both": "square-open", "forward": "circle-open", "reverse": "diamond-open"}
 ROW, LEAST_ROW, MOST_LABEL = 30, 18, 26
+MOST_ROOMY = 24
+"""Words of the longer text up to which the cells of the matrix have room for large signs."""
 
 
 def lines(
@@ -111,9 +113,9 @@ def matrix(
                 "name": escape(words[name]),
                 "marker": {
                     "symbol": SYMBOL[name],
-                    "size": 15,
+                    "size": 15 if max(links.shape) <= MOST_ROOMY else 8,
                     "color": colours.target,
-                    "line": {"width": 2.5},
+                    "line": {"width": 2.5 if max(links.shape) <= MOST_ROOMY else 1.5},
                 },
                 "hoverinfo": "skip",
             }

@@ -62,7 +62,7 @@ def composed(
             colours,
             title=words["score"],
             tickvals=[baseline, top],
-            ticktext=[f"{fixed(baseline, 3)} {words['random']}", fixed(top, 3)],
+            ticktext=[fixed(baseline, 3), fixed(top, 3)],
         ),
     }
     ticks = [at for at, (layer, _) in enumerate(heads) if at == 0 or heads[at - 1][0] < layer]
