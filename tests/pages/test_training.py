@@ -81,6 +81,7 @@ def test_own_pairs_are_counted_and_too_few_are_refused(open_page: Open) -> None:
     assert "With an empty side: 1." in everything(at)
     assert not at.warning
     assert at.button(key="training.start").disabled is False
+    assert "Rows: 2, too few to hold any back" in everything(at)
 
 
 def test_pressing_start_gives_a_room_and_a_link_to_it(open_page: Open, room: Room) -> None:

@@ -15,7 +15,7 @@ from explorer.pages.training.choices import TrainingChoices
 from explorer.training.before import Before
 from explorer.training.rooms import ROOMS, Room
 from explorer.training.runs import ENDED, Frame, Run, Score
-from explorer.training.setup import AT_START, FAULTS, Setup
+from explorer.training.setup import AT_START, FAULTS, LONGEST, Setup
 from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.view import View
@@ -146,6 +146,11 @@ def picture(view: View, run: Run | None, setup: Setup) -> None:
             frame = _moment(view, run, frames)
             role = pick_role(view, begun)
             heads(view, begun, frame, role)
+    about = begun.about
+    if about["by_heart"]:
+        st.caption(view.t("training.by_heart", count=about["n_rows"]))
+    if about["too_long"]:
+        st.caption(view.t("training.too_long", count=about["too_long"], limit=LONGEST["own"]))
     if run is not None:
         fault_cards(view, run, scores)
     _layers(view, begun, run, frames)
