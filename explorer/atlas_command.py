@@ -32,7 +32,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--out",
         type=Path,
-        help="folder for the atlas and its shards; unless given, atlas/ beside the model's weights",
+        help="folder for the atlas and its shards; unless given, atlas/ beside the model. "
+        "The app finds others in the folders that HEADLIGHT_ATLASES names",
     )
     command.add_argument(
         "--reverse", action="store_true", help="the second column of the file is the source"

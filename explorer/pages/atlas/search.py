@@ -227,7 +227,7 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
         [view.t(f"atlas.search_{name}") for name in ("head", "mean", "here", "kind")],
         [
             [
-                place(view, heads[at]),
+                short(heads[at]),
                 fixed(float(over[at])),
                 fixed(float(here[at])),
                 kind_words(view, atlas.names[heads[at].number].kind),
