@@ -27,7 +27,7 @@ class Found:
 
 def places(loaded: LoadedModel) -> Iterator[Path]:
     """Where an atlas of this model may lie, the likeliest first."""
-    name = file_of(suffix_of(loaded.name))
+    name = file_of(suffix_of(loaded))
     yield home_of(loaded) / name
     for each in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         folder = Path(each)

@@ -62,7 +62,7 @@ class Making:
         self.about = About(
             loaded.name, weights_digest(loaded), corpus.path.name, corpus.digest, credit, reverse
         )
-        suffix = suffix_of(loaded.name)
+        suffix = suffix_of(loaded)
         self.folder, self.file = out / f"shards{suffix}", out / file_of(suffix)
         shards = [Unit(f"sums-{at:05}", shard) for at, shard in enumerate(corpus.shards)]
         costs = [
@@ -227,10 +227,13 @@ def weights_digest(loaded: LoadedModel) -> str:
     return whole.hexdigest()
 
 
-def suffix_of(name: str) -> str:
-    """What a snapshot of a training adds to the names of its files: "@200"."""
-    _, step = split_step(name)
-    return "" if step is None else f"@{step}"
+def suffix_of(loaded: LoadedModel) -> str:
+    """What tells the atlases of one folder apart: "@200" for a snapshot of a training, and the name
+    of a model that is a single file, since several may lie side by side."""
+    _, step = split_step(loaded.name)
+    if step is not None:
+        return f"@{step}"
+    return f"-{loaded.folder.stem}" if loaded.folder.is_file() else ""
 
 
 def file_of(suffix: str) -> str:

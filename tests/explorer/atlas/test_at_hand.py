@@ -101,6 +101,19 @@ def test_an_atlas_lies_beside_the_model_or_where_the_environment_says(
     assert finding.stamp(model) != before
 
 
+def test_models_that_are_files_of_one_folder_have_an_atlas_each(
+    model: LoadedModel, tmp_path: Path
+) -> None:
+    files = []
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.gguf").write_bytes(name.encode())
+        single = replace(model, name=name, folder=tmp_path / f"{name}.gguf")
+        files.append(next(finding.places(single)))
+    assert files == [tmp_path / "atlas" / f"atlas-{name}.json" for name in ("one", "two")]
+    snapshot = replace(model, name="writer@200")
+    assert next(finding.places(snapshot)) == model.folder / "atlas" / "atlas@200.json"
+
+
 def test_an_atlas_of_other_weights_or_a_broken_one_is_not_shown(
     model: LoadedModel, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from explorer.analysis.atlas.names import ALIGNED, BEYOND, EVER, MOSTLY, Name, name_of
+from explorer.analysis.atlas.names import Name, name_of
 from explorer.analysis.atlas.sums import MEASURES
 from models.hooks import Role
 
@@ -17,8 +17,8 @@ def named(role: Role, rows: dict[str, int] | None = None, **shares: float) -> Na
 
 @pytest.mark.parametrize("kind", ["previous", "same", "next", "first", "last", "spread"])
 def test_half_of_the_rows_make_a_name(kind: str) -> None:
-    assert named("encoder", **{kind: MOSTLY}).kind == kind
-    assert named("encoder", **{kind: MOSTLY - 0.001}) == Name("mixed", kind, MOSTLY - 0.001)
+    assert named("encoder", **{kind: 0.5}).kind == kind
+    assert named("encoder", **{kind: 0.4999}) == Name("mixed", kind, 0.4999)
 
 
 def test_of_two_the_larger_share_names() -> None:
@@ -27,8 +27,8 @@ def test_of_two_the_larger_share_names() -> None:
 
 
 def test_alignment_needs_less_and_only_cross_attention_has_it() -> None:
-    assert named("cross", alignment=ALIGNED, first=0.3).kind == "alignment"
-    assert named("cross", alignment=ALIGNED - 0.01, first=0.3) == Name("mixed", "first", 0.3)
+    assert named("cross", alignment=0.4, first=0.3).kind == "alignment"
+    assert named("cross", alignment=0.399, first=0.3) == Name("mixed", "first", 0.3)
     assert named("decoder", alignment=0.9).kind == "mixed"
     assert named("cross", previous=0.9, first=0.1) == Name("mixed", "first", 0.1)
 
@@ -37,17 +37,17 @@ def test_alignment_needs_less_and_only_cross_attention_has_it() -> None:
 def test_what_only_some_rows_have_names_where_nothing_else_does(kind: str) -> None:
     assert named("decoder", **{kind: 0.9}).kind == kind
     assert named("decoder", previous=0.5, **{kind: 0.9}).kind == "previous"
-    assert named("decoder", {kind: EVER}, **{kind: 0.9}).kind == kind
-    assert named("decoder", {kind: EVER - 1}, **{kind: 0.9}).kind == "mixed"
+    assert named("decoder", {kind: 50}, **{kind: 0.9}).kind == kind
+    assert named("decoder", {kind: 49}, **{kind: 0.9}).kind == "mixed"
 
 
 def test_where_most_words_are_rare_looking_at_one_is_no_trait() -> None:
     chance = np.zeros(len(MEASURES))
     share, rows = chance.copy(), np.full(len(MEASURES), 1000)
     share[MEASURES.index("rare")] = 0.6
-    chance[MEASURES.index("rare")] = 0.6 / BEYOND
+    chance[MEASURES.index("rare")] = 0.6 / 1.5
     assert name_of("encoder", share, rows, chance).kind == "rare"
-    chance[MEASURES.index("rare")] = 0.61 / BEYOND
+    chance[MEASURES.index("rare")] = 0.61 / 1.5
     assert name_of("encoder", share, rows, chance).kind == "mixed"
 
 

@@ -1,15 +1,15 @@
-"""The atlas shows the lines of what it measured: of a file, and of sentences at hand."""
+"""The atlas shows the lines of what it measured, compared and searched."""
 
 import pytest
-from seen_lines import Open, Seen, check_visit, name
+from seen_lines import Open, Seen, check_visit
 
 VISITS = [
-    ("atlas", {}),
-    ("atlas", {"part": "compare", "against": "reader"}),
-    ("atlas", {"part": "search", "like": "row"}),
+    ("en-zh", {}),
+    pytest.param("reader", {"part": "compare", "against": "headless"}, marks=pytest.mark.sweep),
+    pytest.param("en-zh", {"part": "search", "like": "row"}, marks=pytest.mark.sweep),
 ]
 
 
-@pytest.mark.parametrize(("page", "asked"), VISITS, ids=name)
-def test_what_is_shown_ran(open_page: Open, seen: Seen, page: str, asked: dict[str, str]) -> None:
-    check_visit(open_page, seen, page, asked)
+@pytest.mark.parametrize(("model", "asked"), VISITS, ids=["heads", "compare", "search"])
+def test_what_is_shown_ran(open_page: Open, seen: Seen, model: str, asked: dict[str, str]) -> None:
+    check_visit(open_page, seen, "atlas", asked, model)

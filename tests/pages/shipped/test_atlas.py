@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 
+import pytest
 from designs import VISITS, Visit, sweep
 
+pytestmark = pytest.mark.sweep
 
 @sweep(VISITS["atlas"])
 def test_no_frame_breaks(
