@@ -7,6 +7,7 @@ from designs import VISITS, Visit, sweep
 
 pytestmark = pytest.mark.sweep
 
+
 @sweep(VISITS["atlas"])
 def test_no_frame_breaks(
     broken_frames: Callable[..., list[str]], model: str, visits: list[Visit]
