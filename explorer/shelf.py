@@ -12,8 +12,9 @@ from pathlib import Path
 from explorer.library import CHECKPOINTS, list_models
 from models.checkpoint import CONFIG
 from models.foreign import Placing, found, look, revision
+from models.foreign.finding import unreadable
 from models.foreign.placing import name_of
-from models.refusals import Refusal, unreadable
+from models.refusals import Refusal
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ in `words` and fills in the same values; one of them may be a refusal itself, wh
 refused because of what stands in it.
 """
 
-import errno
 import json
 import string
 import tomllib
@@ -68,16 +67,3 @@ def _said(error: BaseException) -> "str | Refusal":
 
 def _rebuild(kind: type[Refusal], key: str, values: dict[str, str | int | float]) -> Refusal:
     return kind(key, **values)
-
-
-def unreadable(error: OSError, path: object) -> Refusal:
-    """Why the system does not let a file be read, for an error that may name the file itself."""
-    keys = {
-        errno.EACCES: "no_rights",
-        errno.EPERM: "no_rights",
-        errno.ELOOP: "link_circle",
-        errno.ENOENT: "gone",
-    }
-    known = keys.get(error.errno or 0)
-    reason = Refusal(known) if known else error.strerror or str(error)
-    return Refusal("unreadable", path=str(error.filename or path), reason=reason)

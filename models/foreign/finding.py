@@ -1,11 +1,14 @@
-"""Where models of one's own lie: the folders that HEADLIGHT_MODELS names, and what is in them."""
+"""Where models of one's own lie: the folders that HEADLIGHT_MODELS names, what is in them, and why
+one of them cannot be read."""
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from models.checkpoint import CONFIG
 from models.foreign.gguf_file import ENDING
+from models.refusals import Refusal
 
 VARIABLE = "HEADLIGHT_MODELS"
 HUB = "models--"  # how the hub's cache names the folder of a model: models--org--name
@@ -63,3 +66,16 @@ def _is_model(path: Path) -> bool:
         return config.is_file() or (_hub(path) and (path / "snapshots").is_dir())
     except OSError:  # no rights
         return True
+
+
+def unreadable(error: OSError, path: object) -> Refusal:
+    """Why the system does not let a file be read, for an error that may name the file itself."""
+    keys = {
+        errno.EACCES: "no_rights",
+        errno.EPERM: "no_rights",
+        errno.ELOOP: "link_circle",
+        errno.ENOENT: "gone",
+    }
+    known = keys.get(error.errno or 0)
+    reason = Refusal(known) if known else error.strerror or str(error)
+    return Refusal("unreadable", path=str(error.filename or path), reason=reason)

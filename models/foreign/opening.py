@@ -24,6 +24,7 @@ from models.checkpoint import (
 )
 from models.config import ModelConfig
 from models.foreign.families import FAMILIES, Family
+from models.foreign.finding import unreadable
 from models.foreign.gguf_file import GGUF, architecture, gguf_in, header
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
@@ -31,7 +32,7 @@ from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, marks_of, named_tokens
 from models.foreign.weights import INDEX, Safetensors, fill
 from models.marks import Marks
-from models.refusals import Refusal, unreadable
+from models.refusals import Refusal
 from models.transformer import Model
 
 GENERATION = "generation_config.json"
