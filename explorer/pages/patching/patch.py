@@ -254,7 +254,7 @@ def _elsewhere(view: View, asked: Asked, both: Pair, what: What, shown: Cell) ->
     if found is None:
         return
     places, shares = found
-    if not places:
+    if len(places) < (1 if placed else 2):  # a single position is the head itself
         return
     if placed:
         stream = stream_of(shown[0])
