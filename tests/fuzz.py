@@ -26,21 +26,26 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest, app_test
 
-from explorer import cli, library, uploads
+from explorer import cli, library, sandbox, uploads
+from explorer.analysis.workshop.tasks import tasks
 from explorer.components.film import Frame, read_scene, read_taken
 from explorer.components.heads_payload import Heads, read_selection
 from explorer.components.mask_matrix import stroke_of
 from explorer.components.mount import index_of, inside
 from explorer.pages import PAGES
+from explorer.pages.workshop.choices import MOST_CARRIED, read_programs, write_programs
 from explorer.problems import InputProblem
 from explorer.runs.edits import format_edits, parse_edits
 from explorer.runs.inputs import MAX_TOKENS
 from explorer.runs.sentences import MAX_CHARS, clean_text, sentences_from_file
 from explorer.runs.trace import trace
+from explorer.sandbox import Grid
 from explorer.shell import LINKS
+from explorer.ui.choices import RefusedError
 from models.training.corpus import DataConfig, read_rows
 from models.training.home import asset
 from models.training.recipe import read_recipe
+from tests.hostile import programs
 
 PATIENCE = 20.0
 """Seconds that one case may take: on a busy machine, many times what the slowest needs."""
@@ -137,6 +142,21 @@ def link(rng: random.Random, folder: Path) -> None:
     assert LINKS.read(LINKS.write(state)) == (state, ())
     edits = parse_edits(words(rng))
     assert parse_edits(format_edits(edits)) == edits
+
+
+def program(rng: random.Random, folder: Path) -> None:
+    """What somebody writes in the workshop, and a link that carries it."""
+    family, code = next(programs(1, str(folder / "secret"), rng.randrange(10**9)))
+    solved = rng.choice(tasks())
+    broken = damaged(rng, code.encode(errors="replace")).decode(errors="replace")
+    code = rng.choice((code, words(rng), solved.reference, broken))[: sandbox.MOST_CHARACTERS]
+    answer = sandbox.run(code, rng.choice(("f", solved.function)), grids=[Grid(2, 2)])
+    assert answer.fault is not None or len(answer.values) == 4, (family, code)
+    assert not os.listdir(folder)
+    packed = write_programs(((solved.id, code.encode(errors="replace").decode()),))
+    assert len(packed) > MOST_CARRIED or dict(read_programs(packed))
+    with contextlib.suppress(RefusedError):
+        read_programs(damaged(rng, packed.encode()).decode("utf-8", "replace"))
 
 
 def message(rng: random.Random, folder: Path) -> None:
@@ -269,7 +289,19 @@ def _draw(name: str) -> None:
 
 ENTRIES: dict[str, Callable[[random.Random, Path], None]] = {
     each.__name__: each
-    for each in (sentence, file, link, message, checkpoint, upload, training, recipe, shell, page)
+    for each in (
+        sentence,
+        file,
+        link,
+        program,
+        message,
+        checkpoint,
+        upload,
+        training,
+        recipe,
+        shell,
+        page,
+    )
 }
 _opened: dict[str, library.LoadedModel] = {}
 

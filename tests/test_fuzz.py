@@ -6,7 +6,7 @@ import pytest
 
 from tests import fuzz
 
-CASES = {"sentence": 20, "page": 6, "shell": 15, "checkpoint": 20, "upload": 40}
+CASES = {"sentence": 20, "program": 12, "page": 6, "shell": 15, "checkpoint": 20, "upload": 40}
 
 
 @pytest.mark.filterwarnings("ignore")  # as at a visitor's

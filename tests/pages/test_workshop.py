@@ -1,5 +1,7 @@
 """The Workshop page: a program is graded, drawn, put into the model, and sent to a teacher."""
 
+import base64
+import zlib
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -169,6 +171,17 @@ def test_programs_that_cannot_be_read_are_refused(open_page: Open, packed: str) 
     at = open_page("workshop", programs=packed[:200])
     assert not at.exception
     assert at.warning
+
+
+def test_half_a_character_is_refused_since_no_link_could_hold_it() -> None:
+    half = zlib.compress(b'{"causal": "\\ud800"}', wbits=-15)
+    with pytest.raises(RefusedError):
+        read_programs(base64.urlsafe_b64encode(half).decode())
+
+
+def test_what_a_program_prints_is_shown(open_page: Open) -> None:
+    at = typed(open_page("workshop"), "print('<b>seen</b>')\ndef may_attend(q, k): return k <= q")
+    assert "<b>seen</b>" in [each.value.strip() for each in at.code]
 
 
 def test_a_packed_bomb_is_not_unpacked() -> None:

@@ -61,6 +61,9 @@ def _task(view: View) -> None:
         if made is not None:
             controls.reading("workshop", reading_of(view, task, made))
         pictures(view, task, made)
+        if made is not None and made.printed:
+            st.caption(view.t("workshop.printed"))
+            st.code(made.printed, language=None, wrap_lines=True)
     if made is not None:
         judged(view, task, code, made)
     controls.small_print(

@@ -13,7 +13,7 @@ MOST_TASKS = 200
 """Tasks that a link can name; more than there are."""
 MOST_NAME = 40
 """Characters of a name; what is longer is cut."""
-MOST_CARRIED, MOST_UNPACKED = 12_000, 60_000
+MOST_CARRIED, MOST_UNPACKED = 12_000, 200_000
 """Characters of all programs in a link, packed, and of what they may unpack to."""
 _ID = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 
@@ -39,6 +39,7 @@ def read_programs(text: str) -> tuple[tuple[str, str], ...]:
         packed = base64.urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
         unpacking = zlib.decompressobj(wbits=-15)
         said = json.loads(unpacking.decompress(packed, MOST_UNPACKED))
+        json.dumps(said, ensure_ascii=False).encode()  # half a character cannot be written again
     except (ValueError, zlib.error, RecursionError) as problem:
         raise RefusedError(text[:40]) from problem
     if not isinstance(said, dict) or not all(
