@@ -79,7 +79,7 @@ class Worker:
         if back is None:
             self._look(learner)
             self._keep(learner)
-            if setup.fault and not setup.from_step:
+            if setup.fault and not setup.planted_from:
                 self._plant(learner, setup.fault, True)
         else:
             learner.back_to(back)
@@ -94,7 +94,7 @@ class Worker:
                 state = "stopped"
                 break
             started = time.monotonic()
-            if setup.fault and setup.from_step and learner.step == setup.from_step:
+            if setup.fault and 0 < setup.planted_from == learner.step:
                 self._keep(learner)
                 self._plant(learner, setup.fault, True)
             try:
@@ -167,6 +167,8 @@ class Worker:
                 self.paused, self.steps_left = False, 1
             case "back" if snapshot_path(learner.folder, order["step"]).is_file():
                 learner.back_to(order["step"])
+                learner.faults.clear()
+                learner.faults.update(order.get("faults", ()))
                 self.told.clear()
                 self.tell("back", step=learner.step)
                 self.paused = True

@@ -176,7 +176,7 @@ class Rooms:
             if len(room.series) >= MOST_WAITING:
                 raise InputProblem("training_waiting", limit=MOST_WAITING)
             run.state = "waiting"
-            faults = [name for name in run.planted()]
+            faults = list(run.planted(step))
             self._queue(room, Series([run], {"back": step, "faults": faults, "paused": paused}))
 
     def order(self, room: Room, run: Run, do: str, **values: Any) -> None:

@@ -93,15 +93,21 @@ class Run:
         """The newest measurement."""
         return self.scores[-1] if self.scores else None
 
-    def planted(self) -> tuple[str, ...]:
-        """The faults that are planted now."""
+    def planted(self, back: int | None = None) -> tuple[str, ...]:
+        """The faults that are planted now; or that are once it is wound back to a step.
+
+        Those planted after that step are out then, but for those that it was set up with.
+        """
         found: dict[str, None] = {}
-        for _, name, on in self.faults:
+        for _, name, on in self._events(self.step if back is None else back):
             if on:
                 found[name] = None
             else:
                 found.pop(name, None)
         return tuple(found)
+
+    def _events(self, back: int) -> list[tuple[int, str, bool]]:
+        return [each for each in self.faults if back >= self.step or not each[0] or each[0] < back]
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Take in one message of the process."""
@@ -148,6 +154,7 @@ class Run:
             del getattr(self, name)[step:]
 
     def _back(self, step: int) -> None:
+        self.faults = self._events(step)
         self._cut(step)
         self.frames = [each for each in self.frames if each.step <= step]
         self.scores = [each for each in self.scores if each.step <= step]

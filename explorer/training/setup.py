@@ -183,6 +183,11 @@ class Setup:
             precision="float32",
         )
 
+    @property
+    def planted_from(self) -> int:
+        """The step at which its fault is planted: the first, for one that is about the first."""
+        return 0 if self.fault in AT_START else self.from_step
+
     def changes(self) -> dict[str, Any]:
         """What differs from the usual setup, by name; own text is left out."""
         usual = Setup()

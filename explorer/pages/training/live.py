@@ -105,7 +105,7 @@ def _wind_back(view: View, room: Room, run: Run) -> None:
 
 
 def _back(room: Room, run: Run, step: int) -> None:
-    ROOMS.order(room, run, "back", step=step)
+    ROOMS.order(room, run, "back", step=step, faults=list(run.planted(step)))
     session.change(moment=None)
 
 

@@ -84,6 +84,17 @@ def test_orders_are_carried_out_between_steps(tmp_path: Path) -> None:
     assert {0, 1, 12} <= run.kept
 
 
+def test_wound_back_before_a_fault_it_is_out_again(tmp_path: Path) -> None:
+    run = Run(1, TINY, tmp_path, loss=[1.0] * 50)
+    run.faults = [(0, "rate_high", True), (30, "no_causal", True)]
+    assert run.planted() == run.planted(50) == ("rate_high", "no_causal")
+    assert run.planted(40) == ("rate_high", "no_causal")
+    assert run.planted(30) == run.planted(20) == ("rate_high",)
+    run.hear({"kind": "back", "run": 0, "step": 20})
+    assert run.faults == [(0, "rate_high", True)]
+    assert run.step == 20
+
+
 def test_stopping_keeps_what_was_learnt(tmp_path: Path) -> None:
     run = heard(tmp_path, {"do": "stop"})
     assert (run.state, run.step) == ("stopped", 0)
