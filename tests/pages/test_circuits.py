@@ -1,9 +1,14 @@
 """The Circuits page: what it says of the model built by hand and of others, its link, bad input."""
 
+from itertools import product
+
 import pytest
 from shown import Open, everything, link, reading
 
+from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.text import t
+
+FAMILIES = ("en-zh", "reader", "headless")
 
 
 def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page: Open) -> None:
@@ -35,8 +40,13 @@ def test_a_head_of_the_link_is_looked_at(open_page: Open) -> None:
     assert "By its weights alone" in reading(at, "looks most for")
 
 
-@pytest.mark.parametrize("model", ["en-zh", "reader", "headless"])
-@pytest.mark.parametrize("part", ["roles", "circuit", "vocabulary", "composition"])
+@pytest.mark.parametrize(
+    ("model", "part"),
+    [
+        pytest.param(model, part, marks=() if at % 3 == 0 else pytest.mark.sweep)
+        for at, (model, part) in enumerate(product(FAMILIES, CircuitsChoices.parts))
+    ],
+)
 def test_every_family_is_measured(open_page: Open, model: str, part: str) -> None:
     at = open_page("circuits", model=model, part=part)
     assert not at.exception
