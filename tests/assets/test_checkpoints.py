@@ -22,6 +22,7 @@ MEGABYTE = 1_000_000
 def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
+
 ATLAS = "atlas"
 """The folder of what each head does over a corpus, which some have."""
 
