@@ -5,7 +5,7 @@ from collections.abc import Callable
 from designs import VISITS, Visit, sweep
 
 
-@sweep(VISITS["alignment"], turns=1)
+@sweep(VISITS["alignment"], turns=0)
 def test_no_frame_breaks(
     broken_frames: Callable[..., list[str]], model: str, visits: list[Visit]
 ) -> None:
