@@ -39,8 +39,8 @@ Kind = Literal[
     "time",
 ]
 MOST_CHARACTERS, MOST_LINES = 4_000, 120
-MOST_KEEPERS = 4
-"""Programs that run at once; more wait for one another."""
+MOST_KEEPERS, MOST_IDLE = 8, 4
+"""Programs that run at once, more wait for one another; and processes (40 MB) that are kept."""
 DEADLINE = 0.9
 """Seconds after which a keeper is ended that has not answered: later than all of its own limits."""
 START = 20.0
@@ -250,6 +250,8 @@ class _Keepers:
         return self._idle.get()
 
     def give(self, keeper: _Keeper) -> None:
+        if self._idle.qsize() >= MOST_IDLE:
+            keeper.end()  # it starts again when it is asked
         self._idle.put(keeper)
 
     def end(self) -> None:
