@@ -117,7 +117,7 @@ def products(
     frame = layout(colours, height, showlegend=True, legend=LEGEND, bargap=0.25)
     frame["margin"]["b"] = BAR_ROOM
     frame["meta"] = {"least": NAMES + wide // 2 + BARS}
-    zero: Figure = {"zeroline": True, "zerolinecolor": colours.muted, "nticks": 4}
+    zero: Figure = {"zeroline": True, "zerolinecolor": colours.muted, "nticks": 6}
     turned = {"type": "category", "categoryarray": across, "categoryorder": "array"}
     frame["xaxis"] = axis(
         colours, titles[1], colours.stream(streams[1]), domain=[0, split_x - 0.02],

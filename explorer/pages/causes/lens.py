@@ -227,7 +227,8 @@ def _one_place(view: View, here: _Shown) -> None:
         rank = f"{int(found.ranks[at, place]):,}"
         rows.append((depth_name(view, depth), words, rank, digits(float(found.kl[at, place]))))
     head = [view.t(f"causes.{name}") for name in ("depth", "said", "rank_of", "kl")]
-    table(head, rows, "llrr")
+    with st.container(key="causes-said"):
+        table(head, rows, "llrr")
 
 
 def _by_depth(view: View, found: Lens) -> None:

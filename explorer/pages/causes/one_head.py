@@ -93,7 +93,8 @@ def _table(
         token = controls.quoted_at(view, tokens, found.keys[at])
         weight = percent(float(found.weights[at]))
         rows.append((token, weight, *own, *_words(view, found, at + 1)))
-    table(head, rows, "l" + "r" * n_numbers + "ll")
+    with st.container(key="causes-keys"):
+        table(head, rows, "l" + "r" * n_numbers + "ll")
 
 
 def _without(view: View, found: Writes, query: int) -> None:
