@@ -47,8 +47,9 @@ def ranking(
     if free is not None:
         check_shape("free", free, (len(names),))
         traces.append(_diamonds(labels, free, colours, words["free"], across=True))
+        traces.append(_gaps(labels, values, free, colours, words["left"], across=True))
     frame = layout(colours, 60 + ROW * len(names), showlegend=free is not None, legend=LEGEND)
-    frame["bargap"] = 0.25
+    frame |= {"bargap": 0.25, "barmode": "overlay"}
     frame["meta"] = {"least": NAMES + 220}
     frame["xaxis"] = number_axis(colours, title, zeroline=True, zerolinecolor=colours.muted)
     frame["yaxis"] = axis(colours, autorange="reversed", type="category")
@@ -109,12 +110,15 @@ def products(
         | {**above, "showlegend": False},
         _diamonds(across, free_columns, colours, words["free"], across=False)
         | {**above, "showlegend": False},
+        _gaps(down, by_row, free_rows, colours, words["left"], across=True) | beside,
+        _gaps(across, by_column, free_columns, colours, words["left"], across=False)
+        | {**above, "showlegend": False},
     ]
     inside = ROW * len(rows)
     height = ABOVE + inside + BAR_ROOM + 90
     wide = COLUMN * len(columns)
     split_x, split_y = wide / (wide + BARS), inside / (inside + ABOVE)
-    frame = layout(colours, height, showlegend=True, legend=LEGEND, bargap=0.25)
+    frame = layout(colours, height, showlegend=True, legend=LEGEND, bargap=0.25, barmode="overlay")
     frame["margin"]["b"] = BAR_ROOM
     frame["meta"] = {"least": NAMES + wide // 2 + BARS}
     zero: Figure = {"zeroline": True, "zerolinecolor": colours.muted, "nticks": 6}
@@ -154,6 +158,33 @@ def _bars(
     if across:
         return bars | {"orientation": "h", "y": list(labels), "x": lengths}
     return bars | {"x": list(labels), "y": lengths}
+
+
+def _gaps(
+    labels: Sequence[str],
+    values: Floats,
+    free: Floats,
+    colours: Palette,
+    name: str,
+    *,
+    across: bool,
+) -> Figure:
+    """Thin bars from each value to what `free` gives instead; none where that is NaN."""
+    length = np.asarray(free - values, np.float32)
+    along, other = ("x", "y") if across else ("y", "x")
+    return {
+        "type": "bar",
+        "orientation": "h" if across else "v",
+        "name": escape(name),
+        other: list(labels),
+        along: length,
+        "base": np.asarray(values, np.float32),
+        "width": 0.22,
+        "text": ["" if np.isnan(value) else signed(float(value), 3) for value in length],
+        "textposition": "none",
+        "marker": {"color": colours.muted, "opacity": 0.55},
+        "hovertemplate": "<b>%{text}</b><extra>" + escape(name) + "</extra>",
+    }
 
 
 def _diamonds(
