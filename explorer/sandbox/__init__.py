@@ -93,8 +93,11 @@ class Answer:
 
 
 def available() -> bool:
-    """Whether the optional package is installed (`pip install "headlight[workshop]"`)."""
-    return importlib.util.find_spec("pydantic_monty") is not None
+    """Whether the optional package is installed (`pip install "headlight[workshop]"`).
+
+    Never on Windows, which has no groups of processes to end at once.
+    """
+    return os.name == "posix" and importlib.util.find_spec("pydantic_monty") is not None
 
 
 def refused(code: str) -> Fault | None:
