@@ -87,10 +87,10 @@ LESSONS: tuple[Page, ...] = (
     ),
     Page(
         "circuits",
-        ":material/account_tree:",
+        ":material/cable:",
         circuits.render,
         CircuitsChoices,
-        "model",
+        "why",
         follows_edits=False,
     ),
     Page("atlas", ":material/map:", atlas.render, AtlasChoices, "why", 0, False),
@@ -123,8 +123,8 @@ LESSONS: tuple[Page, ...] = (
     Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", 0, False),
 )
 """The path through all of it; then, in the order in which one learns, attention, its masks,
-positions, the rest of a block, the whole model, what it writes; then the pages that test what was
-learned, one of which trains a model. Each draws what it computed.
+positions, the rest of a block, the whole model, what it writes, and why; then the pages that test
+what was learned, one of which trains a model. Each draws what it computed.
 """
 
 PAGES: tuple[Page, ...] = (
