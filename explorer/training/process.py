@@ -62,9 +62,7 @@ class Worker:
         """All trainings. Raises EndedError."""
         for at, values in enumerate(self.begin["setups"]):
             self.at = at
-            folder = Path(self.begin["folders"][self.at])
-            folder.mkdir(parents=True, exist_ok=True)
-            self._learn(Setup(**values), folder)
+            self._learn(Setup(**values), Path(self.begin["folders"][at]))
 
     def tell(self, kind: str, **values: Any) -> None:
         """Send a message about the training at hand."""
@@ -284,7 +282,8 @@ def _listen(orders: "queue.Queue[Message]", folders: list[str]) -> None:
     for line in sys.stdin:
         orders.put(json.loads(line))
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        while os.path.exists(folder):  # a step may be kept there at this moment
+            shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 
@@ -294,15 +293,18 @@ def main() -> int:
     os.nice(NICE)
     begin = json.loads(sys.stdin.readline())
     orders: queue.Queue[Message] = queue.Queue()
-    threading.Thread(
+    for folder in begin["folders"]:  # before `_listen` may take them away
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    listener = threading.Thread(
         target=_listen, args=(orders, [*begin["folders"], begin["folder"]]), daemon=True
-    ).start()
+    )
+    listener.start()
     try:
         Worker(begin, orders, sys.stdout).run()
     except EndedError:
         pass
-    except BrokenPipeError:  # nobody reads any more: `_listen` takes away what was kept
-        time.sleep(1)
+    except (BrokenPipeError, FileNotFoundError):  # nobody reads any more, what was kept is gone
+        listener.join()
     sys.stdout.flush()
     os._exit(0)
 

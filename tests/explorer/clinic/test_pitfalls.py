@@ -64,7 +64,8 @@ def test_a_demonstration_takes_the_sentence_of_the_reader(
 
 def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> None:
     # The claim about fills puts the clinic's own wrong lines to the test; the Masks page compares
-    # notations and fills with the clinic's right ones; `certify` names the line that shows a fault.
+    # notations and fills with the clinic's right ones; `certify` names the line that shows a fault;
+    # the workshop plants a learner's mask as the clinic plants a fault.
     importers = [
         path.relative_to(ROOT).as_posix()
         for folder in ("models", "explorer")
@@ -80,6 +81,9 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
         "explorer/pages/masks/fills.py",
         "explorer/pages/clinic/__init__.py",
         "explorer/pages/clinic/cached.py",
+        "explorer/analysis/workshop/planted.py",
+        "explorer/pages/workshop/cached.py",
+        "explorer/pages/workshop/judged.py",
     }
     assert set(importers) == showing
 
