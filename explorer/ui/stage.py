@@ -47,6 +47,6 @@ def enlarged(figure: dict[str, Any]) -> tuple[dict[str, Any], str]:
     font, margin, tall = layout.get("font", {}), layout.get("margin", {}), layout.pop("height", 0)
     layout["font"] = {**font, "size": font.get("size", 12) * BEAMER}
     layout["margin"] = {name: value * BEAMER for name, value in margin.items()}
-    room = f"min({tall * BEAMER:g}px, max(170px, 100vh - {AROUND}))"
+    room = f"min({tall * BEAMER:g}px, max({max(170, tall * 0.7):g}px, 100vh - {AROUND}))"
     rule = f"{FRAMES} {{ height: {room}; min-height: 0 }}" if tall else ""
     return {**figure, "layout": layout}, rule
