@@ -104,6 +104,7 @@ def test_arrows_lead_past_every_sublayer_and_from_the_memory_to_every_layer(
     visitor.page.set_viewport_size({"width": width, "height": 900})
     visitor.open("machine", text=SENTENCE)
     visitor.page.locator(".machine .wires .head").first.wait_for()
+    visitor.settle()
     for arrow, name, count in (("skip", "add", 3 * 2 + 3 * 3), ("sent", "cross", 3)):
         boxes = visitor.page.locator(
             ".machine .part", has_text=t(f"machine.parts.{name}", lang="en")

@@ -48,7 +48,7 @@ def by_distance(
             }
         )
     frame = layout(colours, 260, bargap=0.15)
-    step = 4 if len(at) > 20 else 2 if len(at) > 10 else 1
+    step = 8 if len(at) > 20 else 2 if len(at) > 10 else 1
     ticks = [i for i, d in enumerate(at) if d % step == 0]
     frame["xaxis"] = number_axis(
         colours,

@@ -125,7 +125,7 @@ def products(
     turned = {"type": "category", "categoryarray": across, "categoryorder": "array"}
     frame["xaxis"] = axis(
         colours, titles[1], colours.stream(streams[1]), domain=[0, split_x - 0.02],
-        tickangle=-55, **turned,
+        tickangle=-90, **turned,
     )  # fmt: skip
     frame["yaxis"] = axis(
         colours, titles[0], colours.stream(streams[0]), domain=[0, split_y - 0.02],

@@ -10,7 +10,7 @@ from explorer.analysis.causes.why import Removal, Why, projected, remove, why
 from explorer.analysis.causes.writers import Detail, Side, read_by, writers_at
 from explorer.figures.causes.terms import products
 from explorer.figures.curves import lines
-from explorer.figures.theme import escape, show
+from explorer.figures.frame import least_width, upright
 from explorer.numbers import fixed, number, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
@@ -22,6 +22,8 @@ from explorer.ui.view import View
 
 MOST = 16
 """Writers on one side of the matrix; the smallest share one row beyond."""
+ROOM = 900
+"""Pixels that the labels of a row's keys are planned for."""
 NONE = -1
 """In a list to choose from: nothing to compare with."""
 SIDES: tuple[Side, ...] = ("query", "key")
@@ -244,10 +246,8 @@ def _check(view: View, found: Why, detail: Detail) -> None:
         height=280,
         dark=view.dark,
     )
-    places = list(range(len(tokens))) if len(tokens) <= 30 else None
-    if places is not None:
-        labels = [escape(show(token)) for token in tokens]
-        figure["layout"]["xaxis"] |= {"tickvals": places, "ticktext": labels}
+    figure["layout"]["xaxis"] |= upright(tokens, view.dark, ROOM, below=True)
+    figure["layout"]["meta"] = {"least": least_width(tokens, ROOM)}
     for each in figure["data"]:
         each["mode"] = "lines+markers"
     controls.chart(figure, "causes.removed", alt=view.t("causes.check"))
