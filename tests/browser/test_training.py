@@ -22,6 +22,7 @@ def stands(visitor: Visitor, words: str) -> Locator:
     return found
 
 
+@pytest.mark.sweep  # twelve seconds of a core; its parts are asked without the browser
 def test_a_visitor_trains_breaks_compares_and_keeps(visitor: Visitor) -> None:
     page = visitor.open("training", setup=LONG, seeds="2").page
     before = page.get_by_text(re.compile("Before the first step"))
