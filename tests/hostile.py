@@ -39,7 +39,7 @@ def loop(chance: random.Random, secret: str) -> str:
             "[i for i in range(10**9) if i < 0]",
             "any(i < 0 for i in range(10**12))",
             f"x = 1\nfor i in range(10**{chance.randint(7, 9)}): x = x * 3 % 1000003",
-            "import time\nwhile True: time.sleep(0.001)",
+            "import time\nwhile True: time.monotonic()",
         ),
     )
 

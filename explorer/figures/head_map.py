@@ -15,7 +15,7 @@ from explorer.figures.frame import (
     ends,
     layout,
 )
-from explorer.figures.theme import colorscale, escape, palette
+from explorer.figures.theme import Palette, colorscale, escape, palette
 from explorer.numbers import signed
 
 GAP = 0.6
@@ -103,15 +103,7 @@ def head_map(
     rows = float(starts[-1])
     frame = layout(colours, int(56 + BAR_ROOM + 28 * rows), clickmode="event+select")
     frame["margin"]["b"] = BAR_ROOM
-    frame["xaxis"] = axis(
-        colours,
-        words["head"],
-        side="top",
-        range=[-0.5, n_heads - 0.5],
-        tickvals=list(range(n_heads)),
-        ticktext=[str(head + 1) for head in range(n_heads)],
-        fixedrange=True,
-    )
+    frame["xaxis"] = head_axis(colours, words["head"], n_heads)
     frame["yaxis"] = axis(
         colours,
         range=[rows - GAP - 0.5, -0.5],
@@ -138,3 +130,16 @@ def head_map(
             }
         ]
     return {"data": [*traces, points], "layout": frame}
+
+
+def head_axis(colours: Palette, title: str, n_heads: int) -> Figure:
+    """The heads of a layer side by side, counted from 1, above the plot."""
+    return axis(
+        colours,
+        title,
+        side="top",
+        range=[-0.5, n_heads - 0.5],
+        tickvals=list(range(n_heads)),
+        ticktext=[str(head + 1) for head in range(n_heads)],
+        fixedrange=True,
+    )

@@ -204,7 +204,7 @@ def test_a_worker_that_ends_is_started_again_and_all_end_together(
 
 
 def test_a_worker_ends_with_the_process_that_started_it() -> None:
-    wait = "import time, explorer.workers as w; w._with_parent(); time.sleep(60)"
+    wait = "import threading, explorer.workers as w; w._with_parent(); threading.Event().wait(60)"
     worker = subprocess.Popen([sys.executable, "-c", wait], stdin=subprocess.PIPE)
     assert worker.stdin is not None
     worker.stdin.close()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.figures.frame import BAR_ROOM, Figure, Floats, Words, axis, colorbar, layout
+from explorer.figures.head_map import head_axis
 from explorer.figures.theme import colorscale, escape, palette
 from explorer.numbers import fixed
 
@@ -80,15 +81,7 @@ def scores(
     rows = float(starts[-1]) - GAP
     frame = layout(colours, int(56 + BAR_ROOM + 28 * (rows + GAP)), clickmode="event+select")
     frame["margin"]["b"] = BAR_ROOM
-    frame["xaxis"] = axis(
-        colours,
-        words["head"],
-        side="top",
-        range=[-0.5, n_heads - 0.5],
-        tickvals=list(range(n_heads)),
-        ticktext=[str(head + 1) for head in range(n_heads)],
-        fixedrange=True,
-    )
+    frame["xaxis"] = head_axis(colours, words["head"], n_heads)
     frame["yaxis"] = axis(
         colours,
         words["layer"],
