@@ -27,7 +27,7 @@ from explorer.pages.atlas.shown import (
     short,
     values,
 )
-from explorer.pages.heads.pair import others, title
+from explorer.pages.heads.pair import pick_model, title
 from explorer.problems import InputProblem
 from explorer.ui import cache, controls, session
 from explorer.ui.escape import escape
@@ -69,19 +69,14 @@ def compared(shown: Shown) -> None:
 
 def _pick(shown: Shown) -> None:
     view = shown.view
-    offered = others(view.loaded.name)
-    chosen = for_this_session(view.choices(AtlasChoices).against)
-    if chosen and chosen not in offered and chosen != view.loaded.name:
-        offered = (*offered, chosen)  # of a link; what is wrong with it is said below
     with st.container(width=320):
-        controls.pick(
+        pick_model(
+            view,
+            view.choices(AtlasChoices).against,
             view.t("atlas.against"),
-            ("", *offered),
-            chosen if chosen in offered else "",
-            "atlas.against",
+            view.t("atlas.against_help"),
             lambda name: session.change(against=name),
-            format_func=lambda name: title(view, name) if name else view.t("versus.none"),
-            help=view.t("atlas.against_help"),
+            key="atlas.against",
         )
 
 

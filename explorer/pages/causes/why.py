@@ -14,10 +14,10 @@ from explorer.figures.frame import least_width, upright
 from explorer.numbers import fixed, number, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
+from explorer.pages.causes.detail import pick_detail
 from explorer.pages.causes.names import group_name, group_names, in_half_precision, writer_name
 from explorer.pages.causes.waiting import waited
 from explorer.ui import controls, session
-from explorer.ui.parts import pick_one
 from explorer.ui.view import View
 
 MOST = 16
@@ -36,15 +36,7 @@ def why_there(view: View) -> None:
         query = pick_row(view)
         key = _pick_key(view, query)
         against = _pick_other(view, key)
-        shown = pick_one(
-            view,
-            "picture",
-            view.t("causes.by"),
-            ("sublayers", "singles"),
-            "causes.by",
-            lambda name: view.t(f"causes.by_{name}"),
-        )
-    detail: Detail = "heads" if shown == "singles" else "sublayers"
+        detail = pick_detail(view)
     place = (view.site.name, view.head, query, key)
     found = waited(view, "why", cached.why, *place, against, detail)
     if found is None:

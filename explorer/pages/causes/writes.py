@@ -12,12 +12,12 @@ from explorer.figures.causes.terms import ranking
 from explorer.numbers import compact, fixed, number, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
+from explorer.pages.causes.detail import pick_detail
 from explorer.pages.causes.names import group_names, in_half_precision, writer_name
 from explorer.pages.causes.one_head import one_head
 from explorer.pages.causes.waiting import waited
 from explorer.pages.causes.words import pick_position, pick_words, token_name
 from explorer.ui import controls, session
-from explorer.ui.parts import pick_one
 from explorer.ui.view import View
 
 MOST = 18
@@ -32,15 +32,7 @@ def what_it_writes(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         position = pick_position(view)
         word, rival = pick_words(view, position)
-        shown = pick_one(
-            view,
-            "picture",
-            view.t("causes.by"),
-            ("sublayers", "singles"),
-            "causes.by",
-            lambda name: view.t(f"causes.by_{name}"),
-        )
-    detail: Detail = "heads" if shown == "singles" else "sublayers"
+        detail = pick_detail(view)
     second = word if rival is None else rival
     found = waited(view, "writes", cached.writes, position, word, second, detail)
     if found is None:

@@ -1,5 +1,6 @@
 """The model beside this one: which it is, what it reads, and what is open in its picture."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -73,21 +74,33 @@ def title(view: View, name: str) -> str:
 
 def pick_other(view: View) -> None:
     """The control that puts a model beside this one. Its heads are then ordered by difference."""
+    with st.container(width=250):
+        label, why = view.t("versus.with"), view.t("versus.with_help")
+        pick_model(view, view.choices(HeadsChoices).with_, label, why, compare_with)
+
+
+def pick_model(
+    view: View,
+    given: str,
+    label: str,
+    why: str,
+    choose: Callable[[str], None],
+    key: str = "heads.with",
+) -> None:
+    """The list of models that can stand beside this one, or none; `given` is the link's."""
     offered = others(view.loaded.name)
-    chosen = for_this_session(view.choices(HeadsChoices).with_)
+    chosen = for_this_session(given)
     if chosen and chosen not in offered and chosen != view.loaded.name:
         offered = (*offered, chosen)  # of a link; what is wrong with it is said below
-
-    with st.container(width=250):
-        controls.pick(
-            view.t("versus.with"),
-            ("", *offered),
-            chosen if chosen in offered else "",
-            "heads.with",
-            compare_with,
-            format_func=lambda name: title(view, name) if name else view.t("versus.none"),
-            help=view.t("versus.with_help"),
-        )
+    controls.pick(
+        label,
+        ("", *offered),
+        chosen if chosen in offered else "",
+        key,
+        choose,
+        format_func=lambda name: title(view, name) if name else view.t("versus.none"),
+        help=why,
+    )
 
 
 def compare_with(name: str) -> None:

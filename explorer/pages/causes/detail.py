@@ -1,0 +1,18 @@
+"""How finely the writers of a vector are told apart."""
+
+from explorer.analysis.causes.writers import Detail
+from explorer.ui.parts import pick_one
+from explorer.ui.view import View
+
+
+def pick_detail(view: View) -> Detail:
+    """The choice between whole sublayers and single heads."""
+    shown = pick_one(
+        view,
+        "picture",
+        view.t("causes.by"),
+        ("sublayers", "singles"),
+        "causes.by",
+        lambda name: view.t(f"causes.by_{name}"),
+    )
+    return "heads" if shown == "singles" else "sublayers"
