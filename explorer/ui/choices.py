@@ -71,7 +71,8 @@ def whole(low: int, high: int, shift: int = 0) -> Callable[[str], int]:
     """Read a whole number from `low` to `high`, and take `shift` from it."""
 
     def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not low <= int(text[:9]) <= high:
+        plain = text.isascii() and text.isdigit() and len(text) < 10
+        if not plain or not low <= int(text) <= high:
             raise RefusedError(text)
         return int(text) - shift
 

@@ -32,6 +32,7 @@ def shown(at: AppTest) -> str:
         ("scale", "cubic"),
         ("step", "1e3"),
         ("pads", "99"),
+        ("pads", "0" * 9 + "99"),
         ("edits", "causal-maybe"),
         ("strategy", "beam-0-9"),
         ("strategy", "sample-nan-0-1-1"),
