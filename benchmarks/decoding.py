@@ -2,10 +2,12 @@
 
 Two shapes with random weights, alike on both sides: 6 + 6 layers, d_model 512, 8 heads, 8,000
 tokens; and GPT-2 small. `transformers` runs in an environment of its own (see `peers.py`); where it
-cannot be installed, its columns say why.
+cannot be installed, its columns say why. `python -m benchmarks.decoding 6+6 "beam 4, cache"` runs
+that row alone.
 """
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -47,8 +49,11 @@ CASES = [
 ]
 
 
-def run() -> Iterator[str]:
-    """Lines of tokens per second: the median of rounds in which all sides take turns."""
+def run(only_shape: str = "", only_case: str = "") -> Iterator[str]:
+    """Lines of tokens per second: the median of rounds in which all sides take turns.
+
+    Of the shapes and cases whose names begin with what is given, so of all of them without.
+    """
     yield f"torch threads: {torch.get_num_threads()}; {N_SRC} tokens given, {N_NEW} written"
     peer: Peer | None = None
     try:
@@ -57,10 +62,14 @@ def run() -> Iterator[str]:
         yield f"transformers left out: {problem}"
     try:
         for shape, config in SHAPES.items():
+            if not shape.startswith(only_shape):
+                continue
             torch.manual_seed(0)
             model = build_model(config).eval()
             lay_out_for_decoding(model)  # as every model that the app opens
             for name, strategy, beams, cached, rounds in CASES:
+                if not name.startswith(only_case):
+                    continue
                 yield _row(shape, name, model, strategy, beams, cached, rounds, peer)
     finally:
         if peer is not None:
@@ -135,3 +144,9 @@ def _seconds(
 
 def _nothing(name: str) -> bool:
     return False
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    for row in run(*sys.argv[1:]):
+        print(row, flush=True)

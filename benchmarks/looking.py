@@ -1,38 +1,137 @@
-"""Looking at a 24-token sentence: what capturing costs, and what loading the model costs."""
+"""Looking: what capturing every pattern costs, on a short sentence and on long ones.
+
+The shipped translator reads 24 tokens; the shape of GPT-2 small, with random weights, up to 1,024:
+by this library unseen (torch's fused kernel) and with every pattern kept, by the same attention
+written out with a loop that keeps its patterns, and by `transformers` with eager attention in an
+environment of its own (see `peers.py`). `python -m benchmarks.looking 1024` runs that length alone.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median
 
 import torch
+from torch import Tensor, nn
 
+from benchmarks.decoding import REQUIREMENT, SHAPES
+from benchmarks.peers import NoPeerError, Peer, environment
 from benchmarks.timing import medians, rows
 from explorer.library import CHECKPOINTS
 from models import load_checkpoint
 from models.fast import speed_up
 from models.hooks import Record, visiting
 from models.rows import Rows
+from models.transformer import DecoderOnly, Model, build_model
+
+LENGTHS = {32: 15, 128: 9, 512: 5, 1024: 3}
+"""Tokens of a text, and rounds in which all sides take turns."""
 
 
-def run() -> list[str]:
-    """Lines of milliseconds: the shipped translator's forward pass, looked at and not."""
+def run() -> Iterator[str]:
+    """Lines of milliseconds: forward passes, looked at and not."""
     model = load_checkpoint(CHECKPOINTS / "en-zh").model
     speed_up(model)
     src = torch.randint(4, model.config.vocab_size, (1, 24))
     tgt = torch.randint(4, model.config.vocab_size, (1, 24))
-
-    @torch.inference_mode()
-    def unseen() -> None:
-        model.read(Rows(tgt, src=src))
-
-    def seen(what: str) -> None:
-        with visiting(Record(lambda name: name.endswith(what))):
-            unseen()
-
+    given = Rows(tgt, src=src)
     plain = "forward pass, nobody looks (torch's fused attention)"
     times = medians(
         {
-            plain: unseen,
-            "forward pass, every pattern captured": lambda: seen("pattern"),
-            "forward pass, every tensor captured": lambda: seen(""),
+            plain: lambda: seen(model, given, None),
+            "forward pass, every pattern captured": lambda: seen(model, given, "pattern"),
+            "forward pass, every tensor captured": lambda: seen(model, given, ""),
             "load the checkpoint": lambda: load_checkpoint(CHECKPOINTS / "en-zh"),
         },
         runs=15,
     )
-    return rows(times, plain)
+    yield from rows(times, plain)
+    for length in LENGTHS:
+        yield from beside_the_fused_kernel(length)
+
+
+@torch.inference_mode()
+def seen(model: Model, given: Rows, what: str | None) -> int:
+    """One pass that keeps the hook points whose names end so; how many there were."""
+    if what is None:
+        model.read(given)
+        return 0
+    record = Record(lambda name: name.endswith(what))
+    with visiting(record):
+        model.read(given)
+    return len(record.activations)
+
+
+@torch.inference_mode()
+def by_hand(model: DecoderOnly, tokens: Tensor) -> int:
+    """The same pass as anybody writes it out, keeping its patterns; how many there were."""
+    n, kept = tokens.shape[1], []
+    blocked = torch.ones(n, n, dtype=torch.bool).triu(1)
+    x = model.embed(tokens) + model.positions.weight[:n]
+    for block in model.blocks:
+        attn, h = block.attn, block.attn_norm(x)
+        q, k, v = (
+            part(h).view(1, n, attn.n_heads, attn.d_head).transpose(1, 2)
+            for part in (attn.w_q, attn.w_k, attn.w_v)
+        )
+        scores = q @ k.transpose(-2, -1) / attn.d_head**0.5
+        pattern = scores.masked_fill(blocked, -torch.inf).softmax(-1)
+        kept.append(pattern)
+        x = x + attn.w_o((pattern @ v).transpose(1, 2).reshape(1, n, -1))
+        h = block.ffn_norm(x)
+        x = x + block.ffn.w_down(nn.functional.gelu(block.ffn.w_up(h), approximate="tanh"))
+    model.unembed(model.final_norm(x))
+    return len(kept)
+
+
+def beside_the_fused_kernel(length: int) -> Iterator[str]:
+    """Lines of one length: milliseconds, and how many times as long as the fused kernel takes."""
+    torch.manual_seed(0)
+    config = SHAPES["gpt2"]
+    model = build_model(config).eval()
+    assert isinstance(model, DecoderOnly)
+    speed_up(model)
+    tokens = torch.randint(4, config.vocab_size, (1, length))
+    given = Rows(tokens)
+    fused = "nobody looks"
+    sides: dict[str, Callable[[], object]] = {
+        fused: partial(seen, model, given, None),
+        "every pattern captured": partial(seen, model, given, "hook_pattern"),
+        "a loop by hand": partial(by_hand, model, tokens),
+    }
+    peer: Peer | None = None
+    try:
+        peer = Peer(environment("transformers", REQUIREMENT), "transformers_peer.py")
+    except NoPeerError as problem:
+        yield f"transformers left out: {problem}"
+    seconds: dict[str, list[float]] = {}
+    asked = {"shape": "gpt2", "read": tokens[0].tolist()}
+    for counted in range(-1, LENGTHS[length]):
+        took = {name: _seconds(side) for name, side in sides.items()}
+        if peer is not None:
+            took["transformers, eager"] = float(peer.ask(asked)["seconds"])
+        for name, value in took.items():
+            seconds.setdefault(name, []).extend([value] if counted >= 0 else [])
+    if peer is not None:
+        peer.close()
+    for name, values in seconds.items():
+        ratio = median(a / b for a, b in zip(values, seconds[fused], strict=True))
+        spread = f"{1000 * min(values):.0f} to {1000 * max(values):.0f}"
+        yield (
+            f"{length:>5} tokens, {name:<24} {ratio:5.2f} x the fused kernel   "
+            f"{1000 * median(values):8.1f} ms ({spread})"
+        )
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    function()
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    lines = run() if len(sys.argv) < 2 else beside_the_fused_kernel(int(sys.argv[1]))
+    for line in lines:
+        print(line, flush=True)

@@ -107,17 +107,11 @@ def _opened(path: Path) -> Iterator[Any]:
 
 def _compare(parameters: Mapping[str, Tensor], file: Any, path: Path) -> None:
     stored = set(file.keys())
-    missing = sorted(parameters.keys() - stored)
-    unknown = sorted(stored - parameters.keys())
+    missing, unknown = sorted(parameters.keys() - stored), sorted(stored - parameters.keys())
     if missing or unknown:
-        file_name, n, m = path.name, len(missing), len(unknown)
-        if missing:
-            raise CheckpointError(
-                "lacks_some", file=file_name, tensor=missing[0], missing=n, unknown=m
-            )
-        raise CheckpointError(
-            "has_unknown", file=file_name, tensor=unknown[0], missing=n, unknown=m
-        )
+        key, tensor = "lacks_some" if missing else "has_unknown", (missing or unknown)[0]
+        n, m = len(missing), len(unknown)
+        raise CheckpointError(key, file=path.name, tensor=tensor, missing=n, unknown=m)
     for name, parameter in parameters.items():
         shape, asked = tuple(file.get_slice(name).get_shape()), tuple(parameter.shape)
         if shape != asked:

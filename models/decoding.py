@@ -204,9 +204,8 @@ class _Writer:
     def logits(self) -> Float[Tensor, "row vocab"]:
         """Read what the cache does not hold, and unembed the end of each row only: in a small model
         the vocabulary costs more than all blocks."""
-        new, valid = self.rows.tgt[:, self.cache.length if self.cache else 0 :], self.rows.tgt_valid
-        given = self.memory, self.rows.src_valid
-        x = self.model.last_stack.run(new, valid, *given, self.cache)
+        new = self.rows.tgt[:, self.cache.length if self.cache else 0 :]
+        x = self.model.last_stack.run(replace(self.rows, tgt=new), self.memory, self.cache)
         return self.model.logits_of(x[:, -1:])[:, -1]
 
     def ends(self, row: int, output: tuple[int, ...]) -> bool:

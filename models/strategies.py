@@ -39,16 +39,12 @@ def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
     """(Index, value) of the `n` largest values, largest first; equal ones in the order of index.
 
     Fewer when there are fewer, and never a value of -inf. (`Tensor.topk` alone leaves open which
-    of several equal values it takes, and then beam width 1 would not be greedy: one value more
-    shows where that matters.)
+    of several equal values it takes, and then beam width 1 would not be greedy.)
     """
-    top = values.topk(min(n + 1, values.numel()))
-    found = list(zip(top.indices.tolist(), top.values.tolist(), strict=True))
-    if 0 < n < len(found) and found[n - 1][1] == found[n][1]:
-        first = values.argsort(descending=True, stable=True)[:n]
-        found = list(zip(first.tolist(), values[first].tolist(), strict=True))
-    found = sorted(found[:n], key=lambda pair: (-pair[1], pair[0]))
-    return [pair for pair in found if pair[1] > -math.inf]
+    least = values.topk(min(max(n, 1), values.numel())).values[-1]
+    among = ((values >= least) & (values > -math.inf)).nonzero()[:, 0].tolist()
+    found = zip(among, values[among].tolist(), strict=True)
+    return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:n]
 
 
 def one_hot_best(log_probs: OfRows) -> OfRows:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import ClassVar, Literal, get_args
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from models.attention import capped
@@ -30,7 +30,7 @@ from models.rows import Rows, Stream, Tokens, Valid
 
 
 class Stack(nn.Module):
-    """An embedded token stream and the blocks it flows through; encoder and decoder both."""
+    """One embedded stream of a batch and the blocks it flows through; encoder and decoder both."""
 
     def __init__(
         self,
@@ -39,9 +39,10 @@ class Stack(nn.Module):
         n_layers: int,
         embed: nn.Embedding,
         causal: bool,
+        stream: Stream = "tgt",
     ) -> None:
         super().__init__()
-        self.causal, self.embed = causal, embed
+        self.causal, self.stream, self.embed = causal, stream, embed
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         self.positions = config.position_type(
             d_model=config.d_model,
@@ -70,38 +71,30 @@ class Stack(nn.Module):
         return "decoder" if self.causal else "encoder"
 
     def run(
-        self,
-        tokens: Int[Tensor, "batch new"],
-        valid: Tensor | None = None,
-        memory: Float[Tensor, "batch src d_model"] | None = None,
-        memory_valid: Tensor | None = None,
-        cache: KVCache | None = None,
+        self, rows: Rows, memory: Tensor | None = None, cache: KVCache | None = None
     ) -> Float[Tensor, "batch new d_model"]:
         """Embed the tokens; send them through every block and the final norm, where there is one.
 
-        Cross-attention reads `memory`. With a `cache`, the tokens follow those that it holds, and
-        `valid` covers these too.
+        Cross-attention reads `memory`, [batch, src, d_model]. With a `cache`, the tokens follow
+        those that it holds, and `valid` covers these too.
         Raises ValueError for a `valid` that does not fit, and for a cache of what looks ahead.
         """
-        x, through = self.enter(tokens, valid, memory, memory_valid, cache)
+        x, through = self.enter(rows, memory, cache)
         for layer in range(len(self.blocks)):
             x = through(layer, x)
         return self.final_norm(self.hook_resid_final(x))
 
     def enter(
-        self,
-        tokens: Int[Tensor, "batch new"],
-        valid: Tensor | None = None,
-        memory: Float[Tensor, "batch src d_model"] | None = None,
-        memory_valid: Tensor | None = None,
-        cache: KVCache | None = None,
+        self, rows: Rows, memory: Tensor | None = None, cache: KVCache | None = None
     ) -> tuple[Float[Tensor, "batch new d_model"], Callable[[int, Tensor], Tensor]]:
         """The tokens embedded, and what sends a stream through one block: `through(layer, x)`.
 
-        So a single block can be run again from its input. Raises ValueError as `run`.
+        So a single block can be run again from its input. Takes and raises what `run` does.
         """
         if cache is not None and not self.causal:
             raise ValueError("an encoder keeps no cache: every token sees those that come later")
+        tokens = rows.tokens(self.stream)
+        valid = rows.src_valid if self.stream == "src" else rows.tgt_valid
         past, n_new = cache.length if cache else 0, tokens.shape[1]
         mask = _padding(valid, n_new, past)
         if self.causal and n_new > 1:  # a single token is the last one: it sees all before it
@@ -111,7 +104,7 @@ class Stack(nn.Module):
         if self.window is not None and self.window < past + n_new:
             near_mask = window_mask(n_new, past + n_new, past, self.window, tokens.device)
             near_mask = near_mask if mask is None else near_mask & mask
-        cross_mask = None if memory is None else _padding(memory_valid, memory.shape[1])
+        cross_mask = None if memory is None else _padding(rows.src_valid, memory.shape[1])
         x, placement = self.embed_tokens(tokens, valid, past)
 
         def through(layer: int, x: Tensor) -> Tensor:
@@ -215,8 +208,7 @@ class Model(nn.Module, ABC):
         cache of a model that looks ahead.
         """
         memory = self.memory_of(rows) if memory is None else memory
-        x = self.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid, cache)
-        return self.logits_of(x)
+        return self.logits_of(self.last_stack.run(rows, memory, cache))
 
     def logits_of(self, x: Float[Tensor, "batch pos d_model"]) -> Float[Tensor, "batch pos vocab"]:
         """The logits of what the last stack gave, after its final norm."""
@@ -247,8 +239,8 @@ class Model(nn.Module, ABC):
         """The stacks of blocks, one a stream; each may look at the streams before its own."""
         stacks = [(name, each) for name, each in self.named_modules() if isinstance(each, Stack)]
         return tuple(
-            StackSite(name, stack.role, stream, len(stack.blocks), self.reads[:i])
-            for i, ((name, stack), stream) in enumerate(zip(stacks, self.reads, strict=True))
+            StackSite(name, stack.role, stack.stream, len(stack.blocks), self.reads[:i])
+            for i, (name, stack) in enumerate(stacks)
         )
 
     def attention_sites(self) -> tuple[AttentionSite, ...]:
@@ -303,7 +295,7 @@ class EncoderDecoder(Model):
         sizes = config.vocab_size, config.d_model
         src_embed = nn.Embedding(*sizes)
         tgt_embed = src_embed if config.tie_embeddings else nn.Embedding(*sizes)
-        self.encoder = Stack(config, Block, config.encoder_layers, src_embed, causal=False)
+        self.encoder = Stack(config, Block, config.encoder_layers, src_embed, False, "src")
         self.decoder = Stack(config, DecoderBlock, config.n_layers, tgt_embed, causal=True)
         self.complete(config, tgt_embed)
 
@@ -312,7 +304,7 @@ class EncoderDecoder(Model):
         return self.decoder
 
     def memory_of(self, rows: Rows) -> Float[Tensor, "batch src d_model"]:
-        return self.encoder.run(rows.tokens("src"), rows.src_valid)
+        return self.encoder.run(rows)
 
     def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
         """A source; the output begins with the start mark. Raises ValueError without one."""

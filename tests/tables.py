@@ -35,7 +35,8 @@ class Chain(DecoderOnly):
         self.forwards: list[tuple[int, ...]] = []
         self.eval()
 
-    def run(self, tokens, valid=None, memory=None, memory_valid=None, cache=None):
+    def run(self, rows, memory=None, cache=None):
+        tokens = rows.tgt
         self.forwards.append(tuple(tokens.shape))
         if cache is not None:
             column = torch.zeros(*tokens.shape, 1, 1).transpose(1, 2)

@@ -214,10 +214,7 @@ def read_part(
             before = [each for each in stacks if each.stream in stack.reads_too]
             memory = output(before[0]) if before else None
             given = rows.to(next(loaded.model.parameters()).device)
-            valid = given.src_valid if stack.stream == "src" else given.tgt_valid
-            _, through = module(stack).enter(
-                given.tokens(stack.stream), valid, memory, given.src_valid
-            )
+            _, through = module(stack).enter(given, memory)
             with visiting(record):
                 through(part.layer, stream(stack.block_hook(part.layer, "resid_pre")))
     return as_arrays({name: record.activations[name] for name in names})

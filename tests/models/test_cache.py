@@ -96,7 +96,7 @@ def test_any_way_to_cut_a_padded_row_into_cached_pieces_gives_the_same(
 def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
     model, cache = tiny(family, "rotary", 2), KVCache(2)
     if isinstance(model, EncoderDecoder):  # beams of one sentence: every row has the same source
-        memory = model.encoder.run(SRC[:1]).expand(3, -1, -1)
+        memory = model.memory_of(Rows(TGT[:1], src=SRC[:1])).expand(3, -1, -1)
 
         def read(tgt: torch.Tensor, cache: KVCache | None = None) -> torch.Tensor:
             return model.read(Rows(tgt), memory, cache)
@@ -117,7 +117,7 @@ def test_selected_rows_go_on_as_if_they_had_been_read_from_the_start(family):
 def test_cross_attention_is_computed_once_and_stays():
     model, cache = tiny("encoder-decoder", "sinusoidal"), KVCache(2)
     with torch.no_grad():
-        memory = model.encoder.run(SRC)
+        memory = model.memory_of(Rows(TGT, src=SRC))
         model.read(Rows(TGT[:, :2]), memory, cache)
         kept = [layer.columns[0].clone() for layer in cache.cross_attn]
         # A step later nothing reads the memory any more, so nonsense in it changes nothing.

@@ -13,10 +13,12 @@ from torch import nn
 from torch.nn import functional as F
 
 from models.attention import Attention
+from models.attention import attend as plain_attend
 from models.cache import KVCache
 from models.decoding import decode
 from models.fast import (
     FEW,
+    QUERIES,
     FastLinear,
     RowCopy,
     attend,
@@ -25,10 +27,10 @@ from models.fast import (
     speed_up,
 )
 from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
+from models.masks import causal_mask, padding_mask
 from models.positions import POSITIONS
 from models.rows import Rows
 from models.strategies import Beam, Greedy
-from models.transformer import EncoderDecoder
 
 PUT_ON = {"sped up": speed_up, "laid out": lay_out_for_decoding}
 LEFT = torch.tensor([[True] * 5, [False] + 4 * [True], 2 * [False] + 3 * [True]])
@@ -45,7 +47,7 @@ def read(model, src, tgt, padded, cache=None, cuts=()):
     """Logits [batch, tgt, vocab], in one pass or, with a cache, cut into pieces."""
     valid = LEFT[:, : tgt.shape[1]] if padded else None
     src_valid = (torch.arange(src.shape[1]) < 5).expand(src.shape) if padded else None
-    memory = model.encoder.run(src, src_valid) if isinstance(model, EncoderDecoder) else None
+    memory = model.memory_of(Rows(tgt, None, src, src_valid))
     pieces = []
     for start, end in pairwise([0, *cuts, tgt.shape[1]]):
         so_far = None if valid is None else valid[:, :end]
@@ -172,6 +174,33 @@ def test_the_fused_kernel_runs_unless_somebody_looks(layer, monkeypatch):
     with visiting(Record(lambda name: name == "hook_z")):
         layer(x)
     assert len(calls) == 2
+
+
+LONG = QUERIES + 5
+LONG_MASKS = {
+    "none": None,
+    "all": torch.tensor(True),
+    "causal": causal_mask(LONG),
+    "padded keys": padding_mask((torch.arange(LONG) > 70).expand(2, -1)),
+    "nothing at all": torch.zeros(2, 1, LONG, LONG) > 0,
+    "by head": torch.rand(1, 4, LONG, LONG, generator=torch.Generator().manual_seed(3)) > 0.9,
+}
+
+
+@pytest.mark.parametrize("added", [{}, {"cap": 0.7}, {"bias": True}], ids=str)
+@pytest.mark.parametrize("mask", LONG_MASKS)
+def test_a_long_pattern_is_the_plain_one(mask, added):
+    q, z = torch.randn(2, 4, LONG, 6).double(), {}
+    k, v = torch.randn(2, 2, 2, LONG, 6).double()
+    if "bias" in added:
+        added = {"bias": torch.randn(2, 4, LONG, LONG).double()}
+    looked_at = Attention(sized(24, 4, n_kv_heads=2))
+    name_hook_points(looked_at)
+    with torch.inference_mode(), visiting(Record({"hook_pattern"}.__contains__)):
+        for kind, function in (("plain", plain_attend), ("fast", attend)):
+            z[kind] = function(q, k, v, LONG_MASKS[mask], **added, hooks=looked_at)
+    for one, other in zip(z["plain"], z["fast"], strict=True):
+        close(one, other)
 
 
 @pytest.mark.parametrize(

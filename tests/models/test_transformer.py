@@ -141,7 +141,7 @@ def test_the_input_is_scaled_embeddings_plus_positions(
 def test_the_encoder_runs_once_and_every_decoder_block_reads_it(streams, tiny_model, record):
     model = tiny_model()
     src, tgt = streams
-    memory = model.encoder.run(src)
+    memory = model.memory_of(Rows(tgt, src=src))
     seen = record(lambda: model.read(Rows(tgt), memory), everything)
     assert not any(name.startswith("encoder.") for name in seen)
     for layer, block in enumerate(model.decoder.blocks):
@@ -225,11 +225,11 @@ def test_valid_must_cover_what_is_cached_and_new(tiny_model, random_tokens):
 
 
 def test_a_source_mask_of_another_length_is_refused(tiny_model, random_tokens):
-    model = tiny_model()
+    model, tgt = tiny_model(), random_tokens(B, T)
     # ValueError from the model; TypeError where shapes are checked on the way in.
     with pytest.raises((ValueError, TypeError), match=r"src_valid|valid covers"):
-        model.encoder.run(random_tokens(B, S), torch.ones(B, S + 1) == 1)
-    rows = Rows(random_tokens(B, T), src_valid=torch.ones(B, 1) == 1)
+        model.memory_of(Rows(tgt, None, random_tokens(B, S), torch.ones(B, S + 1) == 1))
+    rows = Rows(tgt, src_valid=torch.ones(B, 1) == 1)
     with pytest.raises(ValueError, match=f"valid covers 1 positions; the text has {S}"):
         model.read(rows, torch.randn(B, S, D_MODEL).double())
 

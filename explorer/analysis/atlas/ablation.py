@@ -74,9 +74,8 @@ class _Reading:
 
     def _read(self, stream: Stream, memory: Tensor | None, start: int | None = None) -> Tensor:
         """The output of one stack; the streams before its blocks are kept the first time."""
-        stack, rows = self.stacks[stream], self.rows
-        valid = rows.src_valid if stream == "src" else rows.tgt_valid
-        x, through = stack.enter(rows.tokens(stream), valid, memory, rows.src_valid)
+        stack = self.stacks[stream]
+        x, through = stack.enter(self.rows, memory)
         kept = self.before.setdefault(stream, [])
         first = not kept
         if start is not None:

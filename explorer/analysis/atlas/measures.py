@@ -280,7 +280,7 @@ def read_patterns(loaded: LoadedModel, rows: Rows) -> Patterns:
     with torch.inference_mode(), visiting(seen), suppress(_AllSeenError):
         there = rows.to(next(model.parameters()).device)
         memory = model.memory_of(there)
-        model.last_stack.run(there.tgt, there.tgt_valid, memory, there.src_valid)
+        model.last_stack.run(there, memory)
     return seen
 
 

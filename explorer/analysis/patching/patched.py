@@ -1,7 +1,7 @@
 """One patched run, looked at closely: what it finds probable, what it writes, and the control."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -105,19 +105,19 @@ def written(
     """
     model, marks = loaded.model, loaded.marks
     rows = rows.to(next(model.parameters()).device)
-    row, n_given, ended = rows.tgt, rows.tgt.shape[1], False
+    n_given, ended = rows.tgt.shape[1], False
     visitor = edits.then(patching([list(patches)]))
     with torch.inference_mode(), visiting(visitor):
         if model.predicts == "same":
             guesses = model.read(rows)[0].argmax(-1)
-            pairs = zip(row[0].tolist(), guesses.tolist(), strict=True)
+            pairs = zip(rows.tgt[0].tolist(), guesses.tolist(), strict=True)
             whole = [guess if token == marks.mask else token for token, guess in pairs]
             return loaded.tokenizer.decode(whole)
-        memory = model.memory_of(rows)
+        memory, rows = model.memory_of(rows), replace(rows, tgt_valid=None)
         # A translation as long as `translate` lets it become.
         most = MOST_WRITTEN if memory is None else 2 * memory.shape[1] + 21 - n_given
         for _ in range(min(most, loaded.config.n_ctx - n_given)):
-            x = model.last_stack.run(row, None, memory, rows.src_valid)
+            x = model.last_stack.run(rows, memory)
             logits = model.logits_of(x[:, -1:])[0, -1]
             if marks.pad is not None and marks.pad == marks.start:
                 logits[marks.pad] = -torch.inf  # a decoder that begins with padding never writes it
@@ -125,9 +125,10 @@ def written(
             if marks.ends(token):
                 ended = True
                 break
-            row = torch.cat((row, row.new_tensor([[token]])), 1)
+            new = rows.tgt.new_tensor([[token]])
+            rows = replace(rows, tgt=torch.cat((rows.tgt, new), 1))
     begins = 1 if "src" in model.reads else n_given
-    return loaded.tokenizer.decode(row[0, begins:].tolist()) + ("" if ended else "…")
+    return loaded.tokenizer.decode(rows.tgt[0, begins:].tolist()) + ("" if ended else "…")
 
 
 def misplaced(

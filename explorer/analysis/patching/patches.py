@@ -116,7 +116,7 @@ def _logits(
     rows = rows.to(next(model.parameters()).device)
     with torch.inference_mode(), visiting(visitor):
         memory = model.memory_of(rows) if memory is None else memory.expand(n_rows, -1, -1)
-        x = model.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid)
+        x = model.last_stack.run(rows, memory)
         return model.logits_of(x[:, place : place + 1])[:, 0]
 
 

@@ -167,7 +167,7 @@ def _read(
     with torch.inference_mode(), visiting(record):
         memory = model.memory_of(rows)
         if site.query_stream == "tgt":
-            model.last_stack.run(rows.tgt, rows.tgt_valid, memory, rows.src_valid)
+            model.last_stack.run(rows, memory)
 
 
 def _held(z: Tensor, fixed: Tensor) -> Tensor:

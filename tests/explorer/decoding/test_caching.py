@@ -71,7 +71,7 @@ def test_multiply_adds_are_those_that_torch_counts(
     n_src, past, new = 7, 5, 3
     memory = None
     if isinstance(model, EncoderDecoder):
-        memory = model.encoder.run(torch.randint(4, 40, (1, n_src)))
+        memory = model.memory_of(Rows.of([[1]], torch.randint(4, 40, (1, n_src)).tolist()))
 
     def read(n: int, cache: KVCache) -> int:
         tokens = torch.randint(4, 40, (1, n))

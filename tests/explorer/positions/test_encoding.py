@@ -18,6 +18,7 @@ from explorer.analysis.positions.encoding import (
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.hooks import Edits, Record, visiting
+from models.rows import Rows
 
 
 def test_by_hand() -> None:
@@ -86,7 +87,7 @@ def test_the_position_part_of_the_scores_behind_the_projections(
             )
         ),
     ):
-        loaded.model.encoder.run(torch.tensor([traced.src_tokens]))
+        loaded.model.memory_of(Rows.of([[1]], [traced.src_tokens]))
     scores = record.activations[f"{site}.hook_scores"][0].numpy()
     for head in range(4):
         found = projected_gram(loaded, site, head, n)
