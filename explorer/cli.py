@@ -10,7 +10,7 @@ from pathlib import Path
 import explorer.__main__
 from explorer import __version__, workers
 from explorer.uploads import VARIABLE as UPLOADS
-from models.foreign.finding import VARIABLE, missing
+from models.foreign.finding import VARIABLE, is_gguf, missing, without_models
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.training.commands import add_commands
 from models.training.home import home
@@ -43,11 +43,13 @@ def app(args: argparse.Namespace) -> int:
         for folder in args.models:
             if not folder.exists():
                 raise ValueError(f"--models: there is no folder {folder}")
-            if not folder.is_dir():
+            if not folder.is_dir() and not is_gguf(folder):
                 raise ValueError(f"--models: {folder} is not a folder")
         os.environ[VARIABLE] = os.pathsep.join(str(folder.resolve()) for folder in args.models)
     for folder in missing():
         print(f"headlight: {VARIABLE}: there is no folder {folder}", file=sys.stderr)
+    for folder in without_models():
+        print(f"headlight: {VARIABLE}: there is no model in {folder}", file=sys.stderr)
     placing = placing_of(args)  # a GPU that is not there is said now, not to the first visitor
     os.environ[DEVICE_VARIABLE] = placing.device
     if placing.dtype is not None:
@@ -134,7 +136,8 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         action="append",
         metavar="DIR",
-        help=f"a folder that is a model or holds models, for the menu (repeatable; or {VARIABLE})",
+        help=f"a folder that is a model or holds models, or a GGUF file (repeatable; "
+        f"or {VARIABLE})",
     )
     command.add_argument(
         "--public",

@@ -1,6 +1,5 @@
 """The trained models on disk: listing them, and opening one."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,10 +12,11 @@ from torch import nn
 from explorer.labels import str_tokens
 from explorer.problems import InputProblem
 from explorer.text import UPLOADED
-from models.checkpoint import WEIGHTS, CheckpointError
+from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
-from models.foreign import Placing, found, open_folder
+from models.foreign import Placing, found, open_folder, revision
+from models.foreign.json_files import read_object
 from models.foreign.placing import shown
 from models.hooks import AttentionSite
 from models.marks import Marks
@@ -119,9 +119,9 @@ def translators(names: Sequence[str], folder: Path = CHECKPOINTS) -> tuple[str, 
 
 def _reads_source(path: Path) -> bool:
     try:
-        config = json.loads((path / "config.json").read_bytes())
+        config = read_object(revision(path) / CONFIG)
         return config.get("family") == "encoder-decoder" or bool(config.get("is_encoder_decoder"))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError):
         return False
 
 
@@ -162,9 +162,10 @@ def _vocabulary(path: Path) -> tuple[bytes, Any, Any] | None:
     library). None for a folder without these, which has words of its own when it is opened.
     """
     try:
-        config = json.loads((path / "config.json").read_bytes())
-        return (path / "tokenizer.json").read_bytes(), config["vocab_size"], config.get("family")
-    except (OSError, ValueError, KeyError, TypeError):
+        path = revision(path)
+        config = read_object(path / CONFIG)
+        return (path / TOKENIZER).read_bytes(), config["vocab_size"], config.get("family")
+    except (OSError, ValueError, KeyError):
         return None
 
 

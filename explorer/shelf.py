@@ -4,7 +4,6 @@ Only config.json and the headers of the weight files are read, so that a folder 
 listed at once. What a header says is kept until one of its files changes.
 """
 
-import json
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from explorer.library import CHECKPOINTS, list_models
 from models.checkpoint import CONFIG
 from models.foreign import Placing, found, look, revision
 from models.foreign.finding import unreadable
+from models.foreign.json_files import read_object
 from models.foreign.placing import name_of
 from models.refusals import Refusal
 
@@ -102,7 +102,6 @@ def _look(name: str, folder: Path, own: bool, stamp: Stamp, placing: Placing) ->
 def _said(folder: Path) -> str:
     """The `model_type` of a config, also where the model cannot be opened; "" without one."""
     try:
-        values = json.loads((revision(folder) / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return str(read_object(revision(folder) / CONFIG).get("model_type") or "")
+    except (OSError, Refusal):
         return ""
-    return str(values.get("model_type") or "") if isinstance(values, dict) else ""

@@ -183,7 +183,8 @@ def unigram() -> Tokenizer:
 
 def none() -> Tokenizer:
     """Hardly a tokenizer: a model is read without it."""
-    return Tokenizer(models.WordLevel({"a": 0, "<unk>": 1}, unk_token="<unk>"))
+    vocab = {"a": 0, "<unk>": 1} | {f"word {i}": i for i in range(2, VOCABULARY)}
+    return Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
 
 
 TOKENIZERS = {

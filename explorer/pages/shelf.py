@@ -14,7 +14,7 @@ from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
 from explorer.ui.share import show_link
 from explorer.ui.view import default_model
-from models.foreign.finding import VARIABLE, missing
+from models.foreign.finding import VARIABLE, missing, without_models
 from models.refusals import Refusal
 
 NAME = "models"
@@ -38,6 +38,8 @@ def render() -> None:
     st.subheader(_t("shelf.own"), anchor=False)
     for folder in missing():  # its name alone: visitors need not know where the server has it
         st.warning(_t("shelf.missing", folder=escape(folder.name)), icon=":material/folder_off:")
+    for folder in without_models():
+        st.warning(_t("shelf.empty", folder=escape(folder.name)), icon=":material/folder_open:")
     if not own:
         st.info(_t("shelf.none", variable=VARIABLE), icon=":material/lightbulb:")
         st.code("headlight app --models DIR", language=None)

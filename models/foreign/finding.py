@@ -11,6 +11,7 @@ from models.foreign.gguf_file import ENDING
 from models.refusals import Refusal
 
 VARIABLE = "HEADLIGHT_MODELS"
+WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
 HUB = "models--"  # how the hub's cache names the folder of a model: models--org--name
 
 
@@ -24,13 +25,19 @@ def missing() -> tuple[Path, ...]:
     return tuple(place for place in places() if not place.expanduser().exists())
 
 
+def without_models() -> tuple[Path, ...]:
+    """The folders that HEADLIGHT_MODELS names in which there is no model."""
+    there = (place.expanduser() for place in places())
+    return tuple(place for place in there if place.exists() and not any(_models_in(place)))
+
+
 def found(where: Sequence[Path] | None = None) -> dict[str, Path]:
     """Every model in these folders (None: `places()`) by its name, in the order of the folders.
 
-    Each is a model itself or holds models, one level down; in the hub's cache a model is called
-    org/name. Of two with one name the second has its parent's name before it. Whether a model can
-    be opened is not asked here, and what cannot be looked into is listed, so that opening it says
-    why.
+    Each is a model itself (a folder, or a GGUF file) or holds models, one level down; in the hub's
+    cache a model is called org/name. Of two with one name the second has its parent's name before
+    it. Whether a model can be opened is not asked here, and what cannot be looked into is listed,
+    so that opening it says why.
     """
     models: dict[str, Path] = {}
     for place in places() if where is None else where:
@@ -44,28 +51,47 @@ def found(where: Sequence[Path] | None = None) -> dict[str, Path]:
 
 
 def _models_in(place: Path) -> Iterator[Path]:
-    if _is_model(place):
+    if _is_model(place) or is_gguf(place):
         yield place
         return
     try:
         inside = sorted(place.iterdir())
     except OSError:
         return
-    yield from (path for path in inside if _is_model(path) or path.suffix == ENDING)
+    models = [each for path in inside for each in _models_of(path)]
+    yield from models or ([place] if _lacks_config(place) else [])
+
+
+def _models_of(path: Path) -> list[Path]:
+    """What a folder inside a place is or holds: a model, or GGUF files; a file may be one."""
+    if _is_model(path) or is_gguf(path) or _lacks_config(path):
+        return [path]
+    return sorted(each for each in path.glob(f"*{ENDING}") if is_gguf(each))
 
 
 def _hub(path: Path) -> bool:
     return path.name.startswith(HUB)
 
 
+def is_gguf(path: Path) -> bool:
+    """Whether a path is a GGUF file by its name."""
+    return path.suffix == ENDING and not path.is_dir()
+
+
 def _is_model(path: Path) -> bool:
+    """Whether a path is a folder with a config. So are a dead link and what cannot be looked into:
+    opening it says why it cannot be opened.
+    """
     try:
-        config = path / CONFIG
-        if config.is_symlink() and not config.exists():  # a dead link: opening it says so
+        if any(each.is_symlink() and not each.exists() for each in (path, path / CONFIG)):
             return True
-        return config.is_file() or (_hub(path) and (path / "snapshots").is_dir())
+        return (path / CONFIG).is_file() or (_hub(path) and (path / "snapshots").is_dir())
     except OSError:  # no rights
         return True
+
+
+def _lacks_config(path: Path) -> bool:
+    return path.is_dir() and any(any(path.glob(each)) for each in WEIGHT_FILES)
 
 
 def unreadable(error: OSError, path: object) -> Refusal:
@@ -78,4 +104,5 @@ def unreadable(error: OSError, path: object) -> Refusal:
     }
     known = keys.get(error.errno or 0)
     reason = Refusal(known) if known else error.strerror or str(error)
-    return Refusal("unreadable", path=str(error.filename or path), reason=reason)
+    name = Path(str(error.filename or path)).name  # visitors need not know where a server has it
+    return Refusal("unreadable", path=name, reason=reason)

@@ -120,14 +120,14 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
 def _bases(keys: Keys, has_two: bool) -> tuple[float, float | None, Scaling | None]:
     """The bases of the angles, of the full layers and of the others where they differ, and how the
     angles of the full layers are stretched."""
-    said = keys.values.get("rope_parameters") or {}
+    said = keys.object("rope_parameters")
     if not has_two:
-        for each in (Keys(said, ()), Keys(keys.values.get("rope_scaling") or {}, ())):
+        for each in (Keys(said, ()), Keys(keys.object("rope_scaling"), ())):
             each.only("rope_type", "default", None)
         return Keys(said, ()).number("rope_theta", keys.number("rope_theta", 10000.0)), None, None
-    full, near = (said.get(name) or {} for name in ("full_attention", "sliding_attention"))
+    full, near = (Keys(said, ()).object(f"{each}_attention") for each in ("full", "sliding"))
     Keys(near, ()).only("rope_type", "default", None)
-    stretched = {"rope_scaling": keys.values.get("rope_scaling") or full}
+    stretched = {"rope_scaling": keys.object("rope_scaling") or full}
     return (
         Keys(full, ()).number("rope_theta", keys.number("rope_theta", 1e6)),
         Keys(near, ()).number("rope_theta", keys.number("rope_local_base_freq", 1e4)),

@@ -71,7 +71,7 @@ class GGUF:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        require_gguf(path)
+        header(path)  # whether the file is whole
         from gguf import GGUFReader, dequantize
 
         self._dequantize: Any = dequantize
@@ -198,6 +198,7 @@ class GGUF:
 INSTALL = "pip install 'headlight[gguf]'"
 SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
 STRING, ARRAY, MOST_AXES = 8, 9, 8
+USUAL_ALIGNMENT = 32  # bytes, of the place where the tensors begin
 """Types of values in a header, as struct formats; the two others are a string and an array."""
 
 
@@ -215,7 +216,8 @@ def architecture(fields: Mapping[str, Any], file_name: str) -> str:
 
 def header(path: Path) -> tuple[dict[str, Any], int]:
     """The single values of a file's header and how many numbers its tensors hold, in a fraction of
-    the time that reading its vocabulary takes. Raises CheckpointError for no readable header.
+    the time that reading its vocabulary takes. Raises CheckpointError for no readable header, and
+    for a file that ends before its last tensor does.
 
     The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
     """
@@ -223,7 +225,10 @@ def header(path: Path) -> tuple[dict[str, Any], int]:
     try:
         with path.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
             return _Header(data).read()
-    except (struct.error, ValueError, KeyError, IndexError, OverflowError) as error:
+    except struct.error as error:
+        reason = Refusal("ends_early")
+        raise CheckpointError("broken_gguf", file=path.name, reason=reason) from error
+    except (ValueError, KeyError, IndexError, OverflowError) as error:
         raise CheckpointError("broken_gguf", file=path.name, reason=error) from error
 
 
@@ -232,20 +237,27 @@ class _Header:
         self.data, self.at = data, 4
 
     def read(self) -> tuple[dict[str, Any], int]:
+        from gguf import GGML_QUANT_SIZES  # of each kind: numbers and bytes of a block
+
         self._scalar("I")  # the version
         n_tensors, n_values = self._scalar("Q"), self._scalar("Q")
         values = {}
         for _ in range(n_values):
             name = self._string()
             values[name] = self._value(self._scalar("I"))
-        total = 0
+        total = last = 0
         for _ in range(n_tensors):
             self._string()
             n_axes = self._scalar("I")
             if n_axes > MOST_AXES:
                 raise Refusal("gguf_axes", count=n_axes)
-            total += math.prod(self._scalar("Q") for _ in range(n_axes))
-            self._scalar("I"), self._scalar("Q")  # its type and its place
+            count = math.prod(self._scalar("Q") for _ in range(n_axes))
+            total += count
+            in_block, n_bytes = GGML_QUANT_SIZES[self._scalar("I")]
+            last = max(last, self._scalar("Q") + count // in_block * n_bytes)
+        step = values.get("general.alignment") or USUAL_ALIGNMENT
+        if -(-self.at // step) * step + last > len(self.data):
+            raise Refusal("ends_early")
         return {name: value for name, value in values.items() if value is not None}, total
 
     def _scalar(self, kind: str) -> Any:

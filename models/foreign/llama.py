@@ -71,7 +71,7 @@ def rope_scaling(keys: Keys) -> tuple[float, float, float] | None:
 
     Raises ValueError for other kinds than Llama 3's, and the one that divides all alike.
     """
-    said = keys.values.get("rope_scaling") or keys.values.get("rope_parameters") or {}
+    said = keys.object("rope_scaling") or keys.object("rope_parameters")
     kind = said.get("rope_type", said.get("type", "default"))
     if kind == "default":
         return None
@@ -91,7 +91,7 @@ def rope_parameters(keys: Keys, old: str, share: float = 1.0) -> tuple[float, fl
     `old` is the key that held the base before all of this moved into `rope_parameters`; `share` is
     that of a config that says none.
     """
-    said = Keys(keys.values.get("rope_parameters") or {}, ())
+    said = Keys(keys.object("rope_parameters"), ())
     base = said.number("rope_theta", keys.number(old, 10000.0))
     return base, said.number("partial_rotary_factor", share)
 

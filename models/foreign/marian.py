@@ -1,8 +1,10 @@
 """Marian: the OPUS-MT translators. Junczys-Dowmunt et al. 2018; Tiedemann & Thottingal 2020."""
 
+from models.checkpoint import MOST_COMPUTED
 from models.config import ModelConfig
 from models.foreign.folds import only_row, sines_then_cosines
 from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
+from models.refusals import Refusal
 
 
 def marian(keys: Keys) -> Plan:
@@ -22,15 +24,19 @@ def marian(keys: Keys) -> Plan:
     keys.only("decoder_ffn_dim", d_ff)
     vocab_size = keys.size("vocab_size")
     keys.only("decoder_vocab_size", vocab_size, None)
+    d_model, n_ctx = keys.size("d_model"), keys.size("max_position_embeddings")
+    if 4 * n_ctx * d_model > MOST_COMPUTED:
+        limit = f"{MOST_COMPUTED:,}"
+        raise Refusal("long_table", name="max_position_embeddings", value=n_ctx, limit=limit)
     config = ModelConfig(
         family="encoder-decoder",
         vocab_size=vocab_size,
-        d_model=keys.size("d_model"),
+        d_model=d_model,
         n_layers=keys.layers("decoder_layers"),
         n_encoder_layers=keys.layers("encoder_layers"),
         n_heads=n_heads,
         d_ff=d_ff,
-        n_ctx=keys.size("max_position_embeddings"),
+        n_ctx=n_ctx,
         positions="learned",
         ffn=keys.activation("activation_function", "gelu"),  # type: ignore[arg-type]
         scale_embeddings=keys.flag("scale_embedding", False),

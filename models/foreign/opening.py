@@ -3,7 +3,6 @@
 Nothing but these files is read, and no code that comes with them is run.
 """
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -26,11 +25,12 @@ from models.config import ModelConfig
 from models.foreign.families import FAMILIES, Family
 from models.foreign.finding import unreadable
 from models.foreign.gguf_file import GGUF, architecture, gguf_in, header
+from models.foreign.json_files import read_object, read_text
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
-from models.foreign.tokens import ForeignTokenizer, marks_of, named_tokens
-from models.foreign.weights import INDEX, Safetensors, fill
+from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_tokens
+from models.foreign.weights import INDEX, Safetensors, fill, shaped
 from models.marks import Marks
 from models.refusals import Refusal
 from models.transformer import Model
@@ -54,7 +54,7 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
         _require_no_dead_links(folder)
         if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
             return _open_gguf(file, placing)
-        values = _json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+        values = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
         if "model_type" not in values:
             return _of_ours(load_checkpoint(folder, weights), placing)
         return _open(folder, values, placing)
@@ -68,11 +68,10 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
 
 
 def _require_no_dead_links(folder: Path) -> None:
-    """Raise CheckpointError for a file that is a link to nothing, or to itself."""
-    for name in (CONFIG, WEIGHTS, INDEX, TOKENIZER):
-        path = folder / name
+    """Raise CheckpointError for a folder, or a file, that is a link to nothing, or to itself."""
+    for path in (folder, *(folder / name for name in (CONFIG, WEIGHTS, INDEX, TOKENIZER))):
         if path.is_symlink() and not path.exists():
-            raise CheckpointError("dead_link", file=name)
+            raise CheckpointError("dead_link", file=path.name)
 
 
 def revision(folder: Path) -> Path:
@@ -151,8 +150,9 @@ class Look:
 def look(folder: Path) -> Look:
     """Look at a model without opening it: no tensor is read.
 
-    Raises CheckpointError for what cannot be opened, as far as config and headers tell, and OSError
-    for what cannot be read.
+    Raises CheckpointError for what cannot be opened, as far as the config, the headers and the size
+    of the vocabulary tell (NaN, say, is found by reading all weights alone), and OSError for what
+    cannot be read.
     """
     folder = revision(Path(folder))
     _require_no_dead_links(folder)
@@ -163,22 +163,26 @@ def look(folder: Path) -> Look:
         sizes = (said.get(f"{kind}.{key}") for key in keys)
         n_layers, n_heads, d_model = (each if isinstance(each, int) else 0 for each in sizes)
         return Look(f"{kind} (GGUF)", n_layers, n_heads, d_model, parameters)
-    values = _json(folder / CONFIG)
+    if not (folder / CONFIG).is_file():
+        raise CheckpointError("missing_file", file=CONFIG)
+    values = read_object(folder / CONFIG)
     if "model_type" not in values:
         config, stored = _own_config(folder), Safetensors(folder)
         return Look.at(config.family, config, stored, stored.shapes)
     plan, named, stored = _planned(folder, values)
     _require_tokenizer(folder)
-    theirs = {each for row in plan.rows for each in row.theirs}
-    if lacking := sorted(theirs - named.keys()):
-        raise CheckpointError("lacks", file=stored.name, tensor=lacking[0])
-    used = (named[each] for each in theirs)
+    shaped(plan.config, plan.rows, stored, lambda name: named.get(name, name))
+    used = [named[each] for each in {each for row in plan.rows for each in row.theirs}]
+    for name in used:
+        stored.require_floats(name)
+    if (folder / TOKENIZER).is_file():
+        _require_room(largest_in(folder / TOKENIZER), plan)
     return Look.at(str(values["model_type"]), plan.config, stored, used)
 
 
 def _own_config(folder: Path) -> ModelConfig:
     try:
-        return ModelConfig.from_json((folder / CONFIG).read_text(encoding="utf-8"))
+        return ModelConfig.from_json(read_text(folder / CONFIG))
     except ValueError as error:
         raise CheckpointError("within", file=CONFIG, reason=error) from error
 
@@ -241,7 +245,7 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder)
         else:
             _require_tokenizer(folder)
-            raw = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            raw = tokenizers.Tokenizer.from_str(read_text(path))
             raw.no_padding()
             raw.no_truncation()
             said = {**values, "eos_token_id": _ends(folder, values)}
@@ -262,7 +266,7 @@ def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:
     """The ids that end an output, by the config and by the settings of generation beside it."""
     path = folder / GENERATION
     listed: list[Any] = []
-    for said in (values, _json(path) if path.is_file() else {}):
+    for said in (values, read_object(path) if path.is_file() else {}):
         ids = said.get("eos_token_id")
         listed += ids if isinstance(ids, list) else [ids]
     return listed
@@ -270,12 +274,18 @@ def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:
 
 def fitted(tokenizer: ForeignTokenizer, plan: Plan) -> ForeignTokenizer:
     """A tokenizer with the marks of this model. Raises CheckpointError where it does not fit."""
-    if tokenizer.largest >= plan.config.vocab_size:
-        raise CheckpointError(
-            "other_tokenizer", largest=tokenizer.largest, size=plan.config.vocab_size
-        )
+    _require_room(tokenizer.largest, plan)
     tokenizer.marks = _placed(tokenizer.marks, tokenizer, plan)
     return tokenizer
+
+
+def _require_room(largest: int, plan: Plan) -> None:
+    """Raise CheckpointError where a tokenizer has an id that the model has no row for, or leaves
+    most rows without a token: a few are often left, to make the size a round one."""
+    if largest >= (size := plan.config.vocab_size):
+        raise CheckpointError("other_tokenizer", largest=largest, size=size)
+    if 2 * (largest + 1) < size:
+        raise CheckpointError("small_tokenizer", count=largest + 1, size=size)
 
 
 def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
@@ -300,13 +310,3 @@ def give_marks(model: Model, tokenizer: ForeignTokenizer) -> None:
     given = model.reads[0]
     ends = behind and (given == "src" or not model.config.is_causal)
     model.surrounded = {"tgt": (True, False), given: (before, ends)}  # type: ignore[misc]
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise CheckpointError("not_json", file=path.name, reason=error) from error
-    if not isinstance(values, dict):
-        raise CheckpointError("no_object", file=path.name)
-    return values

@@ -16,6 +16,9 @@ from models.refusals import Refusal
 LARGEST = 2**24
 """No width, vocabulary or number of layers is larger: a config that asks for more is broken."""
 
+MOST = 1e30
+"""No other number is larger: float32 ends at 3e38."""
+
 ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -73,19 +76,27 @@ class Keys:
             raise Refusal("bad_size", name=name, value=repr(value), most=LARGEST)
         return value
 
-    def layers(self, name: str) -> int:
+    def layers(self, name: str, default: int | None = None) -> int:
         """A number of layers, which cannot be larger than that of the stored tensors."""
-        value = self.size(name)
+        value = self.size(name, default)
         if value > len(self.names):
             raise Refusal("more_layers", name=name, value=value, count=len(self.names))
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
-        """A number above 0."""
+        """A finite number above 0."""
         value = self._value(name, default)
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value <= MOST:
             raise Refusal("positive", name=name, value=repr(value))
         return float(value)
+
+    def object(self, name: str) -> dict[str, Any]:
+        """Settings under a key of their own; none where it is absent or null."""
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise Refusal("object_key", name=name, value=repr(value))
+        return value or {}
 
     def flag(self, name: str, default: bool) -> bool:
         """True or false."""

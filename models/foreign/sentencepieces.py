@@ -5,7 +5,6 @@ The two `.spm` files are protocol buffers with pieces, scores and a table of nor
 conversion on disk is needed. Kudo 2018 (unigram language model); Kudo & Richardson 2018.
 """
 
-import json
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
+from models.foreign.json_files import read_json
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
 from models.refusals import Refusal
@@ -47,7 +47,7 @@ class MarianTokenizer(ForeignTokenizer):
     def of_folder(cls, folder: Path) -> "MarianTokenizer":
         """The tokenizer of a folder's three files. Raises ValueError where one is broken."""
         try:
-            ids = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
+            ids = read_json(folder / VOCABULARY)
             if sorted(ids.values()) != list(range(len(ids))):
                 raise Refusal("ids_with_gaps")
             return cls(read_unigram(folder / SOURCE), read_unigram(folder / TARGET), ids)

@@ -7,6 +7,8 @@ from typing import Any
 
 import tokenizers
 
+from models.checkpoint import CheckpointError
+from models.foreign.json_files import read_json
 from models.marks import Marks
 from models.tokenizer import BLANK, Tokenizer, marks_by_name
 
@@ -67,13 +69,27 @@ class ForeignTokenizer(Tokenizer):
         return piece.replace(BLANK, " ").encode("utf-8", "replace")
 
 
+def largest_in(path: Path) -> int:
+    """The largest id of a token in a tokenizer.json, which is read as JSON alone: a tenth of the
+    time that making a tokenizer of it takes. Raises CheckpointError where it has no tokens.
+    """
+    said = read_json(path)
+    try:
+        vocab = said["model"]["vocab"]
+        added = [each["id"] for each in said.get("added_tokens") or ()]
+        listed = vocab.values() if isinstance(vocab, dict) else [len(vocab) - 1]
+        return int(max([*added, *listed]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError("tokenizer", file=path.name, reason=repr(error)) from error
+
+
 def named_tokens(folder: Path) -> dict[str, str]:
     """The names of special tokens by their purpose, as tokenizer_config.json has them."""
     found: dict[str, str] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         path = folder / name
         if path.is_file():
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = read_json(path)
             for key, value in values.items() if isinstance(values, dict) else ():
                 text = value.get("content") if isinstance(value, dict) else value
                 if key.endswith("_token") and isinstance(text, str):

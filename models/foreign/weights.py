@@ -1,6 +1,5 @@
 """The tensors of a folder: one safetensors file, or shards with an index. Read one at a time."""
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import without_numbers
+from models.foreign.json_files import read_json
 from models.foreign.placing import Placing, place
 from models.foreign.plan import Row
 from models.transformer import Model, build_model
@@ -19,11 +19,13 @@ from models.transformer import Model, build_model
 INDEX = f"{WEIGHTS}.index.json"
 FLOATS = {"F64", "F32", "F16", "BF16"}
 HALVES = {"F16": torch.float16, "BF16": torch.bfloat16}
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+PICKLES = "pytorch_model*.bin"
 CONVERSION = (
-    'python -c "import torch, safetensors.torch as s; s.save_file({k: v.clone() for k, v in '
-    "torch.load('pytorch_model.bin', weights_only=True).items()}, 'model.safetensors')\""
+    'python -c "import glob, torch, safetensors.torch as s; '
+    f"s.save_file({{k: v.contiguous().clone() for f in glob.glob('{PICKLES}') "
+    "for k, v in torch.load(f, weights_only=True).items()}, 'model.safetensors')\""
 )
+"""Of one file or of several: each tensor for itself, since safetensors shares no memory."""
 
 
 class Stored(Protocol):
@@ -43,8 +45,8 @@ class Stored(Protocol):
 class Safetensors:
     """The tensors of a folder, none of them read yet.
 
-    Raises CheckpointError for a folder without such files, and for one that cannot be read, is
-    truncated, is not what the index says, or holds other numbers than floats.
+    Raises CheckpointError for a folder without such files, and for one that is truncated or is not
+    what the index says, and OSError for a file that cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -53,6 +55,7 @@ class Safetensors:
         shapes: dict[str, tuple[int, ...]] = {}
         kinds: set[str] = set()
         for file_name, wanted in _files(folder).items():
+            (folder / file_name).open("rb").close()  # safetensors takes no rights for no file
             try:
                 # Closed when it is collected: no tensor is read yet.
                 file: Any = safe_open(folder / file_name, framework="pt")
@@ -71,11 +74,16 @@ class Safetensors:
         self.shapes: Mapping[str, tuple[int, ...]] = shapes
         self.half = HALVES.get(kinds.pop()) if len(kinds) == 1 else None
 
-    def read(self, name: str) -> Tensor:
+    def require_floats(self, name: str) -> None:
+        """Raise CheckpointError for a tensor of other numbers."""
         file_name, file = self._in[name]
         kind = file.get_slice(name).get_dtype()
         if kind not in FLOATS:
             raise CheckpointError("integers", file=file_name, tensor=name, kind=kind)
+
+    def read(self, name: str) -> Tensor:
+        self.require_floats(name)
+        file_name, file = self._in[name]
         return finite(file.get_tensor(name).float(), file_name, name)
 
 
@@ -91,12 +99,11 @@ def _files(folder: Path) -> dict[str, set[str] | None]:
     if (folder / WEIGHTS).is_file():
         return {WEIGHTS: None}
     if not (folder / INDEX).is_file():
-        for name in PICKLES:
-            if (folder / name).exists():
-                raise CheckpointError("pickle", file=name, command=CONVERSION)
+        for path in sorted(folder.glob(PICKLES)):
+            raise CheckpointError("pickle", file=path.name, command=CONVERSION)
         raise CheckpointError("missing_file", file=WEIGHTS)
     try:
-        listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
+        listed = read_json(folder / INDEX)["weight_map"]
         files: dict[str, set[str] | None] = {}
         for name, file_name in listed.items():
             if Path(file_name).name != file_name:
@@ -128,6 +135,32 @@ def fill(
     Raises CheckpointError for a parameter that no row or two rows fill, for a tensor that is
     missing, misshapen or not finite, and for a model that is larger than the machine's memory.
     """
+    model = shaped(config, rows, stored, real_name)
+    dtype = placing.dtype_for(sum(each.numel() for each in model.parameters()), stored.half)
+    for row in rows:
+        tensor = row.fold(*(stored.read(real_name(each)) for each in row.theirs)).contiguous()
+        tensor = tensor.to(placing.device, dtype)
+        if tensor.untyped_storage().nbytes() > tensor.nbytes:
+            tensor = tensor.clone()  # a part of a fused matrix would keep the whole in memory
+        path, _, leaf = row.ours.rpartition(".")
+        owner = model.get_submodule(path)
+        setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
+    if config.lm_head and config.tie_embeddings:
+        model.unembed.weight = model.last_stack.embed.weight
+    place(model, placing, dtype)
+    return model.eval().requires_grad_(False)
+
+
+def shaped(
+    config: ModelConfig,
+    rows: tuple[Row, ...],
+    stored: Stored,
+    real_name: Callable[[str], str],
+) -> Model:
+    """A model of this config as shapes alone, each of them held against the stored ones.
+
+    Raises CheckpointError as `fill`; no number is read.
+    """
     with without_numbers():
         model = build_model(config)
     parameters = dict(model.named_parameters())
@@ -136,20 +169,7 @@ def fill(
         wrong = sorted(by_name.keys() ^ parameters.keys())
         raise CheckpointError("table", names=", ".join(wrong[:3]))
     _check_shapes(parameters, by_name, stored, real_name)
-    size = sum(parameter.numel() for parameter in parameters.values())
-    dtype = placing.dtype_for(size, stored.half)
-    for name, row in by_name.items():
-        tensor = row.fold(*(stored.read(real_name(each)) for each in row.theirs)).contiguous()
-        tensor = tensor.to(placing.device, dtype)
-        if tensor.untyped_storage().nbytes() > tensor.nbytes:
-            tensor = tensor.clone()  # a part of a fused matrix would keep the whole in memory
-        path, _, leaf = name.rpartition(".")
-        owner = model.get_submodule(path)
-        setattr(owner, leaf, nn.Parameter(tensor, requires_grad=False))
-    if config.lm_head and config.tie_embeddings:
-        model.unembed.weight = model.last_stack.embed.weight
-    place(model, placing, dtype)
-    return model.eval().requires_grad_(False)
+    return model
 
 
 def _check_shapes(

@@ -79,6 +79,32 @@ def test_a_tensor_that_is_missing_is_named(own: Path) -> None:
     assert "norm.weight" in str(listed("mine").problem)
 
 
+def test_what_headers_and_the_vocabulary_show_is_listed(own: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    def problem(**changes: torch.Tensor) -> str:
+        save_file(whole | changes, path)
+        return str(listed("mine").problem)
+
+    path = Golden.load("llama").write(own / "mine", "own") / "model.safetensors"
+    whole, name = load_file(path), "model.norm.weight"
+    assert "norm.weight is (5,), which does not fit" in problem(**{name: torch.zeros(5)})
+    integers = torch.zeros(24, dtype=torch.int8)
+    assert "model.norm.weight holds I8, not floats" in problem(**{name: integers})
+    assert problem() == "None"
+    path.write_bytes(path.read_bytes()[:-10])
+    assert "if it was cut short, download it again" in str(listed("mine").problem)
+    other = Golden.load("gpt2").write(own / "other", "own")
+    (own / "mine" / "tokenizer.json").replace(other / "tokenizer.json")
+    assert "the tokenizer has a token 292" in str(listed("other").problem)
+    (other / "tokenizer.json").write_text('{"model": {}}')
+    assert "the tokenizer cannot be used: tokenizer.json" in str(listed("other").problem)
+    (other / "config.json").write_text("[" * 100_000)
+    assert "nested too deeply" in str(listed("other").problem)
+    (other / "config.json").unlink()
+    assert str(listed("other").problem) == "config.json is missing"
+
+
 def test_code_of_a_model_is_refused(own: Path) -> None:
     folder = Golden.load("llama").write(own / "mine")
     config = json.loads((folder / "config.json").read_text())

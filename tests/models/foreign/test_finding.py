@@ -7,7 +7,7 @@ import pytest
 from foreign import Golden
 
 from models.foreign import found, open_folder
-from models.foreign.finding import VARIABLE
+from models.foreign.finding import VARIABLE, without_models
 
 
 def test_a_folder_of_models_a_model_and_the_cache_of_the_hub(tmp_path: Path) -> None:
@@ -43,3 +43,26 @@ def test_the_variable_names_folders_as_path_does(
     assert list(found()) == ["mine"]
     monkeypatch.delenv(VARIABLE)
     assert found() == {}
+
+
+def test_weights_without_a_config_and_links_to_nothing_are_found(tmp_path: Path) -> None:
+    """So that the list of models says why they cannot be opened."""
+    (Golden.load("gpt2").write(tmp_path / "bare") / "config.json").unlink()
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "ggufs").mkdir()
+    for name in ("few", "many"):
+        (tmp_path / "ggufs" / f"{name}-bits.gguf").touch()
+    (tmp_path / "notes").mkdir()
+    assert list(found([tmp_path])) == ["bare", "circle", "few-bits", "many-bits"]
+    assert list(found([tmp_path / "bare"])) == ["bare"]
+    assert list(found([tmp_path / "ggufs" / "few-bits.gguf"])) == ["few-bits"]
+
+
+def test_a_folder_in_which_there_is_no_model_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = (tmp_path / "nothing", tmp_path / "empty", tmp_path / "full")
+    places[1].mkdir()
+    Golden.load("gpt2").write(places[2] / "mine")
+    monkeypatch.setenv(VARIABLE, os.pathsep.join(map(str, places)))
+    assert without_models() == (places[1],)

@@ -157,6 +157,10 @@ def test_the_header_alone_says_how_large_it_is(tmp_path: Path) -> None:
     assert seen.family == "qwen2 (GGUF)"
     assert seen.parameters == sum(stored.read(name).numel() for name in stored.shapes)
     whole = path.read_bytes()
+    path.write_bytes(whole[:-1000])
+    for reads in (look, open_folder):
+        with pytest.raises(CheckpointError, match="file: it ends too early"):
+            reads(path)
     for broken in (whole[:40], whole[:8] + b"\xff" * 16 + whole[24:], whole[:8] + b"\xff" * 8):
         path.write_bytes(broken)
         with pytest.raises(CheckpointError, match=r"tiny\.gguf is not a readable GGUF file"):

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from models import CheckpointError
 from models.decoding import best, decode
-from models.foreign import Placing, open_folder, weights
+from models.foreign import Placing, json_files, open_folder, weights
 from models.foreign.families import FAMILIES
 from models.hooks import LOGITS, Edits, visiting
 from models.strategies import Greedy
@@ -81,6 +83,18 @@ def test_a_pickle_is_never_loaded_and_the_conversion_is_named(folder: Path) -> N
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps({}))
     refused(folder, "pytorch_model.bin is a pickle", "never loaded", "save_file")
+
+
+@pytest.mark.parametrize("names", [("",), ("-00001-of-00002", "-00002-of-00002")])
+def test_the_command_that_converts_pickles_works(folder: Path, names: tuple[str, ...]) -> None:
+    whole = load_file(folder / "model.safetensors")
+    for number, name in enumerate(names):
+        part = {key: whole[key] for key in sorted(whole)[number :: len(names)]}
+        torch.save(part, folder / f"pytorch_model{name}.bin")
+    (folder / "model.safetensors").unlink()
+    code = weights.CONVERSION.removeprefix('python -c "').removesuffix('"')
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    assert open_folder(folder).model.state_dict().keys()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
@@ -151,8 +165,10 @@ def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Pa
         ({"scale_attn_by_inverse_layer_idx": True}, ("scale_attn_by_inverse_layer_idx is True",)),
         ({"n_layer": 10**6}, ("n_layer is 1000000, but only 28 tensors are stored",)),
         ({"n_embd": 10**12}, ("n_embd is 1000000000000",)),
-        ({"vocab_size": 2**24, "n_inner": 2**24}, ("wte.weight", "does not fit")),
+        ({"n_inner": 2**24}, ("h.0.mlp.c_fc.weight", "does not fit")),
+        ({"vocab_size": 2**24}, ("the tokenizer has 260 tokens, and the model 16777216",)),
         ({"n_layer": 1}, ("transformer.h.1.",)),
+        ({"layer_norm_epsilon": float("inf")}, ("layer_norm_epsilon is inf",)),
     ],
 )
 def test_a_config_that_cannot_be_honoured(folder: Path, changes: Any, said: Any) -> None:
@@ -166,6 +182,8 @@ def test_a_config_that_cannot_be_honoured(folder: Path, changes: Any, said: Any)
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "angles are scaled as 'dynamic'"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "angles are scaled as 'yarn'"),
         ({"rope_scaling": {"type": "linear"}}, "factor is missing"),
+        ({"rope_parameters": "x"}, "rope_parameters is 'x': it must be an object"),
+        ({"rope_scaling": [1]}, "rope_scaling is [1]: it must be an object"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
     ],
 )
@@ -201,10 +219,40 @@ def test_windows_are_those_of_the_config(tmp_path: Path) -> None:
     refused(folder, "layer_types is", "full_attention for each layer")
 
 
-def test_a_tokenizer_of_another_model(folder: Path) -> None:
-    other = Golden.load("llama").write(folder.parent / "other", "own")
-    (other / "tokenizer.json").replace(folder / "tokenizer.json")
-    refused(folder, "the tokenizer has a token", "belongs to another model")
+@pytest.mark.parametrize(
+    ("other", "said"), [("llama", "has a token 292"), ("bert", "has 97 tokens")]
+)
+def test_a_tokenizer_of_another_model(folder: Path, other: str, said: str) -> None:
+    theirs = Golden.load(other).write(folder.parent / "other", "own")
+    (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
+    refused(folder, f"the tokenizer {said}", "belongs to another model")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("t5", {"num_decoder_layers": 2**24}, "but only 47 tensors are stored"),
+        ("marian", {"max_position_embeddings": 2**24}, "the table of its positions needs more"),
+    ],
+)
+def test_what_no_tensor_vouches_for_is_bounded(
+    tmp_path: Path, name: str, changes: Any, said: str
+) -> None:
+    folder = Golden.load(name).write(tmp_path / "tiny", "own")
+    change_config(folder, **changes)
+    refused(folder, said)
+
+
+def test_json_that_is_too_large_or_nested_without_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("config.json", "tokenizer_config.json"):
+        whole = (folder / name).read_text()
+        (folder / name).write_text("[" * 100_000)
+        refused(folder, f"{name} is not JSON: lists or objects are nested too deeply")
+        (folder / name).write_text(whole)
+    monkeypatch.setattr(json_files, "MOST_BYTES", 1000)
+    refused(folder, "tokenizer.json has 0 MB, and no more than 0 MB of such a file are read")
 
 
 def test_a_model_larger_than_the_machine_is_refused_before_a_number_is_read(
@@ -232,7 +280,19 @@ def test_a_circle_of_links_and_a_folder_without_rights(
         raise PermissionError(13, "Permission denied", str(folder / "config.json"))
 
     monkeypatch.setattr(Path, "is_file", denied)
-    refused(folder, "config.json cannot be read: Permission denied")
+    refused(folder, "tiny: config.json cannot be read: Permission denied")
+
+
+def test_weights_without_rights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.open
+
+    def denied(path: Path, *rest: Any, **more: Any) -> Any:
+        if path.name == "model.safetensors":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", denied)
+    refused(folder, "tiny: model.safetensors cannot be read: Permission denied")
 
 
 def test_every_family_has_a_golden_file() -> None:
