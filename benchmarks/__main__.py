@@ -2,12 +2,22 @@
 
 import torch
 
-from benchmarks import causes, decoding, first_picture, interaction, loading, looking, training
+from benchmarks import (
+    causes,
+    decoding,
+    first_picture,
+    interaction,
+    loading,
+    looking,
+    on_screen,
+    training,
+)
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    for benchmark in (loading, looking, causes, decoding, training, first_picture, interaction):
+    pages = (first_picture, interaction, on_screen)
+    for benchmark in (loading, looking, causes, decoding, training, *pages):
         assert benchmark.__doc__ is not None
         print(f"\n## {benchmark.__doc__.splitlines()[0]}")
         for row in benchmark.run():

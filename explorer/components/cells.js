@@ -12,13 +12,15 @@ export function pixelsOf(colours) {
 
 /** Hatching below, then the open cells as one small image blown up to width x height. */
 export function paintCells(context, codes, [rows, columns], [x, y, width, height], pixels, ground) {
-  context.fillStyle = ground;
-  context.fillRect(x, y, width, height);
+  if (codes.includes(BLOCKED)) {
+    context.fillStyle = ground;
+    context.fillRect(x, y, width, height);
+  }
   const image = new ImageData(columns, rows);
   const out = new Uint32Array(image.data.buffer);
   for (let cell = 0; cell < out.length; cell += 1) out[cell] = pixels[codes[cell]];
-  scratch.canvas.width = columns;
-  scratch.canvas.height = rows;
+  if (scratch.canvas.width !== columns) scratch.canvas.width = columns;
+  if (scratch.canvas.height !== rows) scratch.canvas.height = rows;
   scratch.putImageData(image, 0, 0);
   context.imageSmoothingEnabled = false;
   context.drawImage(scratch.canvas, x, y, width, height);

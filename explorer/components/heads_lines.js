@@ -7,6 +7,7 @@ import { drawLinks } from "./links.js";
 import { css, ramp, rgb } from "./palette.js";
 import { BLOCKED } from "./payload.js";
 import { scrollTogether } from "./scrolling.js";
+import { whenSeen } from "./sight.js";
 
 /** The most lines that are drawn at rest, the strongest; a token that is lit has all of its own. */
 const MOST = 600;
@@ -57,7 +58,14 @@ export function headLines(view, panel) {
   let [from, width] = [0, 0];
   const shown = { query: null, key: null, queryLocked: undefined, keyLocked: undefined };
 
+  /** Keeps its room at once, and draws when it can be seen: lines take longer than all else here. */
   function draw() {
+    context = null;
+    canvas.style.height = HEIGHT + "px";
+    whenSeen([node], () => { measure(); light(view.lit); });
+  }
+
+  function measure() {
     colours = ramp(view.theme);
     ink = rgb(view.theme.get("accent"));
     for (const row of [above, below]) {
@@ -86,6 +94,7 @@ export function headLines(view, panel) {
   const crosses = ([, start, end]) => Math.max(start, end) >= from && Math.min(start, end) <= from + width;
 
   scroller.addEventListener("scroll", () => {
+    if (!context) return;
     const [first, last] = [scroller.scrollLeft, scroller.scrollLeft + scroller.clientWidth];
     if (first >= from && (last <= from + width || from + width >= stage.clientWidth)) return;
     cover();
@@ -101,6 +110,9 @@ export function headLines(view, panel) {
 
   /** The lit token's own lines, or all of them while none is lit. */
   function light({ query, key }) {
+    follow(above.chips, "query", query);
+    follow(below.chips, "key", key);
+    if (!context) return; // still to be drawn
     const own = [];
     context.clearRect(from, 0, width, HEIGHT);
     if (query !== null) for (let k = 0; k < nKey; k += 1) add(own, query, k);
@@ -110,8 +122,6 @@ export function headLines(view, panel) {
     drawLinks(context, own.filter(crosses), HEIGHT, ink, true);
     if (query !== null) feet(below, HEIGHT - FOOT, (k) => level(query, k));
     else if (key !== null) feet(above, 0, (q) => level(q, key));
-    follow(above.chips, "query", query);
-    follow(below.chips, "key", key);
   }
 
   /** A strip at each chip in the colour of its weight, hatched where blocked. */

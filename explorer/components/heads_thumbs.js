@@ -6,8 +6,10 @@ import { el } from "./dom.js";
 import { acrossOf, headSieve, isTiny } from "./heads_sieve.js";
 import { shades } from "./palette.js";
 import { BLOCKED, placesOf, weightOf } from "./payload.js";
+import { isInSight, whenSeen } from "./sight.js";
 
 const MAX_SIDE = 64; // as in heads_payload.py
+const CODED = Float32Array.from({ length: 256 }, (_, code) => weightOf(code)); // the weight of each byte
 
 export function pinButton(view, index) {
   const button = el("button", "pin");
@@ -77,18 +79,9 @@ export function headThumbs(view) {
   });
   const sieve = headSieve(view, () => draw(...drawn));
   let drawn = [0, 0];
-  // Many heads are painted as they come into sight.
-  const waiting = new Set();
-  const sight = sieve.many ? new IntersectionObserver((seen) => {
-    seen.forEach(({ isIntersecting, target }) => {
-      target.inSight = isIntersecting;
-      if (isIntersecting && waiting.delete(target.index)) paint(target.index);
-    });
-  }) : null;
   heads.forEach(({ cell, button }, index) => {
     cell.index = index;
     button.title = sieve.many ? labels[index] : "";
-    sight?.observe(cell);
   });
   let order = [];
   let [side, tall, across] = [0, 0, 1];
@@ -142,8 +135,9 @@ export function headThumbs(view) {
     const tiny = sieve.many && isTiny(side);
     grid.classList.toggle("tiny", tiny);
     grid.style.gridTemplateColumns = `repeat(${across}, ${side + (tiny ? 2 : 6)}px)`;
-    repaint();
+    for (const { canvas } of heads) [canvas.style.width, canvas.style.height] = [side + "px", tall + "px"];
     spread();
+    repaint();
   }
 
   /** Lays the veil over the grid and learns where the pictures are. */
@@ -161,28 +155,36 @@ export function headThumbs(view) {
   }
 
   let pixels, ground;
-  const weights = new Float32Array(down * wide);
 
+  /** Paints at once what is in sight; of many heads, the others as they come into it. */
   function repaint() {
     pixels = pixelsOf(shades(view.theme));
     ground = hatching(scratch, view.theme.get("blocked"), view.theme.get("hatch"));
-    heads.forEach(({ cell, canvas }, index) => {
-      if (!sieve.many || (cell.inSight && !cell.hidden)) { paint(index); return; }
-      [canvas.style.width, canvas.style.height] = [side + "px", tall + "px"];
-      waiting.add(index);
-    });
+    const there = heads.map(({ cell }) => cell).filter((cell) => !cell.hidden);
+    const first = new Set(sieve.many ? there.filter((cell) => isInSight(cell.getBoundingClientRect())) : there);
+    const inOne = pixelsIn(head.top);
+    first.forEach(({ index }) => paint(index, inOne));
+    whenSeen(there.filter((cell) => !first.has(cell)), ({ index }) => paint(index, inOne));
   }
 
-  function paint(index) {
+  /** The pixel of each weight's byte where `top` is darkest. */
+  function pixelsIn(top) {
+    const shown = levels(CODED, (code) => code === BLOCKED, CODED.length, view.chosen.scale, top);
+    return Uint32Array.from(shown, (level) => pixels[level]);
+  }
+
+  function paint(index, inOne) {
+    const { shared, scale } = view.chosen;
     const codes = small(index);
-    let most = 0;
-    codes.forEach((code, cell) => {
-      weights[cell] = code === BLOCKED ? 0 : weightOf(code);
-      most = Math.max(most, weights[cell]);
-    });
-    const top = view.chosen.shared ? head.top : most || 1;
-    const shown = levels(weights, (cell) => codes[cell] === BLOCKED, wide, view.chosen.scale, top);
-    paintCells(fit(heads[index].canvas, side, tall), shown, [down, wide], [0, 0, side, tall], pixels, ground);
+    const context = fit(heads[index].canvas, side, tall);
+    const place = [[down, wide], [0, 0, side, tall]];
+    if (scale === "rank") { // of each row's own
+      const weights = Float32Array.from(codes, weightOf);
+      paintCells(context, levels(weights, (cell) => codes[cell] === BLOCKED, wide, scale, 1), ...place, pixels, ground);
+      return;
+    }
+    const most = shared ? 0 : codes.reduce((max, code) => (code === BLOCKED ? max : Math.max(max, code)), 0);
+    paintCells(context, codes, ...place, shared ? inOne : pixelsIn(weightOf(most) || 1), ground);
   }
 
   function point(index, event) {

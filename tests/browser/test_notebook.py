@@ -25,6 +25,7 @@ def test_a_saved_picture_draws_without_network_and_opens_any_head(
     file = _heads(2, 3, 70).save(tmp_path / "x.html")
     context = browser.new_context(offline=True, color_scheme=theme)  # type: ignore[arg-type]
     page, errors, asked = context.new_page(), [], []
+    page.set_viewport_size({"width": 1280, "height": 200})
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     page.on("request", lambda request: asked.append(request.url))
@@ -37,7 +38,11 @@ def test_a_saved_picture_draws_without_network_and_opens_any_head(
     assert page.locator("u").count() == 0
     view = page.locator(".hl").first
     expect(view).to_have_attribute("data-dark", "") if theme == "dark" else None
+    lines = page.locator(".stage canvas")
+    drawn = "canvas => canvas.getContext('2d').getImageData(0, 0, 1000, 100).data.some(Boolean)"
+    assert not lines.evaluate(drawn)  # nobody can see them yet
     page.evaluate("dispatchEvent(new Event('beforeprint'))")  # paper is light
+    assert lines.evaluate(drawn)
     expect(view).not_to_have_attribute("data-dark", "")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     expect(view).to_have_attribute("data-dark", "") if theme == "dark" else None
