@@ -15,6 +15,10 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
+from models.foreign.folds import neighbours
+from models.foreign.gguf_file import KEYS
+from models.foreign.gguf_file import NAMES as GGUF_NAMES
+
 GOLDEN = Path(__file__).parent / "models" / "foreign" / "golden"
 VOCABULARY = 61  # of every golden model; no other size is 61
 TEXTS = ("first", "second")
@@ -219,3 +223,57 @@ KINDS = {
     "gemma2": "metaspace",
     "gemma3_text": "metaspace",
 }
+
+
+def write_gguf(
+    golden: Golden, path: Path, quantised: bool = False, vocab: int = 61, **fields: Any
+) -> Path:
+    """The golden model as llama.cpp's converter writes it, without a tokenizer's words."""
+    import gguf  # here, since it takes half a second, and each worker collects every test
+
+    kind = golden.config["model_type"]
+    writer = gguf.GGUFWriter(path, kind)
+    config = golden.config | golden.config["rope_parameters"]
+    for theirs, ours in KEYS.items():
+        value = config.get(ours)
+        if isinstance(value, float):
+            writer.add_float32(f"{kind}.{theirs}", value)
+        elif value is not None:
+            writer.add_uint32(f"{kind}.{theirs}", value)
+    back = {theirs: ours for ours, theirs in GGUF_NAMES.items()}
+    for name, tensor in golden.tensors(vocab).items():
+        plain = name.removeprefix("model.").rpartition(".")[0]
+        number = ""
+        if plain.startswith("layers."):
+            _, number, plain = plain.split(".", 2)
+        if kind == "llama" and plain in ("self_attn.q_proj", "self_attn.k_proj"):
+            key = "num_attention_heads" if "q_" in plain else "num_key_value_heads"
+            tensor = neighbours(config[key])(tensor)
+        ours = f"blk.{number}.{back[plain]}" if number else back[plain]
+        numbers, leaf = tensor.numpy(), name.rpartition(".")[2]
+        if quantised and numbers.ndim == 2:
+            numbers = numbers.astype(np.float16)
+        writer.add_tensor(f"{ours}.{leaf}", numbers)
+    words = fields.pop("words", ["a", "b", "ab", *(f"<{i}>" for i in range(vocab - 3))])
+    writer.add_token_list(words)
+    for key, value in ({"model": "gpt2", "pre": "gpt-2", "merges": ["a b"]} | fields).items():
+        writer.add_key_value(f"tokenizer.ggml.{key}", value, *_type(value))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _type(value: Any) -> tuple[Any, ...]:
+    import gguf
+
+    kinds = {
+        str: gguf.GGUFValueType.STRING,
+        bool: gguf.GGUFValueType.BOOL,
+        int: gguf.GGUFValueType.UINT32,
+        float: gguf.GGUFValueType.FLOAT32,
+    }
+    if isinstance(value, list):
+        return gguf.GGUFValueType.ARRAY, kinds[type(value[0])]
+    return (kinds[type(value)],)

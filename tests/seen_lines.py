@@ -3,8 +3,10 @@
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from cProfile import Profile
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -51,10 +53,11 @@ class Panel:
 
 @dataclass
 class Seen:
-    """The panels of one visit, and a profile of every thread that ran during it."""
+    """The panels of one visit, and the code of every function that ran during it."""
 
     panels: dict[str, Panel] = field(default_factory=dict)
     profiles: list[Profile] = field(default_factory=list)
+    started: set[object] = field(default_factory=set)
 
     def begin(self, *_: object) -> None:
         """The first call in a thread hands over to a profiler in C, a fifth as slow as one here."""
@@ -62,10 +65,37 @@ class Seen:
         self.profiles.append(profile)
         profile.enable()
 
+    def start(self, code: CodeType, at: int) -> object:
+        """A function begins; its next calls need not be told."""
+        self.started.add(code)
+        return sys.monitoring.DISABLE
+
     @property
     def ran(self) -> set[object]:
         """The code of every function that ran."""
-        return {entry.code for profile in self.profiles for entry in profile.getstats()}
+        profiled = {entry.code for profile in self.profiles for entry in profile.getstats()}
+        return self.started | profiled
+
+
+@contextmanager
+def _noting(seen: Seen) -> Iterator[None]:
+    """Note what runs: by `sys.monitoring` where there is one, since from Python 3.12 on no two
+    threads can be profiled at once; before that by a profile of every thread that begins."""
+    if sys.version_info < (3, 12):
+        threading.setprofile(seen.begin)
+        yield
+        threading.setprofile(None)  # type: ignore[arg-type]
+        assert sys.getprofile() is None
+        return
+    tool, event = sys.monitoring.PROFILER_ID, sys.monitoring.events.PY_START
+    sys.monitoring.use_tool_id(tool, "seen")
+    sys.monitoring.register_callback(tool, event, seen.start)
+    sys.monitoring.restart_events()
+    sys.monitoring.set_events(tool, event)
+    yield
+    sys.monitoring.set_events(tool, 0)
+    sys.monitoring.register_callback(tool, event, None)
+    sys.monitoring.free_tool_id(tool)
 
 
 @pytest.fixture
@@ -84,11 +114,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
         small_print(view, name, **given)
 
     monkeypatch.setattr(controls, "small_print", kept)
-    with unchecked():
-        threading.setprofile(found.begin)
+    with unchecked(), _noting(found):
         yield found
-        threading.setprofile(None)  # type: ignore[arg-type]
-    assert sys.getprofile() is None
 
 
 def visit(open_page: Open, model: str, page: str, asked: dict[str, str]) -> AppTest:

@@ -4,9 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from tests import fuzz
+from tests.fuzz import running as fuzz
 
-CASES = {"sentence": 20, "program": 12, "page": 6, "shell": 15, "checkpoint": 20, "upload": 40}
+CASES = {
+    "sentence": 20,
+    "program": 12,
+    "page": 6,
+    "visit": 3,
+    "shell": 15,
+    "checkpoint": 20,
+    "upload": 40,
+    "foreign": 30,
+    "atlas": 30,
+    "setup": 60,
+}
 
 
 @pytest.mark.filterwarnings("ignore")  # as at a visitor's

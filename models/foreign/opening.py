@@ -116,7 +116,7 @@ def _plan(
     """What a config means, every stored tensor being used. Raises CheckpointError."""
     try:
         plan = family.plan(Keys(values, named))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         raise CheckpointError("within", file=config, reason=error) from error
     _all_are_used(plan, named, weights)
     return plan

@@ -143,7 +143,8 @@ def test_a_link_of_results_is_run_again_for_the_class(open_page: Open) -> None:
     (address,) = (each for each in sent if "part=overview" in each)
     made_up = write_programs((("padding", "def may_attend(q, k, valid): return True"),))
     sheet = open_page("workshop", part="sheets")
-    pasted = [address, f"http://x/workshop?solved=padding&programs={made_up}&solver=Eve", "no link"]
+    pasted = [address, f"http://x/workshop?solved=padding&programs={made_up}&solver=Eve"]
+    pasted += ["no link", "http://[no address]/?solved=padding"]
     sheet.text_area(key="workshop.pasted").set_value("\n".join(pasted)).run()
     assert not sheet.exception
     (table,) = (str(each.value) for each in sheet.markdown if "| Ada" in str(each.value))
@@ -151,7 +152,7 @@ def test_a_link_of_results_is_run_again_for_the_class(open_page: Open) -> None:
     assert "**1** The causal mask | **1** A softmax" in ada
     assert "&#42;L&#42;" in ada
     assert "| Eve | 0 | **1** The padding mask |" in eve
-    assert t("workshop.unread", lang="en", count=1) in everything(sheet)
+    assert t("workshop.unread", lang="en", count=2) in everything(sheet)
 
 
 def test_a_shared_program_opens_in_the_editor(open_page: Open) -> None:

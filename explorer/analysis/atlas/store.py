@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from explorer.analysis.atlas.names import Name, name_of
-from explorer.analysis.atlas.sums import COUNTS, LACKING, MEASURES, Sums
+from explorer.analysis.atlas.sums import COUNTS, LACKING, MEASURES, OFFSETS, Sums
 from explorer.problems import InputProblem
 from models.hooks import ROLES, AttentionSite, Role
 
@@ -266,8 +266,14 @@ def read_atlas(path: Path) -> Atlas:
         if path.stat().st_size > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES // 1_000_000} MB")
         return _atlas(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except _UNREADABLE as error:
         raise InputProblem("broken_atlas", name=path.name, reason=str(error)) from error
+
+
+_UNREADABLE = (
+    *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError),
+    *(OverflowError, RecursionError),  # numbers without end, and lists in lists in lists
+)
 
 
 def _atlas(record: dict[str, Any]) -> Atlas:
@@ -281,14 +287,18 @@ def _atlas(record: dict[str, Any]) -> Atlas:
         name: np.array(record[name], np.int64 if name in _WHOLE else np.float64) for name in _ARRAYS
     }
     for name, array in arrays.items():
-        if len(array) != len(heads):
-            raise ValueError(f"{name}: {len(array)}, {len(heads)}")
+        wanted = (len(heads), *_width(name, arrays))
+        if array.shape != wanted:
+            raise ValueError(f"{name}: {array.shape}, {wanted}")
     texts = tuple(Text(*map(str, text)) for text in record["texts"])
     best = tuple(tuple(int(at) for at in row) for row in record["best"])
     if len(best) != len(heads) or any(not 0 <= at < len(texts) for row in best for at in row):
         raise ValueError("best")
     bits = np.frombuffer(base64.b64decode(record["rare"]), np.uint8)
-    rare = np.unpackbits(bits, count=int(record["tokens"])).astype(bool)
+    tokens = int(record["tokens"])
+    if not 0 <= tokens <= 8 * len(bits):
+        raise ValueError(f"tokens: {tokens}, {8 * len(bits)}")
+    rare = np.unpackbits(bits, count=tokens).astype(bool)
     if arrays["near"].size and not -1 <= arrays["near"].min() <= arrays["near"].max() < len(heads):
         raise ValueError("near")
     return Atlas(
@@ -301,6 +311,15 @@ def _atlas(record: dict[str, Any]) -> Atlas:
         texts=texts,
         rare=rare,
     )
+
+
+def _width(name: str, arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:
+    """How many numbers of this kind a head has; () for one that stands alone."""
+    if name in ("share", "weight", "rows", "chance"):
+        return (len(MEASURES),)
+    if name in ("by_offset", "top_offset"):
+        return (OFFSETS,)
+    return arrays["near"].shape[1:2] if name in ("near", "alike") else ()
 
 
 def _role(name: Any) -> Role:

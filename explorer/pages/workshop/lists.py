@@ -131,8 +131,8 @@ def _proved(learner: Learner, step: Callable[[], None]) -> list[str]:
 
 def _learner(link: str) -> Learner | None:
     """What a link says; None for what is no link of results."""
-    said = dict(parse_qsl(urlsplit(link).query)) if len(link) < 4 * MOST_CARRIED else {}
     try:
+        said = dict(parse_qsl(urlsplit(link).query)) if len(link) < 4 * MOST_CARRIED else {}
         claimed, programs = read_ids(said["solved"]), read_programs(said.get("programs", ""))
     except (KeyError, ValueError):
         return None

@@ -205,6 +205,11 @@ def test_an_atlas_of_anybody_is_read_or_refused(
         ("heads", [["nowhere", 0, 0]]),
         ("cost", [1.0]),
         ("near", [[10**6] * 5] * len(record["heads"])),
+        ("near", [[10**30] * 5] * len(record["heads"])),
+        ("share", [[1.0]] * len(record["heads"])),
+        ("cost", [[1.0]] * len(record["heads"])),
+        ("cost_sentences", float("inf")),
+        ("tokens", 10**15),
     ):
         path.write_text(json.dumps(record | {name: value}), encoding="utf-8")
         with pytest.raises(InputProblem) as caught:

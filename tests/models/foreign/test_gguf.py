@@ -7,76 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from foreign import CORPUS, Golden, byte_level, metaspace
+from foreign import CORPUS, Golden, byte_level, metaspace, write_gguf
 
 from explorer.labels import str_tokens
 from models import CheckpointError
 from models.foreign import found, look, open_folder
 from models.foreign.folds import halves, neighbours
-from models.foreign.gguf_file import GGUF, KEYS, NAMES
+from models.foreign.gguf_file import GGUF
 from models.rows import Rows
 
 TEXTS = ("We went to the park, 我 too.", "the  then 1984", CORPUS[0])
 
 
-def write(
-    golden: Golden, path: Path, quantised: bool = False, vocab: int = 61, **fields: Any
-) -> Path:
-    """The golden model as llama.cpp's converter writes it, without a tokenizer's words."""
-    import gguf  # here, since it takes half a second, and each worker collects every test
-
-    kind = golden.config["model_type"]
-    writer = gguf.GGUFWriter(path, kind)
-    config = golden.config | golden.config["rope_parameters"]
-    for theirs, ours in KEYS.items():
-        value = config.get(ours)
-        if isinstance(value, float):
-            writer.add_float32(f"{kind}.{theirs}", value)
-        elif value is not None:
-            writer.add_uint32(f"{kind}.{theirs}", value)
-    back = {theirs: ours for ours, theirs in NAMES.items()}
-    for name, tensor in golden.tensors(vocab).items():
-        plain = name.removeprefix("model.").rpartition(".")[0]
-        number = ""
-        if plain.startswith("layers."):
-            _, number, plain = plain.split(".", 2)
-        if kind == "llama" and plain in ("self_attn.q_proj", "self_attn.k_proj"):
-            key = "num_attention_heads" if "q_" in plain else "num_key_value_heads"
-            tensor = neighbours(config[key])(tensor)
-        ours = f"blk.{number}.{back[plain]}" if number else back[plain]
-        numbers, leaf = tensor.numpy(), name.rpartition(".")[2]
-        if quantised and numbers.ndim == 2:
-            numbers = numbers.astype(np.float16)
-        writer.add_tensor(f"{ours}.{leaf}", numbers)
-    words = fields.pop("words", ["a", "b", "ab", *(f"<{i}>" for i in range(vocab - 3))])
-    writer.add_token_list(words)
-    for key, value in ({"model": "gpt2", "pre": "gpt-2", "merges": ["a b"]} | fields).items():
-        writer.add_key_value(f"tokenizer.ggml.{key}", value, *_type(value))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
-def _type(value: Any) -> tuple[Any, ...]:
-    import gguf
-
-    kinds = {
-        str: gguf.GGUFValueType.STRING,
-        bool: gguf.GGUFValueType.BOOL,
-        int: gguf.GGUFValueType.UINT32,
-        float: gguf.GGUFValueType.FLOAT32,
-    }
-    if isinstance(value, list):
-        return gguf.GGUFValueType.ARRAY, kinds[type(value[0])]
-    return (kinds[type(value)],)
-
-
 @pytest.mark.parametrize("name", ["qwen2", "qwen3", "llama-tied"])
 def test_the_numbers_are_those_of_the_folder(name: str, tmp_path: Path) -> None:
     golden = Golden.load(name)
-    model = open_folder(write(golden, tmp_path / "tiny.gguf")).model
+    model = open_folder(write_gguf(golden, tmp_path / "tiny.gguf")).model
     logits = model.read(Rows(torch.tensor(golden.arrays["first.tgt"])[None]))[0].numpy()
     expected = golden.arrays["first/hook_logits"]
     assert np.abs(logits - expected).max() <= 1e-4 * np.abs(expected).max()
@@ -89,7 +35,7 @@ def test_halves_undo_neighbours() -> None:
 
 def test_blocks_of_fewer_bits_become_floats(tmp_path: Path) -> None:
     golden = Golden.load("qwen2")
-    model = open_folder(write(golden, tmp_path / "tiny.gguf", quantised=True)).model
+    model = open_folder(write_gguf(golden, tmp_path / "tiny.gguf", quantised=True)).model
     stored = golden.tensors()["model.embed_tokens.weight"]
     assert torch.equal(model.get_parameter("embed.weight"), stored.half().float())
 
@@ -104,7 +50,7 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
         "eos_token_id": len(words) - 1,
     }
     golden = Golden.load("qwen2")
-    path = write(golden, tmp_path / "tiny.gguf", vocab=len(words), **fields)
+    path = write_gguf(golden, tmp_path / "tiny.gguf", vocab=len(words), **fields)
     tokenizer = open_folder(path).tokenizer
     for text in TEXTS:
         assert tokenizer.encode(text) == raw.encode(text).ids
@@ -112,10 +58,12 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
     assert tokenizer.marks.end == len(words) - 1
     assert tokenizer.is_special(len(words) - 1)
     assert tokenizer.marks.start is None
-    path = write(golden, tmp_path / "cut.gguf", vocab=len(words), **{**fields, "pre": "qwen2"})
+    path = write_gguf(golden, tmp_path / "cut.gguf", vocab=len(words), **{**fields, "pre": "qwen2"})
     cut = open_folder(path).tokenizer
     assert str_tokens(cut, cut.encode("19 the")) == ["1", "9", "the"]
-    path = write(golden, tmp_path / "other.gguf", vocab=len(words), **{**fields, "pre": "falcon"})
+    path = write_gguf(
+        golden, tmp_path / "other.gguf", vocab=len(words), **{**fields, "pre": "falcon"}
+    )
     with pytest.raises(CheckpointError, match=r"other\.gguf: its tokenizer cuts words as 'falcon'"):
         open_folder(path)
 
@@ -134,7 +82,7 @@ def test_a_tokenizer_of_sentencepiece_is_inside(tmp_path: Path) -> None:
         "eos_token_id": 2,
         "unknown_token_id": 0,
     }
-    path = write(Golden.load("llama-tied"), tmp_path / "tiny.gguf", vocab=len(words), **fields)
+    path = write_gguf(Golden.load("llama-tied"), tmp_path / "tiny.gguf", vocab=len(words), **fields)
     loaded = open_folder(path)
     for text in TEXTS:
         assert loaded.tokenizer.encode(text) == raw.encode(text, add_special_tokens=False).ids
@@ -144,13 +92,13 @@ def test_a_tokenizer_of_sentencepiece_is_inside(tmp_path: Path) -> None:
 
 def test_files_and_folders_with_one_are_found(tmp_path: Path) -> None:
     golden = Golden.load("qwen2")
-    path = write(golden, tmp_path / "Tiny.Q8.gguf")
+    path = write_gguf(golden, tmp_path / "Tiny.Q8.gguf")
     assert found([tmp_path]) == {"Tiny.Q8": path}
     assert open_folder(tmp_path).config == open_folder(path).config
 
 
 def test_the_header_alone_says_how_large_it_is(tmp_path: Path) -> None:
-    path = write(Golden.load("qwen2"), tmp_path / "tiny.gguf")
+    path = write_gguf(Golden.load("qwen2"), tmp_path / "tiny.gguf")
     seen, model, stored = look(path), open_folder(path).model, GGUF(path)
     sizes = model.config.n_layers, model.config.n_heads, model.config.d_model
     assert (seen.n_layers, seen.n_heads, seen.d_model) == sizes
@@ -168,7 +116,7 @@ def test_the_header_alone_says_how_large_it_is(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(Golden.load("qwen2"), tmp_path / "tiny.gguf")
+    path = write_gguf(Golden.load("qwen2"), tmp_path / "tiny.gguf")
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CheckpointError, match=r"tiny\.gguf"):

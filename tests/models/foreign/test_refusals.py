@@ -181,6 +181,7 @@ def test_a_config_that_cannot_be_honoured(folder: Path, changes: Any, said: Any)
     [
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "angles are scaled as 'dynamic'"),
         ({"rope_parameters": {"rope_type": "yarn"}}, "angles are scaled as 'yarn'"),
+        ({"rope_parameters": 3}, "config.json"),
         ({"rope_scaling": {"type": "linear"}}, "factor is missing"),
         ({"rope_parameters": "x"}, "rope_parameters is 'x': it must be an object"),
         ({"rope_scaling": [1]}, "rope_scaling is [1]: it must be an object"),

@@ -1,0 +1,5 @@
+import sys
+
+from tests.fuzz.running import main
+
+sys.exit(main())
