@@ -81,7 +81,7 @@ export function headMap(view, panel) {
       context.fillStyle = css(colour);
       context.fillRect(level / 255 * 120, 0, 1, 10);
     });
-    const about = panel.cells.rounded && !view.chosen.shared ? "≈ " : "";
+    const about = view.chosen.shared ? "" : panel.near;
     const top = about + percent(view.chosen.shared ? view.head.top : panel.most);
     const [low, high] = {
       linear: ["0 %", top], log: ["≤ 0.01 %", top], rank: [words.weakest, words.strongest],

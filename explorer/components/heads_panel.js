@@ -17,9 +17,9 @@ export function headPanel(view, index) {
   const cells = view.cellsOf(index);
   const sums = head.sums?.[index] ?? cells.sums;
   // Of a head whose own cells are still to come, the thumbnail knows no sum, and no exact weight.
-  const near = cells.rounded ? "≈ " : cells.exact ? "" : head.step > 1 ? "≤ " : "≈ ";
+  const near = cells.exact && !cells.rounded ? "" : head.step > 1 ? "≤ " : "≈ ";
   const most = cells.weights.reduce((max, weight, cell) => (cells.blocked[cell] ? max : Math.max(max, weight)), 0) || 1;
-  const panel = { index, label: head.labels[index], cells, sums, most, summaryId: `summary-${count += 1}` };
+  const panel = { index, label: head.labels[index], cells, near, sums, most, summaryId: `summary-${count += 1}` };
   const keep = el("button", "keep", "PNG");
   keep.type = "button";
   keep.setAttribute("aria-label", `${words.keep} ${panel.label}`);
@@ -38,7 +38,7 @@ export function headPanel(view, index) {
   close.addEventListener("click", () => view.close(index));
   const pin = pinButton(view, index);
   pin.dataset.at = "pin" + index;
-  const about = cells.rounded ? words.rounded : "";
+  const about = !cells.rounded ? "" : head.step > 1 ? words.pooled : words.rounded;
   const told = [measured === null ? "" : `${measure.name} ${measured}`, about].filter(Boolean).join(" · ");
   title.append(el("b", "", panel.label), el("span", "caption", told), keep, pin, close);
   panel.readout = el("div", "readout");

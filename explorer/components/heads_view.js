@@ -11,9 +11,10 @@ import { BLOCKED, halvesOf, unpack, weightOf } from "./payload.js";
  * Streamlit runs this again for every payload. The view outlives that, as long as the thumbnails
  * are the same; its choices are the browser's own, and Python hears of them.
  */
-export default function ({ parentElement, data, setTriggerValue }) {
+export default function ({ parentElement, data, setTriggerValue, plays = false }) {
   const root = parentElement.querySelector(".hl");
   const { head, arrays } = unpack(data);
+  head.alone ||= plays; // on a page of its own no exact cells will come, so all others are rounded
   const theme = followTheme(root);
   const likeness = JSON.stringify([{ ...head, chosen: null, arrays: null }, root.hasAttribute("data-dark")]);
   const old = root.view;
@@ -94,7 +95,7 @@ function headsView(root, head, arrays, theme, likeness, old) {
     if (index === null || query === null || key === null) { nodes.readout.textContent = words.hint; return; }
     const code = thumbs.codeAt(index, query, key);
     const known = exact.get(index)?.weights[query * head.keys.tokens.length + key];
-    const about = head.alone ? "≈ " : head.step > 1 ? "≤ " : "";
+    const about = head.step > 1 ? "≤ " : "≈ ";
     nodes.readout.replaceChildren(
       el("b", "", head.labels[index]), ` · ${words.query} `, el("b", "", head.queries.tokens[query]),
       ` → ${words.key} `, el("b", "", head.keys.tokens[key]), " · ",

@@ -70,6 +70,7 @@ WORDS = (
     "find_hint",
     "size",
     "further",
+    "pooled",
     "rounded",
 )
 """The words that the view shows, by the names under which the caller passes them."""
@@ -258,7 +259,8 @@ def pack_heads_view(
         "file": file,
         "measure": None if measure is None else measure_head(measure, (n_layers, n_heads)),
         "words": check_words(WORDS, words)
-        | {"rounded": words["rounded"].format(points=f"{100 * max(grain, 1) / 254:.1f}")},
+        | {"rounded": words["rounded"].format(points=f"{100 * max(grain, 1) / 254:.1f}")}
+        | {"pooled": words["pooled"].format(step=small.step)},
         "chosen": {
             "opened": None if chosen.opened is None else _index(heads, chosen.opened),
             "pinned": [_index(heads, address) for address in chosen.pinned],

@@ -8,6 +8,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import explorer as hl
+from explorer.components import HeadsSelection
+from explorer.components.heads_view import pack_heads_view
+from explorer.components.standalone import View, page
+from explorer.text import family
 
 pytestmark = pytest.mark.browser
 
@@ -49,6 +53,35 @@ def test_a_saved_picture_draws_without_network_and_opens_any_head(
     assert errors == []
     assert asked == [file.as_uri()]
     context.close()
+
+
+def test_a_page_kept_from_the_app_marks_what_it_knows_only_roughly(
+    browser: Browser, tmp_path: Path
+) -> None:
+    generator = np.random.default_rng(0)
+    for n, mark, note in ((4, "≈", "≈ rounded"), (70, "≤", "each 2 × 2 square")):
+        weights = generator.dirichlet(np.ones(n), (1, 2, n)).astype(np.float32)
+        payload = pack_heads_view(
+            weights,
+            query_tokens=[f"q{at}" for at in range(n)],
+            key_tokens=[f"k{at}" for at in range(n)],
+            query_title="query",
+            key_title="key",
+            selection=HeadsSelection((0, 0), query=0, key=1),
+            words=family("components.heads_view", lang="en"),
+        )
+        file = tmp_path / "kept.html"
+        file.write_text(page("Kept", [View("heads_view", payload)], "en"), encoding="utf-8")
+        shown = browser.new_page()
+        shown.goto(file.as_uri())
+        panel = shown.locator(".panel")
+        expect(panel.locator(".readout")).to_contain_text("k1")
+        expect(panel).not_to_contain_text(mark)
+        shown.get_by_role("button", name="L1·H2", exact=True).press("Enter")
+        expect(panel.locator(".title")).to_contain_text(note)
+        expect(panel.locator(".readout")).to_contain_text(f"k1 · {mark} ")
+        expect(panel).to_have_attribute("aria-busy", "false")
+        shown.close()
 
 
 def test_a_mask_is_saved_as_a_png_made_in_the_browser(browser: Browser, tmp_path: Path) -> None:
