@@ -1,6 +1,15 @@
-"""What a visitor waits for: a mask's switch to the new translation, a hover to all heads lit."""
+"""What a visitor waits for, from the press of a key or button until the new picture is painted.
 
-import time
+    python -m benchmarks.interaction [PART …]
+
+In a real Chromium, beside a server of its own on the same machine: medians and the slowest of
+`N_CLICKS`. What a click asks for was not computed before, unless the line says "again".
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlencode
 
 from playwright.sync_api import Page
@@ -9,7 +18,48 @@ from benchmarks.timing import quantiles_row
 from explorer.text import t
 from tests.browser.app import chromium, running_app
 
-N_CLICKS = 10
+N_CLICKS = 20
+THINGS = (
+    "apples", "birds", "books", "cars", "cats", "dogs", "flowers", "games", "girls", "horses",
+    "houses", "letters", "men", "rivers", "roads", "schools", "shops", "students", "trains",
+    "trees",
+)  # fmt: skip
+"""With each of these, the model translates another way once its causal mask is off."""
+WATCH = """() => {
+    const watched = window.watched = { pressed: null, done: null };
+    for (const kind of ["pointerup", "keydown"]) {
+        addEventListener(kind, (event) => { watched.pressed = event.timeStamp; }, true);
+    }
+    for (const name of ["fillRect", "drawImage", "putImageData"]) {
+        const draw = CanvasRenderingContext2D.prototype[name];
+        CanvasRenderingContext2D.prototype[name] = function (...args) {
+            this.canvas.drawn = performance.now();
+            return draw.apply(this, args);
+        };
+    }
+    // What is true at the beginning of a frame is painted at its end, and then messages arrive.
+    watched.until = (isSo) => new Promise((resolve, reject) => {
+        const last = performance.now() + 15000;
+        const look = () => {
+            if (performance.now() > last) { reject(new Error("nothing changed in 15 s")); return; }
+            if (watched.pressed === null || !isSo()) { requestAnimationFrame(look); return; }
+            const after = new MessageChannel();
+            after.port1.onmessage = () => resolve(performance.now() - watched.pressed);
+            after.port2.postMessage(null);
+        };
+        requestAnimationFrame(look);
+    });
+    watched.all = (selector) => { // in the shadow roots of components too
+        const roots = [document];
+        for (const place of document.querySelectorAll("[data-testid=stBidiComponentIsolated]")) {
+            for (const each of [place, ...place.querySelectorAll("*")]) {
+                if (each.shadowRoot) roots.push(each.shadowRoot);
+            }
+        }
+        return roots.flatMap((root) => [...root.querySelectorAll(selector)]);
+    };
+    watched.text = (selector) => watched.all(selector).map((each) => each.textContent).join("|");
+}"""
 MOVE = """async (canvas) => {
     const box = canvas.getBoundingClientRect();
     const milliseconds = [];
@@ -25,49 +75,234 @@ MOVE = """async (canvas) => {
     }
     return milliseconds;
 }"""
+SENTENCE = ".st-key-sentence"
 
 
-def run() -> list[str]:
-    """Median and slowest of ten clicks, and of sixty hovers at 24 and at 128 tokens."""
-    with chromium() as browser:
-        page = browser.new_context(viewport={"width": 1440, "height": 1000}).new_page()
-        page.set_default_timeout(120_000)
-        with running_app() as address:
-            lines = [
-                quantiles_row("mask switched, click to the new translation", clicks(page, address))
-            ]
-        with running_app("benchmarks/many_heads.py") as address:
-            for tokens in (24, 128):
-                name = f"hover, 72 heads x {tokens} tokens, script and layout"
-                lines.append(quantiles_row(name, hovers(page, address, tokens)))
-    return lines
+@dataclass(frozen=True)
+class Desk:
+    """A browser's page on a running app."""
 
+    page: Page
+    address: str
 
-def clicks(page: Page, address: str) -> list[float]:
-    """Seconds from a click on the causal mask's switch to the line that says what it changed."""
-    link = {"lang": "en", "text": "I like you because you are kind."}
-    page.goto(f"{address}/masks?{urlencode(link)}")
-    switch = page.get_by_text(t("edits.causal", lang="en"), exact=True).first
-    switch.wait_for()
-    changed = page.get_by_text(t("edits.active", lang="en")).first
-    seconds = []
-    for turn in range(N_CLICKS):
-        started = time.perf_counter()
-        switch.click()
-        changed.wait_for(state="visible" if turn % 2 == 0 else "detached")
-        seconds.append(time.perf_counter() - started)
-        page.wait_for_function(
+    def open(self, place: str, **state: str) -> None:
+        """Go to a page of the app and wait until it stands still."""
+        link = {"lang": "en", "text": f"I like {THINGS[0]} because you are kind.", **state}
+        self.page.goto(f"{self.address}/{place}?{urlencode(link)}")
+        self.page.locator("[data-testid=stMain] canvas, .js-plotly-plot").first.wait_for()
+        self.page.wait_for_timeout(1500)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until no script runs, and as long again as a reader looks at least."""
+        self.page.wait_for_function(
             "() => document.querySelector('[data-testid=stApp]')"
             ".getAttribute('data-test-script-state') === 'notRunning'"
         )
-    return seconds
+        self.page.wait_for_timeout(400)
+
+    def read(self, sentence: str) -> None:
+        """Have another sentence read."""
+        box = self.page.get_by_role("textbox", name=t("sidebar.sentence", lang="en"))
+        box.fill(sentence)
+        box.press("Control+Enter")
+        self.page.wait_for_function(
+            "words => document.querySelector('.st-key-sentence')?.innerText.includes(words)",
+            arg=sentence,
+        )
+        self.settle()
+
+    def clock(self, press: Callable[[], object], *changes: str) -> list[float]:
+        """Seconds from a press until each of these expressions has another value, painted."""
+        self.page.evaluate(
+            """changes => {
+                watched.pressed = null;
+                watched.done = Promise.all(changes.map((change) => {
+                    const value = new Function("all", "text", "return " + change);
+                    const look = () => value(watched.all, watched.text);
+                    const before = look();
+                    return watched.until(() => look() !== before);
+                }));
+            }""",
+            list(changes),
+        )
+        press()
+        milliseconds: list[float] = self.page.evaluate("() => watched.done")
+        self.settle()
+        return [each / 1000 for each in milliseconds]
 
 
-def hovers(page: Page, address: str, tokens: int) -> list[float]:
+def text_of(selector: str) -> str:
+    """What stands in all that this selector finds, as an expression for `Desk.clock`."""
+    return f"text({selector!r})"
+
+
+def named(beginning: str) -> str:
+    """The line that begins with these words, as an expression for `Desk.clock`."""
+    lines = "all('[data-testid=stMarkdown]').map((each) => each.textContent)"
+    return f"{lines}.filter((each) => each.startsWith({beginning!r})).join()"
+
+
+def drawn(selector: str) -> str:
+    """When one of these canvases was drawn last, as an expression for `Desk.clock`."""
+    return f"Math.max(...all({selector!r}).map((each) => each.drawn ?? 0))"
+
+
+def switches(desk: Desk) -> Iterator[tuple[str, list[float]]]:
+    """The causal mask off, on sentences that were never read without it; and on and off again."""
+    desk.open("masks")
+    switch = desk.page.get_by_text(t("edits.causal", lang="en"), exact=True).first
+    first, again = [], []
+    for thing in THINGS[:N_CLICKS]:
+        desk.read(f"I like {thing} because you are kind.")
+        first += desk.clock(switch.click, text_of(SENTENCE))
+        again += desk.clock(switch.click, text_of(SENTENCE))
+    yield "mask switched: the new translation", first
+    yield "the same again", again
+
+
+def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
+    """Single cells of the decoder's matrix, one after the other, with the brush."""
+    desk.open("masks", pads="0", site="decoder", layer="1", head="1")
+    desk.page.get_by_text(t("masks.brush", lang="en"), exact=True).click()
+    desk.settle()
+    canvas = desk.page.locator("canvas[data-at=matrix]").nth(1)
+    canvas.scroll_into_view_if_needed()
+    desk.settle()
+    box = canvas.bounding_box()
+    assert box is not None
+    live, answer = [], []
+    for turn in range(N_CLICKS):
+        right, down = turn % 5, turn // 5
+        at = {
+            "x": box["width"] * (0.42 + 0.11 * right),
+            "y": box["height"] * (0.47 + 0.12 * down),
+        }
+        canvas.hover(position=at)
+        desk.page.wait_for_timeout(300)
+        seconds = desk.clock(
+            lambda at=at: canvas.click(position=at),  # type: ignore[misc]
+            drawn("canvas[data-at=matrix]"),
+            named(t("edits.active", lang="en")),
+        )
+        live.append(seconds[0])
+        answer.append(seconds[1])
+    yield "cell painted: the stroke", live
+    yield "cell painted: what it changed, in words", answer
+
+
+def heads_off(desk: Desk) -> Iterator[tuple[str, list[float]]]:
+    """Heads of the first layer off, one after the other: the sentence or the row read anew."""
+    desk.open("")
+    off = []
+    for turn in range(N_CLICKS):
+        layer, head = divmod(turn, 8)
+        desk.open("", layer=str(layer + 1), head=str(head + 1))
+        switch = desk.page.locator(".st-key-heads-off label").first
+        switch.scroll_into_view_if_needed()
+        desk.settle()
+        off += desk.clock(switch.click, text_of(".st-key-heads-reset"))
+    yield "head switched off: the new run", off
+
+
+def opened(desk: Desk) -> Iterator[tuple[str, list[float]]]:
+    """Heads of other layers opened on the map of all heads."""
+    desk.open("")
+    live, answer, said = [], [], []
+    for turn in range(N_CLICKS):
+        index = (turn * 11 + 9) % 24
+        seconds = desk.clock(
+            desk.page.locator(f"[data-at=head{index}]").click,
+            "all('.panel').map((each) => each.ariaLabel).join()",
+            "all('.panel[aria-busy=false]').map((each) => each.ariaLabel).join()",
+            text_of(".st-key-reading-heads"),
+        )
+        for kept, value in zip((live, answer, said), seconds, strict=True):
+            kept.append(value)
+    yield "head of another layer: its picture", live
+    yield "head of another layer: with all digits", answer
+    yield "head of another layer: read out in words", said
+
+
+def films(desk: Desk) -> Iterator[tuple[str, list[float]]]:
+    """The film of a decoding, step by step."""
+    desk.open("decoding", text="I like the old house near the river and the small garden.")
+    live = []
+    for turn in range(N_CLICKS):
+        place = "next" if turn // 8 % 2 == 0 else "back"
+        button = desk.page.locator(f"[data-at={place}]").first
+        live += desk.clock(button.click, text_of(".player .count"))
+        desk.page.wait_for_timeout(600)  # it tells the server where it has come to rest
+        desk.settle()
+    yield "a step of the film", live
+
+
+def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
+    """Another layer, from the menu of layers, where the server draws the picture."""
+    figures = "JSON.stringify(all('.js-plotly-plot').map((each) => each.data))"
+    for place, seen, name in (
+        ("masks", figures, "patterns"),
+        ("cell", text_of("[data-testid=stMetric]"), "numbers"),
+    ):
+        desk.open(place, layer="1", head="1", row="2")
+        menu = desk.page.locator(f".st-key-{place}-layer input").first
+        menu.scroll_into_view_if_needed()
+        seconds = []
+        for turn in range(N_CLICKS):
+            menu.click()
+            layer = desk.page.get_by_role("option", name=str((turn + 1) % 4 + 1), exact=True)
+            layer.wait_for()
+            desk.page.wait_for_timeout(300)
+            seconds += desk.clock(layer.click, seen)
+        yield f"another layer on {place}: its {name}", seconds
+
+
+def hovers(desk: Desk, tokens: int) -> list[float]:
     """Seconds that a pointer's move over the large map takes until every thumbnail is lit."""
-    page.goto(f"{address}?tokens={tokens}")
-    canvas = page.locator(".hl canvas.sheet").first
+    desk.page.goto(f"{desk.address}?tokens={tokens}")
+    canvas = desk.page.locator(".hl canvas.sheet").first
     canvas.wait_for()
     canvas.scroll_into_view_if_needed()
     milliseconds: list[float] = canvas.evaluate(MOVE)
     return [each / 1000 for each in milliseconds]
+
+
+PARTS: dict[str, Callable[[Desk], Iterator[tuple[str, list[float]]]]] = {
+    "masks": switches,
+    "cells": cells,
+    "off": heads_off,
+    "opened": opened,
+    "film": films,
+    "layers": layers,
+}
+
+
+def run(parts: tuple[str, ...] = (*PARTS, "hover")) -> Iterator[str]:
+    """A line for each kind of click: its median and its slowest."""
+    with chromium() as browser:
+        page = browser.new_context(viewport={"width": 1440, "height": 1000}).new_page()
+        page.set_default_timeout(20_000)
+        page.add_init_script(f"({WATCH})()")
+        with running_app() as address:
+            for part in parts:
+                if part in PARTS:
+                    for name, seconds in PARTS[part](Desk(page, address)):
+                        yield quantiles_row(f"{name} ({len(seconds)})", seconds)
+        if "hover" in parts:
+            with running_app("benchmarks/many_heads.py") as address:
+                for tokens in (24, 128):
+                    name = f"hover, 72 heads x {tokens} tokens, script and layout"
+                    yield quantiles_row(name, hovers(Desk(page, address), tokens))
+
+
+def main() -> None:
+    """Measure, and print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, "hover"], metavar="PART")
+    chosen: Any = parser.parse_args().parts or (*PARTS, "hover")
+    for line in run(tuple(chosen)):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -24,6 +24,7 @@ from explorer.ui.escape import escape, plain
 from explorer.ui.parts import ScreenChoices
 from explorer.ui.stage import enlarged, hero
 from explorer.ui.view import View
+from explorer.ui.work.painting import charts_last, words_first
 
 Figure = dict[str, Any]
 _ABOVE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("above", default=None)
@@ -59,6 +60,7 @@ def chart(figure: Figure, key: str, alt: str, **more: Any) -> None:
         place = st.container(key=f"wide-{key}")
         name = f".st-key-wide-{key.replace('.', '-')}"
         st.html(f"<style>{' '.join(f'{name} {rule}' for rule in style)}</style>")
+    charts_last()
     with place:
         st.plotly_chart(
             figure, key=key, width="stretch", theme=None, config=config, alt=alt, **more
@@ -300,6 +302,14 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
 
     `reset` is what that button does instead of leaving out every edit and PAD.
     """
+    # One place on the page, even while empty: what follows would otherwise be re-created, and
+    # a matrix would forget where the keyboard was.
+    with st.container():
+        _edits(view, key, reset)
+    words_first(view.run)
+
+
+def _edits(view: View, key: str, reset: Callable[[], None] | None) -> None:
     cells = [edit for edit in view.trace.edits if isinstance(edit, CellEdit)]
     single = len(cells) <= MOST_NAMED_CELLS
     shown = [edit for edit in view.trace.edits if single or not isinstance(edit, CellEdit)]
@@ -308,23 +318,20 @@ def edits_bar(view: View, key: str, reset: Callable[[], None] | None = None) -> 
         named.append(f"**{view.t('edits.cells', count=len(cells))}**")
     if view.state.pads:
         named.append(f"**{view.t('edits.pads', count=view.pads)}**")
-    # One place on the page, even while empty: what follows would otherwise be re-created, and
-    # a matrix would forget where the keyboard was.
-    with st.container():
-        if view.trace.ignored_edits:
-            ignored = shorten(format_edits(view.trace.ignored_edits), 120)
-            count = len(view.trace.ignored_edits)
-            st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
-        if not named and not view.trace.ignored_edits:
-            return
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.markdown(f"{view.t('edits.active')} {' · '.join(named)}")
-            st.button(
-                view.t("edits.reset"),
-                key=key,
-                on_click=reset or (lambda: session.change(edits=(), pads=None)),
-            )
-            st.markdown(_translation_change(view))
+    if view.trace.ignored_edits:
+        ignored = shorten(format_edits(view.trace.ignored_edits), 120)
+        count = len(view.trace.ignored_edits)
+        st.caption(view.t("edits.ignored", count=count, edits=escape(ignored)))
+    if not named and not view.trace.ignored_edits:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"{view.t('edits.active')} {' · '.join(named)}")
+        st.button(
+            view.t("edits.reset"),
+            key=key,
+            on_click=reset or (lambda: session.change(edits=(), pads=None)),
+        )
+        st.markdown(_translation_change(view))
 
 
 def _translation_change(view: View) -> str:

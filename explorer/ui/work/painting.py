@@ -1,0 +1,51 @@
+"""The answer to a click in pieces, the words first: what the browser is given by itself it paints
+by itself.
+
+A chart takes a browser 50 to 100 ms, a page with several half a second, and nothing of what arrives
+together with them is on the screen before.
+"""
+
+import threading
+import time
+from collections.abc import Hashable
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from explorer.ui.work.turns import TURNS
+
+MOMENT = 0.03
+"""Seconds in which what was sent so far arrives and is painted: Streamlit sends every 10 ms, and a
+browser paints every 17."""
+_SHOWN = "painting.shown"
+_HERE = threading.local()
+
+
+def words_first(run: Hashable) -> None:
+    """Call it behind the words that tell of a run: if it is a new one, they are painted first."""
+    before, st.session_state[_SHOWN] = st.session_state.get(_SHOWN), run
+    if before != run and _run_of_a_fragment() is not None:
+        _wait()
+
+
+def charts_last() -> None:
+    """Call it before each chart: the first one waits until all above it is painted."""
+    now = _run_of_a_fragment()
+    if now is None or now is getattr(_HERE, "run", None):
+        return
+    _HERE.run = now
+    _wait()
+
+
+def _run_of_a_fragment() -> object | None:
+    """What stands for this run of the script, a new object each time.
+
+    None in a run of the whole page, where all is new and nothing should wait.
+    """
+    context = get_script_run_ctx()
+    return None if context is None or not context.fragment_ids_this_run else context.cursors
+
+
+def _wait() -> None:
+    with TURNS.away():
+        time.sleep(MOMENT)

@@ -1,0 +1,60 @@
+"""What is painted before what: when a run of a fragment waits for the browser."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from explorer.ui.work import painting
+from explorer.ui.work.turns import TURNS
+
+Waits = list[bool]
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
+    """Each wait, as whether others could compute meanwhile; the run is of a whole page."""
+    found: Waits = []
+    monkeypatch.setattr(painting.st, "session_state", {})
+    monkeypatch.setattr(painting.time, "sleep", lambda seconds: found.append(TURNS._holder is None))
+    begin(monkeypatch)
+    return found
+
+
+def begin(monkeypatch: pytest.MonkeyPatch, *fragments: str) -> None:
+    """Another run of the script: of the whole page where no fragment is named."""
+    context = SimpleNamespace(fragment_ids_this_run=fragments, cursors={})
+    monkeypatch.setattr(painting, "get_script_run_ctx", lambda: context)
+
+
+def test_only_the_first_chart_of_a_run_waits(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(2):
+        begin(monkeypatch, "picture")
+        painting.charts_last()
+        painting.charts_last()
+    assert len(waits) == 2
+
+
+def test_words_wait_only_for_a_run_of_the_model_that_is_new(
+    waits: Waits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run, n_waits in (("first", 1), ("first", 1), ("second", 2)):
+        begin(monkeypatch, "picture")
+        painting.words_first(run)
+        assert len(waits) == n_waits
+
+
+def test_a_whole_page_waits_for_nothing_and_a_click_on_it_only_for_what_it_changes(
+    waits: Waits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painting.words_first("first")
+    painting.charts_last()
+    begin(monkeypatch, "picture")
+    painting.words_first("first")
+    assert waits == []
+
+
+def test_others_compute_meanwhile(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(monkeypatch, "picture")
+    with TURNS.turn():
+        painting.charts_last()
+    assert waits == [True]
