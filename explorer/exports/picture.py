@@ -1,4 +1,4 @@
-"""Pictures without a browser: one SVG per attention site.
+"""Pictures without a browser: one SVG per attention site, and one of how two heads differ.
 
 Vector cells with token labels, drawn by hand into text: nothing is fetched, nothing is run, and
 every text that came from a user is escaped. Cells of one colour are one path, runs of them one
@@ -6,6 +6,7 @@ rectangle of it, so 8 heads of 128 tokens stay under a megabyte.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 import numpy as np
@@ -13,9 +14,22 @@ import numpy as np
 from explorer.figures.frame import Bools, Floats, Words, check_shape
 from explorer.figures.theme import FONT, LIGHT, Palette, Stream, is_special, show
 
-LEVELS = 64
-"""Shades of the scale; weights that differ by less than 1.6 % may look the same."""
+LEVELS = 65
+"""Shades of a scale, an odd number, so that one is its middle; weights that differ by less than
+1.6 % may look the same."""
+LEAST = 0.01
+"""A smaller largest change is not stretched over the whole scale: noise is no effect."""
 _GAP, _TITLE, _LEGEND = 32.0, 30.0, 34.0
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the colours of cells say: the stops between both ends, the share (0 to 1) that the
+    ground shows, and the words beside it in the legend."""
+
+    stops: tuple[str, ...]
+    ground: float
+    said: str
 
 
 def site_svg(
@@ -36,12 +50,57 @@ def site_svg(
     its weight. `names` are written above the heads, which are numbered otherwise. Raises ValueError
     naming the sizes when they disagree.
     """
-    n_heads, n_query, n_key = len(patterns), len(query_tokens), len(key_tokens)
-    check_shape("patterns", patterns, (n_heads, n_query, n_key))
+    if names is None:
+        names = [f"{words['head']} {head + 1}" for head in range(len(patterns))]
+    scale = Scale(LIGHT.attention, 0.0, f"0–100 % {words['weight']}")
+    tokens, streams = (query_tokens, key_tokens), (query_stream, key_stream)
+    return _sheet(patterns, mask, tokens, streams, title, names, scale, words)
+
+
+def difference_svg(
+    before: Floats,
+    after: Floats,
+    mask: Bools,
+    query_tokens: Sequence[str],
+    key_tokens: Sequence[str],
+    *,
+    title: str,
+    query_stream: Stream,
+    key_stream: Stream,
+    name: str,
+    words: Words,
+) -> str:
+    """after - before of one pattern [query, key] as an SVG, around a neutral zero.
+
+    The largest change, of at least LEAST, is at the ends of the scale. Raises ValueError naming the
+    sizes when they disagree.
+    """
+    check_shape("after", after, before.shape)
+    change = np.asarray(after, np.float64) - np.asarray(before, np.float64)
+    limit = max(LEAST, float(np.abs(change).max(initial=0.0)))
+    ends = f"{100 * limit:.1f}"
+    scale = Scale(LIGHT.diverging, 0.5, f"−{ends} … +{ends} {words['points']}")
+    tokens, streams = (query_tokens, key_tokens), (query_stream, key_stream)
+    shares = (0.5 + change / limit / 2)[None]
+    return _sheet(shares, mask[None], tokens, streams, title, [name], scale, words)
+
+
+def _sheet(
+    shares: Floats,
+    mask: Bools,
+    tokens: tuple[Sequence[str], Sequence[str]],
+    streams: tuple[Stream, Stream],
+    title: str,
+    names: Sequence[str],
+    scale: Scale,
+    words: Words,
+) -> str:
+    """Matrices [head, query, key] of shares of a scale, each under its name."""
+    query_tokens, key_tokens = tokens
+    n_heads, n_query, n_key = len(shares), len(query_tokens), len(key_tokens)
+    check_shape("patterns", shares, (n_heads, n_query, n_key))
     check_shape("mask", mask, (n_heads, n_query, n_key))
     colours = LIGHT  # in the dark theme too
-    if names is None:
-        names = [f"{words['head']} {head + 1}" for head in range(n_heads)]
     if len(names) != n_heads:
         raise ValueError(f"names has {len(names)} entries, but there are {n_heads} heads")
     cell = max(4.0, min(18.0, 420 / max(n_query, n_key, 1)))
@@ -56,8 +115,8 @@ def site_svg(
         _TITLE + rows * (height + _GAP) + _LEGEND,
     )
     titles = (
-        f"{words['query']} ({words[query_stream]})",
-        f"{words['key']} ({words[key_stream]})",
+        f"{words['query']} ({words[streams[0]]})",
+        f"{words['key']} ({words[streams[1]]})",
     )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{total[0]:g}" '
@@ -78,12 +137,12 @@ def site_svg(
             f'<text x="{left:g}" y="14" font-size="12" font-weight="600">'
             f"{escape(names[head])}</text>"
         )
-        parts.extend(axes(titles, (query_stream, key_stream), colours, left, top))
+        parts.extend(axes(titles, streams, colours, left, top))
         parts.extend(labels(query_tokens, key_tokens, colours, left, top, cell, font))
         parts.append(f'<g transform="translate({left:g} {top:g}) scale({cell:g})">')
-        parts.extend(_cells(patterns[head], mask[head], colours))
+        parts.extend(_cells(shares[head], mask[head], scale, colours))
         parts.append("</g></g>")
-    parts.extend(_legend(colours, words, _TITLE + rows * (height + _GAP)))
+    parts.extend(_legend(scale, words, _TITLE + rows * (height + _GAP)))
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -147,10 +206,10 @@ def _ink(token: str, colours: Palette) -> str:
     return f' fill="{colours.muted}"' if is_special(token) else ""
 
 
-def _cells(pattern: Floats, mask: Bools, colours: Palette) -> list[str]:
-    """Paths in units of cells, one per shade, after a ground of the palest."""
-    n_query, n_key = pattern.shape
-    level = np.rint(np.clip(pattern, 0, 1) * (LEVELS - 1)).astype(int)
+def _cells(shares: Floats, mask: Bools, scale: Scale, colours: Palette) -> list[str]:
+    """Paths in units of cells, one per shade, after a ground of one."""
+    n_query, n_key = shares.shape
+    level = np.rint(np.clip(shares, 0, 1) * (LEVELS - 1)).astype(int)
     level[~mask] = -1
     runs: dict[int, list[str]] = {}
     for query, row in enumerate(level):
@@ -158,33 +217,34 @@ def _cells(pattern: Floats, mask: Bools, colours: Palette) -> list[str]:
         for start, end in zip(starts, [*starts[1:], n_key], strict=True):
             n = end - start
             runs.setdefault(int(row[start]), []).append(f"M{start} {query}h{n}v1h-{n}z")
-    runs.pop(0, None)
+    runs.pop(round(scale.ground * (LEVELS - 1)), None)
     shades = {-1: "url(#h)"} | {
-        shade: _shade(shade / (LEVELS - 1), colours) for shade in runs if shade > 0
+        shade: _shade(shade / (LEVELS - 1), scale) for shade in runs if shade >= 0
     }
     return [
-        f'<rect width="{n_key}" height="{n_query}" fill="{_shade(0.0, colours)}" '
+        f'<rect width="{n_key}" height="{n_query}" fill="{_shade(scale.ground, scale)}" '
         f'stroke="{colours.line}" stroke-width="0.06"/>',
         *(f'<path fill="{shades[shade]}" d="{"".join(runs[shade])}"/>' for shade in sorted(runs)),
     ]
 
 
-def _shade(share: float, colours: Palette) -> str:
-    """A colour of the attention scale, between its stops."""
-    stops = [[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in colours.attention]
+def _shade(share: float, scale: Scale) -> str:
+    """A colour of a scale, between its stops."""
+    stops = [[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in scale.stops]
     at = np.linspace(0, 1, len(stops))
     channels = [round(float(np.interp(share, at, [stop[i] for stop in stops]))) for i in range(3)]
     return "#" + "".join(f"{channel:02x}" for channel in channels)
 
 
-def _legend(colours: Palette, words: Words, y: float) -> list[str]:
+def _legend(scale: Scale, words: Words, y: float) -> list[str]:
     parts = [f'<g transform="translate({_GAP:g} {y:g})" font-size="11">']
     for step in range(20):
         parts.append(
-            f'<rect x="{step * 5}" width="5" height="10" fill="{_shade(step / 19, colours)}"/>'
+            f'<rect x="{step * 5}" width="5" height="10" fill="{_shade(step / 19, scale)}"/>'
         )
-    parts.append(f'<text x="106" y="9">0–100 % {escape(words["weight"])}</text>')
-    parts.append('<g transform="translate(216 0) scale(10)">')
+    parts.append(f'<text x="106" y="9">{escape(scale.said)}</text>')
+    at = 122 + 6.5 * len(scale.said)
+    parts.append(f'<g transform="translate({at:g} 0) scale(10)">')
     parts.append('<rect width="2" height="1" fill="url(#h)"/></g>')
-    parts.append(f'<text x="242" y="9">{escape(words["blocked"])}</text></g>')
+    parts.append(f'<text x="{at + 26:g}" y="9">{escape(words["blocked"])}</text></g>')
     return parts

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.analysis.heads.versus import versus
 from explorer.components import HeadsSelection
+from explorer.figures.theme import show
 from explorer.pages import heads as heads_page
 from explorer.pages.heads import pair, takeaway
+from explorer.pages.heads.opened import Opened
+from explorer.pages.heads.versus import open_heads
 from explorer.runs.trace import trace
 from explorer.text import t
 
@@ -213,17 +217,22 @@ def test_a_click_in_the_other_picture_is_taken(
 def test_the_difference_of_every_pair_of_heads_is_a_table_to_keep(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[pair.Pair] = []
+    seen: list[tuple[Opened, pair.Pair]] = []
     original = takeaway.take_away
-    monkeypatch.setattr(
-        heads_page, "take_away", lambda choice, two: (seen.append(two), original(choice, two))
-    )
+    monkeypatch.setattr(heads_page, "take_away", lambda *both: (seen.append(both), original(*both)))
     at = compared(open_page, measure="differs")
-    assert t("take.versus", lang="en") in [each.value for each in at.caption]
-    found = seen[-1].compared
+    captions = [each.value for each in at.caption]
+    assert {t("take.versus", lang="en"), t("take.difference", lang="en")} <= set(captions)
+    choice, two = seen[-1]
+    opened = open_heads(choice, two)
+    assert opened is not None
+    svg = takeaway.difference(two, opened)
+    for said in ("of “tuned” minus", *(f">{escape(show(each))}<" for each in opened.keys)):
+        assert said in svg
+    found = two.compared
     assert found is not None
     assert found.difference is not None
-    lines = takeaway.differences(seen[-1]).decode("utf-8-sig").splitlines()
+    lines = takeaway.differences(two).decode("utf-8-sig").splitlines()
     assert len(lines) == 1 + found.difference.size
     layer, head, bits = lines[1].split(",")
     assert float(bits) == pytest.approx(found.difference.max(), rel=1e-4)

@@ -1,15 +1,17 @@
 """Exports of the Heads page: the heads that are shown large as SVG and CSV, the run, the code."""
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
 from explorer.exports.archive import to_csv, to_npz, to_rows
 from explorer.exports.page import picture_words
-from explorer.exports.picture import site_svg
+from explorer.exports.picture import difference_svg, site_svg
 from explorer.exports.snippet import snippet
 from explorer.pages.heads.opened import Opened, Shown
-from explorer.pages.heads.pair import Pair
+from explorer.pages.heads.pair import Pair, title
+from explorer.pages.heads.versus import OpenHeads, open_heads
 from explorer.ui.share import file_name
 from explorer.ui.view import View
 
@@ -20,15 +22,47 @@ def take_away(choice: Opened, pair: Pair | None) -> None:
     if choice.shown:
         st.caption(view.t("take.picture"))
         _pictures(choice)
-    if pair is not None and pair.compared is not None and pair.compared.by_number:
-        st.caption(view.t("take.versus"))
-        _download(view, "csv", lambda: differences(pair), "text/csv", page="heads-versus")
+    if pair is not None:
+        _of_both(choice, pair)
     st.caption(view.t("take.trace"))
     _download(view, "npz", lambda: to_npz(view.trace), "application/octet-stream")
     code = _code(choice)
     if code:
         st.caption(view.t("take.code"))
         st.code(code, language="python")
+
+
+def _of_both(choice: Opened, pair: Pair) -> None:
+    """What can be kept of two models: how the open heads differ, and how far all of them do."""
+    view, page = pair.view, "heads-versus"
+    opened = open_heads(choice, pair)
+    if opened is not None:
+        st.caption(view.t("take.difference"))
+        picture = partial(difference, pair, opened)
+        _download(view, "svg", lambda: picture().encode(), "image/svg+xml", page=page)
+    if pair.compared is not None and pair.compared.by_number:
+        st.caption(view.t("take.versus"))
+        _download(view, "csv", lambda: differences(pair), "text/csv", page=page)
+
+
+def difference(pair: Pair, opened: OpenHeads) -> str:
+    """The picture of how the two open heads differ, as an SVG."""
+    view, found, site = pair.view, pair.compared, pair.view.site
+    assert found is not None
+    one, other = (title(view, each.loaded.name) for each in (view, pair.other))
+    places = opened.places
+    return difference_svg(
+        opened.one,
+        opened.other,
+        (opened.one > 0) | (opened.other > 0),
+        found.queries.labels,
+        opened.keys,
+        title=view.t("versus.difference", one=one, other=other, **places),
+        name="L{their_layer}·H{their_head} − L{layer}·H{head}".format_map(places),
+        query_stream=site.query_stream,
+        key_stream=site.key_stream,
+        words=picture_words(view.trace, view.lang),
+    )
 
 
 def _pictures(choice: Opened) -> None:

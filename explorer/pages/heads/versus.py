@@ -1,9 +1,11 @@
 """What differs between two models on one sentence: heads, the open head, predictions."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from explorer.analysis.heads.aligned import Pieces, align, gathered
 from explorer.analysis.heads.versus import (
@@ -184,13 +186,30 @@ def _heads(pair: Pair) -> None:
             )
 
 
-def _open_head(choice: Opened, pair: Pair) -> None:
-    """The open head of each model, the difference of the two, and the most similar head."""
+@dataclass(frozen=True, eq=False)
+class OpenHeads:
+    """The open head of either model on what both read: weights [query piece, key piece]."""
+
+    mine: tuple[int, int]  # layer, head
+    theirs: tuple[int, int]
+    one: NDArray[np.float32]
+    other: NDArray[np.float32]
+    keys: tuple[str, ...]
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Both heads, counted from 1, as the texts name them."""
+        mine = {"layer": self.mine[0] + 1, "head": self.mine[1] + 1}
+        return mine | {"their_layer": self.theirs[0] + 1, "their_head": self.theirs[1] + 1}
+
+
+def open_heads(choice: Opened, pair: Pair) -> OpenHeads | None:
+    """The open head and the one beside it; None where none is open or can be compared."""
     view, found, shown = pair.view, pair.compared, choice.current
-    assert found is not None
+    if found is None or not found.comparable:
+        return None
     if shown is None or shown.site is None or shown.head is None:
-        st.caption(view.t("versus.closed"))
-        return
+        return None
     mine = shown.site.layer, shown.head
     theirs = mine if found.by_number else (pair.other.layer, pair.other.head)
     queries, keyed = found.queries, found.keys
@@ -201,19 +220,28 @@ def _open_head(choice: Opened, pair: Pair) -> None:
     keys = [*found.keys.labels, view.t("versus.rest")]
     if found.keys.whole:
         one, other, keys = one[:, :-1], other[:, :-1], keys[:-1]
+    weights = one.astype(np.float32), other.astype(np.float32)
+    return OpenHeads(mine, theirs, *weights, tuple(keys))
+
+
+def _open_head(choice: Opened, pair: Pair) -> None:
+    """The open head of each model, the difference of the two, and the most similar head."""
+    view, found, opened = pair.view, pair.compared, open_heads(choice, pair)
+    assert found is not None
+    if opened is None:
+        st.caption(view.t("versus.closed"))
+        return
     names = _names(pair)
-    place = {"layer": mine[0] + 1, "head": mine[1] + 1}
-    their = {"their_layer": theirs[0] + 1, "their_head": theirs[1] + 1}
-    caption = view.t("versus.difference", **place, **their, **names)
+    caption = view.t("versus.difference", **opened.places, **names)
     st.caption(caption)
     titles = controls.place_titles(view)
     figure = heatmap.difference(
-        one.astype(np.float32),
-        other.astype(np.float32),
+        opened.one,
+        opened.other,
         found.queries.labels,
-        keys,
-        mask_before=one > 0,
-        mask_after=other > 0,
+        opened.keys,
+        mask_before=opened.one > 0,
+        mask_after=opened.other > 0,
         selected=_piece(found.queries, view.row),
         dark=view.dark,
         words={
@@ -224,15 +252,16 @@ def _open_head(choice: Opened, pair: Pair) -> None:
         **titles,
     )
     controls.chart(figure, "heads.versus", alt=caption)
-    nearest = pair.closest(*mine)
+    nearest = pair.closest(*opened.mine)
     if nearest is None:
         return
     (layer, head), bits = nearest
-    same = found.by_number and (layer, head) == mine
+    same = found.by_number and (layer, head) == opened.mine
     st.markdown(
         view.t(
             "versus.closest_same" if same else "versus.closest",
-            **place,
+            layer=opened.mine[0] + 1,
+            head=opened.mine[1] + 1,
             near_layer=layer + 1,
             near_head=head + 1,
             bits=fixed(bits),

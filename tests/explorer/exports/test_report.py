@@ -9,7 +9,7 @@ import pytest
 
 from explorer.__main__ import main
 from explorer.exports.page import page_html
-from explorer.exports.picture import site_svg
+from explorer.exports.picture import difference_svg, site_svg
 from explorer.figures.theme import LIGHT
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import parse_edits
@@ -154,8 +154,39 @@ def test_cells_of_a_picture() -> None:
             title="",
             query_stream="tgt",
             key_stream="src",
-            words={"qeury": "x", "head": "y"},
+            words={"qeury": "x", "head": "y", "weight": "z"},
         )
+
+
+def test_the_difference_of_two_heads_is_drawn_around_its_middle() -> None:
+    before = np.array([[0.5, 0.5, 0.0], [0.2, 0.8, 0.0]])
+    after = np.array([[0.9, 0.1, 0.0], [0.2, 0.8, 0.0]])
+    mask = np.array([[True, True, False], [True, True, True]])
+
+    def drawn(after: np.ndarray) -> str:
+        return difference_svg(
+            before,
+            after,
+            mask,
+            ["a", "b"],
+            ["x", "y", "z"],
+            title="two − one",
+            query_stream="tgt",
+            key_stream="src",
+            name="L1·H2 − L1·H2",
+            words=WORDS,
+        )
+
+    svg = drawn(after)
+    low, middle, high = (LIGHT.diverging[i] for i in (0, 2, -1))
+    assert cells(svg, 0) == {high: {(0, 0)}, low: {(0, 1)}, "url(#h)": {(0, 2)}}
+    root = ElementTree.fromstring(svg)
+    assert middle in {each.get("fill") for each in root.iter(f"{SVG}rect")}, "nothing has changed"
+    texts = ["".join(t.itertext()) for t in root.iter(f"{SVG}text")]
+    assert {"two − one", "L1·H2 − L1·H2", "−40.0 … +40.0 points", "query (target)"} <= set(texts)
+    assert "−1.0 … +1.0" in drawn(before + 1e-6), "noise does not fill the scale"
+    with pytest.raises(ValueError, match="after"):
+        drawn(after[:1])
 
 
 def test_a_page_escapes_what_it_is_given() -> None:
