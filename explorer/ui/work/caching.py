@@ -225,6 +225,8 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
                 total += each.nbytes
             if each.dtype == object:
                 waiting.extend(each.flat)
+        elif isinstance(each, torch.Tensor) and each.layout != torch.strided:
+            total += each.nbytes  # in an order of its library's own, without a storage to look at
         elif isinstance(each, torch.Tensor):
             storage = each.untyped_storage()
             place = ("storage", storage.data_ptr())

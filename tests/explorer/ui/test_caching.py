@@ -15,6 +15,7 @@ from torch import nn
 from explorer import library
 from explorer.ui.work import caching
 from explorer.ui.work.caching import Store, budget, cached, size_of
+from models.fast import FastLinear
 
 ROOM = 15_000
 """Bytes: for ten arrays of a thousand, each with what surrounds it."""
@@ -392,6 +393,9 @@ def test_weights_of_a_module_are_counted_with_what_stands_beside_them() -> None:
     assert size_of(module) > 80_000
     vars(module)["part"] = module.weight.detach()[1:]
     assert size_of(module) < 90_000
+    packed = FastLinear(1000, 10, bias=False)
+    packed.lay_out()  # its second copy has no storage to look at
+    assert size_of(packed) > 80_000
 
 
 def test_words_and_slots_are_counted_and_what_belongs_to_the_program_is_not() -> None:
