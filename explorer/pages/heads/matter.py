@@ -128,6 +128,7 @@ def _map(choice: Opened, ablation: Ablation) -> None:
         figure,
         key,
         alt=view.t("matter.title"),
+        below_picture=True,
         on_select=partial(_switch, key, view, tuple(addresses.values())),
         selection_mode="points",
     )
