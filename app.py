@@ -1,3 +1,13 @@
-from explorer.shell import run
+"""The app. The server reads this file once, and then runs it for every visitor."""
 
-run()
+if __name__ == "__main__":
+    from explorer.shell import run
+
+    run()
+else:
+    from starlette.middleware import Middleware
+    from streamlit.starlette import App
+
+    from explorer.serving import FromMemory, lifespan
+
+    app = App(__file__, lifespan=lifespan, middleware=[Middleware(FromMemory)])

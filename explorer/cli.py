@@ -62,7 +62,6 @@ def app(args: argparse.Namespace) -> int:
     if args.workers > 1:
         return _several(args)
     address = ["--server.address", EVERYWHERE] if args.public else []
-    workers.ready_early()
     # Streamlit reads the configuration in the script's own folder from wherever it is started.
     # It ends the process itself, with status 2 for an option that it does not know.
     cli.main(["run", str(home() / "app.py"), *port, *address, *args.further], prog_name="streamlit")

@@ -1,6 +1,7 @@
 """The frame round every page: sidebar, menu, the view, and what to say when there is none."""
 
 import gc
+from contextlib import suppress
 from functools import cache as once
 from functools import partial
 
@@ -11,7 +12,7 @@ from explorer.components import frame
 from explorer.pages import HOME, PAGES, Page, shelf
 from explorer.pages.path.back import back_to_path
 from explorer.problems import InputProblem
-from explorer.text import family, t
+from explorer.text import LANGUAGES, family, t
 from explorer.ui import cache, session
 from explorer.ui.current import first_view
 from explorer.ui.hints import hints
@@ -19,8 +20,8 @@ from explorer.ui.parts import PartChoices, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
 from explorer.ui.url import Links, State
-from explorer.ui.view import default_model
-from explorer.ui.work.turns import in_turn
+from explorer.ui.view import build, default_model
+from explorer.ui.work.turns import TURNS, in_turn
 from models.training.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")
@@ -85,6 +86,12 @@ def run() -> None:
     if session.state().of(ScreenChoices).beamer:  # page.css looks for it
         st.container(key="beamer").empty()
     current.run()
+
+
+def get_ready() -> None:
+    """What a first visit needs, before anybody comes: its model opened, its sentence run."""
+    with TURNS.turn(), suppress(InputProblem):  # the page says what is wrong with them
+        build(first_state(LANGUAGES[0]), dark=False)
 
 
 @once

@@ -17,7 +17,6 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 
 from models.training.home import home
 
@@ -207,11 +206,6 @@ async def serve(n_workers: int, address: str, port: int, options: Sequence[str] 
                 raise ended
 
 
-def ready_early() -> None:
-    """Import the app beside the start of the server: the first visitor need not wait for torch."""
-    threading.Thread(target=import_module, args=("explorer.shell",), daemon=True).start()
-
-
 def _with_parent() -> None:
     """End when the process that started this one does, even if it was killed."""
 
@@ -231,5 +225,4 @@ if __name__ == "__main__":
     from streamlit.web import cli
 
     _with_parent()
-    ready_early()
     cli.main(list(_command(sys.argv[1], sys.argv[2:])), prog_name="streamlit")

@@ -40,17 +40,15 @@ CHARTS, WAITING = "controls.charts", "controls.waiting"
 """Whether this session's browser has been sent a chart; the pulse that asks for the first one."""
 
 
-def chart(
-    figure: Figure, key: str, alt: str, *, below_picture: bool = False, **more: Any
-) -> None:
+def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **more: Any) -> None:
     """A Plotly figure as wide as its place; `alt` says for screen readers what it shows.
 
     In a place with fewer pixels than the figure needs, as the `least` of its layout's `meta` says
     (`figures.frame.least_width`), it scrolls sideways.
 
-    With a session's first chart the browser reads Plotly, and for a second does nothing else. So one
-    `below_picture`, in a fragment whose picture is no chart, leaves its place empty in a session's
-    first run, and the fragment runs again as soon as the browser has drawn that.
+    With a session's first chart the browser reads Plotly, and for a second does nothing else. So
+    one `below_picture`, in a fragment whose picture is no chart, leaves its place empty in a
+    session's first run, and the fragment runs again as soon as the browser has drawn that.
     """
     file = file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1]))
     record(Chart(figure, alt, file))

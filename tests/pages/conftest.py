@@ -161,8 +161,9 @@ def _open_once(kept_models: dict[object, LoadedModel], monkeypatch: pytest.Monke
 def _page(name: str) -> None:
     from explorer.pages import PAGES
     from explorer.shell import LINKS, show
-    from explorer.ui import session
+    from explorer.ui import controls, session
 
+    controls.st.session_state["controls.charts"] = True  # no browser would say what it has drawn
     session.start(LINKS)
     show(next(page for page in PAGES if page.name == name))
 

@@ -21,7 +21,7 @@ from explorer.pages.heads import matter
 from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.text import t
-from explorer.ui import cache
+from explorer.ui import cache, controls
 from explorer.ui.escape import escape, plain
 
 Open = Callable[..., AppTest]
@@ -423,3 +423,21 @@ def test_the_heads_of_a_long_text_come_layer_by_layer_and_measures_when_chosen(
     assert head["measure"]["name"] == t("heads.measures.entropy", lang="en")
     assert len(asked) == 1
     assert callable(asked[0]["progress"])
+
+
+def test_the_first_chart_of_a_session_waits_for_the_picture(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its place is kept, with a pulse; when that comes, the chart does, and stays."""
+    monkeypatch.setattr(controls, "CHARTS", "controls.none_yet")  # the fixture knows the usual name
+    at = open_page("heads")
+    n_drawn = len(at.main.get("bidi_component"))
+    assert not at.main.get("plotly_chart")
+    assert t("matter.title", lang="en") in everything_and_titles(at)
+    monkeypatch.setattr(controls, "is_due", lambda key: key == controls.WAITING)
+    at.run()
+    assert len(at.main.get("plotly_chart")) == 1
+    assert len(at.main.get("bidi_component")) == n_drawn - 1
+    monkeypatch.setattr(controls, "is_due", lambda key: False)
+    at.run()
+    assert len(at.main.get("plotly_chart")) == 1

@@ -1,0 +1,106 @@
+"""What the server does beside Streamlit, so that the first picture comes soon.
+
+`streamlit run` answers long before it runs any code of the app, which it does for the first
+visitor. While her browser loads Streamlit's front end, a thread imports the app, opens the model of
+a first visit and runs its sentence. The hundred files of that front end are answered from memory,
+where Streamlit asks the file system in several threads for each; and nothing that is sent waits.
+"""
+
+import asyncio
+import mimetypes
+import socket
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit import cli_util, config, file_util
+from streamlit.starlette import App
+from streamlit.web.server import server_util
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+OFTEN = 0.0005
+"""Seconds after which a thread that waits for the interpreter gets it. Python's usual 0.005 would
+hold up every one of a browser's requests by that, as long as the imports take."""
+FOREVER = "public, immutable, max-age=31536000"
+"""As Streamlit says of them: the name of such a file is a hash of its content."""
+
+
+def send_at_once() -> None:
+    """Let every connection of this server send what is written to it without delay.
+
+    TCP otherwise holds a small message back until the other end has confirmed the one before, which
+    it does up to 40 ms later (Nagle's algorithm, RFC 896; delayed acknowledgements, RFC 1122).
+    asyncio switches that off where a listening socket names TCP as its protocol; Streamlit's does
+    not. So each small file took 44 ms, and messages of the websocket, which begins as such a
+    connection, waited too.
+    """
+    connected = AutoHTTPProtocol.connection_made
+
+    def connection_made(self: asyncio.Protocol, transport: asyncio.BaseTransport) -> None:
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected(self, transport)
+
+    AutoHTTPProtocol.connection_made = connection_made  # type: ignore[assignment, method-assign]
+
+
+@asynccontextmanager
+async def lifespan(app: App) -> AsyncIterator[None]:
+    """What happens as the server starts: everything is made ready, and a browser opened."""
+    send_at_once()
+    threading.Thread(target=get_ready, name="get ready", daemon=True).start()
+    if not config.get_option("server.headless"):
+        address = config.get_option("browser.serverAddress") or "localhost"
+        cli_util.open_browser(server_util.get_url(address))
+    yield
+
+
+def get_ready() -> None:
+    """Import the app, and compute what a first visit shows: nobody need wait for it twice."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(OFTEN)
+    try:
+        from explorer import shell
+
+        shell.get_ready()
+    finally:
+        sys.setswitchinterval(usual)
+
+
+class FromMemory:
+    """Answers requests for the files of Streamlit's front end; all others go on to `app`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        root = Path(file_util.get_static_dir())
+        self._files = {
+            f"/{path.relative_to(root).as_posix()}": path
+            for path in (root / "static").rglob("*")
+            if path.is_file()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, as ASGI passes it."""
+        path = self._files.get(scope.get("path", ""))
+        if path is None or scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        content, kind = _read(path)
+        headers = {
+            "content-type": kind,
+            "content-length": str(len(content)),
+            "cache-control": FOREVER,
+        }
+        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": 200, "headers": encoded})
+        await send({"type": "http.response.body", "body": content})
+
+
+@cache
+def _read(path: Path) -> tuple[bytes, str]:
+    """The content of a file and its media type; some 8 MB of them are ever asked for."""
+    return path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream"

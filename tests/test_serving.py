@@ -1,0 +1,74 @@
+"""What the server does beside Streamlit: files from memory, nothing held back."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+from streamlit import file_util
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+from explorer import serving
+
+SCRIPT = next((Path(file_util.get_static_dir()) / "static" / "js").glob("index.*.js"))
+
+
+def asked(path: str, method: str = "GET") -> list[Message]:
+    """What is answered to one request; behind `FromMemory` stands an app that answers "other"."""
+    answer: list[Message] = []
+
+    async def other(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "other"})
+
+    async def receive() -> Message:
+        return {"type": "http.request"}
+
+    async def send(message: Message) -> None:
+        answer.append(message)
+
+    scope = {"type": "http", "method": method, "path": path}
+    asyncio.run(serving.FromMemory(other)(scope, receive, send))
+    return answer
+
+
+def test_the_front_end_comes_from_memory_as_it_is_on_disk() -> None:
+    start, body = asked(f"/static/js/{SCRIPT.name}")
+    headers = dict(start["headers"])
+    assert start["status"] == 200
+    assert body["body"] == SCRIPT.read_bytes()
+    assert headers[b"content-length"] == str(SCRIPT.stat().st_size).encode()
+    assert headers[b"content-type"] in (b"application/javascript", b"text/javascript")
+    assert b"immutable" in headers[b"cache-control"]
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [
+        ("/", "GET"),
+        ("/static/js/../../index.html", "GET"),
+        ("/static/js/none.js", "GET"),
+        (f"/static/js/{SCRIPT.name}", "HEAD"),
+    ],
+)
+def test_all_else_is_answered_by_the_app(path: str, method: str) -> None:
+    assert asked(path, method) == [{"type": "other"}]
+
+
+def test_a_connection_sends_without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[object] = []
+    usual: Callable[..., None] = lambda self, transport: made.append(transport)  # noqa: E731
+    monkeypatch.setattr(AutoHTTPProtocol, "connection_made", usual)
+    serving.send_at_once()
+    with socket.socket() as connection:
+
+        class Transport:
+            def get_extra_info(self, name: str) -> Any:
+                return connection if name == "socket" else None
+
+        transport = Transport()
+        AutoHTTPProtocol.connection_made(object(), transport)  # type: ignore[arg-type]
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+    assert made == [transport]
