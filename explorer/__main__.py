@@ -220,6 +220,8 @@ def refusal(error: ValueError | OSError, lang: str) -> str:
     """What is wrong with the input, or could not be written, for the user."""
     if isinstance(error, InputProblem):
         return text.problem(error.key, error.values, lang=lang)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"  # without the number of the error
     return str(error)
 
 

@@ -194,14 +194,19 @@ export function headThumbs(view) {
     view.light({ query, key, head: index });
   }
 
-  /** Which heads are open or pinned. */
+  let marked = null;
+
+  /** Which heads are open or pinned; of a thousand, only those that were or are get touched. */
   function mark() {
     const { opened, pinned } = view.chosen;
-    heads.forEach(({ button, pin }, index) => {
+    const now = opened === null ? pinned : [opened, ...pinned];
+    for (const index of marked ? new Set([...marked, ...now]) : heads.keys()) {
+      const { button, pin } = heads[index];
       button.setAttribute("aria-pressed", String(index === opened));
       button.classList.toggle("opened", index === opened);
       pin.setAttribute("aria-pressed", String(pinned.includes(index)));
-    });
+    }
+    marked = now;
   }
 
   /** In every head the lit row (or column) stays bright and the rest steps back. */

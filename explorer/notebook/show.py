@@ -69,6 +69,11 @@ def show(
         name = title or t("export.title", lang=lang, model=named)
         said = [what.text, *([what.output] if what.output else [])]
         return _picture(name, parts, said, lang)
+    if what is None or callable(what):
+        raise ValueError(
+            f"nothing to show in {type(what).__name__}: give a model's name or attention. "
+            "Of a module: `with capture() as seen: module(batch)`, then `show(seen, tokens)`"
+        )
     if isinstance(tokens, str):
         raise ValueError("tokens are one string; give a list of tokens")
     name = title or t("notebook.title", lang=lang)

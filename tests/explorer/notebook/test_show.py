@@ -112,6 +112,8 @@ def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
         ([_weights(1, 4, 4), _weights(1, 5, 5)], {}, r"layers differ in shape: \[1, 4, 4\]"),
         ([], {}, "shape"),
         ("text", {}, "a model needs a text"),
+        (torch.nn.Linear(2, 2), {"tokens": "a text"}, "nothing to show in Linear.*with capture"),
+        (None, {}, "nothing to show in NoneType"),
         (["text"], {}, "expected numbers of one shape"),
         (np.eye(3) * 1j, {}, "they are complex"),
         (torch.empty(1, 1, 3, 3, device="meta"), {}, "holds no numbers"),
