@@ -89,6 +89,7 @@ class Attention(nn.Module):
     """
 
     attend: ClassVar[Callable[..., tuple[Tensor, Tensor | None]]] = staticmethod(attend)
+    rotate: ClassVar[Callable[..., Tensor]] = staticmethod(rotate)
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -130,7 +131,7 @@ class Attention(nn.Module):
             q, k, v = self.project(x, x if memory is None else memory)
             q, k = self.q_norm(q), self.k_norm(k)
             if placement.rotation is not None:  # keys are held as they were turned when new
-                q, k = (rotate(each, placement.rotation) for each in (q, k))
+                q, k = (self.rotate(each, placement.rotation) for each in (q, k))
             if cache is not None:
                 cache.append(k, v)
         if cache is not None:

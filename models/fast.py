@@ -11,6 +11,7 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
   mask. 12 heads of 1,024 tokens take 61 ms in place of 133, 512 tokens 9.4 in place of 28.
 - *The cache* has spare room, so that a step of decoding copies nothing that it holds; where a beam
   exchanges rows that hold the same, as those of one source do, it does nothing.
+- *Rotations* of queries and keys multiply complex numbers, in one pass over them in place of six.
 - *Sines* are read from a table, which is made once.
 - *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times what
   there is to do; a step of decoding passes more than a hundred of them.
@@ -44,7 +45,8 @@ from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
 from models.hooks import HookPoint
 from models.masks import require_mask
-from models.positions import NOWHERE, Placement, Sinusoidal, sinusoidal_table
+from models.positions import NOWHERE, Placement, Rotation, Sinusoidal, sinusoidal_table
+from models.positions import rotate as plain_rotate
 from models.transformer import Model
 
 FEW = range(2, 9)  # rows for which the product with a packed matrix is the sooner one
@@ -253,6 +255,16 @@ def _pattern_by_queries(
     return pattern
 
 
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+    """`models.positions.rotate` in one pass: a pair of features is turned as a complex number."""
+    n = 2 * rotation[0].shape[-1]
+    if n < x.shape[-1] or x.dtype not in (torch.float32, torch.float64):
+        return plain_rotate(x, rotation)
+    cos, sin = (each.to(x.dtype) for each in rotation)
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
+
+
 class FastAttention(Attention):
     """Attention by the `attend` above, a cache that grows without copying, and self-attention's
     three projections in one product."""
@@ -260,6 +272,7 @@ class FastAttention(Attention):
     _joined: Joined | None = None  # see `join_projections`
 
     attend = staticmethod(attend)
+    rotate = staticmethod(rotate)
 
     def forward(
         self,

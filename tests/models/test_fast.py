@@ -16,10 +16,13 @@ from models.fast import (
     QUERIES,
     attend,
     lay_out_for_decoding,
+    rotate,
     speed_up,
 )
 from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
+from models.positions import rotate as plain_rotate
+from models.positions import rotation_at
 from models.rows import Rows
 
 SEVERAL = 4  # rows that are multiplied by the packed matrix, where there is one: in float32
@@ -117,6 +120,19 @@ def test_a_long_pattern_is_the_plain_one(mask, added):
             z[kind] = function(q, k, v, LONG_MASKS[mask], **added, hooks=looked_at)
     for one, other in zip(z["plain"], z["fast"], strict=True):
         close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("n_turned", [4, 6])
+def test_a_turn_in_one_pass_is_the_plain_one(n_turned, dtype):
+    x = torch.randn(2, 5, 3, 6, dtype=dtype).transpose(1, 2).requires_grad_()
+    rotation, found = rotation_at(torch.tensor([[3, 4, 5, 6, 7]]), n_turned), []
+    for function in (plain_rotate, rotate):
+        turned = function(x, rotation)
+        (gradient,) = torch.autograd.grad(turned.pow(3).sum(), x)
+        found.append((turned, gradient))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(other, one)
 
 
 @pytest.mark.parametrize(
