@@ -192,16 +192,17 @@ def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 
 def heads_off(desk: Desk) -> Iterator[tuple[str, list[float]]]:
-    """Heads of the first layer off, one after the other: the sentence or the row read anew."""
+    """One head after the other switched off, and left so: each time a run that is new."""
     desk.open("")
     off = []
     for turn in range(N_CLICKS):
-        layer, head = divmod(turn, 8)
-        desk.open("", layer=str(layer + 1), head=str(head + 1))
+        if turn:
+            desk.page.locator(f"[data-at=head{turn}]").click()
+            desk.settle()
         switch = desk.page.locator(".st-key-heads-off label").first
         switch.scroll_into_view_if_needed()
         desk.settle()
-        off += desk.clock(switch.click, text_of(".st-key-heads-reset"))
+        off += desk.clock(switch.click, named(t("edits.active", lang="en")))
     yield "head switched off: the new run", off
 
 
@@ -250,7 +251,7 @@ def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
         seconds = []
         for turn in range(N_CLICKS):
             menu.click()
-            layer = desk.page.get_by_role("option", name=str((turn + 1) % 4 + 1), exact=True)
+            layer = desk.page.get_by_role("option", name=str((turn + 1) % 3 + 1), exact=True)
             layer.wait_for()
             desk.page.wait_for_timeout(300)
             seconds += desk.clock(layer.click, seen)

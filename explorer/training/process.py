@@ -55,6 +55,7 @@ class Worker:
         self.at = 0
         self.paused = bool(begin.get("paused"))
         self.steps_left = -1  # to take before it pauses by itself
+        self.skipped: set[int] = set()  # trainings that were stopped before their turn
         self.told: list[Step] = []
         self.flushed = time.monotonic()
 
@@ -62,6 +63,9 @@ class Worker:
         """All trainings. Raises EndedError."""
         for at, values in enumerate(self.begin["setups"]):
             self.at = at
+            if at in self.skipped:
+                self.tell("state", state="stopped", step=0)
+                continue
             self._learn(Setup(**values), Path(self.begin["folders"][at]))
 
     def tell(self, kind: str, **values: Any) -> None:
@@ -135,8 +139,7 @@ class Worker:
                 order = self.orders.get(block=self.paused)
             except queue.Empty:
                 return ""
-            if order["do"] == "stop":
-                self.paused = False
+            if self._is_stopped_by(order):
                 return "stop"
             self._carry_out(learner, order)
 
@@ -145,12 +148,22 @@ class Worker:
         self.paused = True
         while True:
             order = self.orders.get()
-            if order["do"] == "stop":
-                self.paused = False
+            if self._is_stopped_by(order):
                 return "stop"
             if order["do"] in ("back", "end"):
                 self._carry_out(learner, order)
                 return ""
+
+    def _is_stopped_by(self, order: Message) -> bool:
+        """Whether this stops the training at hand; one that has not begun will be left out."""
+        if order["do"] != "stop":
+            return False
+        stopped = order.get("run", self.at)
+        if stopped != self.at:
+            self.skipped.add(stopped)
+            return False
+        self.paused = False
+        return True
 
     def _carry_out(self, learner: Learner, order: Message) -> None:
         match order["do"]:

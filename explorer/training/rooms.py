@@ -192,8 +192,11 @@ class Rooms:
                 for each in series.runs:
                     each.state = "stopped"
                 return
-        run.pending = True
-        series.order(do, **values)
+        if do == "stop" and run is not series.current:  # it has not begun, and will not
+            run.state = "stopped"
+        else:
+            run.ordered = do
+        series.order(do, run=series.runs.index(run), **values)
 
     def ahead(self, room: Room, run: Run) -> int:
         """How many series go before the one of this training; 0 once it is its turn."""
@@ -272,7 +275,7 @@ class Rooms:
         process.wait()
         with self._guard:
             for run in series.runs:
-                run.pending = False
+                run.ordered = ""
                 if run.state not in ENDED:
                     # A paused one was put away: it goes on from where it was kept.
                     run.state = "stopped" if run.state == "paused" else "lost"

@@ -57,8 +57,8 @@ class Run:
 
     `about` is what the process said of it at the beginning. `loss`, `norm` and `rate` have one
     number a step. `faults` are (step, fault, planted or taken out). `opened` is the last step that
-    was opened. `gone_back` counts how often it was wound back, `pending` is
-    whether an order was given that was not yet carried out.
+    was opened. `gone_back` counts how often it was wound back, `ordered` is
+    the last order that was not yet carried out, "" for none.
     """
 
     number: int
@@ -76,7 +76,7 @@ class Run:
     opened: dict[str, Any] | None = None
     diverged: str = ""
     gone_back: int = 0
-    pending: bool = False
+    ordered: str = ""
 
     @property
     def step(self) -> int:
@@ -86,7 +86,12 @@ class Run:
     @property
     def is_live(self) -> bool:
         """Whether something may still happen by itself."""
-        return self.pending or self.state in ("waiting", "starting", "running")
+        return bool(self.ordered) or self.state in ("waiting", "starting", "running")
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop and has not yet done so: its process may be short of time."""
+        return self.ordered == "stop" and self.state not in ENDED
 
     @property
     def last(self) -> Score | None:
@@ -111,8 +116,9 @@ class Run:
 
     def hear(self, message: Mapping[str, Any]) -> None:
         """Take in one message of the process."""
-        if message["kind"] in ("state", "fault", "back", "opened", "diverged"):
-            self.pending = False
+        answers = message["kind"] in ("state", "fault", "back", "opened", "diverged")
+        if answers and (self.ordered != "stop" or message.get("state") in ENDED):
+            self.ordered = ""
         match message["kind"]:
             case "begin":
                 self.about = {k: v for k, v in message.items() if k not in ("kind", "run")}

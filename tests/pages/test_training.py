@@ -112,6 +112,19 @@ def test_both_accuracies_are_said_and_a_fault_has_its_card(open_page: Open, room
     assert "Given the right beginning, 35 % of the tokens are right, alone 25 %" in everything(at)
 
 
+def test_a_press_on_stop_is_answered_before_the_process_has_stopped(
+    open_page: Open, room: Room
+) -> None:
+    run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="running")
+    stop = "training.stop"
+    at = open_page("training", setup=SMALL, room=room.name)
+    assert stop in {each.key for each in at.button}
+    run.ordered = "stop"
+    at.run()
+    assert t("training.stopping", lang="en", step=50) in everything(at)
+    assert stop not in {each.key for each in at.button}
+
+
 def test_a_divergence_is_explained(open_page: Open, room: Room) -> None:
     run = trained(room, parse_setup(SMALL), 0.0, 0.25, state="paused")
     run.diverged, run.kept = "loss", {0, 50}

@@ -29,6 +29,8 @@ def status(view: View, room: Room, run: Run) -> None:
     """Where the training stands, and the buttons that steer it."""
     ahead = ROOMS.ahead(room, run) if run.state == "waiting" else 0
     words = view.t(f"training.state.{run.state}", step=run.step, total=run.setup.steps, ahead=ahead)
+    if run.is_stopping:
+        words = view.t("training.stopping", step=run.step)
     with st.container(horizontal=True, vertical_alignment="center", key="training-steer"):
         if len(room.runs) > 1:
             _pick_run(view, room, run)
@@ -65,6 +67,8 @@ def _buttons(view: View, room: Room, run: Run) -> None:
             args=(room, run, do or name),
         )
 
+    if run.is_stopping:
+        return
     if run.state == "running":
         button("pause", "pause")
     if run.state == "paused" and not run.diverged:

@@ -75,6 +75,11 @@ class Job(Generic[Result]):
         """Ask the work to end with what it has."""
         self._wanted = False
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to end."""
+        return not self._wanted
+
     def wait(self, seconds: float) -> bool:
         """Wait so long at most, while others compute; whether it is over."""
         with TURNS.away():
@@ -168,6 +173,9 @@ def _watch(running: Job[Result], name: str, working: str, stop: str, lang: str) 
     """Without a turn of its own: nothing is computed here, and the button must be at hand."""
     if running.wait(0):
         st.rerun()
+    if running.is_stopping:
+        st.markdown(t("running.stopping", lang=lang))
+        return
     said = f"{working} {running.done} / {running.total}"
     if ahead := running.ahead:
         said += " " + t("running.ahead", lang=lang, count=ahead)

@@ -1,9 +1,12 @@
 """Who trains what: processes that end with their server, rooms nobody else finds, turns."""
 
+import io
+import json
 import os
 import select
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,3 +136,26 @@ def test_only_so_many_trainings_are_remembered(unstarted: Unstarted) -> None:
     assert len(room.runs) == rooms.MOST_RUNS
     assert room.runs[0].number == 1
     unstarted.close_all()
+
+
+def test_stop_is_known_at_once_and_stops_the_training_that_it_was_pressed_for(
+    unstarted: Unstarted,
+) -> None:
+    room = unstarted.open("somebody")
+    first, second = unstarted.start(room, [TINY, TINY])
+    second.state = "waiting"
+    told = io.StringIO()
+    process = SimpleNamespace(stdin=told, kill=lambda: None, wait=lambda: None)
+    room.series[0].process = process  # type: ignore[assignment]
+    unstarted.order(room, second, "stop")
+    assert (second.state, first.is_stopping) == ("stopped", False)
+    unstarted.order(room, first, "stop")
+    assert [json.loads(line) for line in told.getvalue().splitlines()] == [
+        {"do": "stop", "run": 1},
+        {"do": "stop", "run": 0},
+    ]
+    # A busy machine may take long: what was ordered before is heard of first.
+    first.hear({"kind": "fault", "step": 3, "name": "no_causal", "on": True})
+    assert first.is_stopping
+    first.hear({"kind": "state", "state": "stopped"})
+    assert not first.is_stopping

@@ -60,6 +60,24 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
     assert "12 steps of 12" in (tmp_path / "checkpoint" / "CARD.md").read_text()
 
 
+def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path: Path) -> None:
+    setups = [replace(TINY, steps=10, seed=seed).as_json() for seed in (0, 1)]
+    folders = [str(tmp_path / name) for name in ("one", "two")]
+    orders: queue.Queue[dict[str, Any]] = queue.Queue()
+    orders.put({"do": "stop", "run": 1})
+    out = io.StringIO()
+    begin = {"setups": setups, "folders": folders, "folder": str(tmp_path)}
+    with seeded(1):
+        Worker(begin, orders, out).run()
+    said = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [each["state"] for each in said if each["kind"] == "state"] == [
+        "running",
+        "done",
+        "stopped",
+    ]
+    assert [each["kind"] for each in said if each["run"] == 1] == ["state"]
+
+
 def test_wound_back_it_takes_the_same_steps_again(tmp_path: Path) -> None:
     straight = heard(tmp_path / "one")
     again = heard(tmp_path / "one", {"do": "go"}, back=6, paused=True)
