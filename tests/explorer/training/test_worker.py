@@ -61,7 +61,7 @@ def test_a_training_runs_to_its_end_and_leaves_a_model(tmp_path: Path) -> None:
 
 
 def test_a_training_that_was_stopped_before_its_turn_never_begins(tmp_path: Path) -> None:
-    setups = [replace(TINY, steps=10, seed=seed).as_json() for seed in (0, 1)]
+    setups = [replace(TINY, seed=seed).as_json() for seed in (1, 2)]
     folders = [str(tmp_path / name) for name in ("one", "two")]
     orders: queue.Queue[dict[str, Any]] = queue.Queue()
     orders.put({"do": "stop", "run": 1})
