@@ -22,6 +22,13 @@ GAP = 0.6
 """Rows of nothing between two kinds of attention."""
 
 
+def heads_of(maps: Sequence[Floats]) -> list[tuple[int, int, int]]:
+    """(Map, layer, head) of every cell of maps [layer, head], in reading order."""
+    return [
+        (at, layer, head) for at, each in enumerate(maps) for layer, head in np.ndindex(*each.shape)
+    ]
+
+
 def head_map(
     maps: Sequence[Floats],
     names: Sequence[str],
@@ -43,12 +50,7 @@ def head_map(
     for name, each in zip(names, maps, strict=True):
         check_shape(f"the map of {name}", each, (len(each), n_heads))
     starts = np.cumsum([0.0, *(len(each) + GAP for each in maps)])
-    addresses = [
-        (at, layer, head)
-        for at, each in enumerate(maps)
-        for layer in range(len(each))
-        for head in range(n_heads)
-    ]
+    addresses = heads_of(maps)
     across = np.array([head for _, _, head in addresses], np.float32)
     down = np.array([starts[at] + layer for at, layer, _ in addresses], np.float32)
     values = np.concatenate([each.ravel() for each in maps])

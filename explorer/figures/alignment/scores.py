@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from explorer.figures.frame import BAR_ROOM, Figure, Floats, Words, axis, colorbar, layout
-from explorer.figures.head_map import head_axis
+from explorer.figures.head_map import head_axis, heads_of
 from explorer.figures.theme import colorscale, escape, palette
 from explorer.numbers import fixed
 
@@ -31,12 +31,7 @@ def scores(
     colours = palette(dark)
     n_heads = maps[0].shape[1]
     starts = np.cumsum([0.0, *(len(each) + GAP for each in maps)])
-    addresses = [
-        (at, layer, head)
-        for at, each in enumerate(maps)
-        for layer in range(len(each))
-        for head in range(n_heads)
-    ]
+    addresses = heads_of(maps)
     values = np.concatenate([each.ravel() for each in maps])
     down = np.array([starts[at] + layer for at, layer, _ in addresses], np.float32)
     traces = [
