@@ -23,7 +23,6 @@ from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.building import certify_built, is_code
 from explorer.notebook.show import show
-from explorer.notebook.site import write_site
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
 from explorer.runs.sentences import sentences_from_file
@@ -83,6 +82,8 @@ def export(args: argparse.Namespace) -> int:
 
 def _export_site(args: argparse.Namespace) -> int:
     """Write a folder of pages that need no server, one for each sentence of a file."""
+    from explorer.notebook.site import write_site  # no other command needs it
+
     if args.sentences is None:
         raise ValueError("export --site: give --sentences FILE, one sentence a line")
     path: Path = args.sentences

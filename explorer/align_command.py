@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -10,11 +11,13 @@ from explorer import text
 from explorer.analysis.alignment.aligned import Alignment, align_all
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.reading import cross_sites
-from explorer.analysis.alignment.study import Study, other_direction, study
 from explorer.exports.alignments import to_csv, to_json, to_moses, to_words
 from explorer.library import LoadedModel, list_models, open_model, translators
 from explorer.numbers import fixed
 from explorer.runs.sentences import pairs_in
+
+if TYPE_CHECKING:
+    from explorer.analysis.alignment.study import Study
 
 NONE = "none"
 USUAL = "grow-diag-final-and"
@@ -62,6 +65,8 @@ def align_file(loaded: LoadedModel, args: argparse.Namespace) -> int:
 
     Raises InputProblem; OSError; ValueError for a model without cross-attention.
     """
+    from explorer.analysis.alignment.study import study  # no other command needs it
+
     if not cross_sites(loaded):
         raise ValueError(text.t("align.no_cross", lang=args.lang, name=loaded.name))
     pairs = pairs_in(args.data.name, args.data.read_bytes())
@@ -112,6 +117,8 @@ def write(aligned: tuple[Alignment, ...], out: Path) -> list[Path]:
 
 def _back(loaded: LoadedModel, asked: str | None) -> LoadedModel | None:
     """The model of the other direction; None where none is wanted, or known."""
+    from explorer.analysis.alignment.study import other_direction
+
     if asked == NONE:
         return None
     shelf = translators(list_models())
@@ -125,7 +132,7 @@ def _sentences(loaded: LoadedModel) -> tuple[str, ...]:
 
 
 def _say(
-    found: Study, loaded: LoadedModel, back: LoadedModel | None, args: argparse.Namespace
+    found: "Study", loaded: LoadedModel, back: LoadedModel | None, args: argparse.Namespace
 ) -> None:
     """What the links are read off, on the standard error."""
     shift, head = found.ranked()[0]

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,3 +74,11 @@ def test_a_connection_sends_without_delay(monkeypatch: pytest.MonkeyPatch) -> No
         AutoHTTPProtocol.connection_made(object(), transport)  # type: ignore[arg-type]
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
     assert made == [transport]
+
+
+def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -> None:
+    """A certificate from the shell waits for torch as it is."""
+    unwanted = ("streamlit", "plotly", "pandas", "explorer.analysis.alignment.study")
+    code = f"import explorer.__main__, sys; print([m for m in {unwanted} if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
