@@ -92,8 +92,8 @@ def _unpack(name: str, file: BinaryIO, folder: Path) -> None:
     except InputProblem:
         raise
     # What zipfile raises: for a damaged file, an unknown way of packing (a RuntimeError), a member
-    # cut short or said to begin before the file.
-    except (*_DAMAGED, RuntimeError, EOFError, OSError, ValueError) as error:
+    # cut short, without a name, or said to begin before the file.
+    except (*_DAMAGED, RuntimeError, EOFError, OSError, ValueError, IndexError) as error:
         raise InputProblem("upload_no_zip", name=name) from error
 
 

@@ -93,6 +93,8 @@ def test_a_damaged_zip(folder: Path) -> None:
     assert refusal(io.BytesIO(bytes(data[: len(data) // 2]))).key == "upload_no_zip"
     whole = zipped(files_of(folder)).getvalue()
     assert refusal(io.BytesIO(whole[20:])).key == "upload_no_zip", "a file before the beginning"
+    nameless = whole.replace(b"config.json", b"\0onfig.json")
+    assert refusal(io.BytesIO(nameless)).key in ("upload_no_zip", "upload_nothing")
 
 
 def test_a_zip_that_is_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

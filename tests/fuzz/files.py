@@ -120,7 +120,7 @@ def upload(rng: random.Random, folder: Path) -> None:
         for path in asset("checkpoints", "copy").glob("*.*"):
             if rng.random() < 0.9:
                 data = path.read_bytes()
-                odd = words(rng, 9)[:9].encode(errors="replace").decode()
+                odd = words(rng, 9)[:9].encode(errors="replace").decode().replace("\0", "_")
                 z.writestr(
                     rng.choice(("", "m/", "m/", "../", "/", odd)) + path.name,
                     damaged(rng, data) if rng.random() < 0.2 else data,
