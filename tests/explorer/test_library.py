@@ -7,7 +7,13 @@ import pytest
 from foreign import Golden
 
 from explorer import cli
-from explorer.library import list_models, open_model, snapshots
+from explorer.library import (
+    list_models,
+    open_model,
+    same_vocabulary,
+    snapshots,
+    translators,
+)
 from explorer.problems import InputProblem
 from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
@@ -126,3 +132,13 @@ def test_the_app_is_told_where_models_are(
     assert len(started) == 3
     assert cli.main(["app", "--models", str(tmp_path / "none")]) == 2
     assert "there is no folder" in capsys.readouterr().err
+
+
+def test_models_in_the_cache_of_the_hub_are_known_by_their_configs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        Golden.load("marian").write(tmp_path / f"models--org--{name}" / "snapshots" / "a", "own")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert translators(["org/one"]) == ("org/one",)
+    assert same_vocabulary("org/one") == ("org/two",)
