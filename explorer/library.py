@@ -176,16 +176,16 @@ def open_model(
 
     A name can ask for a snapshot of the training, as in "reverse@40". A str is never taken as a
     path, since it may come from a link. `placing` says where it computes; None: as the environment
-    does. Raises InputProblem with `unknown_model` or `broken_model`.
+    does. Raises InputProblem with `unknown_model`, `upload_gone` or `broken_model`.
     """
     step = None
     if isinstance(name, str):
         available = list_models(folder)
         base, step = (name, None) if name in available else split_step(name)
         if base not in available or (step is not None and step not in snapshots(base, folder)):
-            raise InputProblem(
-                "unknown_model", name=UPLOADED.sub("", name), available=", ".join(available)
-            )
+            if (uploaded := UPLOADED.sub("", name)) != name:
+                raise InputProblem("upload_gone", name=uploaded)
+            raise InputProblem("unknown_model", name=name, available=", ".join(available))
         path = _folder(base, folder)
     else:
         path, base = name, name.name

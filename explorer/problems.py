@@ -58,6 +58,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_bomb": "name limit",  # bytes unpacked
         "upload_nothing": "name",
         "upload_pickle": "name",
+        "upload_gone": "name",  # of another session, or no longer kept
         # a training
         "training_model": "reason",
         "training_large": "count limit",

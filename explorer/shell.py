@@ -1,6 +1,7 @@
 """The frame round every page: sidebar, menu, the view, and what to say when there is none."""
 
 import gc
+import time
 from contextlib import suppress
 from functools import cache as once
 from functools import partial
@@ -29,6 +30,10 @@ _WORDS = {shelf.NAME: "shelf"}
 """The table of a page's words, where it does not have the page's name."""
 LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
 """How the links of this app are written: a name that two pages use stops it here."""
+
+
+LATER = 3.0
+"""Seconds after a server's start in which a first visitor gets her picture undisturbed."""
 
 
 @in_turn
@@ -89,9 +94,18 @@ def run() -> None:
 
 
 def get_ready() -> None:
-    """What a first visit needs, before anybody comes: its model opened, its sentence run."""
+    """What a first visit needs, before anybody comes: its page, its model opened, its sentence run.
+
+    The other pages are imported `LATER`, so that neither she waits for them nor who opens them.
+    """
+    first = next(page for page in PAGES if page.name == HOME)
+    _ = first.render
     with TURNS.turn(), suppress(InputProblem):  # the page says what is wrong with them
         build(first_state(LANGUAGES[0]), dark=False)
+    time.sleep(LATER)
+    for page in PAGES:
+        _ = page.render
+    gc.freeze()
 
 
 @once

@@ -17,7 +17,7 @@ from models.refusals import Numbers, Refusal
 from models.training.home import asset
 
 LANGUAGES: tuple[str, ...] = ("en", "zh")
-UPLOADED = re.compile(r"~[A-Za-z0-9_-]{16}\Z")
+UPLOADED = re.compile(r"~(?:[A-Za-z0-9_-]{16})?\Z")
 """What `ui.uploads` puts behind the name of a model that a visitor uploaded."""
 MOST_SAID = 240
 """Characters of one value of a refusal: a command to copy fits in."""

@@ -12,6 +12,7 @@ import pytest
 
 import explorer
 from explorer import __version__
+from explorer.pages import PAGES
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 1_000_000  # bytes: every version of a file stays in the history, and so in a clone
@@ -130,7 +131,7 @@ def test_what_nothing_but_tests_would_call_is_found() -> None:
 
 
 def test_no_function_is_there_for_tests_alone() -> None:
-    """The package's commands and what the README shows for notebooks are used from outside."""
+    """The package's commands, pages, and what the README shows for notebooks, are used by name."""
     files = [
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "app.py", *ROOT.glob("models/**/*.py"), *ROOT.glob("explorer/**/*.py"))
@@ -147,7 +148,8 @@ def test_no_function_is_there_for_tests_alone() -> None:
     public = {f"{home}.{name}" for name, home in explorer._HOMES.items()}
     public |= {"explorer.testing.assert_masks"}
     assert all(name.rpartition(".")[2] in text("docs/api.md") for name in public)
-    assert unused(sources) - public == commands | for_notebooks
+    pages = {f"explorer.pages.{page.name}.page.render" for page in PAGES}
+    assert unused(sources) - public == commands | for_notebooks | pages
 
 
 def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apart() -> None:

@@ -82,3 +82,9 @@ def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -
     code = f"import explorer.__main__, sys; print([m for m in {unwanted} if m in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+def test_the_app_imports_a_page_when_it_is_first_visited() -> None:
+    code = "import explorer.shell, sys; print([m for m in sys.modules if m.endswith('.page')])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "explorer.pages" not in said.stdout

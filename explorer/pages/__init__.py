@@ -1,29 +1,9 @@
-"""The pages in the order of the menu. A page is a name, an icon, and `render(view)`."""
+"""The pages in the order of the menu: a name, an icon, and `render(view)` in `page.py`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
-from explorer.pages import (
-    alignment,
-    atlas,
-    blocks,
-    card,
-    causes,
-    cell,
-    certificate,
-    circuits,
-    claims,
-    clinic,
-    decoding,
-    heads,
-    machine,
-    masks,
-    patching,
-    path,
-    positions,
-    training,
-    workshop,
-)
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.blocks.choices import BlocksChoices
@@ -58,28 +38,32 @@ class Page:
 
     name: str
     icon: str
-    render: Callable[[View], None]
     choices: type
     group: str = ""
     usual_pads: int = 0
     follows_edits: bool = True
 
+    @property
+    def render(self) -> Callable[[View], None]:
+        """What draws it, imported when first asked for: no visitor waits for all of them."""
+        drawn: Callable[[View], None] = import_module(f"explorer.pages.{self.name}.page").render
+        return drawn
+
 
 LESSONS: tuple[Page, ...] = (
-    Page("path", ":material/route:", path.render, PathChoices, follows_edits=False),
-    Page("heads", ":material/grid_view:", heads.render, HeadsChoices),
-    Page("cell", ":material/center_focus_strong:", cell.render, CellChoices),
-    Page("masks", ":material/grid_off:", masks.render, MasksChoices, usual_pads=3),
-    Page("positions", ":material/waves:", positions.render, PositionsChoices),
-    Page("blocks", ":material/layers:", blocks.render, BlocksChoices, "model"),
-    Page("machine", ":material/account_tree:", machine.render, MachineChoices, "model"),
-    Page("decoding", ":material/format_list_numbered:", decoding.render, DecodingChoices, "model"),
-    Page("causes", ":material/psychology_alt:", causes.render, CausesChoices, "why"),
-    Page("patching", ":material/swap_horiz:", patching.render, PatchingChoices, "why"),
+    Page("path", ":material/route:", PathChoices, follows_edits=False),
+    Page("heads", ":material/grid_view:", HeadsChoices),
+    Page("cell", ":material/center_focus_strong:", CellChoices),
+    Page("masks", ":material/grid_off:", MasksChoices, usual_pads=3),
+    Page("positions", ":material/waves:", PositionsChoices),
+    Page("blocks", ":material/layers:", BlocksChoices, "model"),
+    Page("machine", ":material/account_tree:", MachineChoices, "model"),
+    Page("decoding", ":material/format_list_numbered:", DecodingChoices, "model"),
+    Page("causes", ":material/psychology_alt:", CausesChoices, "why"),
+    Page("patching", ":material/swap_horiz:", PatchingChoices, "why"),
     Page(
         "alignment",
         ":material/compare_arrows:",
-        alignment.render,
         AlignmentChoices,
         "why",
         0,
@@ -88,17 +72,15 @@ LESSONS: tuple[Page, ...] = (
     Page(
         "circuits",
         ":material/cable:",
-        circuits.render,
         CircuitsChoices,
         "why",
         follows_edits=False,
     ),
-    Page("atlas", ":material/map:", atlas.render, AtlasChoices, "why", 0, False),
-    Page("certificate", ":material/verified:", certificate.render, CertificateChoices, "practise"),
+    Page("atlas", ":material/map:", AtlasChoices, "why", 0, False),
+    Page("certificate", ":material/verified:", CertificateChoices, "practise"),
     Page(
         "clinic",
         ":material/stethoscope:",
-        clinic.render,
         ClinicChoices,
         "practise",
         usual_pads=2,
@@ -107,7 +89,6 @@ LESSONS: tuple[Page, ...] = (
     Page(
         "training",
         ":material/model_training:",
-        training.render,
         TrainingChoices,
         "practise",
         follows_edits=False,
@@ -115,12 +96,11 @@ LESSONS: tuple[Page, ...] = (
     Page(
         "workshop",
         ":material/construction:",
-        workshop.render,
         WorkshopChoices,
         "practise",
         follows_edits=False,
     ),
-    Page("claims", ":material/quiz:", claims.render, ClaimsChoices, "practise", 0, False),
+    Page("claims", ":material/quiz:", ClaimsChoices, "practise", 0, False),
 )
 """The path through all of it; then, in the order in which one learns, attention, its masks,
 positions, the rest of a block, the whole model, what it writes, and why; then the pages that test
@@ -129,7 +109,7 @@ what was learned, one of which trains a model. Each draws what it computed.
 
 PAGES: tuple[Page, ...] = (
     *LESSONS,
-    Page("card", ":material/badge:", card.render, CardChoices, "model", follows_edits=False),
+    Page("card", ":material/badge:", CardChoices, "model", follows_edits=False),
 )
 """The lessons, and last the page about the open model, which computes nothing from the sentence."""
 

@@ -83,5 +83,8 @@ def remove(name: str) -> None:
 
 
 def for_this_session(name: str) -> str:
-    """The name of a model as a link gives it, without what would find another session's upload."""
-    return name if name in own() else UPLOADED.sub("", name)
+    """The name of a model as a link gives it, without what would find another session's upload.
+
+    It keeps the mark of an upload, so that what is said of it can be that it was one.
+    """
+    return name if name in own() else UPLOADED.sub("~", name)

@@ -14,8 +14,9 @@ from explorer.analysis.path import Missing
 from explorer.analysis.workshop.tasks import tasks
 from explorer.pages import PAGES
 from explorer.pages.path.asked import Asked, asked
+from explorer.pages.path.chapters import CHAPTER_OF
 from explorer.pages.path.choices import Answer, read_answers, write_answers
-from explorer.pages.path.course import CHAPTER_OF, CHAPTERS, STEPS, TASK_OF, number_of
+from explorer.pages.path.course import CHAPTERS, STEPS, TASK_OF, number_of
 from explorer.pages.path.views import MOST_LINKS, read_results
 from explorer.text import t
 from explorer.ui.choices import RefusedError

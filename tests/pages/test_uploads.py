@@ -100,6 +100,7 @@ def test_another_visitor_with_its_link_lacks_it_and_sees_the_rest(
     assert not at.exception
     (said,) = [str(each.value) for each in at.warning]
     assert "mine" in said
+    assert "upload it again" in said
     assert name.partition("~")[2] not in said
     assert at.main.get("bidi_component")  # the sentence in a model that is there
     assert name not in at.selectbox(key="sidebar.model").options

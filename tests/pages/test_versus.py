@@ -17,7 +17,7 @@ from explorer import library
 from explorer.analysis.heads.versus import versus
 from explorer.components import HeadsSelection
 from explorer.figures.theme import show
-from explorer.pages import heads as heads_page
+from explorer.pages.heads import page as heads_page
 from explorer.pages.heads import pair, takeaway
 from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.versus import open_heads

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from explorer.pages.path.course import CHAPTER_OF, CHAPTERS
+from explorer.pages.path.chapters import CHAPTER_OF, NAMES
 from explorer.text import t
 from explorer.ui import session
 from explorer.ui.parts import ScreenChoices
@@ -19,8 +19,11 @@ def back_to_path(page: str, *, is_home: bool) -> None:
     label = t("path.new_here", lang=state.lang)
     if not (is_home and session.is_untouched()):
         named = t(f"path.groups.{chapter}", lang=state.lang)
-        number = list(CHAPTERS).index(chapter) + 1
+        number = NAMES.index(chapter) + 1
         label = t("path.chapter_of", lang=state.lang, number=number, chapter=named)
     if st.button(label, key="path.way", type="tertiary", icon=":material/route:"):
+        # The course imports the analyses of all its steps: only who goes there waits for them.
+        from explorer.pages.path.course import CHAPTERS
+
         session.change(lesson=CHAPTERS[chapter][0].id, part="")
         session.visit("path")

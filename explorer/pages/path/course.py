@@ -2,6 +2,7 @@
 
 from explorer.pages.path import attention, blocks, masks, positions, writing
 from explorer.pages.path.asked import Step
+from explorer.pages.path.chapters import NAMES
 
 CHAPTERS: dict[str, tuple[Step, ...]] = {
     "attention": attention.STEPS,
@@ -11,30 +12,9 @@ CHAPTERS: dict[str, tuple[Step, ...]] = {
     "writing": writing.STEPS,
 }
 """The steps of each chapter; the words for a chapter are at `path.groups.<name>`."""
+assert tuple(CHAPTERS) == NAMES
 STEPS: dict[str, Step] = {each.id: each for steps in CHAPTERS.values() for each in steps}
 assert len(STEPS) == sum(map(len, CHAPTERS.values())), "two steps have one name"
-
-CHAPTER_OF: dict[str, str] = {
-    "heads": "attention",
-    "cell": "attention",
-    "masks": "masks",
-    "certificate": "masks",
-    "clinic": "masks",
-    "positions": "positions",
-    "blocks": "blocks",
-    "machine": "blocks",
-    "decoding": "writing",
-    "claims": "attention",
-    "alignment": "attention",
-    "causes": "attention",
-    "circuits": "attention",
-    "atlas": "attention",
-    "patching": "blocks",
-    "training": "writing",
-    "workshop": "masks",
-}
-"""The chapter that leads to a page, which the page leads back to."""
-
 
 TASK_OF: dict[str, str] = {
     "attention": "softmax",

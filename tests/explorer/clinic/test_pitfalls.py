@@ -79,7 +79,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
         "explorer/analysis/masks/fills.py",
         "explorer/notebook/certify.py",
         "explorer/pages/masks/fills.py",
-        "explorer/pages/clinic/__init__.py",
+        "explorer/pages/clinic/page.py",
         "explorer/pages/clinic/cached.py",
         "explorer/analysis/workshop/planted.py",
         "explorer/pages/workshop/cached.py",

@@ -14,10 +14,11 @@ import torch
 from explorer import library
 from explorer.analysis.path import LONGEST, Missing
 from explorer.numbers import fixed, number, percent
-from explorer.pages.path import cached, place_of
+from explorer.pages.path import cached
 from explorer.pages.path.asked import Asked, asked, question
 from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
 from explorer.pages.path.lesson import where_it_shows
+from explorer.pages.path.page import place_of
 from explorer.shell import LINKS
 from explorer.ui import controls
 from explorer.ui.url import State

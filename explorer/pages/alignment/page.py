@@ -1,0 +1,57 @@
+"""Alignment: word to word, out of cross-attention."""
+
+import streamlit as st
+
+from explorer.pages.alignment.choices import AlignmentChoices
+from explorer.pages.alignment.file import whole_file
+from explorer.pages.alignment.instead import without_cross
+from explorer.pages.alignment.matrices import which_matrix
+from explorer.pages.alignment.opened import opened
+from explorer.pages.alignment.takeaway import take_away
+from explorer.pages.alignment.without import without_heads
+from explorer.pages.alignment.words import aligned_words
+from explorer.problems import InputProblem
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.parts import pick_part
+from explorer.ui.problem import show_problem
+from explorer.ui.share import shared
+from explorer.ui.stage import stage
+from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "alignment")
+    _part(view)
+
+
+@st.fragment
+@in_turn
+def _part(view: View) -> None:
+    view = latest(view)
+    with shared(view, "alignment", more=lambda: take_away(view)), stage():
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
+    if not view.sites_of("cross"):
+        without_cross(view)
+        return
+    part = pick_part(view, "alignment", AlignmentChoices.parts)
+    try:
+        choice = opened(view)
+        if choice is None:
+            return
+        if part == "words":
+            aligned_words(choice)
+        elif part == "matrices":
+            which_matrix(choice)
+        elif part == "without":
+            without_heads(choice)
+        else:
+            whole_file(choice)
+    except InputProblem as problem:
+        show_problem(problem, view.lang)

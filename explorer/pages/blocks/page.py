@@ -1,0 +1,55 @@
+"""Blocks: what a norm does, where it is placed, and what happens in the feed-forward net."""
+
+import streamlit as st
+
+from explorer.numbers import number
+from explorer.pages.blocks.activations import curves_of
+from explorer.pages.blocks.choices import BlocksChoices
+from explorer.pages.blocks.hidden import hidden_units
+from explorer.pages.blocks.norms import norms
+from explorer.pages.blocks.residual import placements
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.parts import ScreenChoices, pick_part
+from explorer.ui.share import shared
+from explorer.ui.stage import stage
+from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
+
+DRAW = {
+    "norms": norms,
+    "residual": placements,
+    "activations": curves_of,
+    "hidden": hidden_units,
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "blocks")
+    _part(view)
+
+
+@st.fragment
+@in_turn
+def _part(view: View) -> None:
+    view = latest(view)
+    with shared(view, "blocks"), stage():
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
+    part = pick_part(view, "blocks", BlocksChoices.parts)
+    config = view.loaded.config
+    if not view.choices(ScreenChoices).beamer:
+        st.caption(
+            view.t(
+                "blocks.model",
+                norm=view.t(f"blocks.{config.norm}"),
+                placement=view.t(f"figures.residual.{config.norm_placement}"),
+                ffn=view.t(f"blocks.ffn_{config.ffn}"),
+                eps=number(config.norm_eps),
+            )
+        )
+    DRAW[part](view)

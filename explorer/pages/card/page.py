@@ -1,0 +1,116 @@
+"""Card: what the open model is, from its own files, and what its author wrote about it."""
+
+from collections.abc import Iterator
+
+import streamlit as st
+
+from explorer.analysis.card.facts import ModelFacts
+from explorer.analysis.card.words import MOST_CHARS, CardWords, card_words
+from explorer.components.standalone import Text, record
+from explorer.library import split_step
+from explorer.pages.card import cached
+from explorer.ui import controls, session
+from explorer.ui.escape import escape, plain
+from explorer.ui.markdown import harmless, has_more
+from explorer.ui.share import shared
+from explorer.ui.tables import table
+from explorer.ui.view import View
+
+_BELOW = 2  # the levels by which a card's headings stand under the page's own
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "card")
+    with shared(view, "card"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
+    # A page that runs alone, as in tests, has nowhere to go.
+    if "models" in session.page_names() and st.button(
+        view.t("sidebar.models"), key="card.models", type="tertiary", icon=":material/folder_open:"
+    ):
+        session.visit("models")
+    words = card_words(view.loaded.folder, view.lang)
+    st.subheader(view.t("card.facts"), anchor=False)
+    facts = cached.facts(view.loaded.name)
+    rows = [
+        (view.t(f"card.{name}"), said)
+        for name, said in (*_sizes(view, facts), *_design(view), *_files(view, facts, words))
+    ]
+    table((view.t("card.property"), view.t("card.value")), rows, align="ll")
+    for row in rows:
+        record(Text(plain(": ".join(row)), is_reading=True))
+    _written(view, words)
+
+
+def _sizes(view: View, facts: ModelFacts) -> Iterator[tuple[str, str]]:
+    config = view.loaded.config
+    name, step = split_step(view.loaded.name)
+    yield "name", f"{_code(name)}"
+    if step is not None:
+        yield "snapshot", view.t("sidebar.moment_step", step=step)
+    yield "kind", view.t(f"card.kinds.{facts.kind}")
+    layers = (view.t(f"card.layers_{role}", count=n) for role, n in facts.layers.items())
+    yield "layers", " · ".join(layers)
+    shared = "heads_shared" if config.kv_heads < config.n_heads else "heads_own"
+    heads = {"heads": config.n_heads, "kv_heads": config.kv_heads, "features": config.d_head}
+    yield "heads", view.t(f"card.{shared}", **heads)
+    yield "width", f"{config.d_model:,}"
+    yield "parameters", f"{facts.parameters:,}"
+    said = [view.t("card.tokens", count=f"{config.vocab_size:,}")]
+    for lang, count in facts.written_in.items():
+        said.append(view.t(f"card.tokens_{lang}", count=f"{count:,}"))
+    if facts.without_piece:
+        said.append(view.t("card.without_piece", count=f"{facts.without_piece:,}"))
+    yield "vocabulary", " · ".join(said)
+
+
+def _design(view: View) -> Iterator[tuple[str, str]]:
+    config = view.loaded.config
+    limit = f"{config.n_ctx:,}"
+    yield "length", view.t("card.tokens", count=limit)
+    kind = f"positions.model_{config.positions}"
+    yield "positions", view.t(kind, width=config.d_model, limit=limit)
+    last = "with_last" if config.final_norm else "without_last"
+    placement = view.t(f"swaps.options.placement_{config.norm_placement}")
+    norm = view.t(f"blocks.{config.norm}")
+    yield "norm", " · ".join((norm, escape(placement), view.t(f"card.{last}")))
+    ffn = view.t(f"blocks.ffn_{config.ffn}")
+    yield "ffn", f"{ffn} · {view.t('card.wide', width=f'{config.d_ff:,}')}"
+    tied = "output_tied" if config.tie_embeddings else "output_own"
+    yield "output", view.t(f"card.{tied}" if config.lm_head else "card.output_none")
+
+
+def _files(view: View, facts: ModelFacts, words: CardWords) -> Iterator[tuple[str, str]]:
+    marks = (
+        f"{view.t(f'card.marks.{name}')} {_code(token)}" for name, token in facts.marks.items()
+    )
+    yield "marks_row", " · ".join(marks) or view.t("card.no_marks")
+    size = f"{facts.bytes_stored / 1e6:,.1f}"
+    yield "stored", view.t("card.megabytes", size=size, dtypes=", ".join(facts.dtypes))
+    if words.languages:
+        yield "languages", escape(" · ".join(words.languages))
+    if words.licence:
+        yield "licence", escape(words.licence)
+
+
+def _written(view: View, words: CardWords) -> None:
+    if not words.markdown.strip():
+        st.info(view.t("card.none"), icon=":material/info:")
+        return
+    if words.lang not in (None, view.lang):
+        st.info(view.t(f"card.only_{words.lang}"), icon=":material/translate:")
+    with st.container(border=True, key="card"):
+        st.markdown(harmless(words.markdown, _BELOW))
+    if words.is_cut:
+        st.caption(view.t("card.cut", count=f"{MOST_CHARS:,}"))
+    if has_more(words.markdown):
+        st.caption(view.t("card.left_out"))
+
+
+def _code(text: str) -> str:
+    """A name as it is typed; a backtick, which would end it, is shown as text."""
+    return escape(text) if "`" in text or "|" in text else f"`{text}`"

@@ -1,0 +1,35 @@
+"""Causes: why a head looks where it looks, what it writes, and what the model would say by then."""
+
+import streamlit as st
+
+from explorer.pages.causes.choices import CausesChoices
+from explorer.pages.causes.lens import through_the_lens
+from explorer.pages.causes.telling import telling
+from explorer.pages.causes.why import why_there
+from explorer.pages.causes.writes import what_it_writes
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.parts import pick_part
+from explorer.ui.share import shared
+from explorer.ui.stage import stage
+from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
+
+DRAW = {"why": why_there, "writes": what_it_writes, "lens": through_the_lens}
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "causes")
+    _part(view)
+
+
+@st.fragment
+@in_turn
+def _part(view: View) -> None:
+    view = telling(latest(view))
+    with shared(view, "causes"), stage():
+        part = pick_part(view, "causes", CausesChoices.parts)
+        controls.sentence_line(view)
+        controls.edits_bar(view, "causes.reset")
+        DRAW[part](view)

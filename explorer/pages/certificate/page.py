@@ -1,0 +1,295 @@
+"""Certificate: do the masks of this model work? A test of its behaviour."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import streamlit as st
+
+from explorer.analysis.certificate.certify import MAX_PROBED, Certificate, Finding
+from explorer.analysis.certificate.examiner import Examiner, Location
+from explorer.analysis.certificate.probe import Probe
+from explorer.components import mask_matrix
+from explorer.exports.report import report_lines, report_record
+from explorer.numbers import number
+from explorer.pages.certificate import cached
+from explorer.pages.certificate.choices import CertificateChoices
+from explorer.runs.edits import Edit, about_masks
+from explorer.runs.generation import StepsDone
+from explorer.ui import controls, session
+from explorer.ui.cache import Run
+from explorer.ui.current import latest
+from explorer.ui.escape import escape
+from explorer.ui.share import file_name, shared
+from explorer.ui.view import View
+from explorer.ui.work import running
+from explorer.ui.work.turns import in_turn
+
+PADDINGS = ("padding_right", "padding_left", "padding_batch")
+"""Promises that one test serves, each with padding in another place."""
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "certificate")
+    _examination(view)
+
+
+@st.fragment
+@in_turn
+def _examination(view: View) -> None:
+    view = latest(view)
+    with shared(view, "certificate"):
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
+    controls.sentence_line(view)
+    _subject(view)
+    edits = tuple(edit for edit in view.trace.edits if about_masks(edit))
+    run = Run(view.loaded.name, view.text, view.target, edits)
+    names = cached.promises(run)
+    if not view.choices(CertificateChoices).tested:
+        _offer(view, names)
+        _left_out(view, run)
+        return
+    certificate = _run(view, run, names)
+    if certificate is None:
+        return
+    _verdict(view, certificate)
+    _findings(view, certificate)
+    _left_out(view, run)
+    _reach(view, certificate)
+    _download(view, certificate, edits)
+    controls.small_print(
+        view,
+        "certificate",
+        formula=(
+            r"\text{deviation} = \frac{\max|x' - x|}{\max(1,\ \max|x|)} \le 10^{-8}",
+            r"\text{weights}:\qquad v_j = e_j \ \Rightarrow\ z_i = \sum_j a_{ij}\, e_j",
+        ),
+        code=_code(certificate),
+        numbers=lambda: _numbers(view, certificate),
+    )
+
+
+def _code(certificate: Certificate) -> list[object]:
+    """The tests that ran, those of broken promises first."""
+    tested = [*certificate.broken, *(each for each in certificate.findings if each.passed)]
+    checks: dict[str, object] = {
+        each.name: getattr(Examiner, "padding" if each.name in PADDINGS else each.name)
+        for each in tested
+    }
+    return [*dict.fromkeys(checks.values()), Probe.weights]
+
+
+def _subject(view: View) -> None:
+    """What is tested is the model as the visitor changed it, if anything is changed."""
+    named = [
+        f"**{controls.name_edit(view, edit)}**" for edit in view.trace.edits if about_masks(edit)
+    ]
+    if not named:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(view.t("certificate.edited", edits=" · ".join(named)))
+        st.button(
+            view.t("edits.reset"),
+            key="certificate.reset",
+            on_click=lambda: session.change(edits=()),
+        )
+
+
+def _offer(view: View, names: tuple[str, ...]) -> None:
+    """Before the click: what is going to be tested."""
+    st.button(
+        view.t("certificate.run", count=len(names)),
+        key="certificate.run",
+        type="primary",
+        icon=":material/verified:",
+        on_click=lambda: session.change(tested=True),
+    )
+    for name, column in zip(names, _two_columns(names), strict=True):
+        with column:
+            st.markdown(
+                f":gray[:material/radio_button_unchecked:] {view.t(f'certify.{name}.title')}"
+            )
+
+
+def _left_out(view: View, run: Run) -> None:
+    """What is not tested, so that the number of properties explains itself."""
+    for name, why in cached.left_out(run).items():
+        words = view.t("certify.untested", promise=view.t(f"certify.{name}.title"))
+        st.caption(f"{words} {view.t(f'certify.untested_{why}')}")
+
+
+def _run(view: View, run: Run, names: Sequence[str]) -> Certificate | None:
+    """The certificate; None while it is made, and after it was stopped."""
+
+    def work(tell: StepsDone) -> Certificate:
+        step = running.whole(tell)
+        return cached.certificate(run, progress=lambda done, name: step(done, len(names)))
+
+    return running.awaited("certificate.job", run, work, view.t("certificate.working"), view.lang)
+
+
+def _verdict(view: View, certificate: Certificate) -> None:
+    count, broken = len(certificate.findings), len(certificate.broken)
+    largest = number(certificate.largest)
+    if broken:
+        words = view.t("certificate.broken", count=count, broken=broken, largest=largest)
+        controls.reading("certificate", f":red[:material/cancel:] {words}")
+    else:
+        words = view.t("certificate.kept", count=count, largest=largest)
+        controls.reading("certificate", f":material/verified: {words}")
+    tolerance = max(finding.tolerance for finding in certificate.findings)
+    values = {"tolerance": number(tolerance), "limit": MAX_PROBED}
+    st.caption(view.t("certificate.honest", **values))
+
+
+def _findings(view: View, certificate: Certificate) -> None:
+    """What is broken in full, then what is kept, two in a row."""
+    for finding in certificate.broken:
+        with st.container(border=True):
+            _broken(view, certificate, finding)
+    kept = [finding for finding in certificate.findings if finding.passed]
+    for finding, column in zip(kept, _two_columns(kept), strict=True):
+        with column:
+            st.markdown(
+                f":material/check_circle: {view.t(finding.title_key)}  \n"
+                f":small[:gray[{_measured(view, finding)}]]",
+                help=view.t(finding.meaning_key),
+            )
+
+
+def _two_columns(items: Sequence[object]) -> list[st.delta_generator.DeltaGenerator]:
+    """For each item its column, so that one reads across, then down."""
+    left, right = st.columns(2, gap="large")
+    return [right if index % 2 else left for index in range(len(items))]
+
+
+def _broken(view: View, certificate: Certificate, finding: Finding) -> None:
+    st.markdown(f":red[:material/cancel:] **{view.t(finding.title_key)}**")
+    if finding.error:
+        st.markdown(view.t("certify.error", error=escape(finding.error)))
+        return
+    st.markdown(view.t(finding.meaning_key))
+    words = _measured(view, finding)
+    if finding.where is not None:
+        words = f"{words} · {_place(view, certificate, finding.where)}"
+    st.caption(words)
+
+
+def _measured(view: View, finding: Finding) -> str:
+    if finding.deviation == 0:
+        return view.t("certificate.exact")
+    return view.t(
+        "certify.deviation",
+        deviation=number(finding.deviation),
+        tolerance=number(finding.tolerance),
+    )
+
+
+def _place(view: View, certificate: Certificate, place: Location) -> str:
+    """Where the deviation was: site, layer and head, and the tokens of query and key."""
+    site = next((site for site in view.trace.sites if site.name == place.name), None)
+    if site is not None:
+        words = [
+            view.t(f"kinds.{site.role}"),
+            view.t("certificate.at_layer", layer=site.layer + 1),
+        ]
+    elif place.layer is not None:
+        words = [view.t(f"certificate.behind_{place.stack}", layer=place.layer + 1)]
+    else:
+        words = [view.t("certificate.logits")]
+    if place.head is not None:
+        words.append(view.t("certify.at_head", index=place.head + 1))
+    # After the last block of all, at the logits, no stack is named.
+    behind = next((each.stream for each in view.trace.stacks if each.role == place.stack), "tgt")
+    stream = site.query_stream if site else behind
+    if place.query is not None:
+        token = _token(view, certificate, stream, place.query - place.left)
+        words.append(view.t("certificate.query", token=token))
+    if place.key is not None and site is not None:
+        token = _token(view, certificate, site.key_stream, place.key - place.left)
+        words.append(view.t("certificate.key", token=token))
+    elif place.key is not None:
+        words.append(view.t("certificate.changed_at", index=place.key + 1))
+    if place.left:
+        words.append(view.t("certify.at_left", left=place.left))
+    return " · ".join(words)
+
+
+def _token(view: View, certificate: Certificate, stream: str, index: int) -> str:
+    """A token of the sentence in quotation marks; anything outside it is padding."""
+    tokens = _tokens(view, certificate, stream)
+    if not 0 <= index < len(tokens) or tokens[index] == tokens[-1]:
+        return controls.quoted(view, tokens[-1])
+    return controls.quoted_at(view, tokens, index)
+
+
+def _tokens(view: View, certificate: Certificate, stream: str) -> list[str]:
+    ids = certificate.src_tokens if stream == "src" else certificate.tgt_tokens
+    return view.loaded.str_tokens(ids)
+
+
+def _reach(view: View, certificate: Certificate) -> None:
+    """How far a changed token travels: the masks, as the model's behaviour draws them."""
+    st.markdown(view.t("certificate.reach"))
+    streams = {"encoder": ("src", "src"), "decoder": ("tgt", "tgt"), "cross": ("tgt", "src")}
+    shown = [name for name in streams if name in certificate.reach]
+    for name, column in zip(shown, st.columns(max(len(shown), 1), gap="medium"), strict=False):
+        query, key = streams[name]
+        reached = certificate.reach[name]
+        with column:
+            title = view.t(f"certify.reach_{name}")
+            st.caption(title)
+            mask_matrix(
+                reached,
+                (~reached).astype(np.uint8),
+                title=title.rstrip(":："),
+                rules=[view.t("certificate.never")],
+                query_tokens=_tokens(view, certificate, query),
+                key_tokens=_tokens(view, certificate, key),
+                query_title=view.t("certificate.moved", stream=view.stream(query)),
+                key_title=view.t("certificate.changed", stream=view.stream(key)),
+                query_stream="src" if query == "src" else "tgt",
+                key_stream="src" if key == "src" else "tgt",
+                words=view.words("components.reach"),
+                key=f"certificate.reach.{name}",
+            )
+
+
+def _download(view: View, certificate: Certificate, edits: Sequence[Edit]) -> None:
+    name, text = view.loaded.name, view.text
+    lines = "\n".join(report_lines(certificate, name, text, view.lang, edits)) + "\n"
+    record = json.dumps(report_record(certificate, name, text, edits), ensure_ascii=False, indent=2)
+    with st.container(horizontal=True):
+        st.download_button(
+            view.t("certificate.as_text"),
+            lines,
+            file_name(view, "certificate", "txt"),
+            key="certificate.text",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+        st.download_button(
+            view.t("certificate.as_json"),
+            record,
+            file_name(view, "certificate", "json"),
+            key="certificate.json",
+            on_click="ignore",
+            icon=":material/download:",
+        )
+
+
+def _numbers(view: View, certificate: Certificate) -> dict[str, list[object]]:
+    findings = certificate.findings
+    return {
+        view.t("certificate.promise"): [view.t(finding.title_key) for finding in findings],
+        view.t("certificate.result"): [
+            view.t("certify.kept" if finding.passed else "certify.broken") for finding in findings
+        ],
+        view.t("certificate.deviation"): [f"{finding.deviation:.3g}" for finding in findings],
+        view.t("certificate.tolerance"): [f"{finding.tolerance:.0e}" for finding in findings],
+    }

@@ -1,0 +1,52 @@
+"""Circuits: heads by what they do on made-up rows, and how two of them work together."""
+
+import streamlit as st
+
+from explorer.pages.circuits.choices import CircuitsChoices
+from explorer.pages.circuits.composition import reading_each_other
+from explorer.pages.circuits.induction import step_by_step
+from explorer.pages.circuits.roles import by_behaviour
+from explorer.pages.circuits.vocabulary import over_the_vocabulary
+from explorer.problems import InputProblem
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.parts import pick_part
+from explorer.ui.problem import show_problem
+from explorer.ui.share import shared
+from explorer.ui.stage import stage
+from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
+
+DRAW = {
+    "roles": by_behaviour,
+    "circuit": step_by_step,
+    "vocabulary": over_the_vocabulary,
+    "composition": reading_each_other,
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "circuits")
+    _part(view)
+
+
+@st.fragment
+@in_turn
+def _part(view: View) -> None:
+    view = latest(view)
+    with shared(view, "circuits"), stage():
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
+    part = pick_part(view, "circuits", CircuitsChoices.parts)
+    if view.sites_of("cross"):
+        st.caption(view.t("circuits.translator"))
+    elif view.trace.predicts != "next":
+        st.caption(view.t("circuits.both_ways"))
+    try:
+        DRAW[part](view)
+    except InputProblem as problem:
+        show_problem(problem, view.lang)

@@ -1,0 +1,143 @@
+"""Decoding: one token after another as a film, and how it comes about."""
+
+import numpy as np
+import streamlit as st
+
+from explorer.numbers import fixed
+from explorer.pages.decoding.branches import branches, take_branch
+from explorer.pages.decoding.caching import caching
+from explorer.pages.decoding.choices import DecodingChoices
+from explorer.pages.decoding.lines import line
+from explorer.pages.decoding.one_pass import one_pass
+from explorer.pages.decoding.picture import show_film, take_moves
+from explorer.pages.decoding.speculation import speculative
+from explorer.pages.decoding.strategy import pick_strategy
+from explorer.problems import InputProblem
+from explorer.runs.generation import Generation, generate
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.escape import escape
+from explorer.ui.parts import pick_part
+from explorer.ui.problem import show_problem
+from explorer.ui.share import shared
+from explorer.ui.stage import hero, stage
+from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
+from models import decoding
+from models.strategies import Beam, Greedy, Sample
+
+STRATEGIES: dict[type, str] = {
+    Greedy: r"y_t = \arg\max_v \ell_{t,v}",
+    Beam: r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
+    Sample: r"y_t \sim p_T, \qquad p_T = \mathrm{softmax}(\ell_t / T)",
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "decoding")
+    _picture(view)
+
+
+@st.fragment
+@in_turn
+def _picture(view: View) -> None:
+    take_branch(view)
+    view = latest(view)
+    with shared(view, "decoding"), stage():
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
+    controls.edits_bar(view, "decoding.reset")
+    pick_strategy(view)
+    fork = view.choices(DecodingChoices).fork
+    try:
+        first = line(view)
+        second = line(view, fork) if first and fork else None
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+        return
+    if first is None or (fork and second is None):
+        return
+    shown = second or first
+    if not shown.steps:
+        st.info(view.t("decoding.nothing"), icon=":material/lightbulb:")
+        return
+    moved = take_moves(view, shown)
+    if moved.choices(DecodingChoices).fork != fork:
+        st.rerun(scope="fragment")
+    view = moved
+    with hero():
+        _result(view, shown)
+        show_film(view, shown)
+    _small_print(view, shown)
+    _parts(view, first, second)
+
+
+def _result(view: View, generation: Generation) -> None:
+    with st.container(key="sentence"):
+        st.markdown(
+            view.t(
+                "place.translated",
+                source=f":green[{escape(view.trace.text)}]",
+                output=f":orange[{escape(generation.text)}]",
+            )
+        )
+    key = "result" if generation.finished else "result_unfinished"
+    st.caption(
+        view.t(
+            f"decoding.{'result_stopped' if generation.stopped else key}",
+            logprob=fixed(generation.logprob),
+            count=len(generation.steps),
+        )
+    )
+
+
+def _parts(view: View, first: Generation, second: Generation | None) -> None:
+    """The sections below the film, one at a time: each of them computes more.
+
+    They are about rows that grow; a text that is filled in has none.
+    """
+    if view.trace.predicts != "next":
+        return
+    part = pick_part(view, "decoding", DecodingChoices.parts)
+    if part == "pass":
+        one_pass(view, second or first)
+    elif part == "branches":
+        branches(view, first, second)
+    elif part == "cache":
+        caching(view, second or first)
+    else:
+        speculative(view)
+
+
+def _code(view: View) -> tuple[object, ...]:
+    """The loop, who writes in it, how it chooses, and the pass that it asks for."""
+    model = view.loaded.model
+    fills = model.predicts == "same"
+    writer = decoding._Filler if fills else decoding._Writer
+    reads = (model.read,) if fills else (model.last_stack.run, model.logits_of)
+    strategy = view.choices(DecodingChoices).strategy
+    return decoding._steps, writer, strategy, *reads, decoding.decode, generate
+
+
+def _small_print(view: View, generation: Generation) -> None:
+    step = generation.steps[min(view.step, len(generation.steps) - 1)]
+    controls.small_print(
+        view,
+        "decoding",
+        formula=(
+            r"p(y\mid x) = \prod_t p(y_t \mid y_{<t},\, x), \qquad "
+            r"p(y_t \mid y_{<t},\, x) = \mathrm{softmax}(\ell_t)",
+            STRATEGIES[type(view.choices(DecodingChoices).strategy)],
+        ),
+        code=_code(view),
+        numbers=lambda: {
+            view.t("decoding.token"): [each.str_token for each in step.candidates],
+            view.t("decoding.own"): [f"{np.exp(c.logprob):.4f}" for c in step.candidates],
+            view.t("decoding.logprob"): [f"{each.logprob:.3f}" for each in step.candidates],
+            view.t("decoding.cut"): [f"{each.prob:.4f}" for each in step.candidates],
+        },
+    )

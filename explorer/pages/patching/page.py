@@ -1,0 +1,47 @@
+"""Patching: what one run computed, put into another, and how much of its answer comes with it."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from explorer.pages.patching.choices import PatchingChoices
+from explorer.pages.patching.flow import back_to_the_words
+from explorer.pages.patching.patch import single_patches
+from explorer.pages.patching.paths import head_to_head
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.parts import pick_part
+from explorer.ui.share import shared
+from explorer.ui.stage import stage
+from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
+
+DRAW: dict[str, Callable[[View], None]] = {
+    "patch": single_patches,
+    "paths": head_to_head,
+    "flow": back_to_the_words,
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "patching")
+    _part(view)
+
+
+@st.fragment
+@in_turn
+def _part(view: View) -> None:
+    view = latest(view)
+    with shared(view, "patching"), stage():
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
+    silent = view.trace.predicts is None
+    part = pick_part(view, "patching", ("flow",) if silent else PatchingChoices.parts)
+    controls.edits_bar(view, "patching.reset")
+    if silent:
+        st.info(view.t("patching.no_logits"), icon=":material/lightbulb:")
+    DRAW[part](view)

@@ -1,0 +1,56 @@
+"""Positions: how a model knows the order of words, and what becomes of it when it does not."""
+
+import streamlit as st
+
+from explorer.pages.positions.choices import PositionsChoices
+from explorer.pages.positions.head import this_head
+from explorer.pages.positions.learned import learned_vectors
+from explorer.pages.positions.length import longer
+from explorer.pages.positions.order import shuffled
+from explorer.pages.positions.rotary import arrows_of_a_head
+from explorer.pages.positions.sums import token_and_position
+from explorer.pages.positions.table import sines
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.parts import ScreenChoices, pick_part
+from explorer.ui.share import shared
+from explorer.ui.stage import stage
+from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
+
+DRAW = {
+    "order": shuffled,
+    "head": this_head,
+    "sum": token_and_position,
+    "table": sines,
+    "learned": learned_vectors,
+    "rotary": arrows_of_a_head,
+    "length": longer,
+}
+
+
+def render(view: View) -> None:
+    """The page."""
+    controls.opening(view, "positions")
+    _part(view)
+
+
+@st.fragment
+@in_turn
+def _part(view: View) -> None:
+    view = latest(view)
+    with shared(view, "positions"), stage():
+        _drawn(view)
+
+
+def _drawn(view: View) -> None:
+    """The page below its introduction."""
+    part = pick_part(view, "positions", PositionsChoices.parts)
+    config = view.loaded.config
+    own = {"width": config.d_model, "limit": config.n_ctx}
+    if not view.choices(ScreenChoices).beamer:
+        st.caption(view.t(f"positions.model_{config.positions}", **own))
+    if part not in ("table", "learned"):  # these two are of no sentence
+        controls.sentence_line(view)
+        controls.edits_bar(view, "positions.reset")
+    DRAW[part](view)
