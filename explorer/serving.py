@@ -7,6 +7,7 @@ where Streamlit asks the file system in several threads for each; and nothing th
 """
 
 import asyncio
+import gc
 import mimetypes
 import socket
 import sys
@@ -63,12 +64,15 @@ def get_ready() -> None:
     """Import the app, and compute what a first visit shows: nobody need wait for it twice."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(OFTEN)
+    gc.disable()  # what is imported stays: to look through it for garbage takes a fifth of the time
     try:
         from explorer import shell
 
         shell.get_ready()
     finally:
+        gc.enable()
         sys.setswitchinterval(usual)
+    shell.get_ready_for_others()
 
 
 class FromMemory:

@@ -94,17 +94,19 @@ def run() -> None:
 
 
 def get_ready() -> None:
-    """What a first visit needs, before anybody comes: its page, its model opened, its sentence run.
-
-    The other pages are imported `LATER`, so that neither she waits for them nor who opens them.
-    """
+    """What a first visit needs: its page imported, its model opened, its sentence run."""
     first = next(page for page in PAGES if page.name == HOME)
     _ = first.render
     with TURNS.turn(), suppress(InputProblem):  # the page says what is wrong with them
         build(first_state(LANGUAGES[0]), dark=False)
+
+
+def get_ready_for_others() -> None:
+    """Import the other pages, `LATER`: neither a first visitor waits for them nor who opens one."""
     time.sleep(LATER)
     for page in PAGES:
         _ = page.render
+    gc.collect()
     gc.freeze()
 
 
@@ -115,7 +117,6 @@ def _settle() -> None:
     A full one takes 150 ms with torch loaded, of every thread's time, which is why Streamlit's own
     after each run is switched off (runner.postScriptGC in .streamlit/config.toml).
     """
-    gc.collect()
     gc.freeze()
 
 
