@@ -15,7 +15,9 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
     """Each wait, as whether others could compute meanwhile; the run is of a whole page."""
     found: Waits = []
     monkeypatch.setattr(painting.st, "session_state", {})
-    monkeypatch.setattr(painting.time, "sleep", lambda seconds: found.append(TURNS._holder is None))
+    # The module's own name for `time`: other threads of the test run sleep too.
+    clock = SimpleNamespace(sleep=lambda seconds: found.append(TURNS._holder is None))
+    monkeypatch.setattr(painting, "time", clock)
     begin(monkeypatch)
     return found
 
