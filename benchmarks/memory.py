@@ -11,9 +11,7 @@ import argparse
 import asyncio
 import random
 
-import websockets
-
-from benchmarks.visitors import change, cost, listening, tree
+from benchmarks.visitors import change, connected, cost, listening, tree
 from explorer.pages import PAGES
 from tests.browser.app import running_app
 
@@ -37,7 +35,7 @@ def texts(seed: int) -> dict[str, str]:
 async def one_session(url: str, seeds: range, pids: list[int], every: int) -> None:
     """All texts in one session, one page after the other; prints the memory now and then."""
     pages = [page.name for page in PAGES]
-    async with _connected(url) as socket:
+    async with connected(url) as socket:
         for at, seed in enumerate(seeds):
             query = {"lang": "en"} | texts(seed)
             await change(socket, seed, pages[at % len(pages)], query)
@@ -49,16 +47,10 @@ async def many_sessions(url: str, seeds: range, pids: list[int], every: int) -> 
     """A session for each text, closed once its page was drawn."""
     pages = [page.name for page in PAGES]
     for at, seed in enumerate(seeds):
-        async with _connected(url) as socket:
+        async with connected(url) as socket:
             await change(socket, seed, pages[at % len(pages)], {"lang": "en"} | texts(seed))
         if (at + 1) % every == 0:
             print(f"{at + 1:>5} sessions, closed     {cost(pids)[1]:>8.0f} MB", flush=True)
-
-
-def _connected(url: str) -> websockets.connect:
-    return websockets.connect(
-        f"{url}/_stcore/stream", subprotocols=["streamlit"], max_size=None, ping_interval=None
-    )
 
 
 def main() -> None:

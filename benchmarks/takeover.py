@@ -10,8 +10,6 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlencode
@@ -21,7 +19,7 @@ from playwright.sync_api import Browser, Page
 from benchmarks.first_picture import HEATMAP
 from benchmarks.visitors import tree
 from explorer.workers import COOKIE
-from tests.browser.app import chromium, free_port, serving
+from tests.browser.app import chromium, running_workers
 
 N_TRIES = 3
 SENTENCE = "The old teacher reads a letter."
@@ -29,16 +27,6 @@ DRAWN = """() => document.querySelector('[data-testid=stApp]')
     ?.getAttribute('data-test-script-state') === 'notRunning'
     && !document.querySelector('[data-stale=true]')
     && !document.querySelector('[data-testid=stConnectionStatus]')"""
-
-
-@contextmanager
-def running_workers(n_workers: int = 2) -> Iterator[tuple[str, int]]:
-    """`headlight app --workers` of this project; its address and its process."""
-    port = free_port()
-    start = "import sys; from explorer.cli import main; sys.exit(main())"
-    command = ["-c", start, "app", "--workers", str(n_workers), "--port", str(port)]
-    with serving(command, port) as pid:
-        yield f"http://localhost:{port}", pid
 
 
 def visitor(browser: Browser, address: str, head: int) -> Page:

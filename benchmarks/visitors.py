@@ -1,15 +1,19 @@
 """A class in front of one server: how long a change takes while many visitors make them.
 
-    python -m benchmarks.visitors --sessions 25 --seconds 60 [--heavy 2] [--url http://…]
+    python -m benchmarks.visitors --sessions 25 --seconds 40 [--workers 2] [--heavy beam,claim]
+                                  [--warm 1] [--url http://…]
 
 Each visitor is a session of Streamlit's own protocol, without a browser: every ten seconds on
 average it changes its sentence or the causal mask, and waits until the page is drawn. Every answer
-is searched for the other visitors' sentences. `--heavy` visitors besides ask for the most expensive
-things there are, one after the other; what they wait for does not count.
+is searched for the other visitors' sentences. `--warm 1`: each page is first opened once at every
+worker, which imports it and opens the usual model; the sentences that are timed are new all the
+same. Each name behind `--heavy` is one visitor besides, who asks for the most expensive thing of
+that kind again and again; what that visitor waits for does not count.
 """
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -17,7 +21,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -25,24 +29,60 @@ import websockets
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from explorer.analysis.claims import CLAIMS
 from explorer.pages import PAGES
-from tests.browser.app import running_app
+from explorer.runs.edits import HeadOff, format_edits
+from explorer.workers import COOKIE
+from tests.browser.app import running_workers
 
+KINDS = ("old", "new", "small", "red", "quiet", "bright", "heavy", "long", "strange", "famous")
 NOUNS = ("book", "dog", "house", "teacher", "river", "city", "song", "letter", "friend", "garden")
 VERBS = ("reads", "sees", "likes", "paints", "finds", "sells", "buys", "loves", "draws", "wants")
 PATIENCE = 120
 """Seconds after which a visitor gives up waiting for a page."""
 
 
-HEAVY = (
-    ("decoding", {"model": "stories", "strategy": "beam-8-0.6", "limit": "128"}),
-    ("claims", {"claim": "swiglu_equal", "guess": "true"}),
-    ("claims", {"claim": "norm_stabilises", "guess": "true"}),
-    ("certificate", {"tested": "1"}),
+EVERY_HEAD_OFF = format_edits(
+    HeadOff(f"blocks.{at}.attn", head) for at in range(6) for head in range(5)
 )
-"""The longest computations that a link can ask for: minutes of them."""
+"""Of the model `stories`."""
+LONG = {"model": "stories", "strategy": "beam-8-0.6", "limit": "128"}
+HEAVY: dict[str, tuple[tuple[str, dict[str, str]], ...]] = {
+    "beam": (("decoding", LONG),),
+    "off": (("decoding", LONG | {"edits": EVERY_HEAD_OFF}),),
+    "uncached": (("decoding", LONG | {"edits": f"causal-off~{EVERY_HEAD_OFF}"}),),
+    "tree": (("decoding", LONG | {"part": "branches", "beam": "beam-8-0.6"}),),
+    "claim": tuple(
+        ("claims", {"claim": claim.id, "guess": "true"}) for claim in CLAIMS if claim.slow
+    ),
+    "matter": (
+        ("heads", {"measure": "needed"}),
+        ("heads", {"model": "stories", "measure": "needed"}),
+    ),
+    "speculation": (("decoding", LONG | {"part": "speculation"}),),
+    "proof": (
+        ("certificate", {"tested": "1"}),
+        ("certificate", {"model": "stories", "tested": "1"}),
+    ),
+}
+"""The longest computations that a link can ask for, by kind: a beam of 8 over 128 steps, the same
+with every head off, and without the cache; its tree; claims that train; each head switched off
+once; all mask tests."""
 HEAVY_STAY = 8
 """Seconds that an expensive visitor stays at each."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is measured: how many visitors of which pages for how many seconds, how long each
+    thinks between two changes, the kinds of expensive ones besides, and which sentences."""
+
+    sessions: int
+    seconds: float
+    think: float
+    pages: Sequence[str]
+    heavy: Sequence[str] = ()
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -59,24 +99,23 @@ class Change:
 
 
 async def visit(
-    visitor: int, url: str, page: str, stop: float, think: float, changes: list[Change]
+    visitor: int, url: str, page: str, stop: float, asked: Asked, changes: list[Change]
 ) -> None:
     """One visitor on one page, until `stop` on time.monotonic()'s clock.
 
-    Between two changes she thinks for `think` seconds on average, exponentially distributed.
+    Between two changes she thinks for some seconds, exponentially distributed.
     """
-    rng = random.Random(visitor)
-    await asyncio.sleep(rng.random() * think)  # a class does not press at once
-    async with websockets.connect(
-        f"{url}/_stcore/stream", subprotocols=["streamlit"], max_size=None, ping_interval=None
-    ) as socket:
+    rng = random.Random(f"{asked.seed} {visitor}")
+    await asyncio.sleep(rng.random() * asked.think)  # a class does not press at once
+    async with connected(url) as socket:
         while time.monotonic() < stop:
-            text = f"Number {visitor} {rng.choice(VERBS)} a {rng.choice(NOUNS)}."
+            words = rng.choice(VERBS), rng.choice(KINDS), rng.choice(NOUNS)
+            text = f"Number {visitor} {words[0]} the {words[1]} {words[2]}."
             query = {"lang": "en", "text": text}
             if rng.random() < 0.5:
                 query["edits"] = "causal-off"
             changes.append(await change(socket, visitor, page, query))
-            await asyncio.sleep(rng.expovariate(1 / think))
+            await asyncio.sleep(rng.expovariate(1 / asked.think))
 
 
 async def change(
@@ -108,34 +147,56 @@ async def change(
     return Change(visitor, page, seconds, n_bytes / 1024, seen, foreign, exception)
 
 
-async def measure(
-    url: str, sessions: int, seconds: float, think: float, pages: Sequence[str], heavy: int = 0
-) -> list[Change]:
+def connected(url: str, worker: int | None = None) -> websockets.connect:
+    """A session, at this worker where one is named, without a browser."""
+    cookie = {} if worker is None else {"Cookie": f"{COOKIE}={worker}"}
+    return websockets.connect(
+        f"{url}/_stcore/stream",
+        subprotocols=["streamlit"],
+        max_size=None,
+        ping_interval=None,
+        additional_headers=cookie,
+    )
+
+
+async def warm(url: str, workers: int) -> None:
+    """Open each page once at every worker, which imports what it needs."""
+
+    async def all_pages(worker: int) -> None:
+        async with connected(url, worker) as socket:
+            for page in PAGES:
+                await change(socket, 0, page.name, {"lang": "en", "text": "I like dogs."})
+
+    await asyncio.gather(*map(all_pages, range(workers)))
+
+
+async def measure(url: str, asked: Asked) -> list[Change]:
     """All visitors at once, each on the next of the pages. Raises what the first of them raised."""
     changes: list[Change] = []
-    stop = time.monotonic() + seconds
+    stop = time.monotonic() + asked.seconds
     await asyncio.gather(
         *(
-            visit(each, url, pages[each % len(pages)], stop, think, changes)
-            for each in range(sessions)
+            visit(each, url, asked.pages[each % len(asked.pages)], stop, asked, changes)
+            for each in range(asked.sessions)
         ),
-        *(overload(sessions + each, url, stop) for each in range(heavy)),
+        *(
+            overload(asked.sessions + at, url, stop, kind, asked.seed)
+            for at, kind in enumerate(asked.heavy)
+        ),
     )
     return changes
 
 
-async def overload(visitor: int, url: str, stop: float) -> None:
-    """Ask for the expensive things in turn, and leave each of them half computed."""
-    async with websockets.connect(
-        f"{url}/_stcore/stream", subprotocols=["streamlit"], max_size=None, ping_interval=None
-    ) as socket:
-        at = visitor
-        while time.monotonic() < stop:
-            page, query = HEAVY[at % len(HEAVY)]
-            text = f"Number {visitor} waits for {at} letters."
+async def overload(visitor: int, url: str, stop: float, kind: str, seed: int) -> None:
+    """Ask for expensive things of one kind in turn, and leave each of them half computed."""
+    async with connected(url) as socket:
+        for at in itertools.count():
+            page, query = HEAVY[kind][at % len(HEAVY[kind])]
+            text = f"Number {visitor} waits for {seed} and {at} letters."
             await change(socket, visitor, page, {"lang": "en", "text": text} | query)
+            if time.monotonic() + HEAVY_STAY > stop:
+                return
             await asyncio.sleep(HEAVY_STAY)
-            at += 1
 
 
 def quantile(seconds: Sequence[float], share: float) -> float:
@@ -202,29 +263,42 @@ def main() -> None:
     """Measure, and print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--url", help="of a running server (usually: one is started)")
+    parser.add_argument("--workers", type=int, default=1, help="processes of the server")
     parser.add_argument("--sessions", type=int, default=25)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--think", type=float, default=10, help="seconds between changes")
-    parser.add_argument("--heavy", type=int, default=0, help="expensive visitors besides")
+    parser.add_argument("--warm", type=int, choices=(0, 1), default=0, help="open each page first")
+    parser.add_argument("--seed", type=int, default=0, help="other sentences for another number")
+    parser.add_argument("--heavy", type=_kinds, default=(), help=f"of {', '.join(HEAVY)}")
     parser.add_argument("--pages", default=",".join(page.name for page in PAGES))
     args = parser.parse_args()
+    asked = Asked(
+        args.sessions, args.seconds, args.think, args.pages.split(","), args.heavy, args.seed
+    )
     if args.url is None:
-        with running_app() as address:
-            _report(address, args)
+        with running_workers(args.workers) as (address, _):
+            _report(address, asked, args.workers, args.warm)
     else:
-        _report(args.url, args)
+        _report(args.url, asked, args.workers, args.warm)
 
 
-def _report(address: str, args: argparse.Namespace) -> None:
+def _kinds(text: str) -> tuple[str, ...]:
+    kinds = tuple(text.split(","))
+    if unknown := set(kinds) - set(HEAVY):
+        raise argparse.ArgumentTypeError(f"no kind {min(unknown)!r}, of {', '.join(HEAVY)}")
+    return kinds
+
+
+def _report(address: str, asked: Asked, workers: int, is_warmed: bool) -> None:
+    socket = address.replace("http", "ws", 1)
+    if is_warmed:
+        asyncio.run(warm(socket, workers))
     pids = tree(listening(int(address.rpartition(":")[2])))
     used, held = cost(pids)
-    socket = address.replace("http", "ws", 1)
-    changes = asyncio.run(
-        measure(socket, args.sessions, args.seconds, args.think, args.pages.split(","), args.heavy)
-    )
+    changes = asyncio.run(measure(socket, asked))
     now_used, now_held = cost(pids)
-    print(json.dumps(vars(args)))
-    print(*rows(changes, args.seconds), sep="\n")
+    print(json.dumps({"workers": workers, "warm": is_warmed} | asdict(asked)))
+    print(*rows(changes, asked.seconds), sep="\n")
     print(
         f"{(now_used - used) / len(changes):.3f} s of processor time a change; "
         f"{held:.0f} MB before, {now_held:.0f} MB after"

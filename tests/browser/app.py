@@ -71,6 +71,18 @@ def running_app(script: str = "app.py") -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+@contextmanager
+def running_workers(n_workers: int = 2) -> Iterator[tuple[str, int]]:
+    """`headlight app --workers` of this project; its address and its process."""
+    port = free_port()
+    start = "import sys; from explorer.cli import main; sys.exit(main())"
+    command = ["-c", start, "app", "--workers", str(n_workers), "--port", str(port)]
+    if n_workers == 1:
+        command += ["--server.headless", "true"]
+    with serving(command, port) as pid:
+        yield f"http://localhost:{port}", pid
+
+
 def answers(address: str) -> bool:
     """True when an HTTP request gets the status 200."""
     try:
