@@ -15,6 +15,7 @@ from explorer.analysis.atlas.corpus import scan
 from explorer.analysis.atlas.make import Making, Unit, home_of
 from explorer.analysis.atlas.store import read_atlas
 from explorer.library import LoadedModel
+from explorer.problems import InputProblem
 from explorer.text import t
 
 PATIENCE = timedelta(days=30)
@@ -32,7 +33,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--out",
         type=Path,
-        help="folder for the atlas and its shards; unless given, atlas/ beside the model. "
+        help="folder for the atlas and its shards; unless given, atlas/ beside the model, where "
+        "there is none yet. "
         "The app finds others in the folders that HEADLIGHT_ATLASES names",
     )
     command.add_argument(
@@ -57,7 +59,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def make_atlas(loaded: LoadedModel, args: argparse.Namespace) -> int:
     """Measure every shard that has no file yet; the first process then merges them all.
 
-    Raises InputProblem; OSError; ValueError for an impossible `--ablate`.
+    Raises InputProblem, `atlas_there` where the model has an atlas and nobody says to replace it;
+    OSError; ValueError for an impossible `--ablate`.
     """
     if args.ablate < 0:
         raise ValueError(f"--ablate is {args.ablate}: it must be 0 or more")
@@ -68,6 +71,8 @@ def make_atlas(loaded: LoadedModel, args: argparse.Namespace) -> int:
     making = Making(
         loaded, corpus, out, reverse=args.reverse, ablate=args.ablate, credit=args.credit
     )
+    if args.out is None and making.file.exists():
+        raise InputProblem("atlas_there", folder=str(out))
     if world > 1:
         dist.init_process_group("gloo", timeout=PATIENCE)
     try:

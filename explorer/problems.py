@@ -50,6 +50,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "nothing_measured": "name too_long unreadable",  # lines
         "no_room": "folder done total",  # shards
         "shards_elsewhere": "folder count",
+        "atlas_there": "folder",
         "broken_atlas": "name reason",
         # an uploaded model
         "upload_too_large": "name limit size",  # bytes

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from explorer.analysis.heads.ablation import ablate
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
+from models.training.home import asset
 
 ROOT = Path(__file__).parents[3]
 
@@ -231,6 +233,22 @@ def test_the_command_makes_an_atlas_and_goes_on_with_it(
     assert main([*command[:3], str(tmp_path / "no.tsv")]) == 2
     pairs.write_text("", encoding="utf-8")
     assert main(command) == 2
+
+
+def test_the_atlas_beside_a_model_is_replaced_only_where_that_is_said(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(asset("checkpoints", "copy"), folder)
+    command = ["atlas", str(folder), "--data", str(pairs), "--ablate=0"]
+    assert main(command) == 0
+    made = (folder / "atlas" / "atlas.json").read_bytes()
+    pairs.write_text(pairs.read_text(encoding="utf-8") * 2, encoding="utf-8")
+    assert main(command) == 2
+    assert f"--out {folder / 'atlas'}" in capsys.readouterr().err
+    assert (folder / "atlas" / "atlas.json").read_bytes() == made
+    assert main([*command, "--out", str(folder / "atlas")]) == 0
+    assert (folder / "atlas" / "atlas.json").read_bytes() != made
 
 
 @pytest.mark.sweep
