@@ -23,6 +23,7 @@ def first_view(usual_pads: int = 0) -> View:
     Raises InputProblem when there is nothing at all to show.
     """
     state = session.state()
+    session.write_link_later(False)
     for name, value in session.refused():
         show_refused(name, value, state.lang)
     st.session_state[_STANDING_IN], st.session_state[_PADS] = False, usual_pads
@@ -45,10 +46,11 @@ def first_view(usual_pads: int = 0) -> View:
 def latest(view: View) -> View:
     """The view inside a fragment, which reruns without the page: `view` with the newest choices."""
     state = session.state()
+    session.write_link_later(False)
     standing_in = st.session_state.get(_STANDING_IN)
     if state == view.state:
-        if not standing_in:  # a change that was taken back must leave the address too
-            session.write_link()
+        # A change that was taken back must leave the address too.
+        session.write_link_later(not standing_in)
         return view
     if standing_in:
         return _standing_in(state)
@@ -83,7 +85,7 @@ def _accept(view: View) -> View:
     for note in view.notes:
         show_problem(note, view.lang)
     st.session_state[_GOOD] = view
-    session.write_link()
+    session.write_link_later(True)
     return view
 
 

@@ -17,7 +17,7 @@ from explorer.ui.url import Links, State
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
 _LINKS, _PAGES, _FIRST = "shell.links", "shell.pages", "shell.first"
-_RUNS, _OPENING = "shell.runs", "shell.opening"
+_RUNS, _OPENING, _DUE = "shell.runs", "shell.opening", "link.due"
 
 
 def state() -> State:
@@ -115,6 +115,20 @@ def write_link() -> None:
         st.query_params.from_dict(params)
     st.session_state[_WRITTEN] = params
     st.session_state.pop(_CHANGED, None)
+
+
+def write_link_later(due: bool) -> None:
+    """Whether `write_due_link` shall write the link: it stands behind the picture.
+
+    A browser that takes over a new address draws nothing for 20 ms: the words come first.
+    """
+    st.session_state[_DUE] = due
+
+
+def write_due_link() -> None:
+    """Make the address a link to what is chosen, if `write_link_later` said so since the last."""
+    if st.session_state.pop(_DUE, False):
+        write_link()
 
 
 def keep_pages(pages: Mapping[str, Any], opening: str) -> None:

@@ -21,7 +21,8 @@ MOST_NAME = 40
 def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Iterator[None]:
     """A popover above what is drawn inside, with all of it to keep; `more` draws further exports.
 
-    It stands above the pictures and is filled after them. Files are made when somebody asks.
+    It stands above the pictures and is filled after them. Files are made when somebody asks. The
+    address of the page follows last.
     """
     place = st.container(key=f"share-{name}", horizontal=True, horizontal_alignment="right")
     with recorded(file_name(view, name)) as blocks:
@@ -47,6 +48,7 @@ def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Ite
             st.caption(view.t("take.png"))
         if more is not None:
             more()
+    session.write_due_link()
 
 
 def show_link(state: State) -> None:

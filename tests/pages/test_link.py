@@ -21,6 +21,7 @@ from explorer.pages.heads.choices import MEASURES
 from explorer.pages.positions.choices import MOST_DIMS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.shell import LINKS
+from explorer.ui import controls, session
 from explorer.ui.choices import choice, form_of
 from explorer.ui.escape import escape
 from explorer.ui.parts import THEMES, PartChoices, ScreenChoices
@@ -257,3 +258,20 @@ def test_a_change_of_page_drops_the_address_and_keeps_the_choice(open_page: Open
     at.run()
     assert "layer 1, head 3" in "".join(str(each.value) for each in at.markdown)
     assert at.query_params["text"] == "I like you."
+
+
+def test_the_address_follows_once_the_words_are_sent(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    write = session.write_link
+
+    def noted() -> None:
+        order.append("link")
+        write()
+
+    monkeypatch.setattr(session, "write_link", noted)
+    monkeypatch.setattr(controls, "words_first", lambda run: order.append("words"))
+    at = open_page("masks", edits="causal-off")
+    assert order == ["words", "link"]
+    assert at.query_params["edits"] == "causal-off"

@@ -25,9 +25,11 @@ _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix
 
 
 def rules(view: View) -> None:
-    """One row of switches, and below it what is changed, in words."""
+    """One row of switches, and below it what is changed, in words, which go to the browser first."""
     in_force = rules_in_force(view.edits)
-    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+    switches = st.container(horizontal=True, vertical_alignment="center", gap="medium")
+    controls.edits_bar(view, "masks.reset", reset=_reset)
+    with switches:
         st.session_state["masks.pads"] = view.pads
         st.slider(
             view.t("masks.pads"),
@@ -51,7 +53,6 @@ def rules(view: View) -> None:
             )
         with st.popover(view.t("masks.further")):
             _sizes(view, in_force)
-    controls.edits_bar(view, "masks.reset", reset=_reset)
 
 
 def _concerns(view: View, part: MaskPart | SizePart) -> bool:
