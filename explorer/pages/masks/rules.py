@@ -25,7 +25,7 @@ _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix
 
 
 def rules(view: View) -> None:
-    """One row of switches, and below it what is changed, in words, which go to the browser first."""
+    """One row of switches, and below it what is changed, in words: these are sent first."""
     in_force = rules_in_force(view.edits)
     switches = st.container(horizontal=True, vertical_alignment="center", gap="medium")
     controls.edits_bar(view, "masks.reset", reset=_reset)
