@@ -1,7 +1,5 @@
 """Alignment: word to word, out of cross-attention."""
 
-import streamlit as st
-
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.alignment.file import whole_file
 from explorer.pages.alignment.instead import without_cross
@@ -11,28 +9,15 @@ from explorer.pages.alignment.takeaway import take_away
 from explorer.pages.alignment.without import without_heads
 from explorer.pages.alignment.words import aligned_words
 from explorer.problems import InputProblem
-from explorer.ui import controls
-from explorer.ui.current import latest
+from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
-from explorer.ui.share import shared
-from explorer.ui.stage import stage
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "alignment")
-    _part(view)
-
-
-@st.fragment
-@in_turn
-def _part(view: View) -> None:
-    view = latest(view)
-    with shared(view, "alignment", more=lambda: take_away(view)), stage():
-        _drawn(view)
+    draw_page(view, "alignment", _drawn, take_away)
 
 
 def _drawn(view: View) -> None:

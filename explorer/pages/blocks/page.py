@@ -8,13 +8,9 @@ from explorer.pages.blocks.choices import BlocksChoices
 from explorer.pages.blocks.hidden import hidden_units
 from explorer.pages.blocks.norms import norms
 from explorer.pages.blocks.residual import placements
-from explorer.ui import controls
-from explorer.ui.current import latest
+from explorer.ui.page import draw_page
 from explorer.ui.parts import ScreenChoices, pick_part
-from explorer.ui.share import shared
-from explorer.ui.stage import stage
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 DRAW = {
     "norms": norms,
@@ -26,16 +22,7 @@ DRAW = {
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "blocks")
-    _part(view)
-
-
-@st.fragment
-@in_turn
-def _part(view: View) -> None:
-    view = latest(view)
-    with shared(view, "blocks"), stage():
-        _drawn(view)
+    draw_page(view, "blocks", _drawn)
 
 
 def _drawn(view: View) -> None:

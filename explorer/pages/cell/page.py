@@ -8,26 +8,14 @@ from explorer.pages.cell.asides import aside, code_of
 from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.pages.cell.steps import chain, step
 from explorer.ui import controls, session
-from explorer.ui.current import latest
-from explorer.ui.share import shared
-from explorer.ui.stage import stage
+from explorer.ui.page import draw_page
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 from models.attention import attend
 
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "cell")
-    _cell(view)
-
-
-@st.fragment
-@in_turn
-def _cell(view: View) -> None:
-    view = latest(view)
-    with shared(view, "cell"), stage():
-        _drawn(view)
+    draw_page(view, "cell", _drawn)
 
 
 def _drawn(view: View) -> None:

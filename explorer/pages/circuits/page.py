@@ -8,14 +8,10 @@ from explorer.pages.circuits.induction import step_by_step
 from explorer.pages.circuits.roles import by_behaviour
 from explorer.pages.circuits.vocabulary import over_the_vocabulary
 from explorer.problems import InputProblem
-from explorer.ui import controls
-from explorer.ui.current import latest
+from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
-from explorer.ui.share import shared
-from explorer.ui.stage import stage
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 DRAW = {
     "roles": by_behaviour,
@@ -27,16 +23,7 @@ DRAW = {
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "circuits")
-    _part(view)
-
-
-@st.fragment
-@in_turn
-def _part(view: View) -> None:
-    view = latest(view)
-    with shared(view, "circuits"), stage():
-        _drawn(view)
+    draw_page(view, "circuits", _drawn)
 
 
 def _drawn(view: View) -> None:

@@ -17,32 +17,21 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import StepsDone
 from explorer.ui import cache, controls, session
 from explorer.ui.cache import Run
-from explorer.ui.current import latest
 from explorer.ui.escape import plain
 from explorer.ui.findings import finding_label, finding_table, finding_words, in_a_row
+from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
-from explorer.ui.share import shared
-from explorer.ui.stage import hero, stage
+from explorer.ui.stage import hero
 from explorer.ui.view import View
 from explorer.ui.work import running
-from explorer.ui.work.turns import in_turn
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
 
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "claims", count=len(CLAIMS))
-    _claims(view)
-
-
-@st.fragment
-@in_turn
-def _claims(view: View) -> None:
-    view = latest(view)
-    with shared(view, "claims"), stage():
-        _drawn(view)
+    draw_page(view, "claims", _drawn, count=len(CLAIMS))
 
 
 def _drawn(view: View) -> None:

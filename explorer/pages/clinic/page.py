@@ -23,15 +23,13 @@ from explorer.pages.clinic.formulas import FORMULAS
 from explorer.runs.trace import Trace
 from explorer.ui import cache, controls, session
 from explorer.ui.cache import Run
-from explorer.ui.current import latest
+from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_refused
-from explorer.ui.share import shared
-from explorer.ui.stage import hero, stage
+from explorer.ui.stage import hero
 from explorer.ui.tables import table
 from explorer.ui.view import View
 from explorer.ui.work import running
-from explorer.ui.work.turns import in_turn
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
@@ -39,21 +37,12 @@ BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "clinic")
-    _clinic(view)
+    draw_page(view, "clinic", _drawn)
 
 
 def _unedited(view: View) -> Run:
     """The run without its edits: the planted fault is the only one."""
     return replace(view.run, edits=())
-
-
-@st.fragment
-@in_turn
-def _clinic(view: View) -> None:
-    view = latest(view)
-    with shared(view, "clinic"), stage():
-        _drawn(view)
 
 
 def _drawn(view: View) -> None:

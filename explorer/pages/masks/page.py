@@ -1,7 +1,5 @@
 """Masks: the matrices that the model really used, and what happens when they are changed."""
 
-import streamlit as st
-
 from explorer.analysis.heads.compare import Comparison, compare
 from explorer.analysis.masks.batch import batch
 from explorer.analysis.masks.forced import forced
@@ -17,12 +15,10 @@ from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch
 from explorer.runs.interventions import edit_functions, mask_of, rules_in_force, sizes_in_force
 from explorer.runs.masks import block_mask, prefix_mask
 from explorer.ui import controls
-from explorer.ui.current import latest
+from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
-from explorer.ui.share import shared
-from explorer.ui.stage import hero, stage
+from explorer.ui.stage import hero
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 from models.masks import causal_mask, padding_mask, window_mask
 
 BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
@@ -30,16 +26,7 @@ BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "masks")
-    _picture(view)
-
-
-@st.fragment
-@in_turn
-def _picture(view: View) -> None:
-    view = latest(view)
-    with shared(view, "masks", more=lambda: pictures(view)), stage():
-        _drawn(view)
+    draw_page(view, "masks", _drawn, pictures)
 
 
 def _drawn(view: View) -> None:

@@ -9,12 +9,9 @@ from explorer.pages.patching.flow import back_to_the_words
 from explorer.pages.patching.patch import single_patches
 from explorer.pages.patching.paths import head_to_head
 from explorer.ui import controls
-from explorer.ui.current import latest
+from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
-from explorer.ui.share import shared
-from explorer.ui.stage import stage
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 DRAW: dict[str, Callable[[View], None]] = {
     "patch": single_patches,
@@ -25,16 +22,7 @@ DRAW: dict[str, Callable[[View], None]] = {
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "patching")
-    _part(view)
-
-
-@st.fragment
-@in_turn
-def _part(view: View) -> None:
-    view = latest(view)
-    with shared(view, "patching"), stage():
-        _drawn(view)
+    draw_page(view, "patching", _drawn)
 
 
 def _drawn(view: View) -> None:

@@ -10,37 +10,29 @@ from explorer.pages.path.printed import printed
 from explorer.pages.path.views import class_sheet, contents, open_step, results, sheet, steps_of
 from explorer.problems import InputProblem
 from explorer.ui import controls, session
-from explorer.ui.current import latest
 from explorer.ui.escape import escape
+from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem, show_refused
-from explorer.ui.share import shared
-from explorer.ui.stage import stage
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 SIGNS = {True: "✓", False: "✗"}
 
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "path")
-    _path(view)
-
-
-@st.fragment
-@in_turn
-def _path(view: View) -> None:
-    view = latest(view)
-    with shared(view, "path"), stage():
-        try:
-            _drawn(as_it_is(view))
-        except InputProblem as problem:
-            show_problem(problem, view.lang)
+    draw_page(view, "path", _drawn)
 
 
 def _drawn(view: View) -> None:
     """The page below its introduction."""
+    try:
+        _chosen_part(as_it_is(view))
+    except InputProblem as problem:
+        show_problem(problem, view.lang)
+
+
+def _chosen_part(view: View) -> None:
     made = view.choices(PathChoices)
     if made.sheet_title:
         st.subheader(escape(made.sheet_title), anchor=False)

@@ -11,12 +11,9 @@ from explorer.pages.positions.rotary import arrows_of_a_head
 from explorer.pages.positions.sums import token_and_position
 from explorer.pages.positions.table import sines
 from explorer.ui import controls
-from explorer.ui.current import latest
+from explorer.ui.page import draw_page
 from explorer.ui.parts import ScreenChoices, pick_part
-from explorer.ui.share import shared
-from explorer.ui.stage import stage
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 DRAW = {
     "order": shuffled,
@@ -31,16 +28,7 @@ DRAW = {
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "positions")
-    _part(view)
-
-
-@st.fragment
-@in_turn
-def _part(view: View) -> None:
-    view = latest(view)
-    with shared(view, "positions"), stage():
-        _drawn(view)
+    draw_page(view, "positions", _drawn)
 
 
 def _drawn(view: View) -> None:

@@ -16,28 +16,17 @@ from explorer.training.rooms import Room
 from explorer.training.runs import Run
 from explorer.training.setup import Setup
 from explorer.ui import controls
-from explorer.ui.current import latest
+from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
-from explorer.ui.share import shared
-from explorer.ui.stage import hero, stage
+from explorer.ui.stage import hero
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 from models.training.loop import Trainer
 
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "training")
-    _room(view)
-
-
-@st.fragment
-@in_turn
-def _room(view: View) -> None:
-    view = latest(view)
-    with shared(view, "training"), stage():
-        _drawn(view)
+    draw_page(view, "training", _drawn)
 
 
 def _drawn(view: View) -> None:

@@ -1,0 +1,33 @@
+"""The frame of a page: its introduction, and below it all that a change on the page draws again."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from explorer.ui import controls
+from explorer.ui.current import latest
+from explorer.ui.share import shared
+from explorer.ui.stage import stage
+from explorer.ui.view import View
+from explorer.ui.work.turns import in_turn
+
+Draw = Callable[[View], None]
+
+
+def draw_page(
+    view: View, name: str, below: Draw, more: Draw | None = None, **values: object
+) -> None:
+    """The page `name`: its introduction with `values` filled in, then what `below` draws.
+
+    What `below` draws is a fragment with the newest choices; `more` draws the page's own exports.
+    """
+    controls.opening(view, name, **values)
+    _below(view, name, below, more)
+
+
+@st.fragment
+@in_turn
+def _below(view: View, name: str, below: Draw, more: Draw | None) -> None:
+    view = latest(view)
+    with shared(view, name, more=more and (lambda: more(view))), stage():
+        below(view)
