@@ -13,6 +13,7 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
   exchanges rows that hold the same, as those of one source do, it does nothing.
 - *Rotations* of queries and keys multiply complex numbers, in one pass over them in place of six.
 - *Sines* are read from a table, which is made once.
+- *A record* copies what is alike along an axis, as a mask is for all heads, once.
 - *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times what
   there is to do; a step of decoding passes more than a hundred of them.
 - *Columns*: a step of decoding multiplies every matrix by one token, and its time is that of
@@ -43,7 +44,7 @@ from torch.overrides import TorchFunctionMode
 
 from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
-from models.hooks import HookPoint
+from models.hooks import VISITOR, HookPoint, Record
 from models.masks import require_mask
 from models.positions import NOWHERE, Placement, Rotation, Sinusoidal, sinusoidal_table
 from models.positions import rotate as plain_rotate
@@ -191,7 +192,7 @@ def attend(
     divisor: float | None = None,
     cap: float | None = None,
     dropout: float = 0.0,
-    hooks: Attention | None = None,
+    hooks: "FastAttention | None" = None,
 ) -> tuple[Tensor, Tensor | None]:
     """`models.attention.attend`; the pattern is None, and never computed, where nobody looks."""
     k, v = share_heads(q, k), share_heads(q, v)
@@ -270,6 +271,9 @@ class FastAttention(Attention):
     three projections in one product."""
 
     _joined: Joined | None = None  # see `join_projections`
+    hook_scores: "FastHookPoint"
+    hook_mask: "FastHookPoint"
+    hook_pattern: "FastHookPoint"
 
     attend = staticmethod(attend)
     rotate = staticmethod(rotate)
@@ -374,11 +378,27 @@ class FastSinusoidal(Sinusoidal):
 class FastHookPoint(HookPoint):
     """A hook point without torch's own hooks, unless one was registered on it."""
 
+    @property
+    def wanted(self) -> bool:
+        """Whether the current visitor asked for this hook point: else its tensor need not exist."""
+        visitor = VISITOR.get()
+        return visitor is not None and visitor.wants(self.name)
+
     def __call__(self, tensor: Tensor) -> Tensor:
         if self._forward_hooks:
             seen: Tensor = super().__call__(tensor)
             return seen
         return self.forward(tensor)
+
+
+class FastRecord(Record):
+    """A record that takes the least room: what is alike along an axis is copied once."""
+
+    def copied(self, tensor: Tensor) -> Tensor:
+        if 0 not in tensor.stride():
+            return super().copied(tensor)
+        once = tuple(slice(0, 1 if step == 0 else None) for step in tensor.stride())
+        return tensor[once].clone().expand(tensor.shape)
 
 
 class FastDropout(nn.Dropout):

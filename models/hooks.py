@@ -27,14 +27,12 @@ class Visitor(Protocol):
 
     def wants(self, name: str) -> bool:
         """True when the tensor at the hook point `name` is to be handed over."""
-        ...
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor | None:
         """See one tensor. None keeps it; a tensor of the same shape and dtype replaces it."""
-        ...
 
 
-_visitor: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
+VISITOR: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
 
 
 @contextmanager
@@ -43,11 +41,11 @@ def visiting(visitor: Visitor) -> Iterator[None]:
 
     Blocks may be nested; the innermost visitor is the only one asked.
     """
-    token = _visitor.set(visitor)
+    token = VISITOR.set(visitor)
     try:
         yield
     finally:
-        _visitor.reset(token)
+        VISITOR.reset(token)
 
 
 class HookPoint(nn.Module):
@@ -55,18 +53,12 @@ class HookPoint(nn.Module):
 
     name: str = ""
 
-    @property
-    def wanted(self) -> bool:
-        """True when the current visitor asked for this hook point."""
-        visitor = _visitor.get()
-        return visitor is not None and visitor.wants(self.name)
-
     def forward(self, tensor: Tensor) -> Tensor:
         """Hand `tensor` (any shape) to the visitor; return it, or its replacement.
 
         Raises ValueError when a replacement has another shape or dtype.
         """
-        visitor = _visitor.get()
+        visitor = VISITOR.get()
         if visitor is None or not visitor.wants(self.name):
             return tensor
         replacement = visitor(self.name, tensor)
@@ -137,14 +129,12 @@ class Record:
         if self._edits.wants(name):
             tensor = self._edits(name, tensor)
         if self._wants(name):
-            # A copy: a later in-place change of the model's tensor must not reach the record.
-            kept = tensor.detach()
-            if 0 in kept.stride():  # alike along an axis, as a mask is for all heads: copied once
-                once = tuple(slice(0, 1 if step == 0 else None) for step in kept.stride())
-                self.activations[name] = kept[once].clone().expand(tensor.shape)
-            else:
-                self.activations[name] = kept.clone()
+            self.activations[name] = self.copied(tensor.detach())
         return tensor
+
+    def copied(self, tensor: Tensor) -> Tensor:
+        """What is kept of a tensor: no later in-place change of the model's may reach it."""
+        return tensor.clone()
 
 
 LOGITS = "hook_logits"

@@ -9,6 +9,7 @@ import json
 import string
 import tomllib
 from collections.abc import Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -53,7 +54,7 @@ class Refusal(ValueError):  # noqa: N818 (of what was given; nothing here has fa
         return Refusal(self.key, **self.values)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.key, dict(self.values)))
+        return partial(type(self), self.key, **self.values), ()
 
 
 def _said(error: BaseException) -> "str | Refusal":
@@ -63,7 +64,3 @@ def _said(error: BaseException) -> "str | Refusal":
         at = {"line": error.lineno, "column": error.colno, "char": error.pos}
         return Refusal("json_syntax", said=error.msg, **at)
     return str(error)
-
-
-def _rebuild(kind: type[Refusal], key: str, values: dict[str, str | int | float]) -> Refusal:
-    return kind(key, **values)

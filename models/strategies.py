@@ -47,12 +47,6 @@ def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:n]
 
 
-def one_hot_best(log_probs: OfRows) -> OfRows:
-    """Probability 1 on the best token of each row, the smallest id among equals."""
-    best = log_probs.argmax(-1, keepdim=True)
-    return torch.zeros_like(log_probs).scatter(-1, best, 1.0)
-
-
 class Strategy(ABC):
     """What `decode` asks of a strategy. The defaults are those of one hypothesis a sentence."""
 
@@ -88,7 +82,8 @@ class Greedy(Strategy):
     """Always the most probable token; the smallest id among equals."""
 
     def probs(self, log_probs: OfRows) -> OfRows:
-        return one_hot_best(log_probs)
+        best = log_probs.argmax(-1, keepdim=True)
+        return torch.zeros_like(log_probs).scatter(-1, best, 1.0)
 
 
 @dataclass(frozen=True)
@@ -128,7 +123,7 @@ class Sample(Strategy):
 
     def probs(self, log_probs: OfRows) -> OfRows:
         if self.temperature == 0:
-            return one_hot_best(log_probs)
+            return Greedy().probs(log_probs)
         # The best token at 0 and float64: no temperature, however small, makes 0 / 0 of it.
         shifted = log_probs.double() - log_probs.max(-1, keepdim=True).values
         probs = (shifted / float(self.temperature)).softmax(-1)

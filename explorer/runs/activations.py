@@ -20,8 +20,9 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
+from models.fast import FastRecord
 from models.foreign.placing import inside
-from models.hooks import LOGITS, Edits, Record, StackSite, visiting
+from models.hooks import LOGITS, Edits, StackSite, visiting
 from models.rows import Rows
 from models.transformer import Stack
 
@@ -165,7 +166,7 @@ class _EnoughError(Exception):
     """All that was asked for has been seen."""
 
 
-class _Until(Record):
+class _Until(FastRecord):
     """A record that ends the pass by `_EnoughError` as soon as it has all `names`."""
 
     def __init__(self, names: Set[str], wants: Callable[[str], bool], edits: Edits) -> None:

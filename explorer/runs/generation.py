@@ -20,7 +20,8 @@ from explorer.runs.inputs import (
 from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
-from models.hooks import Edits, Record, visiting
+from models.fast import FastRecord
+from models.hooks import Edits, visiting
 from models.rows import padded
 from models.strategies import Greedy, Strategy, largest
 
@@ -163,7 +164,7 @@ def generate(
     taken: list[tuple[DecodeStep, dict[str, np.ndarray]]] = []
     stopped = False
     while not stopped:
-        record = Record(hooks.__contains__, visitor)
+        record = FastRecord(hooks.__contains__, visitor)
         with visiting(record):
             step = next(decoding, None)
         if step is None:

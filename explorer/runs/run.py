@@ -5,7 +5,8 @@ from collections.abc import Callable, Container
 import torch
 from torch import Tensor
 
-from models.hooks import NO_EDITS, Edits, Record, visiting
+from models.fast import FastRecord
+from models.hooks import NO_EDITS, Edits, visiting
 from models.rows import Rows
 from models.transformer import Model
 
@@ -21,7 +22,7 @@ def run(
     `keep` holds hook names, or says of a name whether it is kept. Tensors keep their batch axis;
     they are what the model went on with, edits included. No gradients are computed.
     """
-    record = Record(keep if callable(keep) else keep.__contains__, edits)
+    record = FastRecord(keep if callable(keep) else keep.__contains__, edits)
     with torch.inference_mode(), visiting(record):
         model.read(rows)
     return record.activations

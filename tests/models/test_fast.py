@@ -115,6 +115,7 @@ def test_a_long_pattern_is_the_plain_one(mask, added):
         added = {"bias": torch.randn(2, 4, LONG, LONG).double()}
     looked_at = Attention(sized(24, 4, n_kv_heads=2))
     name_hook_points(looked_at)
+    speed_up(looked_at)
     with torch.inference_mode(), visiting(Record({"hook_pattern"}.__contains__)):
         for kind, function in (("plain", plain_attend), ("fast", attend)):
             z[kind] = function(q, k, v, LONG_MASKS[mask], **added, hooks=looked_at)
@@ -141,6 +142,7 @@ def test_a_turn_in_one_pass_is_the_plain_one(n_turned, dtype):
 def test_what_was_first_used_in_another_mode_serves_in_all(d_head, mode):
     # The scale of a width is made once in a process; no other test has these widths.
     looked_at = Attention(sized(d_head, 1, positions="none"))
+    speed_up(looked_at)
     name_hook_points(looked_at)
     with visiting(Record({"hook_pattern"}.__contains__)):
         with mode:

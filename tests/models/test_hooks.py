@@ -7,7 +7,8 @@ import torch
 from families import hook_names
 from torch import nn
 
-from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
+from models.fast import FastHookPoint, FastRecord
+from models.hooks import VISITOR, Edits, HookPoint, Record, name_hook_points, visiting
 
 
 class Chain(nn.Module):
@@ -30,8 +31,8 @@ def everything(name):
 
 def test_without_a_visitor_a_hook_point_hands_on_the_very_tensor():
     x = torch.randn(3)
-    hook = HookPoint()
-    assert hook(x) is x
+    for hook in (HookPoint(), FastHookPoint()):
+        assert hook(x) is x
     assert not hook.wanted
 
 
@@ -59,6 +60,21 @@ def test_record_is_a_detached_copy():
     kept = record.activations["hook_first"]
     assert kept.tolist() == [1.0, 2.0]
     assert not kept.requires_grad
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (2, 1), (1, 1), (2, 3)], ids=str)
+def test_a_fast_record_keeps_the_same_numbers_in_the_least_room(shape):
+    hook, plain, fast = HookPoint(), Record(everything), FastRecord(everything)
+    given = torch.rand(shape)
+    for record in (plain, fast):
+        with visiting(record):
+            hook(given.expand(2, 3))
+    (kept,), (other,) = plain.activations.values(), fast.activations.values()
+    assert torch.equal(kept, other)
+    assert other.untyped_storage().nbytes() == 4 * given.numel()
+    given.zero_()
+    assert torch.equal(kept, other)
+    assert other.all(), "a later change reached the record"
 
 
 def test_record_keeps_the_last_pass():
@@ -123,7 +139,7 @@ def test_nothing_is_left_after_an_error():
     with pytest.raises(KeyError), visiting(record):
         raise KeyError
     chain(torch.zeros(1))
-    assert not chain.hook_first.wanted
+    assert VISITOR.get() is None
     assert record.activations == {}
 
 
@@ -191,7 +207,7 @@ def test_four_threads_on_one_shared_model_collect_only_their_own(tiny_model, run
 
 
 def test_a_new_thread_starts_unvisited():
-    hook = HookPoint()
+    hook = FastHookPoint()
     seen = []
     with visiting(Record(everything)):
         thread = threading.Thread(target=lambda: seen.append(hook.wanted))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from models.cache import KVCache
 from models.config import ModelConfig
+from models.fast import FastRecord
 from models.hooks import LOGITS, NO_EDITS, AttentionSite, Change, Edits, Record, visiting
 from models.marks import Marks
 from models.rows import Rows, Stream
@@ -171,7 +172,7 @@ class Probe:
         marks: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
     ) -> Record:
         edits = self.interference(rows) if self.interference else NO_EDITS
-        return Record(wants, edits.then(Edits(marks or {})))
+        return FastRecord(wants, edits.then(Edits(marks or {})))
 
 
 def marked(first: int) -> Change:

@@ -14,7 +14,7 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSwitch
 from explorer.runs.rerun import token_logprobs, written_tokens
 from explorer.runs.trace import Trace, trace
-from models.hooks import HookPoint
+from models.hooks import VISITOR
 
 TEXT, TARGET = "The cat sat on the mat.", "猫坐在垫子上。"
 EDITS: tuple[Edit, ...] = (
@@ -118,8 +118,6 @@ def test_progress_and_nothing_in_force_between_passes(
     monkeypatch.setattr(ablation, "MAX_ROWS", 5)
     traced = trace(translator, TEXT, TARGET)
     steps = ablating(translator, traced)
-    point = HookPoint()
-    point.name = "encoder.blocks.0.attn.hook_z"
     seen = []
     while True:
         try:
@@ -127,7 +125,7 @@ def test_progress_and_nothing_in_force_between_passes(
         except StopIteration as stop:
             found: Ablation = stop.value
             break
-        assert not point.wanted
+        assert VISITOR.get() is None
         assert torch.is_grad_enabled()
         assert not torch.is_inference_mode_enabled()
     assert seen == [(5, 28), (10, 28), (12, 28), (17, 28), (22, 28), (27, 28), (28, 28)]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from models.config import ModelConfig
-from models.hooks import NO_EDITS, Edits, Record, _visitor, visiting
+from models.hooks import NO_EDITS, VISITOR, Edits, Record, visiting
 from models.rows import Rows
 from models.training.faults import Masks, masked_as
 from models.transformer import EncoderDecoder, Model, build_model
@@ -26,7 +26,7 @@ def seen(model: Model, masks: Masks) -> dict[str, torch.Tensor]:
     assert isinstance(model, EncoderDecoder)
     found: dict[str, torch.Tensor] = {}
     with masked_as(masks, model, TGT != 0):
-        fault = _visitor.get()  # to be asked beside a record, since only one visitor is
+        fault = VISITOR.get()  # to be asked beside a record, since only one visitor is
     edits = fault if isinstance(fault, Edits) else NO_EDITS
     record = Record(lambda name: name.endswith("hook_mask"), edits)
     with visiting(record):
