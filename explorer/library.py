@@ -15,7 +15,7 @@ from explorer.text import UPLOADED
 from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
-from models.foreign import Placing, found, open_folder, revision
+from models.foreign import Placing, few, found, open_folder, revision
 from models.foreign.json_files import read_object
 from models.foreign.placing import shown
 from models.hooks import AttentionSite
@@ -85,6 +85,11 @@ class LoadedModel:
     def fills_in(self) -> bool:
         """Whether it predicts what stands at a mask in its text."""
         return self.model.predicts == "same" and self.marks.mask is not None
+
+    @property
+    def lacks_tokens(self) -> bool:
+        """Whether most of its vocabulary has no token: the tokenizer may be another model's."""
+        return few(self.tokenizer.vocab_size, self.config.vocab_size)
 
     @cached_property
     def sites(self) -> tuple[AttentionSite, ...]:

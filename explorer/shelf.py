@@ -10,7 +10,7 @@ from pathlib import Path
 
 from explorer.library import CHECKPOINTS, list_models
 from models.checkpoint import CONFIG
-from models.foreign import Placing, found, look, revision
+from models.foreign import Placing, few, found, look, revision
 from models.foreign.finding import unreadable
 from models.foreign.json_files import read_object
 from models.foreign.placing import name_of
@@ -24,7 +24,7 @@ class Listed:
 
     `family` is the `model_type` of another library, or our own family; `n_bytes` what its files
     take on disk, `memory` what its parameters take once it is open, both in bytes; `dtype` are the
-    floats that it computes in.
+    floats that it computes in; `n_tokens` of a vocabulary of `vocab_size` are its tokenizer's.
     """
 
     name: str
@@ -38,7 +38,14 @@ class Listed:
     n_bytes: int = 0
     memory: int = 0
     dtype: str = ""
+    vocab_size: int = 0
+    n_tokens: int = 0
     problem: Refusal | None = None
+
+    @property
+    def lacks_tokens(self) -> bool:
+        """Whether most of its vocabulary is known to have no token."""
+        return self.n_tokens > 0 and few(self.n_tokens, self.vocab_size)
 
 
 def survey(shelf: Path = CHECKPOINTS) -> tuple[Listed, ...]:
@@ -96,6 +103,8 @@ def _look(name: str, folder: Path, own: bool, stamp: Stamp, placing: Placing) ->
         n_bytes,
         dtype.itemsize * seen.parameters,
         name_of(dtype),
+        seen.vocab_size,
+        seen.n_tokens,
     )
 
 

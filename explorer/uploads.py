@@ -32,7 +32,8 @@ MOST_DIRECTORY = 1_000_000
 _CONFIG = "config.json"
 _FILES = frozenset(
     {
-        *(_CONFIG, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
+        *(_CONFIG, "generation_config.json", "tokenizer.json"),
+        *("tokenizer_config.json", "special_tokens_map.json"),
         *("model.safetensors", "model.safetensors.index.json", "vocab.json"),
         *("source.spm", "target.spm", "README.md", "CARD.md"),
     }

@@ -108,15 +108,21 @@ def _current() -> str:
 
 def _line(each: Listed) -> None:
     """One model in numbers, and the buttons that open it."""
-    _offer(each.name, _numbers(each))
+    warning = ""
+    if each.lacks_tokens:
+        sizes = {"count": f"{each.n_tokens:,}", "size": f"{each.vocab_size:,}"}
+        warning = _t("sidebar.few_tokens", **sizes)
+    _offer(each.name, _numbers(each), warning)
 
 
-def _offer(name: str, numbers: str) -> None:
+def _offer(name: str, numbers: str, warning: str = "") -> None:
     current = _current()
     with st.container(horizontal=True, vertical_alignment="center", border=True):
         with st.container():
             st.markdown(f"**{escape(_title(name))}**")
             st.caption(numbers)
+            if warning:
+                st.warning(warning, icon=":material/warning:")
         is_open = name == current
         if not is_open and st.button(
             _t("shelf.compare"),

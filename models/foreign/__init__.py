@@ -11,5 +11,6 @@ from models.foreign.families import FAMILIES
 from models.foreign.finding import found
 from models.foreign.opening import Look, look, open_folder, revision
 from models.foreign.placing import Placing
+from models.foreign.tokens import few
 
-__all__ = ["FAMILIES", "Look", "Placing", "found", "look", "open_folder", "revision"]
+__all__ = ["FAMILIES", "Look", "Placing", "few", "found", "look", "open_folder", "revision"]

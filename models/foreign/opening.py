@@ -6,7 +6,7 @@ Nothing but these files is read, and no code that comes with them is run.
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ MAKING = (
     'python -c "import transformers as t; '
     "t.AutoTokenizer.from_pretrained('.').save_pretrained('.')\""
 )
+OURS = frozenset(field.name for field in fields(ModelConfig))
 _LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
 
 
@@ -55,7 +56,7 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
         if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
             return _open_gguf(file, placing)
         values = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
-        if "model_type" not in values:
+        if not values or _is_ours(values):
             return _of_ours(load_checkpoint(folder, weights), placing)
         return _open(folder, values, placing)
     except Refusal as error:
@@ -89,6 +90,12 @@ def revision(folder: Path) -> Path:
     return versions[-1] if versions else folder
 
 
+def _is_ours(values: Mapping[str, Any]) -> bool:
+    """Whether a config is one of this library: others say their `model_type`, and where that is
+    lost, most of their keys are others."""
+    return "model_type" not in values and 2 * len(OURS.intersection(values)) > len(values)
+
+
 def _of_ours(checkpoint: Checkpoint, placing: Placing) -> Checkpoint:
     size = sum(parameter.numel() for parameter in checkpoint.model.parameters())
     place(checkpoint.model, placing, placing.dtype_for(size))
@@ -100,7 +107,7 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
     named = {name: name for name in stored.shapes}
     plan = _plan(FAMILIES[stored.values["model_type"]], stored.values, named, path.name, path.name)
     try:
-        tokenizer = fitted(stored.tokenizer(), plan)
+        tokenizer = fitted(stored.tokenizer(), plan, path.name)
     except CheckpointError:
         raise
     except _LIBRARY_ERRORS as error:
@@ -127,7 +134,8 @@ class Look:
     """What a folder's config and the headers of its files say of the model in it.
 
     `family` is the `model_type` of another library, or our own family. `parameters` are the stored
-    numbers that it uses, `half` the half precision that they are stored in, if they are.
+    numbers that it uses, `half` the half precision that they are stored in, if they are; `n_tokens`
+    of a vocabulary of `vocab_size` are those of the tokenizer, 0 where only opening it tells.
     """
 
     family: str
@@ -136,6 +144,8 @@ class Look:
     d_model: int
     parameters: int
     half: torch.dtype | None = None
+    vocab_size: int = 0
+    n_tokens: int = 0
 
     @classmethod
     def at(
@@ -144,7 +154,7 @@ class Look:
         """What a config and these of the stored tensors say."""
         parameters = sum(math.prod(stored.shapes[name]) for name in used)
         sizes = config.n_layers, config.n_heads, config.d_model
-        return cls(family, *sizes, parameters, stored.half)
+        return cls(family, *sizes, parameters, stored.half, config.vocab_size)
 
 
 def look(folder: Path) -> Look:
@@ -166,7 +176,7 @@ def look(folder: Path) -> Look:
     if not (folder / CONFIG).is_file():
         raise CheckpointError("missing_file", file=CONFIG)
     values = read_object(folder / CONFIG)
-    if "model_type" not in values:
+    if _is_ours(values):
         config, stored = _own_config(folder), Safetensors(folder)
         return Look.at(config.family, config, stored, stored.shapes)
     plan, named, stored = _planned(folder, values)
@@ -175,9 +185,12 @@ def look(folder: Path) -> Look:
     used = [named[each] for each in {each for row in plan.rows for each in row.theirs}]
     for name in used:
         stored.require_floats(name)
+    seen = Look.at(str(values["model_type"]), plan.config, stored, used)
     if (folder / TOKENIZER).is_file():
-        _require_room(largest_in(folder / TOKENIZER), plan)
-    return Look.at(str(values["model_type"]), plan.config, stored, used)
+        largest = largest_in(folder / TOKENIZER)
+        _require_room(largest, plan, TOKENIZER)
+        seen = replace(seen, n_tokens=largest + 1)
+    return seen
 
 
 def _own_config(folder: Path) -> ModelConfig:
@@ -205,13 +218,15 @@ def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoi
 
 def _family(values: Mapping[str, Any]) -> Family:
     """The family of a config. Raises CheckpointError for one that cannot be opened exactly."""
-    kind = values["model_type"]
+    kind = values.get("model_type")
     if values.get("auto_map"):
         raise CheckpointError("own_code", file=CONFIG)
     if values.get("quantization_config"):
         raise CheckpointError("quantised", file=CONFIG)
+    known = ", ".join(FAMILIES)
+    if kind is None:
+        raise CheckpointError("no_family", file=CONFIG, known=known)
     if not isinstance(kind, str) or kind not in FAMILIES:
-        known = ", ".join(FAMILIES)
         raise CheckpointError("unknown_family", file=CONFIG, value=repr(kind), known=known)
     return FAMILIES[kind]
 
@@ -254,7 +269,7 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
         raise
     except _LIBRARY_ERRORS as error:
         raise CheckpointError("tokenizer", file=TOKENIZER, reason=error) from error
-    return fitted(tokenizer, plan)
+    return fitted(tokenizer, plan, path.name if path.is_file() else SOURCE)
 
 
 def _require_tokenizer(folder: Path) -> None:
@@ -272,20 +287,20 @@ def _ends(folder: Path, values: Mapping[str, Any]) -> list[Any]:
     return listed
 
 
-def fitted(tokenizer: ForeignTokenizer, plan: Plan) -> ForeignTokenizer:
-    """A tokenizer with the marks of this model. Raises CheckpointError where it does not fit."""
-    _require_room(tokenizer.largest, plan)
+def fitted(tokenizer: ForeignTokenizer, plan: Plan, file: str) -> ForeignTokenizer:
+    """A tokenizer with the marks of this model; `file` is where it stands.
+
+    Raises CheckpointError where it does not fit.
+    """
+    _require_room(tokenizer.largest, plan, file)
     tokenizer.marks = _placed(tokenizer.marks, tokenizer, plan)
     return tokenizer
 
 
-def _require_room(largest: int, plan: Plan) -> None:
-    """Raise CheckpointError where a tokenizer has an id that the model has no row for, or leaves
-    most rows without a token: a few are often left, to make the size a round one."""
+def _require_room(largest: int, plan: Plan, file: str) -> None:
+    """Raise CheckpointError where a tokenizer has an id that the model has no row for."""
     if largest >= (size := plan.config.vocab_size):
-        raise CheckpointError("other_tokenizer", largest=largest, size=size)
-    if 2 * (largest + 1) < size:
-        raise CheckpointError("small_tokenizer", count=largest + 1, size=size)
+        raise CheckpointError("other_tokenizer", file=file, largest=largest, size=size)
 
 
 def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:

@@ -10,6 +10,7 @@ import tokenizers
 from models.checkpoint import CheckpointError
 from models.foreign.json_files import read_json
 from models.marks import Marks
+from models.refusals import Refusal
 from models.tokenizer import BLANK, Tokenizer, marks_by_name
 
 CONTINUES_WORD = "##"  # WordPiece
@@ -80,7 +81,16 @@ def largest_in(path: Path) -> int:
         listed = vocab.values() if isinstance(vocab, dict) else [len(vocab) - 1]
         return int(max([*added, *listed]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError("tokenizer", file=path.name, reason=repr(error)) from error
+        raise CheckpointError("tokenizer", file=path.name, reason=Refusal("no_tokens")) from error
+
+
+def few(n_tokens: int, vocab_size: int) -> bool:
+    """Whether most of a model's vocabulary has no token: its tokenizer may be another model's.
+
+    A few are often left, to make the size a round one; and a small tokenizer may have been trained
+    for a model whose size nobody changed, so this is no reason to refuse it.
+    """
+    return 2 * n_tokens < vocab_size
 
 
 def named_tokens(folder: Path) -> dict[str, str]:

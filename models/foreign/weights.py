@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from models.checkpoint import WEIGHTS, CheckpointError
 from models.config import ModelConfig
 from models.fast import without_numbers
+from models.foreign.damage import require_all_of
 from models.foreign.json_files import read_json
 from models.foreign.placing import Placing, place
 from models.foreign.plan import Row
+from models.refusals import Refusal
 from models.transformer import Model, build_model
 
 INDEX = f"{WEIGHTS}.index.json"
@@ -61,6 +63,7 @@ class Safetensors:
                 file: Any = safe_open(folder / file_name, framework="pt")
                 found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             except (SafetensorError, OSError) as error:
+                require_all_of(folder / file_name)
                 raise CheckpointError("no_safetensors", file=file_name, reason=error) from error
             lacking = sorted((wanted or set()) - found.keys())
             if lacking:
@@ -114,7 +117,8 @@ def _files(folder: Path) -> dict[str, set[str] | None]:
     except CheckpointError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError("no_index", file=INDEX, reason=error) from error
+        reason = Refusal("no_weight_map")
+        raise CheckpointError("no_index", file=INDEX, reason=reason) from error
     for file_name in files:
         if not (folder / file_name).is_file():
             raise CheckpointError("missing_shard", file=file_name, index=INDEX)
@@ -193,7 +197,7 @@ def _check_shapes(
             raise CheckpointError(
                 "shape_of",
                 file=stored.name,
-                tensors=", ".join(row.theirs),
+                tensors=", ".join(map(real_name, row.theirs)),
                 shapes=", ".join(map(str, shapes)),
                 name=name,
                 asked=str(tuple(parameter.shape)),

@@ -7,6 +7,7 @@ import torch
 
 from models.checkpoint import Checkpoint
 from models.decoding import best, decode
+from models.foreign import few
 from models.tokenizer import MASK
 from models.training.evaluate import translate
 from models.training.options import (
@@ -86,6 +87,9 @@ def info(args: argparse.Namespace) -> None:
         print(
             f"{site.name}: {site.n_heads} heads, {site.query_stream} attends to {site.key_stream}"
         )
+    n_tokens, vocab_size = checkpoint.tokenizer.vocab_size, checkpoint.config.vocab_size
+    if few(n_tokens, vocab_size):
+        _note(f"its tokenizer has {n_tokens:,} of {vocab_size:,} tokens: it may be another model's")
 
 
 def add_commands(commands: Commands) -> None:

@@ -76,6 +76,12 @@ def test_no_name_in_a_zip_becomes_a_path(folder: Path, place: Path) -> None:
     assert not Path("/tmp/headlight-evil").exists()
 
 
+def test_what_ends_an_output_is_read_as_from_a_folder(folder: Path) -> None:
+    files = files_of(folder) | {"generation_config.json": b'{"eos_token_id": [2, 1]}'}
+    assert not open_zip("a.zip", zipped(files_of(folder))).marks.ends(1)
+    assert open_zip("a.zip", zipped(files)).marks.ends(1)
+
+
 def test_only_files_beside_the_outermost_config_are_read(folder: Path) -> None:
     other = {f"mine/old/{name}": b"not this" for name in ("config.json", "model.safetensors")}
     assert open_zip("a.zip", zipped(other | files_of(folder, "mine/"))).name == "a"

@@ -76,6 +76,18 @@ def test_a_folder_that_is_not_there_is_named(own: Path, monkeypatch: pytest.Monk
     assert "private" not in said
 
 
+def test_a_tokenizer_of_few_tokens_is_said_beside_the_name(own: Path) -> None:
+    folder = Golden.load("gpt2").write(own / "large", "own")
+    theirs = Golden.load("bert").write(own / "other", "own")
+    (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
+    at = opened(lang="en", model="large")
+    assert not at.exception
+    said = "The tokenizer has 97 tokens, the model 260"
+    assert sum(said in each.value for each in at.main.warning) == 1
+    assert sum(said in each.value for each in at.sidebar.warning) == 1
+    assert not opened(lang="en", model="mine").sidebar.warning
+
+
 def test_a_button_opens_one(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     visited: list[str] = []
     monkeypatch.setattr(session, "visit", visited.append)

@@ -294,6 +294,12 @@ def _model() -> None:
             parameters=f"{sum(p.numel() for p in loaded.model.parameters()) / 1e6:.1f}",
         )
     )
+    if loaded.lacks_tokens:
+        count, size = loaded.tokenizer.vocab_size, config.vocab_size
+        st.warning(
+            _t("sidebar.few_tokens", count=f"{count:,}", size=f"{size:,}"),
+            icon=":material/warning:",
+        )
     self_check(whole)
     if st.button(_t("card.title"), key="sidebar.card", icon=":material/badge:", width="stretch"):
         session.visit("card")

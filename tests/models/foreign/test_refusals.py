@@ -15,10 +15,11 @@ from safetensors.torch import load_file, save_file
 
 from models import CheckpointError
 from models.decoding import best, decode
-from models.foreign import Placing, json_files, open_folder, weights
+from models.foreign import Placing, few, json_files, look, open_folder, weights
 from models.foreign.families import FAMILIES
 from models.hooks import LOGITS, Edits, visiting
 from models.strategies import Greedy
+from models.training.commands import main
 
 
 @pytest.fixture
@@ -109,12 +110,24 @@ def test_broken_files_are_named(folder: Path) -> None:
         refused(folder, name)
 
 
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_pointer_of_git_lfs_is_said_to_be_one(folder: Path, name: str) -> None:
+    (folder / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    refused(folder, f"{name} is a pointer of Git LFS", "git lfs pull")
+
+
 def test_a_truncated_shard_and_one_that_is_not_there(folder: Path) -> None:
     into_shards(folder)
     shard = folder / "model-00002-of-00002.safetensors"
     whole = shard.read_bytes()
     shard.write_bytes(whole[:-10])
-    refused(folder, shard.name, "not a readable safetensors file")
+    sizes = f"it has {len(whole) - 10:,} bytes of {len(whole):,}"
+    refused(folder, f"{shard.name} was cut short", sizes, "download it again")
+    shard.write_bytes(whole[:50])
+    refused(folder, f"{shard.name} was cut short: it has 50 bytes of")
+    for damaged in (b"", b"{" * 50, (2).to_bytes(8, "little") + b"[]", whole + b"more"):
+        shard.write_bytes(damaged)
+        refused(folder, f"{shard.name} is not a readable safetensors file; download it again")
     shard.unlink()
     refused(folder, f"{shard.name} is missing, which model.safetensors.index.json lists")
 
@@ -126,8 +139,9 @@ def test_an_index_cannot_lead_out_of_its_folder(folder: Path) -> None:
     refused(folder, index.name, "not the name of a file beside it")
     index.write_text(json.dumps({"weight_map": {"x": "model-00001-of-00002.safetensors"}}))
     refused(folder, "lacks x, which model.safetensors.index.json says it has")
-    index.write_text("[]")
-    refused(folder, index.name, "not an index of shards")
+    for said in ("[]", "{}", '{"weight_map": {"wte.weight": 3}}'):
+        index.write_text(said)
+        refused(folder, f"{index.name} is not an index of shards: its weight_map must name a file")
 
 
 def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Path) -> None:
@@ -140,7 +154,7 @@ def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Pa
     with_tensors(**{"transformer.h.0.attn.c_attn.lora_A": torch.zeros(2, 2)})
     refused(folder, "transformer.h.0.attn.c_attn.lora_A", "1 unknown")
     with_tensors(**{name: torch.zeros(5)})
-    refused(folder, "h.1.ln_2.bias is (5,)", "blocks.1.ffn_norm.bias is (24,)")
+    refused(folder, f"{name} is (5,)", "blocks.1.ffn_norm.bias is (24,)")
     with_tensors(**{name: torch.full((24,), torch.nan)})
     refused(folder, f"model.safetensors: {name} holds NaN or infinity")
     with_tensors(**{name: torch.zeros(24, dtype=torch.int8)})
@@ -166,7 +180,11 @@ def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Pa
         ({"n_layer": 10**6}, ("n_layer is 1000000, but only 28 tensors are stored",)),
         ({"n_embd": 10**12}, ("n_embd is 1000000000000",)),
         ({"n_inner": 2**24}, ("h.0.mlp.c_fc.weight", "does not fit")),
-        ({"vocab_size": 2**24}, ("the tokenizer has 260 tokens, and the model 16777216",)),
+        (
+            {"vocab_size": 2**24},
+            ("transformer.wte.weight is (260, 24)", "embed.weight is (16777216"),
+        ),
+        ({"model_type": "absent"}, ("config.json: model_type is missing", "gpt2, llama")),
         ({"n_layer": 1}, ("transformer.h.1.",)),
         ({"layer_norm_epsilon": float("inf")}, ("layer_norm_epsilon is inf",)),
     ],
@@ -220,13 +238,24 @@ def test_windows_are_those_of_the_config(tmp_path: Path) -> None:
     refused(folder, "layer_types is", "full_attention for each layer")
 
 
-@pytest.mark.parametrize(
-    ("other", "said"), [("llama", "has a token 292"), ("bert", "has 97 tokens")]
-)
-def test_a_tokenizer_of_another_model(folder: Path, other: str, said: str) -> None:
-    theirs = Golden.load(other).write(folder.parent / "other", "own")
+def test_a_tokenizer_of_another_model(folder: Path) -> None:
+    theirs = Golden.load("llama").write(folder.parent / "other", "own")
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
-    refused(folder, f"the tokenizer {said}", "belongs to another model")
+    refused(folder, "tokenizer.json has a token 292", "belongs to another model")
+
+
+def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One may have been made for a model whose size nobody changed. It is said beside the name."""
+    theirs = Golden.load("bert").write(folder.parent / "other", "own")
+    (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
+    seen = look(folder)
+    assert (seen.n_tokens, seen.vocab_size) == (97, 260)
+    assert few(seen.n_tokens, seen.vocab_size)
+    assert not few(130, 260)
+    assert main(["info", str(folder)]) == 0
+    assert "97 of 260 tokens" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
