@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+from payloads import unpack
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
@@ -28,6 +30,22 @@ def reading(at: AppTest, needle: str) -> str:
     found = [str(each.value) for each in at.markdown if needle in str(each.value)]
     assert len(found) == 1, found
     return found[0]
+
+
+def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
+    """What the components of a page were given."""
+    return [unpack(each.proto.bytes) for each in at.main.get("bidi_component")]
+
+
+def film(at: AppTest) -> dict[str, Any]:
+    """What the film of the Decoding page was given."""
+    assert not at.exception
+    return next(head for head, _ in payloads(at) if "frames" in head)
+
+
+def written(at: AppTest) -> list[str]:
+    """The tokens that the film writes."""
+    return [frame["tokens"][frame["chosen"]] for frame in film(at)["frames"]]
 
 
 def figure(at: AppTest, index: int = 0) -> dict[str, Any]:

@@ -1,38 +1,9 @@
 """The Decoding page: the film of every strategy, one pass, and batches."""
 
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 import pytest
-from payloads import unpack
-from streamlit.testing.v1 import AppTest
+from shown import Open, everything, film, payloads, written
 
 from explorer.text import t
-
-Open = Callable[..., AppTest]
-
-
-def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-    """What the components of a page were given."""
-    return [unpack(each.proto.bytes) for each in at.main.get("bidi_component")]
-
-
-def film(at: AppTest) -> dict[str, Any]:
-    """What the film was given."""
-    assert not at.exception
-    return next(head for head, _ in payloads(at) if "frames" in head)
-
-
-def everything(at: AppTest) -> str:
-    return "\n".join(
-        str(each.value) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
-    )
-
-
-def written(at: AppTest) -> list[str]:
-    """The tokens that the film writes."""
-    return [frame["tokens"][frame["chosen"]] for frame in film(at)["frames"]]
 
 
 @pytest.mark.parametrize("model", ["en-zh", "writer"])

@@ -1,26 +1,9 @@
 """The Decoding page: the cache, times and speculative decoding."""
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
-import numpy as np
 import pytest
-from payloads import unpack
-from streamlit.testing.v1 import AppTest
-
-Open = Callable[..., AppTest]
-
-
-def payloads(at: AppTest) -> list[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-    """What the components of a page were given."""
-    return [unpack(each.proto.bytes) for each in at.main.get("bidi_component")]
-
-
-def everything(at: AppTest) -> str:
-    return "\n".join(
-        str(each.value) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
-    )
+from shown import Open, everything, payloads
 
 
 def test_the_cache_shrinks_with_fewer_key_value_heads(open_page: Open) -> None:

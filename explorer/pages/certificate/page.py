@@ -18,12 +18,11 @@ from explorer.runs.edits import Edit, about_masks
 from explorer.runs.generation import StepsDone
 from explorer.ui import controls, session
 from explorer.ui.cache import Run
-from explorer.ui.current import latest
 from explorer.ui.escape import escape
-from explorer.ui.share import file_name, shared
+from explorer.ui.page import draw_page
+from explorer.ui.share import file_name
 from explorer.ui.view import View
 from explorer.ui.work import running
-from explorer.ui.work.turns import in_turn
 
 PADDINGS = ("padding_right", "padding_left", "padding_batch")
 """Promises that one test serves, each with padding in another place."""
@@ -31,16 +30,7 @@ PADDINGS = ("padding_right", "padding_left", "padding_batch")
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "certificate")
-    _examination(view)
-
-
-@st.fragment
-@in_turn
-def _examination(view: View) -> None:
-    view = latest(view)
-    with shared(view, "certificate"):
-        _drawn(view)
+    draw_page(view, "certificate", _drawn)
 
 
 def _drawn(view: View) -> None:

@@ -13,12 +13,11 @@ from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.counting import calculator
 from explorer.pages.machine.reach import gradients
 from explorer.ui import cache, controls, session
-from explorer.ui.current import latest
 from explorer.ui.findings import finding_table
-from explorer.ui.share import shared
+from explorer.ui.page import draw_page
+from explorer.ui.stage import hero
 from explorer.ui.tables import table
 from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 from models.attention import attend
 
 LONG = 1000
@@ -27,16 +26,7 @@ LONG = 1000
 
 def render(view: View) -> None:
     """The page."""
-    controls.opening(view, "machine")
-    _machine(view)
-
-
-@st.fragment
-@in_turn
-def _machine(view: View) -> None:
-    view = latest(view)
-    with shared(view, "machine"):
-        _drawn(view)
+    draw_page(view, "machine", _drawn)
 
 
 def _drawn(view: View) -> None:
@@ -46,18 +36,20 @@ def _drawn(view: View) -> None:
     made = towers(view.loaded, view.trace)
     whole = count(view.loaded.model)
     most = max(whole.by_kind, key=lambda kind: whole.by_kind[kind])
-    controls.reading(
-        "machine",
-        view.t(
-            "machine.reading",
-            total=f"{whole.total:,}",
-            most=view.t(f"machine.kinds.{most}"),
-            share=percent(whole.by_kind[most] / whole.total),
-            tensors=len(shapes(view.loaded, view.trace)),
-        ),
-    )
+    with hero():
+        controls.reading(
+            "machine",
+            view.t(
+                "machine.reading",
+                total=f"{whole.total:,}",
+                most=view.t(f"machine.kinds.{most}"),
+                share=percent(whole.by_kind[most] / whole.total),
+                tensors=len(shapes(view.loaded, view.trace)),
+            ),
+        )
     _unfold(view, max(len(tower.layers) for tower in made))
-    opened = machine_view(columns(view, made), key="machine.view")
+    with hero():
+        opened = machine_view(columns(view, made), key="machine.view")
     if opened is not None and opened.href:
         session.follow(opened.href)
     calculator(view)
