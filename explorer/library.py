@@ -12,7 +12,7 @@ from torch import nn
 from explorer.labels import str_tokens
 from explorer.problems import InputProblem
 from explorer.text import UPLOADED
-from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS, CheckpointError
+from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, revision
@@ -20,6 +20,7 @@ from models.foreign.json_files import read_object
 from models.foreign.placing import shown
 from models.hooks import AttentionSite
 from models.marks import Marks
+from models.refusals import Refusal
 from models.tokenizer import Tokenizer
 from models.training.home import asset
 from models.training.saving import SNAPSHOTS, snapshot_name
@@ -200,7 +201,7 @@ def open_model(
     try:
         weights = WEIGHTS if step is None else f"{SNAPSHOTS}/{snapshot_name(step)}"
         checkpoint = open_folder(path, weights, placing or Placing.asked())
-    except CheckpointError as error:
+    except Refusal as error:  # of the folder, or of the device that the environment asks for
         raise InputProblem("broken_model", name=base, reason=error) from error
     small = sum(each.numel() for each in checkpoint.model.parameters()) <= SMALL
     (lay_out_for_decoding if small else speed_up)(checkpoint.model)

@@ -49,15 +49,20 @@ class Listed:
 
 
 def survey(shelf: Path = CHECKPOINTS) -> tuple[Listed, ...]:
-    """Every model of `library.list_models`, in its order, as `Placing.asked()` would open it."""
-    placing = Placing.asked()
+    """Every model of `library.list_models`, in its order, as `Placing.asked()` would open it: none
+    of them where that asks for a device that is not there."""
     others = found()
-    listed = []
-    for name in list_models(shelf):
-        own = not (shelf / name).is_dir()
-        folder = others[name] if own else shelf / name
-        listed.append(_look(name, folder, own, _stamp(folder), placing))
-    return tuple(listed)
+    owns = {name: not (shelf / name).is_dir() for name in list_models(shelf)}
+    folders = {name: others[name] if own else shelf / name for name, own in owns.items()}
+    try:
+        placing = Placing.asked()
+    except Refusal as error:
+        why = error.alone()
+        return tuple(Listed(name, folders[name], own, problem=why) for name, own in owns.items())
+    return tuple(
+        _look(name, folders[name], own, _stamp(folders[name]), placing)
+        for name, own in owns.items()
+    )
 
 
 Stamp = tuple[tuple[str, int, int], ...]

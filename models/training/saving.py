@@ -20,8 +20,12 @@ def snapshot_name(step: int) -> str:
 
 
 def snapshots(folder: Path) -> tuple[int, ...]:
-    """The steps of a checkpoint's training whose weights were kept, rising."""
-    names = (path.stem for path in (folder / SNAPSHOTS).glob("step-*.safetensors"))
+    """The steps of a checkpoint's training whose weights were kept, rising; none where the folder
+    cannot be looked into."""
+    try:
+        names = [path.stem for path in (folder / SNAPSHOTS).glob("step-*.safetensors")]
+    except OSError:
+        return ()
     return tuple(sorted(int(n.removeprefix("step-")) for n in names if n[5:].isdecimal()))
 
 

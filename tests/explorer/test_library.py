@@ -17,6 +17,7 @@ from explorer.library import (
 from explorer.problems import InputProblem
 from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
+from models.training.saving import snapshots as kept_snapshots
 
 
 @pytest.fixture
@@ -29,6 +30,10 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "own" / "broken" / "model.safetensors").unlink()
     monkeypatch.setenv(VARIABLE, str(tmp_path / "own"))
     return shelf
+
+
+def test_a_folder_that_cannot_be_looked_into_has_no_snapshots(tmp_path: Path) -> None:
+    assert kept_snapshots(tmp_path / ("x" * 300)) == ()  # the system refuses such a name
 
 
 def test_a_model_of_ones_own_is_listed_and_opened_by_its_name(shelf: Path) -> None:

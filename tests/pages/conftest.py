@@ -1,5 +1,6 @@
 """The real app over small seeded checkpoints: every page through AppTest, as a visitor uses it."""
 
+import os
 from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
@@ -16,7 +17,7 @@ from explorer.library import LoadedModel
 from explorer.ui.work import caching, running
 from explorer.ui.work.caching import Store, budget
 from models.config import ModelConfig
-from models.foreign.placing import Placing
+from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.tokenizer import SPECIAL_TOKENS
 from models.training.data import Batch, Example, collate
 from models.training.saving import save_checkpoint
@@ -150,7 +151,7 @@ def _open_once(kept_models: dict[object, LoadedModel], monkeypatch: pytest.Monke
         if not files:  # a snapshot of a training, or nothing at all
             return really(name, folder)
         made = tuple((file, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
-        key = name, folder, made, Placing.asked()
+        key = name, folder, made, os.environ.get(DEVICE_VARIABLE), os.environ.get(DTYPE_VARIABLE)
         if key not in kept_models:
             kept_models[key] = really(name, folder)
         return kept_models[key]

@@ -4,11 +4,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from shown import Open
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
+from explorer.shelf import survey
 from explorer.text import LANGUAGES, t
+from models.foreign.placing import DEVICE_VARIABLE
 
 
 def messages(at: AppTest) -> str:
@@ -34,6 +37,21 @@ def test_a_broken_checkpoint_is_explained(
     assert not at.exception
     assert "cannot be opened" in messages(at)
     assert t("shell.nothing", lang="en") in [each.value for each in at.info]
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_device_that_is_not_there_is_said_by_the_app_too(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, lang: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv(DEVICE_VARIABLE, "cuda")
+    at = open_page("heads", lang=lang)
+    assert not at.exception
+    said = {"en": "torch finds no CUDA GPU here", "zh": "torch 在这里找不到 CUDA GPU"}[lang]
+    assert said in messages(at)
+    assert {str(each.problem) for each in survey(library.CHECKPOINTS)} == {
+        "device is 'cuda', but torch finds no CUDA GPU here"
+    }
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
