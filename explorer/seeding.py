@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import torch
 
+from models.passes import undisturbed
+
 _turn = threading.RLock()
 
 
@@ -13,8 +15,9 @@ _turn = threading.RLock()
 def seeded(seed: int) -> Iterator[None]:
     """Run a block with torch's global generator at `seed`; afterwards its state is restored.
 
-    There is one such generator for all sessions, so their blocks take turns: keep them short.
+    There is one such generator for all sessions, so their blocks take turns, and nobody goes first
+    meanwhile, who might wait for it: keep them short.
     """
-    with _turn, torch.random.fork_rng(devices=[]):
+    with undisturbed(), _turn, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

@@ -25,6 +25,7 @@ from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
 from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask, window_mask
 from models.norms import NORMS
+from models.passes import give_way
 from models.positions import Placement, positions_of
 from models.rows import Rows, Stream, Tokens, Valid
 
@@ -91,6 +92,7 @@ class Stack(nn.Module):
 
         So a single block can be run again from its input. Takes and raises what `run` does.
         """
+        give_way()
         if cache is not None and not self.causal:
             raise ValueError("an encoder keeps no cache: every token sees those that come later")
         tokens = rows.tokens(self.stream)

@@ -23,6 +23,7 @@ from explorer.runs.inputs import continued_tokens, given_tokens, target_tokens
 from explorer.runs.interventions import edit_functions
 from models.config import ModelConfig
 from models.hooks import Edits
+from models.passes import undisturbed
 from models.rows import Rows
 
 MAX_PROBED = 32
@@ -161,12 +162,12 @@ class Examination:
         """One promise put to the test. Raises KeyError for one that is not among `names`."""
         if name not in self.names:
             raise KeyError(f"there is no promise {name!r} here")
-        with self._lock:
+        with undisturbed(), self._lock:  # who went first might wait for the lock
             return self._find(name)
 
     def certificate(self) -> Certificate:
         """All findings; what has not been tested yet is tested now."""
-        with self._lock:
+        with undisturbed(), self._lock:
             if self._certificate is None:
                 self._certificate = self._certify()
                 self._examiner = None  # it holds a copy of the model in float64

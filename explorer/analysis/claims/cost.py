@@ -27,6 +27,7 @@ from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
 from models.attention import Attention, attend
 from models.norms import LayerNorm, RMSNorm
+from models.passes import undisturbed
 
 MEBI = 1024 * 1024
 LENGTHS = (32, 128, 512, 1024)
@@ -241,9 +242,13 @@ def quadratic(
 def peak_bytes(function: Callable[[], object]) -> int:
     """The most that torch held at once of what a call allocated on the CPU, buffers of kernels too.
 
-    torch has one profiler in a process, so calls wait for each other.
+    torch has one profiler in a process, so calls wait for each other, and nobody goes first.
     """
-    with _PROFILING, profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+    with (
+        undisturbed(),
+        _PROFILING,
+        profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled,
+    ):
         function()
     assert profiled.profiler is not None
     events = [e for e in profiled.profiler.kineto_results.events() if e.name() == "[memory]"]

@@ -20,6 +20,7 @@ from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
 from models.foreign.placing import outside
+from models.passes import undisturbed
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 RUNS = 3
@@ -202,8 +203,9 @@ def _seconds(
 ) -> float:
     seconds = 0.0
     for end in range(n_given, row.shape[1] + 1):
-        started = time.perf_counter()
-        read(row[:, 0 if cache is None else cache.length : end], cache)
-        seconds += time.perf_counter() - started
+        with undisturbed():
+            started = time.perf_counter()
+            read(row[:, 0 if cache is None else cache.length : end], cache)
+            seconds += time.perf_counter() - started
         pause()
     return seconds

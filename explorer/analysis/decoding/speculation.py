@@ -6,6 +6,7 @@ shows it (`agree`), and the passes for any such number follow by counting (`pass
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from explorer.library import LoadedModel, same_vocabulary
 from explorer.runs.speculative import Round, speculate
 from models.config import ModelConfig
 from models.decoding import best, decode
+from models.passes import give_way, undisturbed
 from models.strategies import Greedy
 from models.transformer import Model
 
@@ -168,7 +170,18 @@ def _seconds(
     taken: tuple[list[float], list[float]] = ([], [])
     for _ in range(RUNS):
         for k, times in zip((0, n_drafted), taken, strict=True):
-            started = time.perf_counter()
-            list(speculate(model, draft, given, k, limit))
-            times.append(time.perf_counter() - started)
+            times.append(sum(_times_of(speculate(model, draft, given, k, limit))))
     return tuple(taken[0]), tuple(taken[1])
+
+
+def _times_of(rounds: Iterator[Round]) -> Iterator[float]:
+    """The seconds of each round; between two of them others may go first."""
+    while True:
+        give_way()
+        with undisturbed():
+            started = time.perf_counter()
+            is_over = next(rounds, None) is None
+            seconds = time.perf_counter() - started
+        if is_over:
+            return
+        yield seconds

@@ -5,8 +5,9 @@ left out: they are a few per mille of the rest.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
 from models.hooks import visiting
+from models.passes import give_way, undisturbed
 from models.transformer import build_model
 
 FLOAT = 4
@@ -155,29 +157,41 @@ def measure_passes(
 
         logits(row)  # the first pass pays for what torch sets up
         reads = [_Reads(loaded) for _ in range(3)]
-        start = clock()
+        cache = KVCache(traced.config.n_layers)
+        tell = progress or (lambda done: None)
         with visiting(reads[0]):
-            whole = logits(row)[0]
-        once = clock() - start
-        start, serial = clock(), []
+            once, (whole,) = _timed([partial(logits, row)], clock, lambda done: None)
         with visiting(reads[1]):
-            for end in range(1, n_tokens + 1):
-                serial.append(logits(row[:, :end])[0, -1])
-                if progress is not None:
-                    progress(end / n_tokens)
-        slow = clock() - start
-        start, cached, cache = clock(), [], KVCache(traced.config.n_layers)
+            ways = [partial(logits, row[:, :end]) for end in range(1, n_tokens + 1)]
+            slow, serial = _timed(ways, clock, tell)
         with visiting(reads[2]):
-            for end in range(n_tokens):
-                cached.append(logits(row[:, end : end + 1], cache)[0, -1])
-        quick = clock() - start
-    apart = max(float((torch.stack(each) - whole).abs().max()) for each in (serial, cached))
+            ways = [partial(logits, row[:, end : end + 1], cache) for end in range(n_tokens)]
+            quick, cached = _timed(ways, clock, lambda done: None)
+    apart = max(
+        float((torch.stack([logits[0, -1] for logits in each]) - whole[0]).abs().max())
+        for each in (serial, cached)
+    )
     names, times = ("training", "no_cache", "with_cache"), (once, slow, quick)
     passes = (
         Pass(name, len(read.lengths), sum(read.lengths), seconds)
         for name, read, seconds in zip(names, reads, times, strict=True)
     )
     return Passes(tuple(passes), apart)
+
+
+def _timed(
+    passes: Sequence[Callable[[], Tensor]], clock: Clock, progress: Callable[[float], None]
+) -> tuple[float, list[Tensor]]:
+    """The seconds of all passes and what each gave; between two of them others may go first."""
+    seconds, found = 0.0, []
+    for done, one_pass in enumerate(passes, 1):
+        with undisturbed():
+            start = clock()
+            found.append(one_pass())
+            seconds += clock() - start
+        give_way()
+        progress(done / len(passes))
+    return seconds, found
 
 
 class _Reads:
@@ -207,7 +221,9 @@ def best_time(
     function()
     tries = []
     for _ in range(repeats):
-        start = now()
-        function()
-        tries.append(now() - start)
+        give_way()
+        with undisturbed():
+            start = now()
+            function()
+            tries.append(now() - start)
     return min(tries)

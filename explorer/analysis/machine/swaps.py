@@ -35,6 +35,7 @@ from models.config import ModelConfig, NormPlacement
 from models.feedforward import ACTIVATIONS, GATED, FeedForward
 from models.hooks import LOGITS
 from models.norms import LayerNorm, RMSNorm
+from models.passes import give_way
 from models.positions import POSITIONS, Sinusoidal
 from models.transformer import Model, Stack
 
@@ -102,6 +103,7 @@ def _measured(loaded: LoadedModel, traced: Trace, option: Option) -> Swapped:
     # The modules are copied and the parameters shared: no option writes into one.
     other = copy.deepcopy(loaded.model, {id(p): p for p in loaded.model.parameters()})
     option.swap(other)
+    give_way()
     with seeded(0):  # dropout draws
         seen = run(other, rows_of(traced), {LOGITS}, edits_of(traced))
     logits, tokens = seen[LOGITS][0].numpy(), written_tokens(traced)

@@ -1,10 +1,10 @@
 """One thread of this process computes at a time; short work goes before long work.
 
 Threads that compute at once fight for Python's interpreter: each small torch call gives it away and
-waits to get it back. A script's run therefore takes a turn, and rests at every step of what it
-computes, where those go first that have computed less (least attained service: Rai, Urvoy-Keller
-and Biersack 2003). So a click waits for the step that somebody's long computation has begun, and
-not for the computation.
+waits to get it back. A script's run therefore takes a turn, and rests before every pass of a model
+(`models.passes`) and at every step of what it computes, where those go first that have computed
+less (least attained service: Rai, Urvoy-Keller and Biersack 2003). So a click waits for the step
+that somebody's long computation has begun, and not for the computation.
 """
 
 import functools
@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
+
+from models.passes import before_passes
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -71,7 +73,8 @@ class Turns:
         self._here.ticket = ticket = ticket or self.ticket()
         self._take(ticket)
         try:
-            yield
+            with before_passes(self.rest):
+                yield
         finally:
             self._leave(ticket)
             self._here.ticket = None

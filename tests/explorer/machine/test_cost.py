@@ -13,6 +13,7 @@ from explorer.runs.trace import trace
 from models.cache import KVCache
 from models.config import ModelConfig
 from models.hooks import Record, visiting
+from models.passes import before_passes
 from models.rows import Rows
 from models.transformer import build_model
 
@@ -38,13 +39,31 @@ def test_writing_reads_more_without_a_cache_and_gives_the_same(
     for loaded in (translator, writer):
         found = measure_passes(loaded, trace(loaded, TEXT), 12, clock=_clock())
         assert [(p.steps, p.tokens, p.seconds) for p in found.passes] == [
-            (1, 12, 1.0), (12, 78, 1.0), (12, 12, 1.0),
+            (1, 12, 1.0), (12, 78, 12.0), (12, 12, 12.0),
         ]  # fmt: skip
         assert found.difference < 1e-3
     with pytest.raises(ValueError, match="reads up to 160"):
         measure_passes(translator, trace(translator, TEXT), 161)
     with pytest.raises(ValueError, match="the trace is of"):
         measure_passes(writer, trace(translator, TEXT), 4)
+
+
+def test_what_others_compute_between_two_passes_is_not_counted(writer: LoadedModel) -> None:
+    now, others = [0.0], [0]
+
+    def clock() -> float:
+        now[0] += 1.0
+        return now[0]
+
+    def let_others() -> None:
+        others[0] += 1
+        now[0] += 100.0
+
+    with before_passes(let_others):
+        found = measure_passes(writer, trace(writer, TEXT), 12, clock=clock)
+        assert best_time(lambda: None, 3, clock) == 1.0
+    assert [each.seconds for each in found.passes] == [1.0, 12.0, 12.0]
+    assert others[0] > 24
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,15 @@ import threading
 from collections.abc import Callable
 
 import pytest
+import torch
 
+from explorer.seeding import seeded
 from explorer.ui.work.caching import Store
 from explorer.ui.work.running import Job, StoppedError, whole
 from explorer.ui.work.turns import SHORT, TURNS, Turns, in_turn
+from models.config import ModelConfig
+from models.rows import Rows
+from models.transformer import build_model
 
 PATIENCE = 10.0
 
@@ -233,3 +238,19 @@ def test_a_job_knows_how_many_go_first() -> None:
     assert job.ahead == 0
     for thread in threads:
         thread.join(PATIENCE)
+
+
+def test_others_go_first_before_each_pass_of_a_model(clock: Clock) -> None:
+    """An analysis that reads many times need not know of turns."""
+    turns, order = Turns(), []
+    model = build_model(ModelConfig(vocab_size=7, d_model=8, n_heads=2, family="decoder-only"))
+    rows = Rows(torch.tensor([[1, 2, 3]]))
+    with turns.turn():
+        clock.now += 2 * SHORT
+        (other,) = queue(turns, "a", order)
+        with seeded(0):  # who went first might wait for the seed
+            model.read(rows)
+        assert order == []
+        model.read(rows)
+        assert order == ["a"]
+    other.join(PATIENCE)
