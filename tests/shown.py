@@ -52,6 +52,20 @@ def figure(at: AppTest, index: int = 0) -> dict[str, Any]:
     return json.loads(at.get("plotly_chart")[index].proto.spec)
 
 
+def panels(at: AppTest) -> list[dict[str, Any]]:
+    """Of each heatmap on canvas what it was sent, and the text and colour of its cells."""
+    found = []
+    for each in at.main.get("bidi_component"):
+        if each.proto.component_name != "headlight_matrices":
+            continue
+        head, arrays = unpack(each.proto.bytes)
+        for number, panel in enumerate(head["panels"]):
+            said = arrays[f"said{number}"].view("<u2")[..., 0]
+            cells = np.array(panel["texts"], object)[said]
+            found.append({**panel, "cells": cells, "colours": arrays[f"colours{number}"]})
+    return found
+
+
 def lines(at: AppTest) -> list[str]:
     """The code on the page; the link and the reading to be copied are no code."""
     return [each.value for each in at.code if each.language != "plaintext"]

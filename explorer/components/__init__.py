@@ -13,6 +13,7 @@ from explorer.components.heads_payload import MAX_PINNED, SCALES, HeadsSelection
 from explorer.components.heads_view import heads_view, sent_cell, sent_selection
 from explorer.components.machine_view import Box, Column, machine_view
 from explorer.components.mask_matrix import Stroke, mask_matrix, stroke_of
+from explorer.components.matrices import Panel, matrices
 from explorer.components.mount import index_of, inside
 from explorer.components.pulse import is_due, pulse
 from explorer.components.token_strip import token_strip
@@ -28,6 +29,7 @@ __all__ = [
     "Grid",
     "HeadsSelection",
     "Measure",
+    "Panel",
     "Scale",
     "Scene",
     "Stroke",
@@ -43,6 +45,7 @@ __all__ = [
     "is_due",
     "machine_view",
     "mask_matrix",
+    "matrices",
     "pack_batch_rows",
     "pack_cache_view",
     "pulse",

@@ -7,23 +7,31 @@ as data and is drawn with textContent or fillText.
 Functions import Streamlit where they need it: a notebook packs and draws views without it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from explorer.components.modules import link
-from explorer.components.standalone import FOLDER, View, record
+from explorer.components.standalone import FOLDER, Block, View, record
 from explorer.figures.theme import css
 
 
 def view(name: str) -> Callable[..., Any]:
     """The mounting command of a view, which takes `key`, `data` and what Streamlit's own takes.
 
-    `sent` is what goes to the browser where that is less than `data`, which is all there is to see.
+    `sent` is what goes to the browser where that is less than `data`, which is all there is to see;
+    `kept` what a page that a visitor keeps shows in place of the view.
     """
 
-    def mount(*, data: bytes, sent: bytes | None = None, **options: Any) -> Any:
-        record(View(name, data))
+    def mount(
+        *,
+        data: bytes,
+        sent: bytes | None = None,
+        kept: Sequence[Block] | None = None,
+        **options: Any,
+    ) -> Any:
+        for block in (View(name, data),) if kept is None else kept:
+            record(block)
         return _registered(name)(data=data if sent is None else sent, **options)
 
     return mount

@@ -27,9 +27,9 @@ export function followTheme(root) {
   };
 }
 
-/** 255 colours through the attention scale, palest first. */
-export function shades(theme) {
-  const stops = [0, 1, 2, 3, 4].map((index) => rgb(theme.get("attention-" + index)));
+/** 255 colours through a scale of the palette: attention begins with the palest. */
+export function shades(theme, scale = "attention") {
+  const stops = [0, 1, 2, 3, 4].map((index) => rgb(theme.get(`${scale}-${index}`)));
   return Array.from({ length: 255 }, (_, level) => {
     const at = level / 254 * 4;
     const low = Math.min(Math.floor(at), 3);

@@ -57,9 +57,10 @@ class Chart:
     """A Plotly figure, in words what it shows, and the name of the file it is kept in.
 
     `dark` is the figure for a dark page; without it, the figure keeps the ground of its own theme.
+    A figure that is drawn only where somebody keeps it is given as the function that makes it.
     """
 
-    figure: dict[str, Any]
+    figure: dict[str, Any] | Callable[[], dict[str, Any]]
     alt: str
     file: str = "headlight"
     dark: dict[str, Any] | None = None
@@ -195,9 +196,10 @@ def _view(block: View, name: str, beside: Beside | None = None) -> str:
 
 
 def _chart(block: Chart, name: str) -> str:
-    figures = _safe(json.dumps([block.figure, block.dark], default=_numbers))
+    figure = block.figure() if callable(block.figure) else block.figure
+    figures = _safe(json.dumps([figure, block.dark], default=_numbers))
     kept = _safe(json.dumps({"format": "png", "scale": 3, "filename": block.file}))
-    colours = DARK if block.figure["layout"].get("font", {}).get("color") == DARK.ink else LIGHT
+    colours = DARK if figure["layout"].get("font", {}).get("color") == DARK.ink else LIGHT
     ground = "" if block.dark else f' style="background: {colours.paper}"'
     return (
         f'<div id="{name}" role="img" aria-label="{escape(block.alt, quote=True)}"{ground}></div>'

@@ -1,11 +1,11 @@
-"""The one large attention heatmap, and the difference of two.
+"""The one large attention heatmap, and the difference of two: as a Matrix, and drawn by Plotly.
 
 Queries run down, keys run across, as in the formula softmax(q·kᵀ)·v. A blocked cell is not a small
 weight: it is left out of the colour scale and shows the hatching behind the trace instead.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,11 @@ from explorer.figures.frame import (
     upright,
 )
 from explorer.figures.hatching import hatching
+from explorer.figures.matrix import Matrix, Scale, counted
 from explorer.figures.theme import Palette, Stream, colorscale, escape, palette
 from explorer.numbers import percents
 
-Scale = Literal["linear", "log", "rank"]
+Colouring = Literal["linear", "log", "rank"]
 
 ROOM = 420
 """The approximate width of all cells in pixels; only the browser knows it exactly."""
@@ -40,7 +41,17 @@ LOG_FLOOR = 1e-4
 """Weights under 0.01 % share the palest colour of the log scale."""
 
 
-def attention(
+def attention(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
+    """One head's pattern as a Plotly figure; arguments and errors are those of `weights`."""
+    return plotted(weights(*cells, words=words, **more), dark=dark, words=words)
+
+
+def difference(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
+    """What changed as a Plotly figure; arguments and errors are those of `change`."""
+    return plotted(change(*cells, words=words, **more), dark=dark, words=words)
+
+
+def weights(
     pattern: Floats,
     mask: Bools | None,
     query_tokens: Sequence[str],
@@ -51,12 +62,11 @@ def attention(
     query_stream: Stream | None = None,
     key_stream: Stream | None = None,
     blocked_labels: NDArray[np.str_] | Sequence[Sequence[str]] | None = None,
-    scale: Scale = "linear",
+    scale: Colouring = "linear",
     top: float = 1.0,
     selected: int | None = None,
-    dark: bool = False,
     words: Words,
-) -> Figure:
+) -> Matrix:
     """One head's pattern, [query, key], as a heatmap with tokens on both axes.
 
     `mask` is [query, key], True = may attend (None: nothing is blocked); `blocked_labels`
@@ -69,37 +79,30 @@ def attention(
     shape = (len(query_tokens), len(key_tokens))
     check_shape("pattern", pattern, shape)
     allowed = _allowed("mask", mask, shape)
-    weight_text = percents(pattern)
+    shut: Any = words["blocked"]
     if blocked_labels is not None:
         labels = np.asarray(blocked_labels, dtype=object)
         check_shape("blocked_labels", labels, shape)
-        weight_text = np.where(allowed, weight_text, _blocked_text(words["blocked"], labels))
-    else:
-        weight_text = np.where(allowed, weight_text, escape(words["blocked"]))
-    colours = palette(dark)
-    z, bar = _scaled(np.asarray(pattern, np.float32), allowed, scale, top, words)
-    trace = {
-        "colorscale": colorscale(colours.attention),
-        "zmin": bar.pop("zmin"),
-        "zmax": bar.pop("zmax"),
-        "colorbar": colorbar(colours, **bar),
-    }
-    return _matrix(
-        np.where(allowed, z, np.nan).astype(np.float32),
-        trace,
-        weight_text,
+        shut = _blocked_text(shut, labels)
+    texts, said = counted(np.where(allowed, percents(pattern), shut))
+    values, meaning = _scaled(np.asarray(pattern, np.float32), allowed, scale, top, words)
+    return Matrix(
+        values,
+        ~allowed,
+        texts,
+        said,
+        meaning,
         query_tokens,
         key_tokens,
-        titles=(query_title, key_title),
-        streams=(query_stream, key_stream),
-        blocked=~allowed,
-        selected=selected,
-        dark=dark,
-        words=words,
+        query_title,
+        key_title,
+        query_stream,
+        key_stream,
+        selected,
     )
 
 
-def difference(
+def change(
     before: Floats,
     after: Floats,
     query_tokens: Sequence[str],
@@ -113,9 +116,8 @@ def difference(
     key_stream: Stream | None = None,
     top: float | None = None,
     selected: int | None = None,
-    dark: bool = False,
     words: Words,
-) -> Figure:
+) -> Matrix:
     """after - before, [query, key], in percentage points around a neutral zero.
 
     `top` is the change at the ends of the scale (0 to 1); None takes the largest change there is,
@@ -130,38 +132,28 @@ def difference(
     open_before = _allowed("mask_before", mask_before, shape)
     open_after = _allowed("mask_after", mask_after, shape)
     blocked = ~(open_before | open_after)
-    change = (np.asarray(after, np.float32) - np.asarray(before, np.float32)) * 100
-    limit = 100 * top if top is not None else max(1.0, float(np.abs(change).max(initial=0.0)))
-    shut = escape(words["blocked"])
+    points = (np.asarray(after, np.float32) - np.asarray(before, np.float32)) * 100
+    limit = 100 * top if top is not None else max(1.0, float(np.abs(points).max(initial=0.0)))
+    shut = words["blocked"]
     was = np.where(open_before, percents(before), shut)
     now = np.where(open_after, percents(after), shut)
-    points = np.char.replace(np.char.mod("%+.1f", change), "-", "−").astype(object)
-    text = f"{escape(words['before'])} " + was + f" → {escape(words['after'])} " + now
-    text = text + "<br>" + points + f" {escape(words['points'])}"
-    colours = palette(dark)
-    trace = {
-        "colorscale": colorscale(colours.diverging),
-        "zmin": -limit,
-        "zmax": limit,
-        "colorbar": colorbar(
-            colours,
-            title=words["points"],
-            tickvals=[-limit, 0, limit],
-            ticktext=ends(limit, 3, "+"),
-        ),
-    }
-    return _matrix(
-        np.where(blocked, np.nan, change).astype(np.float32),
-        trace,
-        np.where(blocked, shut, text),
+    written = np.char.replace(np.char.mod("%+.1f", points), "-", "−").astype(object)
+    told = f"{words['before']} " + was + f" → {words['after']} " + now
+    texts, said = counted(np.where(blocked, shut, told + "\n" + written + f" {words['points']}"))
+    ticks = zip((-limit, 0, limit), ends(limit, 3, "+"), strict=True)
+    return Matrix(
+        points,
+        blocked,
+        texts,
+        said,
+        Scale("diverging", -limit, limit, words["points"], tuple(ticks)),
         query_tokens,
         key_tokens,
-        titles=(query_title, key_title),
-        streams=(query_stream, key_stream),
-        blocked=blocked,
-        selected=selected,
-        dark=dark,
-        words=words,
+        query_title,
+        key_title,
+        query_stream,
+        key_stream,
+        selected,
     )
 
 
@@ -175,96 +167,75 @@ def _allowed(name: str, mask: Bools | None, shape: tuple[int, int]) -> Bools:
 
 
 def _blocked_text(blocked: str, labels: NDArray[np.object_]) -> NDArray[np.object_]:
-    """ "blocked: causal mask" per cell; few labels occur, so each is escaped once."""
-    text = {
-        label: escape(f"{blocked}: {label}" if label else blocked) for label in set(labels.flat)
-    }
+    """ "blocked: causal mask" per cell."""
+    text = {label: f"{blocked}: {label}" if label else blocked for label in set(labels.flat)}
     return np.array([text[label] for label in labels.flat], object).reshape(labels.shape)
 
 
 def _scaled(
-    pattern: Floats, allowed: Bools, scale: Scale, top: float, words: Words
-) -> tuple[Floats, Figure]:
-    """Colour values of the cells, and the range, ticks and title of their colour bar."""
+    pattern: Floats, allowed: Bools, scale: Colouring, top: float, words: Words
+) -> tuple[Floats, Scale]:
+    """Colour values of the cells, and what they mean."""
     if scale == "linear":
-        ticks = [0.0, top / 2, top]
-        return pattern, {
-            "zmin": 0,
-            "zmax": top,
-            "title": words["weight"],
-            "tickvals": ticks,
-            "ticktext": [f"{100 * tick:.3g} %" for tick in ticks],
-        }
+        ticks = tuple((tick, f"{100 * tick:.3g} %") for tick in (0.0, top / 2, top))
+        return pattern, Scale("attention", 0, top, words["weight"], ticks)
     if scale == "log":
         low = int(np.log10(LOG_FLOOR))
-        return np.log10(np.maximum(pattern, LOG_FLOOR)), {
-            "zmin": low,
-            "zmax": 0,
-            "title": words["log_weight"],
-            "tickvals": list(range(low, 1)),
-            "ticktext": [f"{100 * 10.0**power:.3g} %" for power in range(low, 1)],
-        }
+        ticks = tuple((power, f"{100 * 10.0**power:.3g} %") for power in range(low, 1))
+        values = np.log10(np.maximum(pattern, LOG_FLOOR))
+        return values, Scale("attention", low, 0, words["log_weight"], ticks)
     if scale == "rank":
         ordered = np.where(allowed, pattern, -1.0)
         rank = ordered.argsort(axis=1).argsort(axis=1).astype(np.float32)
         n_blocked = (~allowed).sum(axis=1, keepdims=True)
         span = np.maximum(allowed.sum(axis=1, keepdims=True) - 1, 1)
-        return (rank - n_blocked) / span, {
-            "zmin": 0,
-            "zmax": 1,
-            "title": words["rank"],
-            "tickvals": [0, 1],
-            "ticktext": [escape(words["last"]), escape(words["first"])],
-        }
+        ticks = ((0, words["last"]), (1, words["first"]))
+        return (rank - n_blocked) / span, Scale("attention", 0, 1, words["rank"], ticks)
     raise ValueError(f"scale is {scale!r}, expected 'linear', 'log' or 'rank'")
 
 
-def _matrix(
-    z: Floats,
-    trace: Figure,
-    text: NDArray[np.object_],
-    query_tokens: Sequence[str],
-    key_tokens: Sequence[str],
-    *,
-    titles: tuple[str, str],
-    streams: tuple[Stream | None, Stream | None],
-    blocked: Bools,
-    selected: int | None,
-    dark: bool,
-    words: Words,
-) -> Figure:
-    colours = palette(dark)
-    queries, keys = token_labels(query_tokens, dark), token_labels(key_tokens, dark)
-    n_query, n_key = z.shape
+def plotted(matrix: Matrix, *, dark: bool = False, words: Words) -> Figure:
+    """A heatmap as a Plotly figure; `words` are those of `figures.heatmap`."""
+    colours, scale = palette(dark), matrix.scale
+    query_tokens, key_tokens = matrix.query_tokens, matrix.key_tokens
+    n_query, n_key = matrix.values.shape
     hover = (
         f"{escape(words['query'])} <b>%{{y}}</b><br>{escape(words['key'])} <b>%{{x}}</b>"
         "<br>%{text}<extra></extra>"
     )
+    texts = np.array([escape(text).replace("\n", "<br>") for text in matrix.texts], object)
     heatmap = {
         "type": "heatmap",
-        "x": keys,
-        "y": queries,
-        "z": z,
-        "text": text,
+        "x": token_labels(key_tokens, dark),
+        "y": token_labels(query_tokens, dark),
+        "z": np.where(matrix.blocked, np.nan, matrix.values).astype(np.float32),
+        "text": texts[matrix.said],
         "hovertemplate": hover,
         # A hairline between cells while they are large enough to afford one.
         "xgap": 1 if n_key <= 48 else 0,
         "ygap": 1 if n_query <= 48 else 0,
-        **trace,
+        "colorscale": colorscale(getattr(colours, scale.colours)),
+        "zmin": scale.low,
+        "zmax": scale.high,
+        "colorbar": colorbar(
+            colours,
+            title=scale.title,
+            tickvals=[value for value, _ in scale.ticks],
+            ticktext=[escape(label) for _, label in scale.ticks],
+        ),
     }
     labels = upright(key_tokens, dark, ROOM)
     above = LEVEL * (levels_of(key_tokens, ROOM) - 1)
     frame = layout(colours, 64 + above + BAR_ROOM + _rows(n_query))
     frame["meta"] = {"least": least_width(key_tokens, ROOM, query_tokens)}
     frame["margin"]["b"] = BAR_ROOM
-    frame["xaxis"] = token_axis(keys, titles[1], streams[1], dark, side="top", **labels)
-    frame["yaxis"] = token_axis(queries, titles[0], streams[0], dark, autorange="reversed")
-    if blocked.any():
-        frame["images"] = [hatching(colours, blocked, _rows(n_query))]
-    if selected is not None:
-        if not 0 <= selected < n_query:
-            raise ValueError(f"selected is {selected}, but there are {n_query} queries")
-        frame["shapes"] = [_outline(colours, selected, n_key)]
+    across, down = (matrix.key_title, matrix.key_stream), (matrix.query_title, matrix.query_stream)
+    frame["xaxis"] = token_axis(heatmap["x"], *across, dark, side="top", **labels)
+    frame["yaxis"] = token_axis(heatmap["y"], *down, dark, autorange="reversed")
+    if matrix.blocked.any():
+        frame["images"] = [hatching(colours, matrix.blocked, _rows(n_query))]
+    if matrix.selected is not None:
+        frame["shapes"] = [_outline(colours, matrix.selected, n_key)]
     return {"data": [heatmap], "layout": frame}
 
 

@@ -1,16 +1,22 @@
 """Scores of a head before the softmax: signed numbers, so they diverge around a neutral zero."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from explorer.figures.frame import Bools, Figure, Floats, Words, colorbar, ends
-from explorer.figures.heatmap import attention
-from explorer.figures.theme import colorscale, palette
+from explorer.figures.frame import Bools, Figure, Floats, Words, ends
+from explorer.figures.heatmap import plotted, weights
+from explorer.figures.matrix import Matrix, Scale, counted
 
 
-def scores(
+def scores(*cells: Any, dark: bool = False, words: Words, **more: Any) -> Figure:
+    """Scores as a Plotly figure; arguments and errors are those of `scored`."""
+    return plotted(scored(*cells, words=words, **more), dark=dark, words=words)
+
+
+def scored(
     values: Floats,
     mask: Bools | None,
     query_tokens: Sequence[str],
@@ -18,39 +24,26 @@ def scores(
     *,
     title: str,
     top: float | None = None,
-    dark: bool = False,
     words: Words,
     **titles: Any,
-) -> Figure:
+) -> Matrix:
     """One head's scores [query, key] as a heatmap like that of its weights; blocked cells hatched.
 
     `top` is the number at the ends of the scale (None: the largest there is), so that two of them
     can share it. Raises ValueError naming the sizes when the inputs disagree.
     """
-    colours = palette(dark)
-    allowed = np.ones(values.shape, bool) if mask is None else mask
-    figure = attention(
-        np.zeros(values.shape, np.float32),
-        allowed,
-        query_tokens,
-        key_tokens,
-        dark=dark,
-        words=words,
-        **titles,
-    )
+    nothing = np.zeros(values.shape, np.float32)
+    matrix = weights(nothing, mask, query_tokens, key_tokens, words=words, **titles)
+    allowed = ~matrix.blocked
     limit = max(1e-6, float(np.abs(values[allowed]).max(initial=0.0)) if top is None else top)
-    said = np.char.replace(np.char.mod("%.2f", values), "-", "−").astype(object)
-    figure["data"][0] |= {
-        "z": np.where(allowed, values, np.nan).astype(np.float32),
-        "text": np.where(allowed, said, figure["data"][0]["text"]),
-        "colorscale": colorscale(colours.diverging),
-        "zmin": -limit,
-        "zmax": limit,
-        "colorbar": colorbar(
-            colours,
-            title,
-            tickvals=[-limit, 0, limit],
-            ticktext=ends(limit),
-        ),
-    }
-    return figure
+    written = np.char.replace(np.char.mod("%.2f", values), "-", "−").astype(object)
+    shut = np.array(matrix.texts, object)[matrix.said]
+    texts, said = counted(np.where(allowed, written, shut))
+    ticks = zip((-limit, 0, limit), ends(limit), strict=True)
+    return replace(
+        matrix,
+        values=values,
+        texts=texts,
+        said=said,
+        scale=Scale("diverging", -limit, limit, title, tuple(ticks)),
+    )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.compare import compare
 from explorer.analysis.masks.reasons import BLOCKERS
-from explorer.components import inside
+from explorer.components import Panel, inside, matrices
 from explorer.components.pulse import is_due, pulse
 from explorer.components.standalone import Chart, Text, file_of, record
+from explorer.figures.heatmap import plotted
+from explorer.figures.matrix import Matrix
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
@@ -78,6 +81,17 @@ def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **
         st.plotly_chart(
             figure, key=key, width="stretch", theme=None, config=config, alt=alt, **more
         )
+
+
+def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
+    """Heatmaps side by side, each under the words for it: on a canvas, in a kept page by Plotly."""
+    words, name = view.words("figures.heatmap"), re.sub(r"\W+", "-", key.split(".", 1)[-1])
+    panels, kept = [], []
+    for number, (title, matrix) in enumerate(shown, 1):
+        file = file_of(f"{name}-{number}" if len(shown) > 1 else name)
+        panels.append(Panel(title, matrix, file))
+        kept.append(Chart(partial(plotted, matrix, dark=view.dark, words=words), title, file))
+    matrices(panels, key=key, kept=kept, words=view.words("components.matrices"))
 
 
 def opening(view: View, page: str, **values: object) -> None:

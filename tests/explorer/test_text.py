@@ -279,6 +279,7 @@ MADE = {
     },
     "components.heads_view": words_of("heads_view"),
     "components.mask_matrix": words_of("mask_matrix"),
+    "components.matrices": words_of("matrices"),
     "components.seen": words_of("mask_matrix"),
     "components.reach": words_of("mask_matrix"),
     "components.token_strip": words_of("token_strip"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from shown import everything, figure, lines
+from shown import everything, figure, lines, panels
 from streamlit.testing.v1 import AppTest
 
 from explorer.text import t
@@ -46,14 +46,15 @@ def test_the_engine_is_a_switch(open_page: Open) -> None:
     at = open_page("cell", aside="engines", site="decoder", layer="1", head="1")
     assert "All three compute the same layer" in everything(at)
     assert "still applies the dropout_p" in everything(at)
-    charts = len(at.get("plotly_chart"))
+    (own,) = panels(at)
+    assert own["selected"] is not None
     at.segmented_control(key="cell.engine").set_value("fused").run()
     assert at.query_params["engine"] == "fused"
     assert t("cell.engine_no_weights", lang="en") in everything(at)
-    assert len(at.get("plotly_chart")) == charts - 1
+    assert not panels(at)
     at.segmented_control(key="cell.engine").set_value("module").run()
     assert "averages its heads" in everything(at)
-    assert len(at.get("plotly_chart")) == charts + 1
+    assert len(panels(at)) == 2
     at.toggle(key="cell.training").set_value(True).run()
     assert at.query_params["training"] == "1"
     assert "still applies the dropout_p" not in everything(at)

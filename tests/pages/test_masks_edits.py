@@ -1,10 +1,12 @@
 """The Masks page: padding, further rules, painted cells, and what they change."""
 
+import re
 from pathlib import Path
 
 import numpy as np
-from shown import Open, everything, figure, link, reading
+from shown import Open, everything, figure, link, panels, reading
 
+from explorer.components.payload import BLOCKED
 from explorer.library import open_model
 from explorer.runs.edits import MaskSize
 from explorer.runs.trace import trace
@@ -70,16 +72,32 @@ def test_without_the_causal_mask_the_shown_translation_is_another(open_page: Ope
 
 def test_masks_can_be_seen_as_a_difference(open_page: Open) -> None:
     at = open_page("masks", edits="cross_pad-off", pads="3")
-    assert len(at.get("plotly_chart")) == 3  # before, after, losses
+    sides = [t(f"masks.{name}", lang="en") for name in ("before", "after")]
+    assert [each["title"] for each in panels(at)] == sides
+    assert len(at.get("plotly_chart")) == 1  # losses
     at.segmented_control(key="masks.picture").set_value("difference").run()
-    assert len(at.get("plotly_chart")) == 2
-    assert figure(at)["data"][0]["zmin"] == -figure(at)["data"][0]["zmax"]
+    (changed,) = panels(at)
+    assert changed["palette"] == "diverging"
+    low, middle, high = (label for _, label in changed["ticks"])
+    assert (low[1:], middle) == (high[1:], "0")
+    assert all("before" in text and "points" in text for text in changed["cells"].ravel())
     at.segmented_control(key="masks.picture").set_value("scores").run()
     assert at.query_params["picture"] == "scores"
-    at = open_page("masks", **link(at))
-    whole, masked = figure(at), figure(at, 1)
-    assert whole["data"][0]["zmax"] == masked["data"][0]["zmax"] > 0
-    assert not whole["layout"].get("images")
+    whole, masked = panels(open_page("masks", **link(at)))
+    assert whole["ticks"] == masked["ticks"]
+    assert (whole["colours"] < BLOCKED).all()
+
+
+def test_a_cell_says_its_weight_or_what_blocks_it(open_page: Open) -> None:
+    at = open_page("masks", site="decoder", layer="1", head="1", pads="2")
+    for each in panels(at):
+        blocked = each["colours"] == BLOCKED
+        why = t("blockers.causal", lang="en")
+        assert blocked[0, 1]
+        assert each["cells"][0, 1] == f"{t('figures.heatmap.blocked', lang='en')}: {why}"
+        assert each["cells"][0, 0] == "100.0 %"
+        shown = each["cells"][~blocked]
+        assert all(re.fullmatch(r"(< 0\.1|\d+\.\d) %", text) for text in shown)
 
 
 def test_a_model_of_one_text_has_no_target_in_table_or_axis(open_page: Open) -> None:

@@ -162,12 +162,11 @@ def _weights(view: View, cell: Cell, found: Engines, chosen: Engine) -> None:
     if chosen == "fused":
         st.info(view.t("cell.engine_no_weights"), icon=":material/visibility_off:")
         return
-    own = ("engine_own", view.t("cell.engine_own", head=cell.head + 1), found.own)
-    shown = [own]
+    shown = [(view.t("cell.engine_own", head=cell.head + 1), found.own)]
     if chosen == "module" and found.mean is not None:
         title = view.t("cell.engine_mean", heads=cell.site.n_heads)
-        shown.append(("engine_mean", title, found.mean))
-    weights(view, cell, shown)
+        shown.append((title, found.mean))
+    weights(view, cell, "engine_weights", shown)
     if chosen == "module" and found.mean is not None:
         st.markdown(view.t("cell.engine_averages", apart=percent(found.apart)))
 

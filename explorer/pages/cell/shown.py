@@ -6,29 +6,31 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.cell.steps import Cell
-from explorer.figures.heatmap import attention
+from explorer.figures.heatmap import weights as weights_of
 from explorer.pages.cell.choices import CellChoices
 from explorer.ui import controls, session
 from explorer.ui.view import View
 
 
-def weights(view: View, cell: Cell, shown: Sequence[tuple[str, str, np.ndarray]]) -> None:
-    """One or two patterns [query, key] under this head's mask, each with a name and a title."""
+def weights(view: View, cell: Cell, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> None:
+    """Patterns [query, key] under this head's mask side by side, each with its title."""
     site = cell.site.name
-    for (name, title, pattern), column in zip(shown, st.columns(2, gap="large"), strict=False):
-        with column:
-            st.caption(title)
-            figure = attention(
+    matrices = [
+        (
+            title,
+            weights_of(
                 pattern,
                 view.trace.mask(site)[cell.head],
                 view.trace.query_tokens(site),
                 view.trace.key_tokens(site),
                 selected=cell.query,
-                dark=view.dark,
                 words=view.words("figures.heatmap"),
                 **controls.place_titles(view),
-            )
-            controls.chart(figure, f"cell.{name}", alt=title)
+            ),
+        )
+        for title, pattern in shown
+    ]
+    controls.heatmaps(view, matrices, f"cell.{name}")
 
 
 def pick_dropout(view: View, key: str, width: int) -> float:

@@ -27,8 +27,8 @@ def alone(view: View, cell: Cell) -> None:
     own = view.trace.pattern(cell.site.name)[cell.head]
     titles = {"d_out": found.d_out, "head": cell.head + 1}
     patterns = {"single_this": found.tensors["pattern"], "single_own": own}
-    named = ((name, view.t(f"cell.{name}", **titles), each) for name, each in patterns.items())
-    weights(view, cell, tuple(named))
+    named = [(view.t(f"cell.{name}", **titles), each) for name, each in patterns.items()]
+    weights(view, cell, "single_weights", named)
     controls.reading("aside", _reading(view, found))
     if found.refused:
         st.markdown(view.t("cell.single_refused", d_in=found.d_in, d_out=found.d_out))

@@ -8,9 +8,10 @@ import streamlit as st
 from explorer.analysis.heads.compare import Comparison
 from explorer.analysis.masks.forced import Forced
 from explorer.analysis.masks.reasons import blocked_by
-from explorer.figures.heatmap import attention, difference
+from explorer.figures.heatmap import change, weights
+from explorer.figures.matrix import Matrix
 from explorer.figures.paired import paired
-from explorer.figures.scores import scores
+from explorer.figures.scores import scored
 from explorer.numbers import number, percent
 from explorer.pages.masks import cached
 from explorer.pages.masks.choices import MasksChoices
@@ -78,26 +79,31 @@ def _patterns(view: View, comparison: Comparison) -> None:
     if shown == "scores":
         _scores(view)
         return
-    for trace, name, column in zip(
-        (view.before(), view.trace), ("before", "after"), st.columns(2, gap="large"), strict=True
-    ):
-        site = view.site.name
-        with column:
-            st.caption(view.t(f"masks.{name}"))
-            if view.sites_of("cross"):
-                words = _written(trace) if name == "before" else comparison.words
-                controls.reading(name, controls.marked_words(words))
-            figure = attention(
-                trace.pattern(site)[view.head],
-                trace.mask(site)[view.head],
-                trace.query_tokens(site),
-                trace.key_tokens(site),
-                blocked_labels=controls.blocker_words(view, blocked_by(trace, site)[view.head]),
-                dark=view.dark,
-                words=view.words("figures.heatmap"),
-                **controls.place_titles(view),
-            )
-            controls.chart(figure, f"masks.{name}", alt=view.t(f"masks.{name}"))
+    sides = (("before", view.before()), ("after", view.trace))
+    if view.sites_of("cross"):
+        for (name, trace), column in zip(sides, st.columns(2, gap="large"), strict=True):
+            words = _written(trace) if name == "before" else comparison.words
+            with column:
+                side = view.t(f"masks.{name}")
+                controls.reading(name, f":gray[{side}] {controls.marked_words(words)}")
+    controls.heatmaps(
+        view,
+        [(view.t(f"masks.{name}"), _pattern(view, trace)) for name, trace in sides],
+        "masks.sides",
+    )
+
+
+def _pattern(view: View, trace: Trace) -> Matrix:
+    site = view.site.name
+    return weights(
+        trace.pattern(site)[view.head],
+        trace.mask(site)[view.head],
+        trace.query_tokens(site),
+        trace.key_tokens(site),
+        blocked_labels=controls.blocker_words(view, blocked_by(trace, site)[view.head]),
+        words=view.words("figures.heatmap"),
+        **controls.place_titles(view),
+    )
 
 
 def _scores(view: View) -> None:
@@ -106,15 +112,10 @@ def _scores(view: View) -> None:
     values = view.trace.activations[site.hook("scores")][head]
     finite = values[np.isfinite(values)]
     top = float(np.abs(finite).max(initial=1e-6))
-    for name, mask, column in zip(
-        ("unmasked", "masked"),
-        (None, view.trace.mask(site.name)[head]),
-        st.columns(2, gap="large"),
-        strict=True,
-    ):
-        with column:
-            st.caption(view.t(f"masks.{name}"))
-            figure = scores(
+    shown = [
+        (
+            view.t(f"masks.{name}"),
+            scored(
                 values,
                 mask,
                 view.trace.query_tokens(site.name),
@@ -124,11 +125,13 @@ def _scores(view: View) -> None:
                 blocked_labels=controls.blocker_words(
                     view, blocked_by(view.trace, site.name)[head]
                 ),
-                dark=view.dark,
                 words=view.words("figures.heatmap"),
                 **controls.place_titles(view),
-            )
-            controls.chart(figure, f"masks.scores.{name}", alt=view.t(f"masks.{name}"))
+            ),
+        )
+        for name, mask in (("unmasked", None), ("masked", view.trace.mask(site.name)[head]))
+    ]
+    controls.heatmaps(view, shown, "masks.scores")
 
 
 def _difference(view: View, comparison: Comparison) -> None:
@@ -137,18 +140,17 @@ def _difference(view: View, comparison: Comparison) -> None:
     if not n_query or not n_key:
         st.caption(view.t("masks.nothing_shared"))
         return
-    figure = difference(
+    changed = change(
         before.pattern(site)[view.head, :n_query, :n_key],
         view.trace.pattern(site)[view.head, :n_query, :n_key],
         before.query_tokens(site)[:n_query],
         before.key_tokens(site)[:n_key],
         mask_before=before.mask(site)[view.head, :n_query, :n_key],
         mask_after=view.trace.mask(site)[view.head, :n_query, :n_key],
-        dark=view.dark,
         words=view.words("figures.heatmap"),
         **controls.place_titles(view),
     )
-    controls.chart(figure, "masks.difference", alt=view.t("masks.difference"))
+    controls.heatmaps(view, [(view.t("masks.difference"), changed)], "masks.difference")
     if not comparison.sites[site].whole:
         st.caption(view.t("masks.shared_only"))
 

@@ -8,7 +8,7 @@ import streamlit as st
 from explorer.analysis.masks.ahead import ahead
 from explorer.analysis.masks.reasons import blocked_by
 from explorer.analysis.masks.twins import CHEAT, LONGEST, NO_CAUSAL, RIGHT
-from explorer.figures.heatmap import attention
+from explorer.figures.heatmap import weights
 from explorer.numbers import percent
 from explorer.pages.masks import cached, history
 from explorer.problems import InputProblem
@@ -62,15 +62,11 @@ def _looking_ahead(view: View) -> None:
         "query_stream": site.query_stream,
         "key_stream": site.key_stream,
     }
-    left, right = st.columns(2, gap="large")
     kind = view.t(f"kinds.{site.role}")
-    for trace, key, caption, column in (
-        (view.before(), "with", view.t("masks.ahead_with", kind=kind, **place), left),
-        (view.trace, "without", view.t("masks.ahead_without"), right),
-    ):
-        with column:
-            st.caption(caption)
-            figure = attention(
+    shown = [
+        (
+            caption,
+            weights(
                 trace.pattern(site.name)[found.head],
                 trace.mask(site.name)[found.head],
                 trace.query_tokens(site.name),
@@ -78,11 +74,16 @@ def _looking_ahead(view: View) -> None:
                 blocked_labels=controls.blocker_words(
                     view, blocked_by(trace, site.name)[found.head]
                 ),
-                dark=view.dark,
                 words=view.words("figures.heatmap"),
                 **titles,
-            )
-            controls.chart(figure, f"masks.ahead.{key}", alt=caption)
+            ),
+        )
+        for trace, caption in (
+            (view.before(), view.t("masks.ahead_with", kind=kind, **place)),
+            (view.trace, view.t("masks.ahead_without")),
+        )
+    ]
+    controls.heatmaps(view, shown, "masks.ahead")
 
 
 def _twins(view: View) -> None:

@@ -47,6 +47,7 @@ def test_a_chart_keeps_the_ground_of_its_theme_or_has_a_figure_for_each(colours:
         "", [Chart(figure, "a")], "en"
     )
     assert 'aria-label="a"></div>' in page("", [Chart(figure, "a", dark=figure)], "en")
+    assert page("", [Chart(lambda: figure, "a")], "en") == page("", [Chart(figure, "a")], "en")
 
 
 def test_a_views_payload_arrives_as_it_was() -> None:

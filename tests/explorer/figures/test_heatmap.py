@@ -40,7 +40,7 @@ def test_hover_says_the_weight_or_which_mask_blocked_it() -> None:
     text = draw()["data"][0]["text"]
     assert text.tolist() == [
         ["75.0 %", "25.0 %", "blocked: the &lt;future&gt;"],
-        ["< 0.1 %", "10.0 %", "90.0 %"],
+        ["&lt; 0.1 %", "10.0 %", "90.0 %"],
     ]
 
 
