@@ -25,6 +25,11 @@ def test_an_unknown_model_in_a_link_leaves_the_usual_one(open_page: Open, lang: 
     said = messages(at).replace("&#45;", "-").replace("&#44;", ",")
     assert "en-zh, headless, reader, writer" in said
     assert at.main.get("bidi_component")
+    menu = at.selectbox(key="sidebar.model")
+    assert menu.value is None, "what is shown instead is another model"
+    menu.select("reader").run()
+    assert not at.exception
+    assert at.query_params["model"] == "reader"
 
 
 def test_a_broken_checkpoint_is_explained(

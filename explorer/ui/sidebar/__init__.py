@@ -260,11 +260,12 @@ def _model() -> None:
     names = text.in_order(models(), lang=session.state().lang)
     whole = session.state().model or default_model(names)
     current, _ = split_step(whole)
-    if current in names:
-        st.session_state["sidebar.model"] = current
+    # Of a link's model that is not here the page shows another example: no name would be true.
+    st.session_state["sidebar.model"] = current if current in names else None
     st.selectbox(
         _t("sidebar.model"),
         names,
+        placeholder=_t("sidebar.model_hint"),
         format_func=partial(text.model_name, lang=session.state().lang),
         key="sidebar.model",
         on_change=lambda: change_model(current, st.session_state["sidebar.model"]),
