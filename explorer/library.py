@@ -15,7 +15,7 @@ from explorer.text import UPLOADED
 from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
-from models.foreign import Placing, few, found, open_folder, revision
+from models.foreign import Placing, few, found, open_folder, reads_source, revision
 from models.foreign.json_files import read_object
 from models.foreign.placing import shown
 from models.hooks import AttentionSite
@@ -120,15 +120,7 @@ def list_models(folder: Path = CHECKPOINTS) -> tuple[str, ...]:
 
 def translators(names: Sequence[str], folder: Path = CHECKPOINTS) -> tuple[str, ...]:
     """Those of these models that read a source, by their configs alone."""
-    return tuple(name for name in names if _reads_source(_folder(split_step(name)[0], folder)))
-
-
-def _reads_source(path: Path) -> bool:
-    try:
-        config = read_object(revision(path) / CONFIG)
-        return config.get("family") == "encoder-decoder" or bool(config.get("is_encoder_decoder"))
-    except (OSError, ValueError):
-        return False
+    return tuple(name for name in names if reads_source(_folder(split_step(name)[0], folder)))
 
 
 def snapshots(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:

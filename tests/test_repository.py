@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,8 @@ def reads(tree: ast.AST, without: ast.AST | None = None) -> set[str]:
 
 
 def unused(sources: dict[str, str]) -> set[str]:
-    """The public functions and classes at the top of modules (by dotted name) that none reads.
+    """The functions and classes at the top of modules (by dotted name) that none reads, and the
+    methods whose name stands nowhere but where methods of that name are defined.
 
     A module reads one of its own by name, and one of another by the name under which it imports
     it, or as an attribute of that module. An import alone is no use, but others may import the
@@ -110,24 +112,38 @@ def unused(sources: dict[str, str]) -> set[str]:
             local, _, rest = name.partition(".")
             if local in imports[module]:
                 used.add(origin(f"{imports[module][local]}.{rest}".removesuffix(".")))
-    return {
+    words = Counter(word for source in sources.values() for word in re.findall(r"\w+", source))
+    methods = {
+        (f"{module}.{of.name}.{node.name}", node.name)
+        for module, tree in trees.items()
+        for of in ast.walk(tree)
+        if isinstance(of, ast.ClassDef)
+        for node in of.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("__")
+    }
+    defined = Counter(name for _, name in methods)
+    return {dotted for dotted, name in methods if words[name] == defined[name]} | {
         f"{module}.{node.name}"
         for module, tree in trees.items()
         for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__")
         if f"{module}.{node.name}" not in used and node.name not in reads(tree, without=node)
     }
 
 
 def test_what_nothing_but_tests_would_call_is_found() -> None:
     sources = {
-        "a.one": "def used(): ...\ndef unused(): unused()\ndef own(): ...\nown()\ndef _own(): ...",
+        "a.one": "def used(): ...\ndef unused(): unused()\ndef own(): ...\nown()\ndef _left(): ...",
         "a.two": "from a.one import used, unused\nfrom a import three as three_\nused(three_.far)",
         "a.three": "def far(): ...\ndef near(): ...\nclass Never: ...",
         "a": "from a.three import near as close",
         "a.four": "from a import close\nclose()",
+        "a.five": "class Both:\n def __len__(_): ...\n def asked(_): ...\n def not_asked(_): ...",
+        "a.six": "from a.five import Both\nBoth().asked()",
     }
-    assert unused(sources) == {"a.one.unused", "a.three.Never"}
+    assert unused(sources) == {
+        "a.one.unused", "a.one._left", "a.three.Never", "a.five.Both.not_asked",
+    }  # fmt: skip
 
 
 def test_no_function_is_there_for_tests_alone() -> None:
@@ -154,11 +170,12 @@ def test_no_function_is_there_for_tests_alone() -> None:
 
 def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apart() -> None:
     asks = re.compile(
-        r"isinstance\([^)]*(?:DecoderOnly|EncoderDecoder|EncoderOnly)|family *(?:==|!=)"
+        r"isinstance\([^)]*(?:DecoderOnly|EncoderDecoder|EncoderOnly)|family[\"')]* *(?:==|!=)"
         r"|(?:site|hook|name)[a-z_.]*\.(?:rpartition|rsplit|split|partition)\([\"']\."
     )
     assert asks.search("if isinstance(model, DecoderOnly):")
     assert asks.search('if config.family == "decoder-only":')
+    assert asks.search('return config.get("family") == "decoder-only"')
     assert asks.search('site.name.split(".")')
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"

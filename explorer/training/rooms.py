@@ -206,11 +206,6 @@ class Rooms:
                     return at + len(self._running)
             return 0
 
-    @property
-    def n_running(self) -> int:
-        """How many processes train now."""
-        return len(self._running)
-
     def _forget_old(self, room: Room) -> None:
         ended = [run for run in room.runs if run.state in ENDED]
         for run in ended[: max(0, len(room.runs) - MOST_RUNS)]:

@@ -9,8 +9,18 @@ folder -> opening   what it is, and what of it cannot be opened
 
 from models.foreign.families import FAMILIES
 from models.foreign.finding import found
-from models.foreign.opening import Look, look, open_folder, revision
+from models.foreign.opening import Look, look, open_folder, reads_source, revision
 from models.foreign.placing import Placing
 from models.foreign.tokens import few
 
-__all__ = ["FAMILIES", "Look", "Placing", "few", "found", "look", "open_folder", "revision"]
+__all__ = [
+    "FAMILIES",
+    "Look",
+    "Placing",
+    "few",
+    "found",
+    "look",
+    "open_folder",
+    "reads_source",
+    "revision",
+]

@@ -96,6 +96,15 @@ def _is_ours(values: Mapping[str, Any]) -> bool:
     return "model_type" not in values and 2 * len(OURS.intersection(values)) > len(values)
 
 
+def reads_source(folder: Path) -> bool:
+    """Whether a folder's model reads a source, by its config alone; False for what has none."""
+    try:
+        config = read_object(revision(folder) / CONFIG)
+    except (OSError, ValueError):
+        return False
+    return config.get("family") == "encoder-decoder" or bool(config.get("is_encoder_decoder"))
+
+
 def _of_ours(checkpoint: Checkpoint, placing: Placing) -> Checkpoint:
     size = sum(parameter.numel() for parameter in checkpoint.model.parameters())
     place(checkpoint.model, placing, placing.dtype_for(size))

@@ -140,13 +140,6 @@ def effect_map(
     return {"data": [*data, _points(blocks, starts, width, colours.ink, words)], "layout": frame}
 
 
-def _row_label(block: Block, row: int) -> str:
-    """The label of a row; before the first one the name of the block."""
-    label = escape(block.rows[row])
-    named = [f"<b>{escape(block.name)}</b>"] if row == 0 else []
-    return " · ".join([*named, label] if label else named)
-
-
 def _below(block: Block, labels: Sequence[str], n_rows: float, dark: bool) -> list[Figure]:
     """The tokens of the last block under its columns; one axis serves all blocks."""
     colours = palette(dark)

@@ -47,7 +47,7 @@ class Sizes:
             config.n_layers,
             config.d_ff,
             config.vocab_size,
-            has_encoder="src" in FAMILIES[config.family].reads,
+            has_encoder=config.reads_source,
             swiglu=config.ffn == "swiglu",
             bias=config.bias,
             tied=config.tie_embeddings,

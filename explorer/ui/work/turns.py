@@ -111,11 +111,6 @@ class Turns:
                 return 0
             return 1 + sum(each.rank < ticket.rank for each in self._waiting)
 
-    @property
-    def n_waiting(self) -> int:
-        """How many threads wait for their turn."""
-        return len(self._waiting)
-
     def _mine(self) -> Ticket | None:
         ticket: Ticket | None = getattr(self._here, "ticket", None)
         return ticket

@@ -96,7 +96,7 @@ def test_few_train_at_once_one_of_each_visitor_and_the_others_know_their_place(
     assert unstarted.ahead(third, last) == 3
     unstarted.order(third, last, "stop")  # nobody has to wait in order to stop
     assert last.state == "stopped"
-    assert unstarted.n_running == 2
+    assert [run.state for run in (own, later, other)] == ["running", "waiting", "running"]
     unstarted.close_all()
 
 
