@@ -29,10 +29,6 @@ FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
 """Fields of older checkpoints: marks belong to the tokenizer, and are read from there."""
 
 
-def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
 def _is_finite(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
@@ -43,12 +39,12 @@ def _is_scaling(value: Any) -> bool:
 
 
 def _is_layers(value: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(each, int) and each >= 0 for each in value)
+    return isinstance(value, tuple) and all(type(each) is int and each >= 0 for each in value)
 
 
 KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda value: isinstance(value, bool), "flag"),
-    int: (_is_size, "whole"),
+    int: (lambda value: type(value) is int and value >= 1, "whole"),
     float: (_is_finite, "number"),
     Layers: (_is_layers, "layers"),
     Scaling: (_is_scaling, "scaling"),

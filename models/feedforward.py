@@ -22,27 +22,26 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": nn.functional.silu,
 }
 
+GATED = {"swiglu": "silu", "geglu_tanh": "gelu_tanh"}
+"""Nets of three matrices: a gate with this activation beside the way up."""
+FEEDFORWARDS = (*ACTIVATIONS, *GATED)
+assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))
+
 
 class FeedForward(nn.Module):
     """w_down(activation(w_up(x))): d_model -> d_ff -> d_model, narrow, wide, narrow.
 
     Gated, w_down(activation(w_gate(x)) * w_up(x)): a gate decides how much of each unit passes.
-    `activation` is a key of `ACTIVATIONS`. Raises ValueError for any other.
+    `kind` is one of `FEEDFORWARDS`. Raises ValueError for any other.
     """
 
     def __init__(
-        self,
-        d_model: int,
-        d_ff: int,
-        activation: str,
-        gated: bool = False,
-        dropout: float = 0.0,
-        bias: bool = True,
+        self, d_model: int, d_ff: int, kind: str, dropout: float = 0.0, bias: bool = True
     ) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation is {activation!r}: it must be one of {[*ACTIVATIONS]}")
-        self.activation, self.gated = ACTIVATIONS[activation], gated
+        if kind not in FEEDFORWARDS:
+            raise ValueError(f"activation is {kind!r}: it must be one of {[*FEEDFORWARDS]}")
+        self.activation, self.gated = ACTIVATIONS[GATED.get(kind, kind)], kind in GATED
         if self.gated:
             self.w_gate = nn.Linear(d_model, d_ff, bias=bias)
         self.w_up = nn.Linear(d_model, d_ff, bias=bias)
@@ -60,16 +59,3 @@ class FeedForward(nn.Module):
         else:
             post = self.activation(pre)
         return self.w_down(self.dropout(self.hook_post(post)))
-
-
-FEEDFORWARDS: dict[FeedForwardKind, Callable[..., FeedForward]] = {
-    "relu": partial(FeedForward, activation="relu"),
-    "gelu": partial(FeedForward, activation="gelu"),
-    "gelu_tanh": partial(FeedForward, activation="gelu_tanh"),
-    "silu": partial(FeedForward, activation="silu"),
-    "swiglu": partial(FeedForward, activation="silu", gated=True),
-    "geglu_tanh": partial(FeedForward, activation="gelu_tanh", gated=True),
-}
-GATED: frozenset[FeedForwardKind] = frozenset({"swiglu", "geglu_tanh"})
-"""Those of three matrices: a gate beside the way up."""
-assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))

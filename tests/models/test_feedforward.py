@@ -21,7 +21,7 @@ BY_HAND = {
 
 
 def net(kind, scatter, **options):
-    ffn = FEEDFORWARDS[kind](D_MODEL, D_FF, **options)
+    ffn = FeedForward(D_MODEL, D_FF, kind, **options)
     scatter(ffn)
     name_hook_points(ffn)
     return ffn.double().eval()
@@ -81,10 +81,10 @@ def test_every_token_is_treated_by_itself(kind, scatter):
 
 @pytest.mark.parametrize("kind", FEEDFORWARDS)
 def test_bias_is_an_option(kind):
-    without = FEEDFORWARDS[kind](D_MODEL, D_FF, bias=False)
+    without = FeedForward(D_MODEL, D_FF, kind, bias=False)
     n_matrices = 3 if kind in GATED else 2
     assert sum(p.numel() for p in without.parameters()) == n_matrices * D_MODEL * D_FF
-    biased = FEEDFORWARDS[kind](D_MODEL, D_FF, bias=True)
+    biased = FeedForward(D_MODEL, D_FF, kind, bias=True)
     n_biases = (n_matrices - 1) * D_FF + D_MODEL
     assert sum(p.numel() for p in biased.parameters()) == n_matrices * D_MODEL * D_FF + n_biases
 
@@ -116,4 +116,4 @@ def test_dropout_acts_in_training_only(kind, scatter):
 
 def test_an_unknown_activation_is_refused():
     with pytest.raises(ValueError, match="activation is 'tanh'"):
-        FeedForward(D_MODEL, D_FF, activation="tanh")
+        FeedForward(D_MODEL, D_FF, "tanh")

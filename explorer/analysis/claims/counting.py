@@ -15,7 +15,7 @@ from explorer.runs.trace import Trace
 from models.attention import Attention
 from models.blocks import Block, DecoderBlock
 from models.config import ModelConfig
-from models.feedforward import FEEDFORWARDS, FeedForwardKind
+from models.feedforward import FeedForward, FeedForwardKind
 from models.hooks import Record, StackSite, name_hook_points, visiting
 from models.transformer import build_model
 
@@ -82,7 +82,7 @@ def ffn_table(
         ("relu_biases", "relu", 11_008, True, 90_177_536 + 15_104),
     )
     rows = [
-        ResultRow(name, (count(on_paper(partial(FEEDFORWARDS[kind], 4096, d_ff, bias=bias))), said))
+        ResultRow(name, (count(on_paper(partial(FeedForward, 4096, d_ff, kind, bias=bias))), said))
         for name, kind, d_ff, bias, said in cases
     ]
     numbers = {row.name: row.values[0] for row in rows}
