@@ -5,9 +5,12 @@ if __name__ == "__main__":
 
     run()
 else:
+    import threading
+
     from starlette.middleware import Middleware
     from streamlit.starlette import App
 
-    from explorer.serving import FromMemory, lifespan
+    from explorer.serving import FromMemory, lifespan, load_libraries
 
+    threading.Thread(target=load_libraries, daemon=True).start()
     app = App(__file__, lifespan=lifespan, middleware=[Middleware(FromMemory)])

@@ -7,14 +7,16 @@ where Streamlit asks the file system in several threads for each; and nothing th
 """
 
 import asyncio
+import ctypes
 import gc
 import mimetypes
 import socket
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -47,6 +49,19 @@ def send_at_once() -> None:
         connected(self, transport)
 
     AutoHTTPProtocol.connection_made = connection_made  # type: ignore[assignment, method-assign]
+
+
+def load_libraries() -> None:
+    """Let the system load torch's libraries while Python still imports the rest of Streamlit.
+
+    `import torch` loads them too, and holds the interpreter meanwhile, which ctypes does not. Where
+    they are not found or cannot be loaded, `import torch` is as fast as ever, or says why.
+    """
+    found = find_spec("torch")
+    for folder in (found and found.submodule_search_locations) or ():
+        for path in Path(folder, "lib").glob("libtorch_python.*"):
+            with suppress(OSError):
+                ctypes.CDLL(str(path))
 
 
 @asynccontextmanager

@@ -85,6 +85,20 @@ def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -
 
 
 def test_the_app_imports_a_page_when_it_is_first_visited() -> None:
-    code = "import explorer.shell, sys; print([m for m in sys.modules if m.endswith('.page')])"
+    code = (
+        "import explorer.shell, sys; print([name for name in sys.modules if name.startswith("
+        "'explorer.pages') and name.endswith('.page') or name == 'explorer.analysis.claims'])"
+    )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "explorer.pages" not in said.stdout
+    assert said.stdout == "[]\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_torch_s_libraries_are_there_before_it_is_imported() -> None:
+    code = (
+        "import sys; from pathlib import Path; from explorer.serving import load_libraries;"
+        "load_libraries();"
+        "print('libtorch_cpu' in Path('/proc/self/maps').read_text(), 'torch' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "True False\n"

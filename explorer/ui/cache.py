@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 
 from explorer import library
-from explorer.analysis.claims import CLAIMS, Finding
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
 from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
@@ -78,13 +77,3 @@ def measures(
     Raises InputProblem.
     """
     return measure_maps(trace(run), kind, progress=progress)
-
-
-@cached
-def finding(run: Run, claim: str, *, progress: Callable[[float], None] | None = None) -> Finding:
-    """The experiment of a claim on one run; `progress` is told what is done, 0 to 1.
-
-    Raises InputProblem.
-    """
-    chosen = next(each for each in CLAIMS if each.id == claim)
-    return chosen.test(open_model(run.model), trace(run), progress or (lambda done: None))

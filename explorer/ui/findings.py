@@ -1,14 +1,26 @@
-"""The numbers of an experiment as a small table, for every page that shows some."""
+"""The experiment of a claim, run once, and its numbers as a small table, for every page."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import streamlit as st
 
-from explorer.analysis.claims import Finding, ResultRow
+from explorer.analysis.claims import CLAIMS, Finding, ResultRow
 from explorer.numbers import tabled
+from explorer.ui.cache import Run, open_model, trace
 from explorer.ui.tables import table
 from explorer.ui.view import View
+from explorer.ui.work.caching import cached
+
+
+@cached
+def finding_of(run: Run, claim: str, *, progress: Callable[[float], None] | None = None) -> Finding:
+    """The experiment of a claim on one run; `progress` is told what is done, 0 to 1.
+
+    Raises InputProblem.
+    """
+    chosen = next(each for each in CLAIMS if each.id == claim)
+    return chosen.test(open_model(run.model), trace(run), progress or (lambda done: None))
 
 
 def finding_label(view: View, row: ResultRow) -> str:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from explorer.analysis.claims import CLAIMS
 from explorer.ui.choices import RefusedError, choice, one_of
 
 GUESSES: tuple[str, ...] = ("true", "false", "depends")
@@ -15,6 +14,8 @@ OUTCOMES = {"1": True, "0": False, "-": None}
 
 def read_guessed(text: str) -> tuple[bool | None, ...]:
     """A letter a claim, in the order of all; what is not said at the end was not guessed."""
+    from explorer.analysis.claims import CLAIMS  # no other page's first visitor waits for these
+
     if len(text) > len(CLAIMS) or not set(text) <= OUTCOMES.keys():
         raise RefusedError(text)
     return tuple(OUTCOMES[letter] for letter in text.rstrip("-"))

@@ -15,10 +15,10 @@ from explorer.pages.claims.choices import ClaimsChoices
 from explorer.pages.claims.formulas import FORMULAS
 from explorer.problems import InputProblem
 from explorer.runs.generation import StepsDone
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, session
 from explorer.ui.cache import Run
 from explorer.ui.escape import plain
-from explorer.ui.findings import finding_label, finding_table, finding_words, in_a_row
+from explorer.ui.findings import finding_label, finding_of, finding_table, finding_words, in_a_row
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
@@ -136,11 +136,11 @@ def _run(view: View, claim: Claim) -> Finding | None:
     try:
         if not claim.slow:
             with st.spinner(words):
-                return cache.finding(run, claim.id)
+                return finding_of(run, claim.id)
 
         def work(tell: StepsDone) -> Finding:
             step = running.whole(tell)
-            return cache.finding(
+            return finding_of(
                 run, claim.id, progress=lambda done: step(round(100 * min(done, 1.0)), 100)
             )
 
@@ -151,7 +151,7 @@ def _run(view: View, claim: Claim) -> Finding | None:
 
 
 def _forget(view: View, claim: Claim) -> None:
-    cache.finding.forget(_unedited(view), claim.id)
+    finding_of.forget(_unedited(view), claim.id)
     st.session_state.pop("claims.job", None)
 
 

@@ -11,8 +11,8 @@ from explorer.numbers import byte_size, percent
 from explorer.pages.machine import cached
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
-from explorer.ui import cache, controls, session
-from explorer.ui.findings import finding_table, finding_words
+from explorer.ui import controls, session
+from explorer.ui.findings import finding_of, finding_table, finding_words
 from explorer.ui.problem import show_refused
 from explorer.ui.view import View
 from models.config import ModelConfig
@@ -171,7 +171,7 @@ def _tables(view: View) -> None:
         return
     with st.spinner(view.t("machine.counting")):
         for claim in TABLES:
-            found = cache.finding(view.run, claim)
+            found = finding_of(view.run, claim)
             st.markdown(f"**{view.t(f'claims.{claim}.claim')}**")
             finding_table(view, found)
             st.markdown(finding_words(view, claim, found))

@@ -12,8 +12,8 @@ from explorer.pages.machine.boxes import MOST_IN_FULL, columns
 from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.machine.counting import calculator
 from explorer.pages.machine.reach import gradients
-from explorer.ui import cache, controls, session
-from explorer.ui.findings import finding_table
+from explorer.ui import controls, session
+from explorer.ui.findings import finding_of, finding_table
 from explorer.ui.page import draw_page
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
@@ -133,7 +133,7 @@ def _measured(view: View) -> None:
     def show(done: float) -> None:
         place.progress(min(done, 1.0), view.t("claims.working"))
 
-    found = cache.finding(view.run, "parallel", progress=show)
+    found = finding_of(view.run, "parallel", progress=show)
     place.empty()
     finding_table(view, found)
     once, slow, quick = (row.values[2] for row in found.rows)
