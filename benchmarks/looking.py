@@ -3,9 +3,11 @@
 The shipped translator reads 24 tokens; the shape of GPT-2 small, with random weights, up to 1,024:
 by this library unseen (torch's fused kernel) and with every pattern kept, by the same attention
 written out with a loop that keeps its patterns, and by `transformers` with eager attention in an
-environment of its own (see `peers.py`). `python -m benchmarks.looking 1024` runs that length alone.
+environment of its own (see `peers.py`). `python -m benchmarks.looking 1024` runs that length alone;
+`python -m benchmarks.looking 1024 memory` measures what each side takes, in a process of its own.
 """
 
+import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,11 +19,12 @@ from torch import Tensor, nn
 
 from benchmarks.decoding import REQUIREMENT, SHAPES
 from benchmarks.peers import NoPeerError, Peer, environment
+from benchmarks.resident import growth
 from benchmarks.timing import medians, rows
 from explorer.library import CHECKPOINTS
 from models import load_checkpoint
-from models.fast import speed_up
-from models.hooks import Record, visiting
+from models.fast import FastRecord, speed_up
+from models.hooks import visiting
 from models.rows import Rows
 from models.transformer import DecoderOnly, Model, build_model
 
@@ -52,21 +55,23 @@ def run() -> Iterator[str]:
 
 
 @torch.inference_mode()
-def seen(model: Model, given: Rows, what: str | None) -> int:
-    """One pass that keeps the hook points whose names end so; how many there were."""
+def seen(
+    model: Model, given: Rows, what: str | None, patterns: torch.dtype | None = None
+) -> dict[str, Tensor]:
+    """One pass that keeps the hook points whose names end so, patterns in that dtype."""
     if what is None:
         model.read(given)
-        return 0
-    record = Record(lambda name: name.endswith(what))
+        return {}
+    record = FastRecord(lambda name: name.endswith(what), patterns=patterns)
     with visiting(record):
         model.read(given)
-    return len(record.activations)
+    return record.activations
 
 
 @torch.inference_mode()
-def by_hand(model: DecoderOnly, tokens: Tensor) -> int:
-    """The same pass as anybody writes it out, keeping its patterns; how many there were."""
-    n, kept = tokens.shape[1], []
+def by_hand(model: DecoderOnly, tokens: Tensor) -> list[Tensor]:
+    """The same pass as anybody writes it out; the patterns that it keeps."""
+    n, kept = tokens.shape[1], list[Tensor]()
     blocked = torch.ones(n, n, dtype=torch.bool).triu(1)
     x = model.embed(tokens) + model.positions.weight[:n]
     for block in model.blocks:
@@ -82,11 +87,18 @@ def by_hand(model: DecoderOnly, tokens: Tensor) -> int:
         h = block.ffn_norm(x)
         x = x + block.ffn.w_down(nn.functional.gelu(block.ffn.w_up(h), approximate="tanh"))
     model.unembed(model.final_norm(x))
-    return len(kept)
+    return kept
 
 
-def beside_the_fused_kernel(length: int) -> Iterator[str]:
-    """Lines of one length: milliseconds, and how many times as long as the fused kernel takes."""
+FUSED = "nobody looks"
+KEPT = {
+    "every pattern captured": torch.float32,
+    "captured in float16": torch.float16,
+}
+
+
+def sides_of(length: int) -> tuple[Tensor, dict[str, Callable[[], object]]]:
+    """Tokens of that length, and what reads them in this process, by name."""
     torch.manual_seed(0)
     config = SHAPES["gpt2"]
     model = build_model(config).eval()
@@ -94,12 +106,41 @@ def beside_the_fused_kernel(length: int) -> Iterator[str]:
     speed_up(model)
     tokens = torch.randint(4, config.vocab_size, (1, length))
     given = Rows(tokens)
-    fused = "nobody looks"
-    sides: dict[str, Callable[[], object]] = {
-        fused: partial(seen, model, given, None),
-        "every pattern captured": partial(seen, model, given, "hook_pattern"),
-        "a loop by hand": partial(by_hand, model, tokens),
-    }
+    sides: dict[str, Callable[[], object]] = {FUSED: partial(seen, model, given, None)}
+    for name, dtype in KEPT.items():
+        sides[name] = partial(seen, model, given, "hook_pattern", dtype)
+    return tokens, sides | {"a loop by hand": partial(by_hand, model, tokens)}
+
+
+def memory(length: int) -> Iterator[str]:
+    """Lines of one length: the MB by which a fresh process grows, while the patterns are held and
+    at the most (logits and what attention needs on its way included)."""
+    tokens, sides = sides_of(length)
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        grown = {name: pool.apply(_grown, (length, name)) for name in sides}
+    try:
+        peer = Peer(environment("transformers", REQUIREMENT), "transformers_peer.py")
+        asked = {"shape": "gpt2", "read": tokens[0].tolist(), "memory": True}
+        grown["transformers, eager"] = peer.ask(asked)
+        peer.close()
+    except NoPeerError as problem:
+        yield f"transformers left out: {problem}"
+    for name, by in grown.items():
+        kept, peak = (f"{by[what]:7.0f} MB" for what in ("kept", "peak"))
+        yield f"{length:>5} tokens, {name:<24} kept {kept}, at the most {peak}"
+
+
+def _grown(length: int, name: str) -> dict[str, float]:
+    """In a process of its own: one side, after a pass over eight tokens."""
+    torch.set_num_threads(1)
+    sides_of(8)[1][name]()
+    _, sides = sides_of(length)
+    return growth(sides[name])
+
+
+def beside_the_fused_kernel(length: int) -> Iterator[str]:
+    """Lines of one length: milliseconds, and how many times as long as the fused kernel takes."""
+    tokens, sides = sides_of(length)
     peer: Peer | None = None
     try:
         peer = Peer(environment("transformers", REQUIREMENT), "transformers_peer.py")
@@ -116,7 +157,7 @@ def beside_the_fused_kernel(length: int) -> Iterator[str]:
     if peer is not None:
         peer.close()
     for name, values in seconds.items():
-        ratio = median(a / b for a, b in zip(values, seconds[fused], strict=True))
+        ratio = median(a / b for a, b in zip(values, seconds[FUSED], strict=True))
         spread = f"{1000 * min(values):.0f} to {1000 * max(values):.0f}"
         yield (
             f"{length:>5} tokens, {name:<24} {ratio:5.2f} x the fused kernel   "
@@ -132,6 +173,10 @@ def _seconds(function: Callable[[], object]) -> float:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    lines = run() if len(sys.argv) < 2 else beside_the_fused_kernel(int(sys.argv[1]))
+    if len(sys.argv) < 2:
+        lines = run()
+    else:
+        measured = memory if sys.argv[2:] == ["memory"] else beside_the_fused_kernel
+        lines = measured(int(sys.argv[1]))
     for line in lines:
         print(line, flush=True)

@@ -14,6 +14,7 @@ from models.attention import Attention
 from models.attention import attend as plain_attend
 from models.fast import (
     QUERIES,
+    FastRecord,
     attend,
     lay_out_for_decoding,
     rotate,
@@ -121,6 +122,52 @@ def test_a_long_pattern_is_the_plain_one(mask, added):
             z[kind] = function(q, k, v, LONG_MASKS[mask], **added, hooks=looked_at)
     for one, other in zip(z["plain"], z["fast"], strict=True):
         close(one, other)
+
+
+def attended(visitor, function=attend, **options):
+    """z of a long text under a causal mask, and what the visitor has in the end."""
+    looked_at = Attention(sized(24, 4, n_kv_heads=2))
+    name_hook_points(looked_at)
+    speed_up(looked_at)
+    q, k, v = torch.randn(3, 2, 4, LONG, 6, generator=torch.Generator().manual_seed(5)).unbind()
+    with torch.inference_mode(), visiting(visitor):
+        z, _ = function(q, k, v, LONG_MASKS["causal"], hooks=looked_at, **options)
+    return z
+
+
+CHANGES = {
+    "another": lambda pattern: pattern.flip(-1),
+    "in place": lambda pattern: pattern.mul_(2),
+    "in place, a part": lambda pattern: pattern[0, 1].fill_(0.5)[0, 0] * 0 + pattern,
+    "none": lambda pattern: pattern,
+}
+
+
+@pytest.mark.parametrize("record", [Record, FastRecord])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_of_a_long_pattern_reaches_z_and_the_record(change, record):
+    z, kept = {}, {}
+    for kind, function, made in (("plain", plain_attend, Record), ("fast", attend, record)):
+        visitor = made("hook_pattern".__eq__, Edits({"hook_pattern": CHANGES[change]}))
+        z[kind] = attended(visitor, function)
+        kept[kind] = visitor.activations["hook_pattern"]
+    torch.testing.assert_close(z["fast"], z["plain"])
+    torch.testing.assert_close(kept["fast"], kept["plain"])
+
+
+@pytest.mark.parametrize("n_tokens", [5, LONG])
+def test_patterns_kept_in_half_precision_leave_the_run_as_it_is(layer, n_tokens):
+    x, out = torch.randn(2, n_tokens, 24).double(), {}
+    records = {
+        dtype: FastRecord("hook_pattern".__eq__, patterns=dtype) for dtype in (None, torch.float16)
+    }
+    for dtype, record in records.items():
+        with torch.inference_mode(), visiting(record):
+            out[dtype] = layer(x)
+    assert torch.equal(out[None], out[torch.float16])
+    whole, half = (record.activations["hook_pattern"] for record in records.values())
+    assert (whole.dtype, half.dtype) == (torch.float64, torch.float16)
+    assert torch.equal(whole.half(), half)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
