@@ -60,6 +60,13 @@ def test_a_large_file_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not [name for name in found if name.startswith("assets/checkpoints")]
 
 
+def test_no_file_of_code_is_longer_than_contributing_says() -> None:
+    (most,) = map(int, re.findall(r"No file over (\d+)\s+lines", text("CONTRIBUTING.md")))
+    code = [file for file in files() if file.endswith((".py", ".js", ".css"))]
+    assert len(code) > 500
+    assert [file for file in code if len(text(file).splitlines()) > most] == []
+
+
 def test_the_version_is_the_same_everywhere() -> None:
     assert f"\nversion: {__version__}\n" in text("CITATION.cff")
     assert f"\n## {__version__} – " in text("CHANGELOG.md")
