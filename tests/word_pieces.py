@@ -2,6 +2,8 @@
 
 from typing import get_args
 
+from made_words import said_in_claims
+
 from explorer.analysis.alignment.study import Basis
 from explorer.analysis.blocks.activations import What as CurveOf
 from explorer.analysis.blocks.norms import NORMS
