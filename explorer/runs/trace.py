@@ -124,6 +124,7 @@ def trace(
     edits: Sequence[Edit] = (),
     pads: int = 0,
     read: Read | None = None,
+    draft: Sequence[int] = (),
 ) -> Trace:
     """Run `text` through the model once.
 
@@ -133,7 +134,8 @@ def trace(
 
     `pads` times padding is put after the source and after the decoder's input, as in a batch with
     longer sentences; the translation itself is made with the source's padding only. Edits that
-    name what this run has not are returned in `ignored_edits`. `read` as in `activations.survey`.
+    name what this run has not are returned in `ignored_edits`. `read` as in `activations.survey`,
+    `draft` as in `generation.translate`.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long`, `bad_number`.
     """
@@ -144,7 +146,7 @@ def trace(
         checked_number("pads", pads, 0, MAX_PADS)
         tokens = target_tokens(loaded, target or "")
         if not tokens:
-            tokens, finished = translate(loaded, given, edits, pads)
+            tokens, finished = translate(loaded, given, edits, pads, draft)
         rows = rows_of(loaded, given, target_row(loaded, tokens), pads)
         output = loaded.tokenizer.decode(tokens)
     else:

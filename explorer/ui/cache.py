@@ -4,7 +4,7 @@ Importing it also imports torch, so whoever starts the app early has the model c
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -55,8 +55,11 @@ def open_model(name: str) -> LoadedModel:
 @cached
 def trace(run: Run) -> tracing.Trace:
     """One run with everything that happened in it. Raises InputProblem."""
-    read = partial(_read, run)
-    return tracing.trace(open_model(run.model), run.text, run.target, run.edits, run.pads, read)
+    loaded, read = open_model(run.model), partial(_read, run)
+    draft: tuple[int, ...] = ()
+    if run.edits and not run.target and loaded.config.reads_source:
+        draft = trace(replace(run, edits=(), pads=0)).tgt_tokens[1:]
+    return tracing.trace(loaded, run.text, run.target, run.edits, run.pads, read, draft)
 
 
 def _read(run: Run, part: Part) -> Mapping[str, np.ndarray]:
