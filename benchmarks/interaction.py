@@ -239,10 +239,9 @@ def films(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 
 def layers(desk: Desk) -> Iterator[tuple[str, list[float]]]:
-    """Another layer, from the menu of layers, where the server draws the picture."""
-    figures = "JSON.stringify(all('.js-plotly-plot').map((each) => each.data))"
+    """Another layer, from the menu of layers, where the server computes the picture."""
     for place, seen, name in (
-        ("masks", figures, "patterns"),
+        ("masks", drawn("canvas[data-at^=cells]"), "patterns"),
         ("cell", text_of("[data-testid=stMetric]"), "numbers"),
     ):
         desk.open(place, layer="1", head="1", row="2")
