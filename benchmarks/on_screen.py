@@ -11,9 +11,9 @@ from benchmarks.timing import quantiles_row
 from tests.browser.app import chromium
 
 N_OPENED = 9
-# "On screen" is when the first frame is presented in which every thumbnail in sight is painted. A
-# callback for a frame runs before the frame is painted, so the mark that it adds is presented with
-# it, and Element Timing tells when.
+# "On screen" is when the first frame is presented in which every sheet of thumbnails in sight is
+# painted. A callback for a frame runs before the frame is painted, so the mark that it adds is
+# presented with it, and Element Timing tells when.
 WATCH = """
 const painted = new WeakSet();
 const draw = CanvasRenderingContext2D.prototype.drawImage;
@@ -23,7 +23,7 @@ CanvasRenderingContext2D.prototype.drawImage = function (...given) {
 };
 window.onScreen = new Promise((resolve) => {
     const look = () => {
-        const there = [...document.querySelectorAll(".head canvas")].filter((canvas) => {
+        const there = [...document.querySelectorAll(".sheets canvas")].filter((canvas) => {
             const { top, bottom } = canvas.getBoundingClientRect();
             return bottom > 0 && top < innerHeight;
         });

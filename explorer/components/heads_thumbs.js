@@ -1,8 +1,10 @@
-// The grid of all heads. It is painted once; what is lit is drawn on one veil over all of them.
+// The grid of all heads. It is painted once, on sheets behind it; what is lit is drawn on one veil
+// over all of them.
 
 import { fit, hatching, scratch } from "./canvas.js";
 import { levels, paintCells, pixelsOf } from "./cells.js";
 import { el } from "./dom.js";
+import { sheetsBehind } from "./heads_sheets.js";
 import { acrossOf, headSieve, isTiny } from "./heads_sieve.js";
 import { shades } from "./palette.js";
 import { BLOCKED, placesOf, weightOf } from "./payload.js";
@@ -59,8 +61,6 @@ export function headThumbs(view) {
     button.dataset.at = "head" + index;
     button.setAttribute("aria-keyshortcuts", "P");
     const picture = el("span", "picture");
-    const canvas = el("canvas");
-    picture.append(canvas);
     const name = el("span", "name", label);
     button.append(picture, name);
     if (measure?.texts[index] !== undefined) {
@@ -75,27 +75,25 @@ export function headThumbs(view) {
     const pin = pinButton(view, index);
     pin.tabIndex = -1; // P does the same from the head itself
     cell.append(button, pin);
-    return { cell, button, canvas, pin };
+    return { cell, button, picture, pin };
   });
   const sieve = headSieve(view, () => draw(...drawn));
   let drawn = [0, 0];
-  heads.forEach(({ cell, button }, index) => {
-    cell.index = index;
-    button.title = sieve.many ? labels[index] : "";
-  });
+  heads.forEach(({ cell, button }, index) => { [cell.index, button.title] = [index, sieve.many ? labels[index] : ""]; });
   let order = [];
   let [side, tall, across] = [0, 0, 1];
   const veil = el("canvas", "veil");
   veil.setAttribute("aria-hidden", "true");
   let over, places, veilWide, veilTall;
+  const sheets = sheetsBehind();
 
   /** By layer, or the largest of the measure first; aggregates stay behind. */
   function arrange() {
     const all = labels.map((_, index) => index);
     order = view.chosen.by_measure && measure ? [...measure.order, ...all.slice(measure.order.length)] : all;
-    grid.replaceChildren(...order.map((index) => heads[index].cell), veil);
+    grid.replaceChildren(sheets.node, ...order.map((index) => heads[index].cell), veil);
     stop(view.chosen.opened ?? order[0]);
-    if (side) spread();
+    if (side) { spread(); repaint(); }
   }
 
   /** The one head that Tab reaches. */
@@ -135,20 +133,22 @@ export function headThumbs(view) {
     const tiny = sieve.many && isTiny(side);
     grid.classList.toggle("tiny", tiny);
     grid.style.gridTemplateColumns = `repeat(${across}, ${side + (tiny ? 2 : 6)}px)`;
-    for (const { canvas } of heads) [canvas.style.width, canvas.style.height] = [side + "px", tall + "px"];
+    for (const { picture } of heads) [picture.style.width, picture.style.height] = [side + "px", tall + "px"];
     spread();
     repaint();
   }
 
-  /** Lays the veil over the grid and learns where the pictures are. */
+  /** Lays the veil over the grid and sheets behind it, and learns where the pictures are. */
   function spread() {
     fit(veil, 0, 0);
     const corner = grid.getBoundingClientRect();
-    places = heads.filter(({ cell }) => !cell.hidden).map(({ canvas }) => {
-      const { left, top } = canvas.getBoundingClientRect();
+    const shown = [...heads.keys()].filter((index) => !heads[index].cell.hidden);
+    places = shown.map((index) => {
+      const { left, top } = heads[index].picture.getBoundingClientRect();
       return [left - corner.left, top - corner.top];
     });
     [veilWide, veilTall] = [grid.clientWidth, grid.clientHeight];
+    sheets.lay(shown, places, veilWide, tall);
     if (veilTall > TALLEST) [places, veilWide, veilTall] = [[], 0, 0];
     over = fit(veil, veilWide, veilTall);
     light(view.lit);
@@ -174,10 +174,12 @@ export function headThumbs(view) {
   }
 
   function paint(index, inOne) {
+    const on = sheets.of(index);
+    if (!on) return; // hidden since it began to wait
+    const { context, left, top } = on;
     const { shared, scale } = view.chosen;
     const codes = small(index);
-    const context = fit(heads[index].canvas, side, tall);
-    const place = [[down, wide], [0, 0, side, tall]];
+    const place = [[down, wide], [left, top, side, tall]];
     if (scale === "rank") { // of each row's own
       const weights = Float32Array.from(codes, weightOf);
       paintCells(context, levels(weights, (cell) => codes[cell] === BLOCKED, wide, scale, 1), ...place, pixels, ground);
@@ -188,7 +190,7 @@ export function headThumbs(view) {
   }
 
   function point(index, event) {
-    const box = heads[index].canvas;
+    const box = heads[index].picture;
     const at = (offset, size, count) => Math.min(count - 1, Math.max(0, Math.floor(offset / size * count)));
     const [query, key] = [at(event.offsetY, box.clientHeight, nQuery), at(event.offsetX, box.clientWidth, nKey)];
     view.light({ query, key, head: index });

@@ -53,6 +53,7 @@ def test_pointing_at_a_token_reads_its_row_and_lights_every_head(heads: Visitor)
     at(heads, "query0-1").hover()
     expect(shown).to_contain_text("%")
     assert painted(heads.page.locator(".hl .veil"))
+    assert painted(heads.page.locator(".hl .sheets canvas")), "one for all heads, and no more"
     heads.page.mouse.move(0, 0)
     expect(shown).to_have_text(quiet)
     assert not painted(heads.page.locator(".hl .veil"))
