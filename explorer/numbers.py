@@ -1,7 +1,8 @@
 """Numbers formatted for readers: for pages, figures, components and reports alike.
 
 A minus sign is as wide as a plus ("−", not a hyphen), a space comes before "%", and NaN is shown as
-such. What components draw in the browser follows `components/numbers.js`.
+such; what rounds to 0 has no sign of its own ("0 %", "+0.00"). What components draw in the browser
+follows `components/numbers.js`.
 """
 
 import math
@@ -21,12 +22,12 @@ def minus(text: str) -> str:
 
 def fixed(value: float, decimals: int = 2) -> str:
     """0.25 or −0.25; NaN as –."""
-    return "–" if math.isnan(value) else minus(f"{value:.{decimals}f}")
+    return "–" if math.isnan(value) else minus(f"{value:z.{decimals}f}")
 
 
 def signed(value: float, decimals: int = 2) -> str:
     """+0.25 or −0.25."""
-    return minus(f"{value:+.{decimals}f}")
+    return minus(f"{value:+z.{decimals}f}")
 
 
 def digits(value: float, n: int = 3) -> str:
@@ -56,12 +57,12 @@ def tabled(value: float) -> str:
 
 def percent(weight: float) -> str:
     """A weight as a reader says it: "71 %", and "0.4 %" where whole numbers would hide it."""
-    return whole_percent(weight) if weight >= 0.095 else f"{100 * weight:.1f} %"
+    return whole_percent(weight) if weight >= 0.095 else f"{100 * weight:z.1f} %"
 
 
 def whole_percent(weight: float) -> str:
     """A weight without decimals: "71 %", "0 %"."""
-    return f"{weight:.0%}"[:-1] + " %"
+    return f"{weight:z.0%}"[:-1] + " %"
 
 
 def share(value: float) -> str:

@@ -5,7 +5,7 @@ A link writes it as the settings that differ from the usual ones, `n_heads-2~nor
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any, Literal, get_args, no_type_check
 
 from explorer.analysis.cell.initial import INITS, Init
@@ -217,7 +217,7 @@ def check(setup: Setup, vocab_size: int) -> int:
     return count
 
 
-@cache
+@lru_cache(maxsize=256)
 def _parameters(config: ModelConfig) -> int:
     with without_numbers():
         model = build_model(config)
