@@ -29,24 +29,21 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
   ("packed"). On one core of a Sapphire Rapids server, four tokens: 2,048 x 512 takes 0.40 ms in
   place of 0.57 by columns and 0.59 by rows, 8,000 x 512 1.5 in place of 2.1 and 2.7. One token is
   read faster as above, so each matrix is held twice.
-
-`without_numbers` builds a model as shapes alone, without torch's compiler (5 s to import).
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
-from models.hooks import NO_EDITS, VISITOR, Edits, HookPoint, Record
+from models.fast_memory import FastRecord
+from models.hooks import VISITOR, HookPoint
 from models.masks import require_mask
 from models.positions import NOWHERE, Placement, Rotation, Sinusoidal, sinusoidal_table
 from models.positions import rotate as plain_rotate
@@ -417,39 +414,6 @@ class FastHookPoint(HookPoint):
         return self.forward(tensor)
 
 
-class FastRecord(Record):
-    """A record that takes the least room: what is alike along an axis is copied once, and a pattern
-    not at all, since attention makes it for the record and changes it no more. With `patterns`, a
-    dtype, those that no edit changes are kept in that: float16 takes half the memory, and rounds by
-    up to 1 / 4,096. The run itself goes on with the numbers that it would have without a record.
-    """
-
-    def __init__(
-        self,
-        wants: Callable[[str], bool],
-        edits: Edits = NO_EDITS,
-        patterns: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(wants, edits)
-        self._patterns = patterns
-
-    def dtype(self, name: str) -> torch.dtype | None:
-        """In which dtype the pattern `name` is kept; None: in its own, as where it is edited."""
-        return None if self._edits.wants(name) else self._patterns
-
-    def __call__(self, name: str, tensor: Tensor) -> Tensor:
-        if not name.endswith("hook_pattern") or self._edits.wants(name):
-            return super().__call__(name, tensor)
-        self.activations[name] = tensor.detach().to(self._patterns or tensor.dtype)
-        return tensor
-
-    def copied(self, tensor: Tensor) -> Tensor:
-        if 0 not in tensor.stride():
-            return super().copied(tensor)
-        once = tuple(slice(0, 1 if step == 0 else None) for step in tensor.stride())
-        return tensor[once].clone().expand(tensor.shape)
-
-
 class FastDropout(nn.Dropout):
     """Dropout that is the identity outside training at the price of one."""
 
@@ -464,29 +428,3 @@ FASTER: dict[type[nn.Module], type[nn.Module]] = {
     Sinusoidal: FastSinusoidal,
     HookPoint: FastHookPoint,
 }
-
-
-_DRAWN = frozenset({"normal_", "uniform_", "kaiming_uniform_"})
-
-
-class _Undrawn(TorchFunctionMode):
-    """Initial weights are not drawn: to do so without storage, torch imports its compiler (5 s)."""
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        named = kwargs or {}
-        if getattr(func, "__name__", "") in _DRAWN:  # of torch.nn.init, or a tensor's own
-            return args[0] if args else named["tensor"]
-        return func(*args, **named)
-
-
-@contextmanager
-def without_numbers() -> Iterator[None]:
-    """Whatever is built inside has shapes and no numbers (torch's device "meta")."""
-    with torch.device("meta"), _Undrawn():
-        yield

@@ -14,12 +14,12 @@ from models.attention import Attention
 from models.attention import attend as plain_attend
 from models.fast import (
     QUERIES,
-    FastRecord,
     attend,
     lay_out_for_decoding,
     rotate,
     speed_up,
 )
+from models.fast_memory import FastRecord
 from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
 from models.positions import rotate as plain_rotate
