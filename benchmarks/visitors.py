@@ -115,7 +115,8 @@ async def visit(
             if rng.random() < 0.5:
                 query["edits"] = "causal-off"
             changes.append(await change(socket, visitor, page, query))
-            await asyncio.sleep(rng.expovariate(1 / asked.think))
+            thinks = rng.expovariate(1 / asked.think)
+            await asyncio.sleep(max(0.0, min(thinks, stop - time.monotonic())))
 
 
 async def change(
