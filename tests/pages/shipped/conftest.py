@@ -10,7 +10,7 @@ from shown import Open
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, Claim, Finding, cost, positions, training
-from explorer.ui import cache as shared
+from explorer.ui import findings
 from explorer.ui.work.caching import Store, budget
 
 FOUND: dict[str, Finding] = {}
@@ -42,7 +42,7 @@ def broken_frames(
 ) -> Callable[[list[Visit], str], list[str]]:
     """broken_frames(visits, model): the errors that this model meets on them."""
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
-    monkeypatch.setattr(shared, "CLAIMS", tuple(map(_once, CLAIMS)))
+    monkeypatch.setattr(findings, "CLAIMS", tuple(map(_once, CLAIMS)))
     monkeypatch.setattr(cost, "N_TOKENS", 4)
     monkeypatch.setattr(cost, "TRIES", 1)
     monkeypatch.setattr(positions, "STEPS", 1)
