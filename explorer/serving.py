@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import gc
 import mimetypes
+import signal
 import socket
 import sys
 import threading
@@ -23,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config, file_util
 from streamlit.starlette import App
 from streamlit.web.server import server_util
+from uvicorn import Server
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 OFTEN = 0.0005
@@ -66,17 +68,42 @@ def load_libraries() -> None:
 
 @asynccontextmanager
 async def lifespan(app: App) -> AsyncIterator[None]:
-    """What happens as the server starts: everything is made ready, and a browser opened."""
+    """As the server starts everything is made ready, and a browser opened; it ends in peace.
+
+    A thread that still computes or imports while Python is torn down would abort the process.
+    """
     send_at_once()
-    threading.Thread(target=get_ready, name="get ready", daemon=True).start()
+    over = threading.Event()
+    getting_ready = threading.Thread(target=get_ready, args=(over,), name="get ready", daemon=True)
+    getting_ready.start()
     if not config.get_option("server.headless"):
         address = config.get_option("browser.serverAddress") or "localhost"
         cli_util.open_browser(server_util.get_url(address))
     yield
+    over.set()
+    getting_ready.join()
+    from explorer.ui.work.turns import TURNS  # with torch, which that thread has imported
+
+    TURNS.end()
+    end_without_signal()
 
 
-def get_ready() -> None:
-    """Import the app, and compute what a first visit shows: nobody need wait for it twice."""
+def end_without_signal() -> None:
+    """Let uvicorn forget the signal that ended it.
+
+    It would send it to itself again, once it has shut down: Ctrl-C would then end `streamlit run`
+    with "Aborted!" and status 1, and SIGTERM before Python has cleared up.
+    """
+    server = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
+    if isinstance(server, Server):
+        server._captured_signals.clear()
+
+
+def get_ready(over: threading.Event) -> None:
+    """Import the app, and compute what a first visit shows: nobody need wait for it twice.
+
+    Once the server is `over`, what is left is left out.
+    """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(OFTEN)
     gc.disable()  # what is imported stays: to look through it for garbage takes a fifth of the time
@@ -87,7 +114,7 @@ def get_ready() -> None:
     finally:
         gc.enable()
         sys.setswitchinterval(usual)
-    shell.get_ready_for_others()
+    shell.get_ready_for_others(over)
 
 
 class FromMemory:

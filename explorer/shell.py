@@ -1,10 +1,10 @@
 """The frame round every page: sidebar, menu, the view, and what to say when there is none."""
 
 import gc
-import time
 from contextlib import suppress
 from functools import cache as once
 from functools import partial
+from threading import Event
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
@@ -101,10 +101,15 @@ def get_ready() -> None:
         build(first_state(LANGUAGES[0]), dark=False)
 
 
-def get_ready_for_others() -> None:
-    """Import the other pages, `LATER`: neither a first visitor waits for them nor who opens one."""
-    time.sleep(LATER)
+def get_ready_for_others(over: Event) -> None:
+    """Import the other pages, `LATER`: neither a first visitor waits for them nor who opens one.
+
+    Once the server is `over`, nobody opens any.
+    """
+    over.wait(LATER)
     for page in PAGES:
+        if over.is_set():
+            return
         _ = page.render
     gc.collect()
     gc.freeze()

@@ -46,7 +46,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield found
     finally:
         server.terminate()
-        server.wait(timeout=60)
+        assert server.wait(timeout=60) == 0  # cleared up, and not just ended
 
 
 def test_only_this_machines_usual_address_answers(port: int) -> None:

@@ -1,20 +1,24 @@
 """What the server does beside Streamlit: files from memory, nothing held back."""
 
 import asyncio
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser.app import answers, free_port
 from starlette.types import Message, Receive, Scope, Send
 from streamlit import file_util
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from explorer import serving
 
+ROOT = Path(__file__).parents[1]
 SCRIPT = next((Path(file_util.get_static_dir()) / "static" / "js").glob("index.*.js"))
 
 
@@ -32,7 +36,8 @@ def asked(path: str, method: str = "GET") -> list[Message]:
         answer.append(message)
 
     scope = {"type": "http", "method": method, "path": path}
-    asyncio.run(serving.FromMemory(other)(scope, receive, send))
+    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
+        thread.submit(asyncio.run, serving.FromMemory(other)(scope, receive, send)).result()
     return answer
 
 
@@ -102,3 +107,21 @@ def test_torch_s_libraries_are_there_before_it_is_imported() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "True False\n"
+
+
+def test_the_server_ends_in_peace_on_ctrl_c(tmp_path: Path) -> None:
+    """While it gets ready, too: a thread that imports torch would abort the process at its end."""
+    port, log = free_port(), tmp_path / "log"
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless", "true"]
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            [*command, "--server.port", str(port)], cwd=ROOT, stdout=out, stderr=out
+        )
+        try:
+            while not answers(f"http://127.0.0.1:{port}/_stcore/health"):
+                assert server.poll() is None, log.read_text()
+            server.send_signal(signal.SIGINT)
+            assert server.wait(timeout=60) == 0, log.read_text()
+        finally:
+            server.kill()
+    assert "Aborted" not in log.read_text()

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -79,7 +80,8 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.timeout(20):
             await test()
 
-    asyncio.run(bounded())
+    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
+        thread.submit(asyncio.run, bounded()).result()
 
 
 def test_newcomers_go_where_the_fewest_are_and_come_back_to_the_same_worker() -> None:

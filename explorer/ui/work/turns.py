@@ -23,6 +23,8 @@ Result = TypeVar("Result")
 
 SHORT = 0.3
 """Seconds of computing up to which nobody is overtaken by those who came later."""
+MOST_WAITED = 5.0
+"""Seconds that the end of a process waits for those who compute."""
 
 
 class Ticket:
@@ -103,6 +105,15 @@ class Turns:
             yield
         finally:
             self._take(ticket)
+
+    def end(self) -> None:
+        """Take the turn for good: whoever computes ends its step, and nobody begins another."""
+        ticket = Ticket(-1)  # before all others
+        with self._guard:
+            self._waiting.append(ticket)
+            if self._holder is None:
+                self._call()
+        ticket.called.wait(MOST_WAITED)
 
     def ahead(self, ticket: Ticket) -> int:
         """How many threads compute before this one does; 0 while it computes itself."""

@@ -258,3 +258,26 @@ def test_others_go_first_before_each_pass_of_a_model(clock: Clock) -> None:
         model.read(rows)
         assert order == ["a"]
     other.join(PATIENCE)
+
+
+def test_at_the_end_of_the_process_who_computes_ends_a_step_and_nobody_begins_another() -> None:
+    turns, done = Turns(), []
+    begun, go = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with turns.turn():
+            begun.set()
+            assert go.wait(PATIENCE)
+            done.append("step")
+            turns.rest()
+            done.append("another")
+
+    started(work)
+    assert begun.wait(PATIENCE)
+    ending = started(turns.end)
+    until(lambda: n_waiting(turns) == 1)
+    go.set()
+    ending.join(PATIENCE)
+    assert (done, n_waiting(turns)) == (["step"], 1)
+    queue(turns, "a", done)
+    assert done == ["step"]
