@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from models.config import FORMER_MARKS, ModelConfig
-from models.fast_memory import without_numbers
+from models.fast_memory import Undrawn, without_numbers
 from models.refusals import Refusal
 from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model
@@ -72,7 +72,8 @@ def _load(folder: Path, weights: str) -> Checkpoint:
     if named != ids:
         raise CheckpointError("other_marks", found=str(ids), said=str(named))
     check_sizes(config, folder / weights)
-    model = build_model(config)
+    with Undrawn():
+        model = build_model(config)
     model.marks = marks
     load_weights(model, folder / weights)
     return Checkpoint(model.eval().requires_grad_(False), tokenizer, config, folder)

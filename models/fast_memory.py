@@ -47,8 +47,10 @@ class FastRecord(Record):
 _DRAWN = frozenset({"normal_", "uniform_", "kaiming_uniform_"})
 
 
-class _Undrawn(TorchFunctionMode):
-    """Initial weights are not drawn: to do so without storage, torch imports its compiler (5 s)."""
+class Undrawn(TorchFunctionMode):
+    """Inside, initial weights are not drawn: a file's take their place. To draw them takes longer
+    than to read that file; and without storage, torch would import its compiler for it (5 s).
+    """
 
     def __torch_function__(
         self,
@@ -66,5 +68,5 @@ class _Undrawn(TorchFunctionMode):
 @contextmanager
 def without_numbers() -> Iterator[None]:
     """Whatever is built inside has shapes and no numbers (torch's device "meta")."""
-    with torch.device("meta"), _Undrawn():
+    with torch.device("meta"), Undrawn():
         yield
