@@ -28,6 +28,7 @@ from explorer.runs.edits import about_masks, format_edits, parse_edits
 from explorer.runs.sentences import sentences_from_file
 from explorer.runs.trace import trace
 from models.hooks import AttentionSite
+from models.refusals import Refusal, of_system
 from models.training.options import Commands, add_model, is_path, placing_of
 
 SMALL = 50_000_000
@@ -152,14 +153,14 @@ def atlas(args: argparse.Namespace) -> int:
 
 
 def _opened(args: argparse.Namespace) -> LoadedModel:
-    """A model by its name, or by its folder. Raises InputProblem; OSError for no such folder.
+    """A model by its name, or by its folder. Raises InputProblem; Refusal for no such folder.
 
     A small one computes on one thread: two that wait for each other take longer, and beside a busy
     neighbour many times as long.
     """
     name, placing = args.model, placing_of(args)
     if is_path(name) and not Path(name).exists():
-        raise FileNotFoundError(f"there is no folder {name}")
+        raise Refusal("no_such_folder", path=name)
     from_folder = name not in list_models() and Path(name).exists()
     loaded = open_model(Path(name) if from_folder else name, placing=placing)
     if sum(each.numel() for each in loaded.model.parameters()) < SMALL:
@@ -221,8 +222,12 @@ def refusal(error: ValueError | OSError, lang: str) -> str:
     """What is wrong with the input, or could not be written, for the user."""
     if isinstance(error, InputProblem):
         return text.problem(error.key, error.values, lang=lang)
+    if isinstance(error, Refusal):
+        return text.refusal(error, lang=lang)
     if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"  # without the number of the error
+        said = of_system(error)
+        reason = text.refusal(said, lang=lang) if isinstance(said, Refusal) else said
+        return f"{error.filename}: {reason}"  # without the number of the error
     return str(error)
 
 

@@ -219,6 +219,11 @@ def test_bad_usage_is_told_with_status_2(
         (["certify", "--model", "nobody", "--lang", "zh"], "没有"),
         (["translate", "--model", "runs/nobody", "I"], "there is no folder runs/nobody"),
         (["certify", "--model", "./nobody"], "there is no folder ./nobody"),
+        (["certify", "./nobody", "--lang", "zh"], "没有文件夹 ./nobody"),
+        (
+            ["export", "copy", "--text", "a b", "--out", "/dev/null/x", "--lang", "zh"],
+            "这是文件，不是文件夹",
+        ),
         (["app", "--models", "no/such/folder"], "--models: there is no folder no/such/folder"),
         (["app", "--models", __file__], "is not a folder"),
         (["certify", "--model", "copy", "--edits", "causal"], "“causal” is not a change"),

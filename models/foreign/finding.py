@@ -1,14 +1,13 @@
 """Where models of one's own lie: the folders that HEADLIGHT_MODELS names, what is in them, and why
 one of them cannot be read."""
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from models.checkpoint import CONFIG
 from models.foreign.gguf_file import ENDING
-from models.refusals import Refusal
+from models.refusals import Refusal, of_system
 
 VARIABLE = "HEADLIGHT_MODELS"
 WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
@@ -96,13 +95,5 @@ def _lacks_config(path: Path) -> bool:
 
 def unreadable(error: OSError, path: object) -> Refusal:
     """Why the system does not let a file be read, for an error that may name the file itself."""
-    keys = {
-        errno.EACCES: "no_rights",
-        errno.EPERM: "no_rights",
-        errno.ELOOP: "link_circle",
-        errno.ENOENT: "gone",
-    }
-    known = keys.get(error.errno or 0)
-    reason = Refusal(known) if known else error.strerror or str(error)
     name = Path(str(error.filename or path)).name  # visitors need not know where a server has it
-    return Refusal("unreadable", path=name, reason=reason)
+    return Refusal("unreadable", path=name, reason=of_system(error))

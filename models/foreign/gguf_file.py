@@ -63,7 +63,7 @@ SPLITS = {"llama-bpe": _LETTERS % "{1,3}" + _OTHERS, "qwen2": _LETTERS % "" + _O
 
 
 class GGUF:
-    """An opened file, its tensors under the names that `transformers` has for them.
+    """An opened file; `named` are its tensors' names by those that `transformers` has for them.
 
     `values` is its config as a config.json would have it. Raises CheckpointError for a file that
     cannot be read, and for one of another family.
@@ -80,7 +80,8 @@ class GGUF:
             self.fields = {name: field.contents() for name, field in reader.fields.items()}
         except (ValueError, IndexError, KeyError, UnicodeDecodeError) as error:
             raise CheckpointError("broken_gguf", file=path.name, reason=error) from error
-        self._tensors = {_name(tensor.name): tensor for tensor in reader.tensors}
+        self._tensors = {tensor.name: tensor for tensor in reader.tensors}
+        self.named = {_name(each): each for each in self._tensors}
         self.shapes: Mapping[str, tuple[int, ...]] = {
             name: tuple(int(size) for size in reversed(tensor.shape))
             for name, tensor in self._tensors.items()
@@ -97,9 +98,9 @@ class GGUF:
         return {
             "model_type": kind,
             **{name: value for name, value in found.items() if value is not None},
-            "vocab_size": self.shapes.get("embed_tokens.weight", (0,))[0],
-            "tie_word_embeddings": "lm_head.weight" not in self.shapes,
-            "attention_bias": "layers.0.self_attn.q_proj.bias" in self.shapes,
+            "vocab_size": self.shapes.get("token_embd.weight", (0,))[0],
+            "tie_word_embeddings": "output.weight" not in self.shapes,
+            "attention_bias": "blk.0.attn_q.bias" in self.shapes,
             "bos_token_id": ids["bos"],
             "eos_token_id": [each for each in (ids["eos"], ids["eot"]) if each is not None],
             "pad_token_id": ids["padding"],
@@ -118,7 +119,7 @@ class GGUF:
         values = torch.from_numpy(np.array(numbers, dtype=np.float32).reshape(self.shapes[name]))
         values = finite(values, self.path.name, tensor.name)
         # llama.cpp pairs neighbours, as this library does, in files of the Llama family alone.
-        turned = re.search(r"\.(q|k)_proj\.", name)
+        turned = re.search(r"\.attn_(q|k)\.", name)
         if turned and self.values["model_type"] == "llama":
             heads = "num_attention_heads" if turned[1] == "q" else "num_key_value_heads"
             return halves(self.values.get(heads, self.values["num_attention_heads"]))(values)
@@ -316,3 +317,14 @@ def _name(theirs: str) -> str:
         kind, _, leaf = rest.rpartition(".")
         return f"layers.{number}.{NAMES.get(kind, kind)}.{leaf}"
     return f"{NAMES.get(block, block)}{found}{rest}"
+
+
+def real_name(ours: str) -> str:
+    """The name in a file of what `transformers` calls so, whether the file has it or not."""
+    kind, _, leaf = ours.rpartition(".")
+    layer = ""
+    if kind.startswith("layers."):
+        _, number, kind = kind.split(".", 2)
+        layer = f"blk.{number}."
+    theirs = next((each for each, name in NAMES.items() if name == kind), kind)
+    return f"{layer}{theirs}.{leaf}"

@@ -5,8 +5,11 @@ Nothing but these files is read, and no code that comes with them is run.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from models.checkpoint import (
 from models.config import ModelConfig
 from models.foreign.families import FAMILIES, Family
 from models.foreign.finding import unreadable
-from models.foreign.gguf_file import GGUF, architecture, gguf_in, header
+from models.foreign.gguf_file import GGUF, architecture, gguf_in, header, real_name
 from models.foreign.json_files import read_object, read_text
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
@@ -40,6 +43,8 @@ MAKING = (
     'python -c "import transformers as t; '
     "t.AutoTokenizer.from_pretrained('.').save_pretrained('.')\""
 )
+_BESIDE = re.compile(r"lm_head|cls\.|embed_out|final_logits_bias|vocab_")
+"""What stands beside a model, so that its name has no prefix: heads."""
 OURS = frozenset(field.name for field in fields(ModelConfig))
 _LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
 
@@ -113,15 +118,15 @@ def _of_ours(checkpoint: Checkpoint, placing: Placing) -> Checkpoint:
 
 def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
     stored = GGUF(path)
-    named = {name: name for name in stored.shapes}
-    plan = _plan(FAMILIES[stored.values["model_type"]], stored.values, named, path.name, path.name)
+    family = FAMILIES[stored.values["model_type"]]
+    plan = _plan(family, stored.values, stored.named, path.name, path.name)
     try:
         tokenizer = fitted(stored.tokenizer(), plan, path.name)
     except CheckpointError:
         raise
     except _LIBRARY_ERRORS as error:
         raise CheckpointError("within", file=path.name, reason=error) from error
-    model = fill(plan.config, plan.rows, stored, str, placing)
+    model = fill(plan.config, plan.rows, stored, real_name, placing)
     give_marks(model, tokenizer)
     return Checkpoint(model, tokenizer, plan.config, path)
 
@@ -190,7 +195,7 @@ def look(folder: Path) -> Look:
         return Look.at(config.family, config, stored, stored.shapes)
     plan, named, stored = _planned(folder, values)
     _require_tokenizer(folder)
-    shaped(plan.config, plan.rows, stored, lambda name: named.get(name, name))
+    shaped(plan.config, plan.rows, stored, partial(_real_name, named))
     used = [named[each] for each in {each for row in plan.rows for each in row.theirs}]
     for name in used:
         stored.require_floats(name)
@@ -220,7 +225,7 @@ def _planned(folder: Path, values: Mapping[str, Any]) -> tuple[Plan, dict[str, s
 def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoint:
     plan, named, stored = _planned(folder, values)
     tokenizer = _tokenizer(folder, values, plan)
-    model = fill(plan.config, plan.rows, stored, lambda name: named.get(name, name), placing)
+    model = fill(plan.config, plan.rows, stored, partial(_real_name, named), placing)
     give_marks(model, tokenizer)
     return Checkpoint(model, tokenizer, plan.config, folder)
 
@@ -247,6 +252,29 @@ def _plain(name: str, prefixes: tuple[str, ...]) -> str:
             name = name.removeprefix(prefix)
             break
     return re.sub(r"(LayerNorm)\.(gamma|beta)$", _today, name)
+
+
+def _real_name(named: Mapping[str, str], name: str) -> str:
+    """The stored name of a tensor that a plan uses; of a missing one, as its neighbours have it.
+
+    `named` are the stored names by those without a prefix. The neighbours are those that begin with
+    most of the same parts, or, for a tensor that stands alone in the model itself, all of it.
+    """
+    if name in named or not named:
+        return named.get(name, name)
+    pairs = {each: zip(name.split("."), each.split("."), strict=False) for each in named}
+    common = {each: sum(1 for _ in takewhile(_same, pair)) for each, pair in pairs.items()}
+    nearest = max(common.values())
+    if not nearest and _BESIDE.match(name):
+        return name
+    beside = [each for each in named if common[each] == nearest]
+    prefixes = Counter(named[each].partition(each)[0] for each in beside if each in named[each])
+    prefix = max(prefixes, key=prefixes.__getitem__, default="")
+    return f"{prefix}{name}"
+
+
+def _same(parts: tuple[str, str]) -> bool:
+    return parts[0] == parts[1]
 
 
 def _today(old: re.Match[str]) -> str:

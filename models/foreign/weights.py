@@ -186,7 +186,7 @@ def _check_shapes(
         row = rows[name]
         for each in row.theirs:
             if real_name(each) not in stored.shapes:
-                raise CheckpointError("lacks", file=stored.name, tensor=each)
+                raise CheckpointError("lacks", file=stored.name, tensor=real_name(each))
         shapes = [stored.shapes[real_name(each)] for each in row.theirs]
         try:
             with torch.device("meta"):

@@ -10,6 +10,7 @@ from models.checkpoint import Checkpoint
 from models.fast import speed_up
 from models.foreign import Placing, found, open_folder
 from models.foreign.placing import DEVICE_VARIABLE, DEVICES, DTYPE_VARIABLE, DTYPES, USUAL
+from models.refusals import Refusal
 from models.strategies import Beam, Sample, Strategy
 from models.training.home import asset
 
@@ -41,7 +42,7 @@ def open_checkpoint(name: str, placing: Placing = USUAL) -> Checkpoint:
             speed_up(checkpoint.model)
             return checkpoint
     if is_path(name):
-        raise ValueError(f"there is no folder {name}")
+        raise Refusal("no_such_folder", path=name)
     known = ", ".join([*sorted(path.name for path in SHIPPED.iterdir()), *own])
     raise ValueError(f"no model {name!r}: it must be a folder, or one of {known}")
 

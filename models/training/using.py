@@ -4,6 +4,7 @@ import argparse
 import sys
 
 import torch
+from torch import Tensor
 
 from models.checkpoint import Checkpoint
 from models.decoding import best, decode
@@ -19,6 +20,10 @@ from models.training.options import (
     placing_of,
     strategy_of,
 )
+from models.transformer import Model
+
+USUALLY = 64
+"""New tokens that `generate` writes unless it is told otherwise."""
 
 
 def translate_text(args: argparse.Namespace) -> None:
@@ -68,9 +73,23 @@ def generate(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.model} fills in what is masked: write {MASK} where a word belongs")
     _say_unread(checkpoint, [args.text])
     given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
-    steps = decode(model, torch.tensor([given]), strategy, args.max_new_tokens)
+    src = torch.tensor([given])
+    most = _most_new(model, src) if args.max_new_tokens is None else args.max_new_tokens
+    steps = decode(model, src, strategy, most)
     for hypothesis in best(steps):
         print(tokenizer.decode(model.whole(given, hypothesis.tokens)))
+
+
+def _most_new(model: Model, given: Tensor) -> int:
+    """USUALLY, or as many tokens as fit behind what is given, ids [1, pos]; it says if fewer do."""
+    longest = model.config.longest
+    if longest is None or model.predicts == "same":
+        return USUALLY
+    left = longest - model.begin(given).tgt.shape[1] + 1  # the last new token is never read
+    if not 0 < left < USUALLY:  # of a text that is too long itself, `decode` says so
+        return USUALLY
+    _note(f"at most {left} new tokens fit: n_ctx = {longest} positions were learned")
+    return left
 
 
 def info(args: argparse.Namespace) -> None:
@@ -105,7 +124,9 @@ def add_commands(commands: Commands) -> None:
     command = add_command(commands, "generate", generate)
     command.add_argument("text")
     add_model(command)
-    command.add_argument("--max-new-tokens", type=int, default=64)
+    command.add_argument(
+        "--max-new-tokens", type=int, help=f"{USUALLY}, or as many as fit where fewer do"
+    )
     add_strategy(command)
 
     add_model(add_command(commands, "info", info), "en-zh", positional=True)

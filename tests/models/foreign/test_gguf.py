@@ -124,6 +124,10 @@ def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path.write_bytes(b"GGML" + whole[4:])
     with pytest.raises(CheckpointError, match=r"tiny\.gguf is not a readable GGUF file"):
         open_folder(path)
+    for name in (b"output_norm.weight", b"blk.1.attn_q.bias"):
+        path.write_bytes(whole.replace(name, b"?" + name[1:]))
+        with pytest.raises(CheckpointError, match=rf"tiny\.gguf (lacks|has) .{name[1:].decode()}"):
+            open_folder(path)
     path.write_bytes(whole.replace(b"qwen2", b"mamba"))
     with pytest.raises(CheckpointError, match="architecture is 'mamba'; these can be opened"):
         open_folder(path)

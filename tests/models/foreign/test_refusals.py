@@ -1,6 +1,8 @@
 """What cannot be opened is refused before memory is taken, with the file's name and the reason."""
 
+import errno
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import torch
 from foreign import Golden
 from safetensors.torch import load_file, save_file
 
-from models import CheckpointError
+from models import CheckpointError, refusals
 from models.decoding import best, decode
 from models.foreign import Placing, few, json_files, look, open_folder, weights
 from models.foreign.families import FAMILIES
@@ -160,7 +162,29 @@ def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Pa
     with_tensors(**{name: torch.zeros(24, dtype=torch.int8)})
     refused(folder, f"{name} holds I8, not floats")
     change_weights(folder, lambda tensors: tensors.pop(name))
-    refused(folder, "model.safetensors lacks h.1.ln_2.bias")
+    refused(folder, "model.safetensors lacks transformer.h.1.ln_2.bias")
+
+
+@pytest.mark.parametrize(
+    ("family", "lacking"),
+    [
+        ("llama", "model.norm.weight"),  # nothing beside it
+        ("llama", "lm_head.weight"),
+        ("bert", "bert.embeddings.word_embeddings.weight"),
+        ("bert", "cls.predictions.bias"),
+        ("roberta", "lm_head.layer_norm.bias"),
+        ("marian", "final_logits_bias"),
+        ("marian", "model.shared.weight"),
+        ("t5", "encoder.final_layer_norm.weight"),
+        ("gpt_neox", "embed_out.weight"),
+    ],
+)
+def test_a_missing_tensor_is_named_as_the_file_names_its_others(
+    tmp_path: Path, family: str, lacking: str
+) -> None:
+    folder = Golden.load(family).write(tmp_path / "tiny", "own")
+    change_weights(folder, lambda tensors: tensors.pop(lacking))
+    refused(folder, f"model.safetensors lacks {lacking}")
 
 
 @pytest.mark.parametrize(
@@ -311,6 +335,15 @@ def test_a_circle_of_links_and_a_folder_without_rights(
 
     monkeypatch.setattr(Path, "is_file", denied)
     refused(folder, "tiny: config.json cannot be read: Permission denied")
+
+
+def test_reasons_of_the_system_are_said_in_both_languages() -> None:
+    for number in (errno.EACCES, errno.EISDIR, errno.EIO, errno.ELOOP, errno.ENOENT, errno.ENOSPC):
+        reason = refusals.of_system(OSError(number, os.strerror(number)))
+        assert isinstance(reason, refusals.Refusal)
+        assert str(reason) == os.strerror(number)
+        assert refusals.words("zh")[reason.key].isascii() is False
+    assert refusals.of_system(OSError(errno.EXDEV, "too far")) == "too far"
 
 
 def test_weights_without_rights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

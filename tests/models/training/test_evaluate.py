@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 import sacrebleu
 import torch
+from foreign import Golden
 
 from models import ModelConfig, build_model, load_checkpoint
 from models.__main__ import main
+from models.foreign import open_folder
 from models.training import evaluate as scores
 from models.training.recipe import read_recipe, recipe_names
 from models.training.recipes import numbering
@@ -364,3 +366,20 @@ def test_a_task_trains_without_a_file_and_a_second_model_begins_with_the_first(
 def same_weights(one: Model, other: Model) -> bool:
     pairs = zip(one.parameters(), other.parameters(), strict=True)
     return all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_generate_writes_as_many_tokens_as_fit_and_refuses_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(Golden.load("gpt2").write(tmp_path / "tiny", "own"))
+    longest = open_folder(Path(folder)).config.longest
+    assert longest is not None
+    assert longest < 64
+    assert main(["generate", "--model", folder, "abc"]) == 0
+    left = longest - 2  # of "abc" the first token is read, and the last that is written is not
+    said = capsys.readouterr()
+    assert f"note: at most {left} new tokens fit: n_ctx = {longest}" in said.err
+    assert main(["generate", "--model", folder, "abc", "--max-new-tokens", f"{left + 1}"]) == 1
+    assert f"{left} fit" in capsys.readouterr().err
+    assert main(["generate", "--model", folder, "a" * (longest + 1)]) == 1
+    assert f"src has {longest + 1} tokens" in capsys.readouterr().err
