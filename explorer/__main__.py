@@ -27,8 +27,9 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
 from explorer.runs.sentences import sentences_from_file
 from explorer.runs.trace import trace
+from models.foreign.system import of_system
 from models.hooks import AttentionSite
-from models.refusals import Refusal, of_system
+from models.refusals import Refusal
 from models.training.options import Commands, add_model, is_path, placing_of
 
 SMALL = 50_000_000

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torch
 
-from models.passes import undisturbed
+from explorer.passes import undisturbed
 
 _turn = threading.RLock()
 

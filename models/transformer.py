@@ -25,13 +25,15 @@ from models.hooks import AttentionSite, HookPoint, StackSite, name_hook_points
 from models.marks import OUR_MARKS, Marks
 from models.masks import causal_mask, padding_mask, window_mask
 from models.norms import NORMS
-from models.passes import give_way
 from models.positions import Placement, positions_of
 from models.rows import Rows, Stream, Tokens, Valid
 
 
 class Stack(nn.Module):
     """One embedded stream of a batch and the blocks it flows through; encoder and decoder both."""
+
+    before_pass: ClassVar[Callable[..., None]] = staticmethod(lambda: None)
+    """Called when a pass begins; set from outside, where others are to go first."""
 
     def __init__(
         self,
@@ -66,11 +68,6 @@ class Stack(nn.Module):
         self.hook_pos_embed = HookPoint()  # [batch, pos, d_model], where something is added
         self.hook_resid_final = HookPoint()  # [batch, pos, d_model], before the final norm
 
-    @property
-    def role(self) -> Literal["encoder", "decoder"]:
-        """Whether self-attention looks both ways or back only."""
-        return "decoder" if self.causal else "encoder"
-
     def run(
         self, rows: Rows, memory: Tensor | None = None, cache: KVCache | None = None
     ) -> Float[Tensor, "batch new d_model"]:
@@ -92,7 +89,7 @@ class Stack(nn.Module):
 
         So a single block can be run again from its input. Takes and raises what `run` does.
         """
-        give_way()
+        self.before_pass()
         if cache is not None and not self.causal:
             raise ValueError("an encoder keeps no cache: every token sees those that come later")
         tokens = rows.tokens(self.stream)
@@ -241,8 +238,9 @@ class Model(nn.Module, ABC):
         """The stacks of blocks, one a stream; each may look at the streams before its own."""
         stacks = [(name, each) for name, each in self.named_modules() if isinstance(each, Stack)]
         return tuple(
-            StackSite(name, stack.role, stack.stream, len(stack.blocks), self.reads[:i])
+            StackSite(name, role, stack.stream, len(stack.blocks), self.reads[:i])
             for i, (name, stack) in enumerate(stacks)
+            for role in ("decoder" if stack.causal else "encoder",)
         )
 
     def attention_sites(self) -> tuple[AttentionSite, ...]:

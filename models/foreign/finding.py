@@ -7,7 +7,8 @@ from pathlib import Path
 
 from models.checkpoint import CONFIG
 from models.foreign.gguf_file import ENDING
-from models.refusals import Refusal, of_system
+from models.foreign.system import of_system
+from models.refusals import Refusal
 
 VARIABLE = "HEADLIGHT_MODELS"
 WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")

@@ -10,7 +10,8 @@ import pytest
 import models
 from explorer.text import refusal
 from models.checkpoint import CheckpointError
-from models.refusals import REFUSALS, SYSTEM, Refusal
+from models.foreign.system import SYSTEM
+from models.refusals import REFUSALS, Refusal
 
 HOME = Path(models.__file__).parent
 FILES = [

@@ -17,13 +17,13 @@ import numpy as np
 from explorer.analysis.certificate.examiner import N_PADS, Examiner, Location, Worst
 from explorer.analysis.certificate.probe import Interference, Probe, Subject
 from explorer.library import LoadedModel
+from explorer.passes import undisturbed
 from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
 from explorer.runs.inputs import continued_tokens, given_tokens, target_tokens
 from explorer.runs.interventions import edit_functions
 from models.config import ModelConfig
 from models.hooks import Edits
-from models.passes import undisturbed
 from models.rows import Rows
 
 MAX_PROBED = 32

@@ -24,10 +24,10 @@ from explorer.analysis.claims.training import symbol_config
 from explorer.analysis.machine.cost import Passes, best_time, measure_passes
 from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
+from explorer.passes import undisturbed
 from explorer.runs.trace import Trace
 from models.attention import Attention, attend
 from models.norms import LayerNorm, RMSNorm
-from models.passes import undisturbed
 
 MEBI = 1024 * 1024
 LENGTHS = (32, 128, 512, 1024)

@@ -15,12 +15,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.library import LoadedModel
+from explorer.passes import undisturbed
 from explorer.runs.generation import Generation, StepsDone
 from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
 from models.foreign.placing import outside
-from models.passes import undisturbed
 
 LENGTHS = (8, 16, 32, 64, 128, 256)
 RUNS = 3

@@ -15,10 +15,10 @@ from jaxtyping import Bool
 
 from explorer.analysis.decoding.caching import multiply_adds
 from explorer.library import LoadedModel, same_vocabulary
+from explorer.passes import give_way, undisturbed
 from explorer.runs.speculative import Round, speculate
 from models.config import ModelConfig
 from models.decoding import best, decode
-from models.passes import give_way, undisturbed
 from models.strategies import Greedy
 from models.transformer import Model
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from explorer.analysis.machine.parameters import on_paper
 from explorer.library import LoadedModel
+from explorer.passes import give_way, undisturbed
 from explorer.problems import InputProblem
 from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
@@ -21,7 +22,6 @@ from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
 from models.hooks import visiting
-from models.passes import give_way, undisturbed
 from models.transformer import build_model
 
 FLOAT = 4

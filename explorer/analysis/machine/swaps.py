@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from explorer.analysis.cell.scaling import SCALINGS, Scaling, divisor_of
 from explorer.analysis.machine.parameters import numbers_of
 from explorer.library import LoadedModel
+from explorer.passes import give_way
 from explorer.runs.rerun import (
     edits_of,
     require_same_model,
@@ -35,7 +36,6 @@ from models.config import ModelConfig, NormPlacement
 from models.feedforward import ACTIVATIONS, GATED, FeedForward
 from models.hooks import LOGITS
 from models.norms import LayerNorm, RMSNorm
-from models.passes import give_way
 from models.positions import POSITIONS, Sinusoidal
 from models.transformer import Model, Stack
 

@@ -2,7 +2,7 @@
 
 Threads that compute at once fight for Python's interpreter: each small torch call gives it away and
 waits to get it back. A script's run therefore takes a turn, and rests before every pass of a model
-(`models.passes`) and at every step of what it computes, where those go first that have computed
+(`explorer.passes`) and at every step of what it computes, where those go first that have computed
 less (least attained service: Rai, Urvoy-Keller and Biersack 2003). So a click waits for the step
 that somebody's long computation has begun, and not for the computation.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
-from models.passes import before_passes
+from explorer.passes import before_passes
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

@@ -9,11 +9,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from explorer.analysis.decoding.caching import held_bytes
 from explorer.analysis.machine.cost import best_time, cost, measure_passes, ways
 from explorer.library import LoadedModel
+from explorer.passes import before_passes
 from explorer.runs.trace import trace
 from models.cache import KVCache
 from models.config import ModelConfig
 from models.hooks import Record, visiting
-from models.passes import before_passes
 from models.rows import Rows
 from models.transformer import build_model
 

@@ -2,8 +2,8 @@
 
 import torch
 
+from explorer.passes import before_passes, undisturbed
 from models.config import ModelConfig
-from models.passes import before_passes, undisturbed
 from models.rows import Rows
 from models.transformer import build_model
 

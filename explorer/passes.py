@@ -1,12 +1,15 @@
 """Between two passes of a model others may go first: in a process that computes for many, whoever
 computes long is asked to let them, and where that must not be says so.
 
-Both are kept in a `ContextVar`, so they belong to one thread only, as a visitor does.
+Both are kept in a `ContextVar`, so they belong to one thread only, as a visitor does. Whoever
+imports this module has every model of the process announce its passes.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+
+from models.transformer import Stack
 
 _let_others: ContextVar[Callable[[], None] | None] = ContextVar("let_others", default=None)
 
@@ -31,3 +34,6 @@ def give_way() -> None:
     do = _let_others.get()
     if do is not None:
         do()
+
+
+Stack.before_pass = staticmethod(give_way)
