@@ -13,6 +13,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -103,15 +104,16 @@ def faults(page: Page, names: frozenset[str]) -> Iterator[str]:
         yield f"an exception: {error.inner_text()[:200]}"
 
 
-def keep(page: Page, file: Path) -> None:
-    """A picture of the whole page, which scrolls inside the window."""
+@contextmanager
+def stretched(page: Page) -> Iterator[None]:
+    """The window as tall as its page: what is out of sight is drawn only then."""
     seen = page.viewport_size
     assert seen is not None
     whole: int = page.evaluate("() => document.querySelector('[data-testid=stMain]').scrollHeight")
     page.set_viewport_size({"width": seen["width"], "height": min(TALLEST, max(HEIGHT, whole))})
     page.wait_for_function(SETTLED, timeout=PATIENCE, polling=LOOKS)
     page.evaluate("() => new Promise(requestAnimationFrame)")
-    page.screenshot(path=file)
+    yield
     page.set_viewport_size(seen)
 
 
@@ -138,8 +140,9 @@ def visits(
             said.clear()
             page.goto(f"{address}/{state.link}")
             page.wait_for_function(SETTLED, timeout=PATIENCE, polling=LOOKS)
-            wrong = list(faults(page, names))
-            keep(page, folder / f"{state.name}.png")
+            with stretched(page):
+                wrong = list(faults(page, names))
+                page.screenshot(path=folder / f"{state.name}.png")
             yield state, [*said, *wrong]
         context.close()
 
