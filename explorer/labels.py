@@ -8,6 +8,7 @@ them, with a small number that counts them: 你₁ 你₂.
 from collections.abc import Sequence
 from itertools import pairwise
 
+from models.foreign.prompts import LINE_END
 from models.tokenizer import Tokenizer
 
 CONTINUED = "·"  # shown before a piece that goes on with a word of a script that has blanks
@@ -54,8 +55,13 @@ def str_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
         before = characters[of_byte[starts[index] - 1]] if starts[index] else " "
         follows = index > 0 and not special[index - 1]
         inside = follows and text[:1].isascii() and text[:1].isalpha() and before.isalpha()
-        shown.append(f"{CONTINUED}{text}" if inside else text.strip() or ("␣" if text else "∅"))
+        shown.append(f"{CONTINUED}{text}" if inside else text.strip() or _blank(text))
     return shown
+
+
+def _blank(text: str) -> str:
+    """The label of a token that is white space alone."""
+    return LINE_END if "\n" in text else "␣" if text else "∅"
 
 
 def _characters(text: bytes) -> tuple[list[str], list[int]]:

@@ -18,6 +18,8 @@ from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, reads_source, revision
 from models.foreign.json_files import read_object
 from models.foreign.placing import shown
+from models.foreign.prompts import Prompt
+from models.foreign.tokens import ForeignTokenizer
 from models.hooks import AttentionSite
 from models.marks import Marks
 from models.refusals import Refusal
@@ -86,6 +88,11 @@ class LoadedModel:
     def fills_in(self) -> bool:
         """Whether it predicts what stands at a mask in its text."""
         return self.model.predicts == "same" and self.marks.mask is not None
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """What its own template puts around a question, if it learned to chat in a known form."""
+        return self.tokenizer.prompt if isinstance(self.tokenizer, ForeignTokenizer) else None
 
     @property
     def lacks_tokens(self) -> bool:

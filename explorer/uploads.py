@@ -33,7 +33,7 @@ _CONFIG = "config.json"
 _FILES = frozenset(
     {
         *(_CONFIG, "generation_config.json", "tokenizer.json"),
-        *("tokenizer_config.json", "special_tokens_map.json"),
+        *("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"),
         *("model.safetensors", "model.safetensors.index.json", "vocab.json"),
         *("source.spm", "target.spm", "README.md", "CARD.md"),
     }

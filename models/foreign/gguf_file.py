@@ -21,6 +21,7 @@ from torch import Tensor
 
 from models.checkpoint import CheckpointError
 from models.foreign.folds import halves
+from models.foreign.prompts import prompt_in
 from models.foreign.tokens import ForeignTokenizer, marks_of
 from models.foreign.weights import finite
 from models.refusals import Refusal
@@ -148,7 +149,8 @@ class GGUF:
             raw.post_processor = processors.TemplateProcessing(
                 single=[name, "$A"], special_tokens=[(name, first)]
             )
-        return ForeignTokenizer(raw, marks_of(raw, {}, self.values))
+        prompt = prompt_in(str(self.fields.get("tokenizer.chat_template") or ""))
+        return ForeignTokenizer(raw, marks_of(raw, {}, self.values), prompt)
 
     def _byte_level(self, listed: list[str], pre: str) -> tokenizers.Tokenizer:
         merges = [tuple(each.split(" ", 1)) for each in self.fields["tokenizer.ggml.merges"]]

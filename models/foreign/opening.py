@@ -31,6 +31,7 @@ from models.foreign.gguf_file import GGUF, architecture, gguf_in, header, real_n
 from models.foreign.json_files import read_object, read_text
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
+from models.foreign.prompts import prompt_of
 from models.foreign.sentencepieces import SOURCE, MarianTokenizer
 from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_tokens
 from models.foreign.weights import INDEX, Safetensors, fill, shaped
@@ -301,7 +302,8 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             raw.no_padding()
             raw.no_truncation()
             said = {**values, "eos_token_id": _ends(folder, values)}
-            tokenizer = ForeignTokenizer(raw, marks_of(raw, named_tokens(folder), said))
+            marks = marks_of(raw, named_tokens(folder), said)
+            tokenizer = ForeignTokenizer(raw, marks, prompt_of(folder))
     except (CheckpointError, OSError):
         raise
     except _LIBRARY_ERRORS as error:

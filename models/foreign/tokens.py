@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import tokenizers
 
 from models.checkpoint import CheckpointError
 from models.foreign.json_files import read_json
+from models.foreign.prompts import LINE_END, Prompt
 from models.marks import Marks
 from models.refusals import Refusal
 from models.tokenizer import BLANK, Tokenizer, marks_by_name
@@ -35,8 +37,14 @@ ALPHABET = byte_alphabet()
 class ForeignTokenizer(Tokenizer):
     """A `tokenizer.json` of another library, or one that was built from a GGUF file."""
 
-    def __init__(self, tokenizer: tokenizers.Tokenizer, marks: Marks | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: tokenizers.Tokenizer,
+        marks: Marks | None = None,
+        prompt: Prompt | None = None,
+    ) -> None:
         super().__init__(tokenizer, marks)
+        self.prompt = prompt
         parts = json.loads(tokenizer.to_str())
         kinds = json.dumps([parts.get("pre_tokenizer"), parts.get("decoder")])
         self._byte_level = "ByteLevel" in kinds
@@ -57,6 +65,25 @@ class ForeignTokenizer(Tokenizer):
             if whole[first : first + len(plain)] == plain:
                 return tuple(whole[:first]), tuple(whole[first + len(plain) :])
         return (), ()
+
+    def encode(self, text: str) -> list[int]:
+        """As `Tokenizer.encode`; a text with the model's own prompt marks is cut as a prompt is.
+
+        There each special token that is spelled out is one, and LINE_END is a line end.
+        """
+        if self.prompt is None or self.prompt.sign not in text:
+            return super().encode(text)
+        ids: list[int] = self._of_prompts.encode(
+            text.replace(LINE_END, "\n"), add_special_tokens=False
+        ).ids
+        return ids
+
+    @cached_property
+    def _of_prompts(self) -> tokenizers.Tokenizer:
+        """The same for texts in which special tokens are no text."""
+        tokenizer = tokenizers.Tokenizer.from_str(self._tokenizer.to_str())
+        tokenizer.encode_special_tokens = False
+        return tokenizer
 
     def bytes_of(self, token: int) -> bytes:
         piece = self.piece(token)

@@ -55,3 +55,18 @@ def test_the_menu_offers_them(open_page: Open) -> None:
     menu = at.selectbox(key="sidebar.model")
     assert {f"my-{name}" for name in OWN} <= set(menu.options)
     assert menu.value == "my-gpt2"
+
+
+def test_a_model_that_learned_to_chat_offers_its_marks(
+    open_page: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Golden.load("qwen3").write(tmp_path / "chat", "own")
+    template = "{{ '<|im_start|>' + message }}"
+    (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    at = open_page("card", model="chat", text="Hi")
+    at.button(key="sidebar.prompt").click().run()
+    marked = "<|im_start|>user↵Hi<|im_end|>↵<|im_start|>assistant↵"
+    assert at.text_area(key="sidebar.text").value == marked
+    assert "sidebar.prompt" not in [each.key for each in at.button]
+    assert not at.exception

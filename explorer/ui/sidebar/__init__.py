@@ -19,6 +19,7 @@ from explorer.ui.problem import show_problem
 from explorer.ui.sidebar.checking import self_check
 from explorer.ui.uploads import models
 from explorer.ui.view import MOST_OTHERS, default_model, examples_of, first_sentence
+from models.foreign.prompts import LINE_END
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}
 _END = -1  # no snapshot: the model as trained to the end
@@ -36,6 +37,7 @@ def sidebar() -> None:
         with st.container(horizontal=True):
             st.button(_t("sidebar.run"), key="sidebar.run", on_click=session.count_run)
             _examples(model)
+        _prompt(model)
         _file()
         _beside()
         _output(model)
@@ -112,6 +114,23 @@ def _sentence(model: str) -> None:
         help=_t("sidebar.sentence_help", chars=f"{MAX_CHARS:,}", tokens=_room(model)),
         on_change=lambda: new_text(st.session_state["sidebar.text"]),
     )
+
+
+def _prompt(model: str) -> None:
+    """Of a model that learned to chat: its marks, put around the sentence to be edited there."""
+    try:
+        prompt = cache.open_model(model).prompt
+    except InputProblem:  # the page says what is wrong with it
+        return
+    sentence = shown_text()
+    if prompt is not None and prompt.sign not in sentence:
+        st.button(
+            _t("sidebar.prompt"),
+            key="sidebar.prompt",
+            help=_t("sidebar.prompt_help", line_end=LINE_END),
+            on_click=new_text,
+            args=(prompt.around(sentence),),
+        )
 
 
 def _examples(model: str) -> None:

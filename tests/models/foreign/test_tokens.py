@@ -1,10 +1,14 @@
 """Tokens of other libraries' tokenizers: what is shown for them, and the marks around a text."""
 
+import json
+from pathlib import Path
+
 import pytest
 import tokenizers
 from foreign import TOKENIZERS, byte_level, metaspace, unigram, word_pieces
 
 from explorer.labels import SpecialToken, str_tokens
+from models.foreign.prompts import FORMS, prompt_of
 from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
 
 
@@ -101,3 +105,37 @@ def test_marks_come_from_the_names_in_the_folder_then_from_the_ids_of_the_config
 
 def test_an_id_that_no_token_has_is_shown_by_its_number() -> None:
     assert str_tokens(ForeignTokenizer(byte_level()), [5000]) == ["<5000>"]
+
+
+def test_prompt_marks_are_tokens_where_the_model_has_them_and_text_elsewhere() -> None:
+    raw, (form, *_) = byte_level(), FORMS
+    raw.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    tokenizer = ForeignTokenizer(raw, prompt=form)
+    text = form.around("the 我")
+    assert form.around(text) == text
+    ids = tokenizer.encode(text)
+    whole = tokenizers.Tokenizer.from_str(raw.to_str())
+    whole.encode_special_tokens = False
+    plain = "<|im_start|>user\nthe 我<|im_end|>\n<|im_start|>assistant\n"
+    assert ids == whole.encode(plain, add_special_tokens=False).ids
+    labels = str_tokens(tokenizer, ids)
+    assert [label for label in labels if isinstance(label, SpecialToken)] == [
+        *("<|im_start|>", "<|im_end|>", "<|im_start|>")
+    ]
+    assert labels[5:14] == ["↵", "t", "·he", "␣", "我₁", "我₂", "我₃", "<|im_end|>", "↵"]
+    assert len(ForeignTokenizer(raw).encode(text)) > len(ids)  # spelled out, letter by letter
+    assert tokenizer.encode("<|endoftext|>") == ForeignTokenizer(raw).encode("<|endoftext|>")
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "chat_template.jinja"])
+def test_the_form_of_a_prompt_is_read_from_the_template_and_no_template_is_run(
+    tmp_path: Path, file: str
+) -> None:
+    assert prompt_of(tmp_path) is None
+    for form in FORMS:
+        template = f"{{% for m in messages %}}{{{{ '{form.sign}' + m }}}}{{% endfor %}}"
+        said = json.dumps({"chat_template": template}) if file.endswith(".json") else template
+        (tmp_path / file).write_text(said, encoding="utf-8")
+        assert prompt_of(tmp_path) == form
+    (tmp_path / file).write_text('{"chat_template": "{{ 1 // 0 }}"}', encoding="utf-8")
+    assert prompt_of(tmp_path) is None
