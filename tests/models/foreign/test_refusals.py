@@ -19,6 +19,7 @@ from models import CheckpointError, refusals
 from models.decoding import best, decode
 from models.foreign import Placing, few, json_files, look, open_folder, weights
 from models.foreign.families import FAMILIES
+from models.foreign.system import of_system
 from models.hooks import LOGITS, Edits, visiting
 from models.strategies import Greedy
 from models.training.commands import main
@@ -339,11 +340,11 @@ def test_a_circle_of_links_and_a_folder_without_rights(
 
 def test_reasons_of_the_system_are_said_in_both_languages() -> None:
     for number in (errno.EACCES, errno.EISDIR, errno.EIO, errno.ELOOP, errno.ENOENT, errno.ENOSPC):
-        reason = refusals.of_system(OSError(number, os.strerror(number)))
+        reason = of_system(OSError(number, os.strerror(number)))
         assert isinstance(reason, refusals.Refusal)
         assert str(reason) == os.strerror(number)
         assert refusals.words("zh")[reason.key].isascii() is False
-    assert refusals.of_system(OSError(errno.EXDEV, "too far")) == "too far"
+    assert of_system(OSError(errno.EXDEV, "too far")) == "too far"
 
 
 def test_weights_without_rights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
