@@ -5,6 +5,7 @@ to, so a Chinese character that a byte-level tokenizer cut into several tokens s
 them, with a small number that counts them: 你₁ 你₂.
 """
 
+import unicodedata
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -12,7 +13,11 @@ from models.foreign.prompts import LINE_END
 from models.tokenizer import Tokenizer
 
 CONTINUED = "·"  # shown before a piece that goes on with a word of a script that has blanks
-SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+BLANK = "␣"  # shown for a token that is a blank alone
+UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "BOPOMOFO", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN")
+"""The scripts without blanks between words, as names of their characters begin."""
+NUMBERS = "₀₁₂₃₄₅₆₇₈₉"
+SUBSCRIPTS = str.maketrans("0123456789", NUMBERS)
 
 
 class SpecialToken(str):
@@ -24,6 +29,13 @@ class SpecialToken(str):
 
     __slots__ = ()
     special = True
+
+
+class WithinCharacter(str):
+    """The label of a token that begins inside a character, which the token before it began."""
+
+    __slots__ = ()
+    within = True
 
 
 def str_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
@@ -52,16 +64,28 @@ def str_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
         text = "".join(
             characters[n] + str(shared.get((n, index), "")).translate(SUBSCRIPTS) for n in numbers
         )
-        before = characters[of_byte[starts[index] - 1]] if starts[index] else " "
+        place = of_byte[starts[index] - 1] if starts[index] else -1
+        before = characters[place] if starts[index] else " "
         follows = index > 0 and not special[index - 1]
-        inside = follows and text[:1].isascii() and text[:1].isalpha() and before.isalpha()
-        shown.append(f"{CONTINUED}{text}" if inside else text.strip() or _blank(text))
+        if follows and place in numbers:
+            shown.append(WithinCharacter(text))
+        elif follows and _spaced(text[:1]) and _spaced(before):
+            shown.append(f"{CONTINUED}{text}")
+        else:
+            shown.append(text.strip() or _blank(text))
     return shown
+
+
+def _spaced(character: str) -> bool:
+    """Whether it is a letter of a script that puts blanks between its words."""
+    return character.isalpha() and (
+        character.isascii() or not unicodedata.name(character, "").startswith(UNSPACED)
+    )
 
 
 def _blank(text: str) -> str:
     """The label of a token that is white space alone."""
-    return LINE_END if "\n" in text else "␣" if text else "∅"
+    return LINE_END if "\n" in text else BLANK if text else "∅"
 
 
 def _characters(text: bytes) -> tuple[list[str], list[int]]:

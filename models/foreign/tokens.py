@@ -1,7 +1,8 @@
 """Tokenizers of other libraries: the text of their tokens, and what their special ones are for."""
 
+import codecs
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,18 @@ from models.refusals import Refusal
 from models.tokenizer import BLANK, Tokenizer, marks_by_name
 
 CONTINUES_WORD = "##"  # WordPiece
+
+
+NUMBERED = "headlight.numbered"
+"""How bytes that make no character are decoded: `errors` of `bytes.decode`."""
+
+
+def _numbered(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "".join(f"<{byte:02X}>" for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(NUMBERED, _numbered)
 
 
 def byte_alphabet() -> dict[str, int]:
@@ -84,6 +97,14 @@ class ForeignTokenizer(Tokenizer):
         tokenizer = tokenizers.Tokenizer.from_str(self._tokenizer.to_str())
         tokenizer.encode_special_tokens = False
         return tokenizer
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """As `Tokenizer.decode`; bytes that make no character are written as numbers: <E4>."""
+        text = super().decode(ids)
+        if "\ufffd" not in text:
+            return text
+        written = (self.bytes_of(each) for each in ids if not self.is_special(each))
+        return b"".join(written).decode(errors=NUMBERED).strip()
 
     def bytes_of(self, token: int) -> bytes:
         piece = self.piece(token)

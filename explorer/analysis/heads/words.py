@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from explorer.labels import CONTINUED
+from explorer.labels import BLANK, CONTINUED, NUMBERS
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,24 @@ class Words:
 def words_of(str_tokens: Sequence[str]) -> Words:
     """Tokens joined to words: a piece inside a word is the one whose label begins with "·".
 
-    A special token is a word of its own, whatever it looks like, and nothing continues it.
+    So are the tokens that share a character with the one before, which is then shown whole, and a
+    blank that is a token of its own belongs to the word behind it. A special token is a word of its
+    own, whatever it looks like, and nothing continues it.
     """
     labels: list[str] = []
     starts: list[int] = []
     open_word = False
     for index, token in enumerate(str_tokens):
         special = bool(getattr(token, "special", False))
+        if open_word and getattr(token, "within", False):
+            whole, _, _ = labels[-1].rpartition(token[0])  # its number in that token goes
+            labels[-1] = whole + token[0] + token[1:].lstrip(NUMBERS)
+            continue
         if open_word and not special and token.startswith(CONTINUED) and token != CONTINUED:
             labels[-1] += token.removeprefix(CONTINUED)
+            continue
+        if open_word and not special and labels[-1] == BLANK:
+            labels[-1] = token
             continue
         labels.append(token)
         starts.append(index)

@@ -1,9 +1,11 @@
 """Attention between whole words, on numbers worked by hand."""
 
 import numpy as np
+from foreign import byte_level
 
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
-from explorer.labels import SpecialToken
+from explorer.labels import SpecialToken, str_tokens
+from models.foreign.tokens import ForeignTokenizer
 
 ROW = words_of(["un", "·able", "."])
 
@@ -20,6 +22,15 @@ def test_special_tokens_join_nothing() -> None:
     assert words_of([SpecialToken("<s>"), "·b"]).labels == ("<s>", "·b")
     assert words_of(["a", SpecialToken("·")]).starts == (0, 1)
     assert words_of(["a", "·"]).labels == ("a", "·")  # a point that was typed
+
+
+def test_a_character_in_several_tokens_and_the_blank_before_a_word_are_no_words() -> None:
+    tokenizer = ForeignTokenizer(byte_level())
+    row = str_tokens(tokenizer, tokenizer.encode("We 我爱 cafés, x₂ при"))
+    assert row[3:9] == ["我₁", "我₂", "我₃", "爱₁", "爱₂", "爱₃"]
+    assert words_of(row).labels == ("We", "我", "爱", "cafés", ",", "x", "₂", "при")
+    assert words_of(row).starts[:4] == (0, 2, 6, 9)
+    assert words_of(["a", "␣", SpecialToken("</s>")]).labels == ("a", "␣", "</s>")
 
 
 def test_keys_are_summed_and_queries_averaged() -> None:

@@ -44,6 +44,11 @@ def test_bytes_that_make_no_character_are_shown_as_numbers_and_never_as_a_replac
     raw = byte_level()
     (first, *_) = raw.encode("我").ids
     assert str_tokens(ForeignTokenizer(raw), [first]) == ["<E6>"]
+    ids = raw.encode("the 我 我").ids
+    assert ForeignTokenizer(raw).decode(ids) == "the 我 我"
+    assert ForeignTokenizer(raw).decode([*ids[:-1], raw.token_to_id("<|endoftext|>")]) == (
+        "the 我 <E6><88>"
+    )
 
 
 def test_pieces_inside_a_word_and_blanks() -> None:
