@@ -382,12 +382,14 @@ class FastSinusoidal(Sinusoidal):
     _table: Tensor | None = None  # [pos, d_model], on the device that computes
 
     def added(self, positions: Tensor) -> Tensor:
-        if int(positions.max()) >= self.n_ctx:  # the module is shared: its table never grows
+        if int(positions.max()) >= self.config.n_ctx:  # the module is shared: its table never grows
             return super().added(positions)
         table = self._table
         if table is None or table.device != positions.device:
+            config = self.config
             with torch.inference_mode(False):
-                table = sinusoidal_table(self.n_ctx, self.d_model, self.base).to(positions.device)
+                table = sinusoidal_table(config.n_ctx, config.d_model, config.rope_base)
+                table = table.to(positions.device)
             self._table = table
         return table[positions]
 

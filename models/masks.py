@@ -48,18 +48,9 @@ def window_mask(
     return (keys - queries[:, None]).abs() < window
 
 
-def padding_mask(
-    key_valid: Bool[Tensor, "batch key"], query_valid: Bool[Tensor, "batch query"] | None = None
-) -> Bool[Tensor, "batch 1 queries key"]:
-    """No query sees a padding key; with `query_valid`, padding queries see nothing either.
-
-    `valid` is True at real tokens. The axis `queries` has length 1 (it broadcasts) unless
-    `query_valid` is given. A blocked query's pattern is all zeros, not NaN: see `attend`.
-    """
-    mask = key_valid[:, None, None, :]
-    if query_valid is not None:
-        mask = mask & query_valid[:, None, :, None]
-    return mask
+def padding_mask(key_valid: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 1 key"]:
+    """No query sees a padding key; `key_valid` is True at real tokens."""
+    return key_valid[:, None, None, :]
 
 
 def require_mask(mask: Tensor, shape: tuple[int, int, int, int]) -> None:

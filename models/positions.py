@@ -149,8 +149,7 @@ class Positions(nn.Module):
     Under a causal mask even such a model can tell positions apart: a query's number of visible keys
     is its position (Haviv et al. 2022).
 
-    `causal`: the stack's self-attention never looks ahead. `base` is that of the angles,
-    `near_base` that of the layers that have angles of their own.
+    `causal`: the stack's self-attention never looks ahead.
     """
 
     acts: ClassVar[Literal["adds", "turns", "biases", "nothing"]] = "nothing"
@@ -161,21 +160,9 @@ class Positions(nn.Module):
     pairs: ClassVar[Literal["d_model", "d_head"] | None] = None
     """The width whose features have their angles in pairs, so that it must be even."""
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        d_head: int,
-        n_heads: int,
-        n_ctx: int,
-        base: float,
-        causal: bool,
-        scaling: Scaling | None = None,
-        near_base: float | None = None,
-    ) -> None:
+    def __init__(self, config: Any, causal: bool) -> None:  # a ModelConfig, which knows `POSITIONS`
         super().__init__()
-        self.d_model, self.d_head, self.n_heads, self.n_ctx = d_model, d_head, n_heads, n_ctx
-        self.base, self.near_base, self.scaling, self.causal = base, near_base, scaling, causal
+        self.config, self.causal = config, causal
 
     def initialise(self, std: float) -> None:
         """Draw fresh parameters, where there are any; `std` is that of the scaled embeddings."""
@@ -200,7 +187,8 @@ class Sinusoidal(Positions):
     pairs = "d_model"
 
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
-        table = sinusoidal_table(int(positions.max()) + 1, self.d_model, self.base)
+        n_positions = int(positions.max()) + 1
+        table = sinusoidal_table(n_positions, self.config.d_model, self.config.rope_base)
         return table.to(positions.device)[positions]
 
 
@@ -210,9 +198,10 @@ class Learned(Positions):
     acts = "adds"
     bounded = True
 
-    def __init__(self, **sizes: Any) -> None:
-        super().__init__(**sizes)
-        self.weight = nn.Parameter(torch.randn(self.n_ctx, self.d_model) / math.sqrt(self.d_model))
+    def __init__(self, config: Any, causal: bool) -> None:
+        super().__init__(config, causal)
+        drawn = torch.randn(config.n_ctx, config.d_model)
+        self.weight = nn.Parameter(drawn / math.sqrt(config.d_model))
 
     def initialise(self, std: float) -> None:
         nn.init.normal_(self.weight, std=std)
@@ -220,8 +209,9 @@ class Learned(Positions):
     def added(self, positions: At) -> Float[Tensor, "batch pos d_model"]:
         """Raises ValueError for a position that was never trained."""
         furthest = int(positions.max()) + 1
-        if furthest > self.n_ctx:
-            raise ValueError(f"{furthest} positions, but only n_ctx = {self.n_ctx} were learned")
+        n_ctx = self.config.n_ctx
+        if furthest > n_ctx:
+            raise ValueError(f"{furthest} positions, but only n_ctx = {n_ctx} were learned")
         return self.weight[positions]
 
 
@@ -232,10 +222,12 @@ class Rotary(Positions):
     pairs = "d_head"
 
     def place(self, queries: At, keys: At) -> Placement:
-        near = None
-        if self.near_base is not None:
-            near = Placement(rotation_at(queries, self.d_head, self.near_base))
-        return Placement(rotation_at(queries, self.d_head, self.base, self.scaling), near=near)
+        config, near = self.config, None
+        n_turned = config.rotary_dim or config.d_head
+        if config.near_rope_base is not None:
+            near = Placement(rotation_at(queries, n_turned, config.near_rope_base))
+        rotation = rotation_at(queries, n_turned, config.rope_base, config.rope_scaling)
+        return Placement(rotation, near=near)
 
 
 class ALiBi(Positions):
@@ -248,7 +240,7 @@ class ALiBi(Positions):
 
     def place(self, queries: At, keys: At) -> Placement:
         distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
-        slopes = alibi_slopes(self.n_heads).to(distances.device)
+        slopes = alibi_slopes(self.config.n_heads).to(distances.device)
         return Placement(bias=-slopes[:, None, None] * distances)
 
 
@@ -262,12 +254,12 @@ class T5Bias(Positions):
     acts = "biases"
     n_buckets: ClassVar[int] = 32
 
-    def __init__(self, **sizes: Any) -> None:
-        super().__init__(**sizes)
-        self.weight = nn.Parameter(torch.zeros(self.n_buckets, self.n_heads))
+    def __init__(self, config: Any, causal: bool) -> None:
+        super().__init__(config, causal)
+        self.weight = nn.Parameter(torch.zeros(self.n_buckets, config.n_heads))
 
     def initialise(self, std: float) -> None:
-        nn.init.normal_(self.weight, std=self.d_model**-0.5)
+        nn.init.normal_(self.weight, std=self.config.d_model**-0.5)
 
     def place(self, queries: At, keys: At) -> Placement:
         offsets = keys[:, None, :] - queries[:, :, None]  # [batch, query, key]

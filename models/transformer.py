@@ -47,16 +47,7 @@ class Stack(nn.Module):
         super().__init__()
         self.causal, self.stream, self.embed = causal, stream, embed
         self.embed_scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        self.positions = config.position_type(
-            d_model=config.d_model,
-            d_head=config.rotary_dim or config.d_head,
-            n_heads=config.n_heads,
-            n_ctx=config.n_ctx,
-            causal=causal,
-            base=config.rope_base,
-            near_base=config.near_rope_base,
-            scaling=config.rope_scaling,
-        )
+        self.positions = config.position_type(config, causal)
         self.near_layers, self.window = config.near_layers or (), config.window
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(block(config) for _ in range(n_layers))

@@ -79,7 +79,9 @@ def mask_of(
     keys = key_valid
     if not rules["cross_pad" if site.kind == "cross" else "pad_keys"]:
         keys = torch.ones_like(key_valid)
-    mask = padding_mask(keys, query_valid if rules["pad_queries"] else None)
+    mask = padding_mask(keys)
+    if rules["pad_queries"]:
+        mask = mask & padding_mask(query_valid).mT  # padding queries see nothing either
     n_query, n_key = query_valid.shape[1], key_valid.shape[1]
     if concerns("causal", site) and rules["causal"]:
         if "prefix" in sizes:

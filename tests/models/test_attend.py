@@ -20,7 +20,7 @@ MASKS = {
     "causal [query, key]": causal_mask(T, S, offset=S - T),
     "top left [query, key]": causal_mask(T, S),
     "padded keys [batch, 1, 1, key]": padding_mask(KEY_VALID),
-    "padded both [batch, 1, query, key]": padding_mask(KEY_VALID, QUERY_VALID),
+    "padded both [batch, 1, query, key]": padding_mask(KEY_VALID) & padding_mask(QUERY_VALID).mT,
     "joined [batch, 1, query, key]": padding_mask(KEY_VALID) & causal_mask(T, S, offset=S - T),
     "per head [1, head, query, key]": PER_HEAD[None],
     "per head and sentence": PER_HEAD[None] & padding_mask(KEY_VALID),

@@ -48,8 +48,8 @@ def test_padding_mask_hides_keys_and_broadcasts_over_queries():
     same(mask[:, 0, 0], SRC_VALID)
 
 
-def test_padding_mask_with_queries_is_the_outer_product():
-    mask = padding_mask(SRC_VALID, TGT_VALID)
+def test_padded_keys_and_padded_queries_are_an_outer_product():
+    mask = padding_mask(SRC_VALID) & padding_mask(TGT_VALID).mT
     assert mask.shape == (2, 1, 3, 4)
     for b in range(2):
         for query in range(3):
@@ -59,19 +59,22 @@ def test_padding_mask_with_queries_is_the_outer_product():
 
 
 def test_an_encoders_mask_is_its_padding():
-    same(padding_mask(SRC_VALID, SRC_VALID)[1, 0], drawn("....", ".xxx", ".xxx", ".xxx"))
+    same(
+        (padding_mask(SRC_VALID) & padding_mask(SRC_VALID).mT)[1, 0],
+        drawn("....", ".xxx", ".xxx", ".xxx"),
+    )
 
 
 def test_a_decoders_mask_joins_causal_and_padding():
     mask = padding_mask(TGT_VALID) & causal_mask(3)
     same(mask[0, 0], drawn("x..", "xx.", "xx."))
     same(mask[1, 0], drawn("...", ".x.", ".xx"))  # padding on the left: its own row sees nothing
-    mask = padding_mask(TGT_VALID, TGT_VALID) & causal_mask(3)
+    mask = padding_mask(TGT_VALID) & padding_mask(TGT_VALID).mT & causal_mask(3)
     same(mask[0, 0], drawn("x..", "xx.", "..."))
 
 
 def test_a_cross_mask_has_target_queries_and_source_keys():
-    mask = padding_mask(SRC_VALID, TGT_VALID)
+    mask = padding_mask(SRC_VALID) & padding_mask(TGT_VALID).mT
     same(mask[0, 0], drawn("xxx.", "xxx.", "...."))
     same(mask[1, 0], drawn("....", ".xxx", ".xxx"))
 

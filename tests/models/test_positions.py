@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.config import ModelConfig
 from models.fast import speed_up
 from models.positions import (
     POSITIONS,
@@ -165,9 +166,9 @@ def test_a_rotation_is_cast_to_what_it_turns():
         assert rotate(torch.ones(1, 1, POS, D_HEAD, dtype=dtype), rotation).dtype == dtype
 
 
-def made(kind, **changes):
-    sizes = {"d_model": 12, "d_head": 4, "n_heads": 3, "n_ctx": 9, "base": 10000.0, "causal": True}
-    return kind(**(sizes | changes))
+def made(kind, causal=True, **changes):
+    sizes = {"vocab_size": 1, "d_model": 12, "n_heads": 3, "n_ctx": 9}
+    return kind(ModelConfig(**(sizes | changes)), causal)
 
 
 @pytest.mark.parametrize("kind", POSITIONS)
@@ -291,7 +292,7 @@ def test_t5s_bias_is_its_table_read_by_bucket_and_shared_by_all_layers(tiny_mode
 
 
 def test_sinusoidal_reads_its_table_and_goes_beyond_it():
-    positions = made(Sinusoidal, d_model=6, n_ctx=4, base=100.0)
+    positions = made(Sinusoidal, d_model=6, n_ctx=4, rope_base=100.0)
     table = sinusoidal_table(11, 6, base=100.0)
     at = torch.tensor([[0, 3, 10]])
     assert torch.equal(positions.added(at)[0], table[[0, 3, 10]])

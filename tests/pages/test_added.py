@@ -30,7 +30,7 @@ class Fading(Positions):
 
     def place(self, queries, keys):
         distances = (keys[:, None, None, :] - queries[:, None, :, None]).abs()
-        return Placement(bias=-distances.double().log1p().expand(-1, self.n_heads, -1, -1))
+        return Placement(bias=-distances.double().log1p().expand(-1, self.config.n_heads, -1, -1))
 
 
 class Tower(Model):

@@ -293,17 +293,9 @@ class _Halves(Sinusoidal):
 
 def _positions(name: str) -> Option:
     def swap(model: Model) -> None:
-        config = model.config
         for stack in _stacks(model):
             kind = _Halves if name == "halves" else POSITIONS[name]  # type: ignore[index]
-            stack.positions = kind(
-                d_model=config.d_model,
-                d_head=config.d_head,
-                n_heads=config.n_heads,
-                n_ctx=config.n_ctx,
-                base=config.rope_base,
-                causal=stack.causal,
-            )
+            stack.positions = kind(model.config, stack.causal)
 
     return Option(
         "positions",
