@@ -112,6 +112,18 @@ def test_a_model_that_does_not_open_has_no_result(started: dict[object, threadin
     assert list(checking._FOUND.values()) == [None]
 
 
+def test_the_oldest_results_are_forgotten_and_may_be_found_again(
+    started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "MOST_KEPT", 2)
+    monkeypatch.setattr(checking, "_checked", lambda model: None)
+    for model in ("first", "second", "third", "first"):
+        checking.start(model)
+        started[checking._key(model)].join(20)
+    kept = [checking._key(model) for model in ("third", "first")]
+    assert list(checking._FOUND) == kept == list(started)
+
+
 def test_it_is_known_where_the_cache_keeps_nothing(
     open_page: Open, started: dict[object, threading.Thread], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,8 @@ from explorer.analysis.clinic.card import (
     hidden_mass,
     own_case,
 )
-from explorer.analysis.clinic.senses import masked_softmax, pattern_fault
+from explorer.analysis.clinic.senses import pattern_fault
+from explorer.analysis.masks.softmax import masked_softmax, stored
 from explorer.runs.trace import Trace
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -53,14 +54,6 @@ def lowest_of_the_type(scores: Tensor, keep: Tensor) -> Tensor:
     """The lowest number of the type, whichever it is."""
     half = scores.half()
     return half.masked_fill(~keep, torch.finfo(half.dtype).min).softmax(-1)
-
-
-def stored(fill: float, dtype: torch.dtype) -> float:
-    """The value in a tensor of this type after `masked_fill` with `fill`; NaN: it is refused."""
-    try:
-        return float(torch.zeros(1, dtype=dtype).masked_fill(torch.tensor([True]), fill))
-    except RuntimeError:
-        return math.nan
 
 
 def fill_table() -> np.ndarray:

@@ -22,8 +22,8 @@ from explorer.analysis.clinic.card import (
     own_site,
 )
 from explorer.analysis.clinic.planting import plant_positions
-from explorer.analysis.clinic.senses import masked_softmax
 from explorer.analysis.heads.reading import entropy
+from explorer.analysis.masks.softmax import masked_softmax
 from explorer.runs.trace import Trace
 from models.attention import share_heads
 from models.hooks import NO_EDITS, Edits

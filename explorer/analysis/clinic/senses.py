@@ -23,14 +23,9 @@ from explorer.analysis.clinic.card import (
     padding_only,
 )
 from explorer.analysis.clinic.planting import plant_pattern
+from explorer.analysis.masks.softmax import masked_softmax
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
-
-
-def masked_softmax(scores: Tensor, keep: Tensor) -> Tensor:
-    """Hide what may not be seen, then softmax; a row that may see nothing is all zeros."""
-    lowest = torch.finfo(scores.dtype).min
-    return scores.masked_fill(~keep, lowest).softmax(-1).masked_fill(~keep, 0.0)
 
 
 def causal_turned_round(scores: Tensor, keep: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ from explorer.analysis.clinic.card import (
     own_case,
     own_site,
 )
-from explorer.analysis.clinic.senses import masked_softmax, pattern_fault
+from explorer.analysis.clinic.senses import pattern_fault
+from explorer.analysis.masks.softmax import masked_softmax
 from explorer.runs.trace import Trace
 from models.hooks import Edits
 from models.masks import causal_mask

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explorer.analysis.clinic.senses import masked_softmax
+from explorer.analysis.masks.softmax import masked_softmax
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 from models.masks import causal_mask

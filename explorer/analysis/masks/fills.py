@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from explorer.analysis.clinic.fills import stored
-from explorer.analysis.clinic.senses import masked_softmax
+from explorer.analysis.masks.softmax import masked_softmax, stored
 
 Fill = Literal["ten_thousand", "billion", "lowest", "infinity", "zeroed"]
 Way = Literal["filled", "added", "twice"]

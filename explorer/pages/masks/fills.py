@@ -3,8 +3,8 @@
 import numpy as np
 import streamlit as st
 
-from explorer.analysis.clinic.senses import masked_softmax
 from explorer.analysis.masks.fills import DTYPES, FILLS, WAYS, Empty, Fill, Filled, fills, hidden_by
+from explorer.analysis.masks.softmax import masked_softmax
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, fixed, percent
 from explorer.pages.masks.choices import MOST_LOWERED, MasksChoices

@@ -21,7 +21,9 @@ Key = tuple[str, str]
 _ONE_AT_A_TIME = Lock()
 _STARTED: dict[Key, Thread] = {}
 _FOUND: dict[Key, SelfCheck | None] = {}
-"""A few words a model, so they are kept for good: the cache may be set to keep nothing."""
+"""A few words a model, beside the cache, which may be set to keep nothing."""
+MOST_KEPT = 500
+"""Models whose result is kept, the latest: each upload is a model of its own."""
 
 
 def start(model: str) -> None:
@@ -44,6 +46,9 @@ def _run(key: Key) -> None:
             found = _checked(key[1])
         finally:  # whatever happened, nobody waits for it any more
             _FOUND[key] = found
+            while len(_FOUND) > MOST_KEPT:
+                oldest = next(iter(_FOUND))
+                del _STARTED[oldest], _FOUND[oldest]
 
 
 def _checked(model: str) -> SelfCheck | None:
@@ -60,8 +65,9 @@ def self_check(model: str) -> None:
     by itself; nothing else on the page runs for it. The first look, an interval after the page was
     drawn, starts the check.
     """
-    if _key(model) in _FOUND:
-        known = _FOUND[_key(model)]
+    key = _key(model)
+    if key in _FOUND:
+        known = _FOUND.get(key)  # the oldest may be forgotten at any time
         if known is not None:
             _result(known)
         return

@@ -11,7 +11,7 @@ from faults import BY_ID
 
 from explorer.analysis.clinic import PITFALLS, Pitfall
 from explorer.analysis.clinic.card import fixed_scores
-from explorer.analysis.clinic.senses import masked_softmax
+from explorer.analysis.masks.softmax import masked_softmax
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
 from models.attention import attend
@@ -63,9 +63,8 @@ def test_a_demonstration_takes_the_sentence_of_the_reader(
 
 
 def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> None:
-    # The claim about fills puts the clinic's own wrong lines to the test; the Masks page compares
-    # notations and fills with the clinic's right ones; `certify` names the line that shows a fault;
-    # the workshop plants a learner's mask as the clinic plants a fault.
+    # The claim about fills puts the clinic's own wrong lines to the test; `certify` names the line
+    # that shows a fault; the workshop plants a learner's mask as the clinic plants a fault.
     importers = [
         path.relative_to(ROOT).as_posix()
         for folder in ("models", "explorer")
@@ -75,10 +74,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
     ]
     showing = {
         "explorer/analysis/claims/attention.py",
-        "explorer/analysis/masks/conventions.py",
-        "explorer/analysis/masks/fills.py",
         "explorer/notebook/certify.py",
-        "explorer/pages/masks/fills.py",
         "explorer/pages/clinic/page.py",
         "explorer/pages/clinic/cached.py",
         "explorer/analysis/workshop/planted.py",
