@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from explorer.library import LoadedModel
+from explorer.passes import give_way
 from explorer.problems import InputProblem
 from explorer.runs.drafted import rewrite
 from explorer.runs.edits import Edit
@@ -264,6 +265,7 @@ def _step(
     loaded: LoadedModel, step: DecodeStep, row: int, rows: dict[str, np.ndarray], chosen: int
 ) -> GenerationStep:
     """What one decoding step did for one of its rows, which chose the token `chosen`."""
+    give_way()  # for all steps together this takes longer than a pass of the model
     inputs = step.input_tokens[row].tolist()
     place = step.positions[row]
     before = inputs[-1] if place == -1 else inputs[place - 1]

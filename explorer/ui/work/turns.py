@@ -4,7 +4,9 @@ Threads that compute at once fight for Python's interpreter: each small torch ca
 waits to get it back. A script's run therefore takes a turn, and rests before every pass of a model
 (`explorer.passes`) and at every step of what it computes, where those go first that have computed
 less (least attained service: Rai, Urvoy-Keller and Biersack 2003). So a click waits for the step
-that somebody's long computation has begun, and not for the computation.
+that somebody's long computation has begun, and not for the computation. Nor for one step after
+another: where short work is away for a moment, long work begins no step until it has had time to
+come back (anticipatory scheduling: Iyer and Druschel 2001).
 """
 
 import functools
@@ -23,6 +25,9 @@ Result = TypeVar("Result")
 
 SHORT = 0.3
 """Seconds of computing up to which nobody is overtaken by those who came later."""
+LULL = 0.04
+"""Seconds in which short work may come back before long work goes on: somewhat more than those that
+`painting` waits for, and than a page takes to wake up once its job is done."""
 MOST_WAITED = 5.0
 """Seconds that the end of a process waits for those who compute."""
 
@@ -138,7 +143,18 @@ class Turns:
         with self._guard:
             ticket.stop()
             self._holder = None
-            if self._waiting:
+            following = min(self._waiting, key=lambda each: each.rank, default=ticket)
+            if following.rank > ticket.rank and following.used > SHORT:
+                pause = threading.Timer(LULL, self._go_on)
+                pause.daemon = True
+                pause.start()
+            elif self._waiting:
+                self._call()
+
+    def _go_on(self) -> None:
+        """Who waits goes on, unless somebody computes by now."""
+        with self._guard:
+            if self._waiting and self._holder is None:
                 self._call()
 
     def _call(self) -> None:

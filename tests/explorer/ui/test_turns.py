@@ -126,6 +126,33 @@ def test_others_compute_while_one_is_away() -> None:
         assert order == ["a"]  # back in its turn
 
 
+@pytest.mark.parametrize("lull", [2 * PATIENCE, 0.0])
+def test_long_work_begins_no_step_while_short_work_is_away_for_a_moment(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, lull: float
+) -> None:
+    """Else each of the waits of a click, for its charts or for a job, costs it such a step."""
+    monkeypatch.setattr("explorer.ui.work.turns.LULL", lull)
+    turns, order, stepped = Turns(), [], threading.Event()
+
+    def short() -> None:
+        with turns.turn():
+            with turns.away():
+                if not lull:
+                    assert stepped.wait(PATIENCE)
+            order.append("click")
+        turns._go_on()
+
+    with turns.turn():
+        clock.now += 2 * SHORT
+        click = started(short)
+        until(lambda: n_waiting(turns) == 1)
+        turns.rest()
+        order.append("step")
+        stepped.set()
+    click.join(PATIENCE)
+    assert order == (["click", "step"] if lull else ["step", "click"])
+
+
 def test_a_turn_in_a_turn_is_the_same_and_ends_after_an_error() -> None:
     turns = Turns()
     with pytest.raises(KeyError), turns.turn(), turns.turn():
