@@ -29,7 +29,7 @@ MODELS = ("en-zh", "stories", "masked-en")
 WIDTHS = (1440, 390)
 THEMES = ("light", "dark")
 PATIENCE = 60_000
-HEIGHT, TALLEST = 900, 6000
+HEIGHT, TALLEST = 900, 12_000
 
 SETTLED = """() => {
     const main = document.querySelector('[data-testid=stMain]');
