@@ -4,7 +4,10 @@ import time
 
 from tests.browser.app import chromium, running_app
 
-SEEN = """(() => {
+HEATMAP = ".hl .panel canvas"
+"""The large heatmap of Heads."""
+SEEN = (
+    """(heatmap => {
     const roots = [], attach = Element.prototype.attachShadow;
     Element.prototype.attachShadow = function (how) {
         const root = attach.call(this, how);
@@ -14,12 +17,14 @@ SEEN = """(() => {
     const drawn = canvas => canvas && canvas.width && canvas.height && canvas.getContext("2d")
         .getImageData(0, 0, canvas.width, canvas.height).data.some(value => value > 0);
     const look = () => {
-        if (roots.some(root => drawn(root.querySelector(".hl .panel canvas"))))
+        if (roots.some(root => drawn(root.querySelector(heatmap))))
             requestAnimationFrame(() => { window.heatmapSeen = performance.now(); });
         else requestAnimationFrame(look);
     };
     requestAnimationFrame(look);
-})()"""
+})"""
+    + f"({HEATMAP!r})"
+)
 """Looks in every frame whether the large heatmap has content, and notes, in milliseconds from the
 start of navigation, when the frame after that begins: then it is on the screen. (Asked from outside
 instead, the page answers only once its charts are drawn too.)"""

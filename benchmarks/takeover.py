@@ -21,7 +21,7 @@ from benchmarks.visitors import tree
 from explorer.workers import COOKIE
 from tests.browser.app import chromium, running_workers
 
-N_TRIES = 3
+N_TRIES = 5
 SENTENCE = "The old teacher reads a letter."
 DRAWN = """() => document.querySelector('[data-testid=stApp]')
     ?.getAttribute('data-test-script-state') === 'notRunning'

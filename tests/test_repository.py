@@ -191,3 +191,23 @@ def test_nothing_outside_the_library_asks_for_a_family_or_takes_a_hook_name_apar
         if asks.search(line)
     ]
     assert found == []
+
+
+def test_what_a_benchmark_takes_from_another_is_there() -> None:
+    """No test runs them, and each is run by itself: a name that went is seen by nobody."""
+    modules = {f"benchmarks.{path.stem}": path for path in (ROOT / "benchmarks").glob("*.py")}
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules.items()}
+    defined = {
+        name: {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
+        | {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+        for name, tree in trees.items()
+    }
+    taken = [
+        (name, node.module, each.name)
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in modules
+        for each in node.names
+    ]
+    assert len(taken) > 5
+    assert [entry for entry in taken if entry[2] not in defined[str(entry[1])]] == []
