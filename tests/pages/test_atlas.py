@@ -14,7 +14,7 @@ from explorer.analysis.atlas.make import Making
 from explorer.analysis.atlas.store import Text
 from explorer.library import open_model
 from explorer.pages.atlas.choices import AtlasChoices, format_painted, parse_painted
-from explorer.pages.atlas.sentences import passes
+from explorer.pages.atlas.sentences import beginning, passes
 from explorer.text import t
 from explorer.ui.choices import RefusedError
 
@@ -150,3 +150,9 @@ def test_bad_links_leave_the_page_whole(open_page: Open) -> None:
     at = opened(open_page, across="nothing", painted="x", sentence="99", head="40", like="?")
     assert at.get("plotly_chart")
     assert len(at.warning) >= 4
+
+
+def test_a_list_holds_the_beginning_of_a_long_text() -> None:
+    assert beginning("a b c") == "a b c"
+    assert beginning("字" * 160) == "字" * 160
+    assert beginning("word " * 40) == ("word " * 32).rstrip() + " …"

@@ -13,7 +13,7 @@ from explorer.numbers import fixed
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.choices import MOST_PAINTED, SOURCES, AtlasChoices, Painted
 from explorer.pages.atlas.heads import open_head
-from explorer.pages.atlas.sentences import draw_sentence
+from explorer.pages.atlas.sentences import beginning, draw_sentence
 from explorer.pages.atlas.shown import Shown, kind_words, place, short
 from explorer.runs.rerun import rows_of
 from explorer.ui import controls, session
@@ -278,7 +278,7 @@ def _sentences(
         key="atlas.found",
         format_func=lambda at: (
             f"{fixed(float(by_text[order[at]]))} · {short(of_head[at])} · "
-            f"{escape(found[at].source)}"
+            f"{escape(beginning(found[at].source))}"
         ),
         on_change=lambda: session.change(found=st.session_state["atlas.found"] + 1),
         label_visibility="collapsed",

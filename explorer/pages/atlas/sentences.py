@@ -22,6 +22,8 @@ from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.view import View, build
 
+LISTED = 160
+"""Characters of a text in the list."""
 VIEW = "atlas.view"
 """The picture of a sentence of the corpus, whose clicks open heads."""
 
@@ -75,7 +77,13 @@ def how(measure: Measure) -> str:
 def said(view: View, text: Text, share: float) -> str:
     """A sentence in the list: its share, what it says, its translation."""
     number = f"{percent(share)} · " if np.isfinite(share) else ""
-    return f"{number}{escape(text.source)}" + (f" ⟶ {escape(text.target)}" if text.target else "")
+    target = f" ⟶ {escape(beginning(text.target))}" if text.target else ""
+    return f"{number}{escape(beginning(text.source))}{target}"
+
+
+def beginning(text: str) -> str:
+    """As much of a text as a list has room for; whole where it is opened."""
+    return text if len(text) <= LISTED else f"{text[:LISTED].rstrip()} …"
 
 
 def passes(choices: AtlasChoices, text: Text, tokens: int, share: float) -> bool:
