@@ -25,6 +25,8 @@ Result = TypeVar("Result")
 
 SHORT = 0.3
 """Seconds of computing up to which nobody is overtaken by those who came later."""
+LONG = 2.0
+"""Seconds of computing from which on work waits while shorter work is away for a moment."""
 LULL = 0.04
 """Seconds in which short work may come back before long work goes on: somewhat more than those that
 `painting` waits for, and than a page takes to wake up once its job is done."""
@@ -144,7 +146,7 @@ class Turns:
             ticket.stop()
             self._holder = None
             following = min(self._waiting, key=lambda each: each.rank, default=ticket)
-            if following.rank > ticket.rank and following.used > SHORT:
+            if following.rank > ticket.rank and following.used > LONG:
                 pause = threading.Timer(LULL, self._go_on)
                 pause.daemon = True
                 pause.start()

@@ -9,7 +9,7 @@ import torch
 from explorer.seeding import seeded
 from explorer.ui.work.caching import Store
 from explorer.ui.work.running import Job, StoppedError, whole
-from explorer.ui.work.turns import SHORT, TURNS, Turns, in_turn
+from explorer.ui.work.turns import LONG, SHORT, TURNS, Turns, in_turn
 from models.config import ModelConfig
 from models.rows import Rows
 from models.transformer import build_model
@@ -143,7 +143,7 @@ def test_long_work_begins_no_step_while_short_work_is_away_for_a_moment(
         turns._go_on()
 
     with turns.turn():
-        clock.now += 2 * SHORT
+        clock.now += 2 * LONG
         click = started(short)
         until(lambda: n_waiting(turns) == 1)
         turns.rest()
