@@ -3,6 +3,9 @@
 `python -m benchmarks.own_model FOLDER` opens the model and asks the page Heads, as Streamlit runs
 it, for new sentences of 64 tokens and for other layers of the last one. Beside them stands the
 model's own forward pass over the same tokens. `--tokens N` is another length.
+
+`--kept N` asks for so many texts alone and prints after each what the cache counts as kept, and by
+how much the process has grown since the model was open.
 """
 
 import argparse
@@ -14,6 +17,7 @@ from pathlib import Path
 import torch
 from streamlit.testing.v1 import AppTest
 
+from benchmarks.resident import resident
 from benchmarks.timing import quantiles_row
 from explorer.library import open_model
 from explorer.runs.inputs import continued_tokens, rows_of
@@ -37,12 +41,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--kept", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
     folder = args.folder.resolve()
     os.environ[VARIABLE] = str(folder)
     loaded = open_model(folder)
-    words = (WORDS.split() * 100)[: 2 * args.tokens]
+    words = (WORDS.split() * 100)[: args.tokens + 20]
 
     def text(turn: int) -> str:
         """So many tokens, in another order each time."""
@@ -54,6 +59,9 @@ def main() -> None:
     passes, sentences, layers = [], [], []
     at = AppTest.from_function(_page, default_timeout=600)
     at.query_params["model"] = folder.stem
+    if args.kept:
+        _show_kept(at, [text(turn) for turn in range(args.kept)])
+        return
     for turn in range(7):  # the first turns warm up
         rows = rows_of(loaded, continued_tokens(loaded, text(turn)))
         started = time.perf_counter()
@@ -79,8 +87,27 @@ def main() -> None:
     print(quantiles_row("a new sentence on Heads", sentences))
     print(f"1.3 x the forward pass + 0.3 s: {1000 * bound:.1f} ms")
     print(quantiles_row("another layer", layers))
-    kept = sum(store.n_bytes for store in (caching.STORE, caching.PARTS))
-    print(f"kept besides the open model: {kept / 1e6:.0f} MB")
+    print(f"kept besides the open model: {_kept():.0f} MB")
+
+
+def _kept() -> float:
+    """MB that the cache counts."""
+    return sum(store.n_bytes for store in (caching.STORE, caching.PARTS)) / 1e6
+
+
+def _show_kept(at: AppTest, texts: list[str]) -> None:
+    at.query_params["text"] = "Hi"
+    at.run()  # the model is open, and everything imported
+    before = resident()
+    print(f"the process with the model: {before:.0f} MB")
+    for number, text in enumerate(texts, 1):
+        at.query_params["text"] = text
+        started = time.perf_counter()
+        at.run()
+        took = time.perf_counter() - started
+        assert not at.exception
+        grown = f"the process has grown by {resident() - before:.0f} MB"
+        print(f"{number}: {took:.1f} s, kept {_kept():.0f} MB, {grown}", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,11 @@ def growth(keeping: Callable[[], object]) -> dict[str, float]:
     return {"kept": after["VmRSS"] - before, "peak": after["VmHWM"] - before}
 
 
+def resident() -> float:
+    """MB that this process has in memory now."""
+    return _status()["VmRSS"] * 1.024**2
+
+
 def _status() -> dict[str, float]:
     lines = [line.split() for line in Path("/proc/self/status").read_text().splitlines()]
     return {words[0][:-1]: int(words[1]) / 1024 for words in lines if words[-1] == "kB"}
