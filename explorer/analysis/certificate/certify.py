@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
 from typing import Literal
 
 import numpy as np
@@ -17,7 +16,6 @@ import numpy as np
 from explorer.analysis.certificate.examiner import N_PADS, Examiner, Location, Worst
 from explorer.analysis.certificate.probe import Interference, Probe, Subject
 from explorer.library import LoadedModel
-from explorer.passes import undisturbed
 from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
 from explorer.runs.inputs import continued_tokens, given_tokens, target_tokens
@@ -124,7 +122,7 @@ class Examination:
     ValueError for an empty row; what the model itself raises becomes a Finding.
 
     `names` are the promises in the order of a report; `left_out` those that a model like this does
-    not make, each with the reason. May be shared by threads.
+    not make, each with the reason. For one thread.
     """
 
     def __init__(
@@ -156,22 +154,19 @@ class Examination:
         self._examiner: Examiner | None = None
         self._found: dict[str, Finding] = {}
         self._certificate: Certificate | None = None
-        self._lock = Lock()
 
     def finding(self, name: str) -> Finding:
         """One promise put to the test. Raises KeyError for one that is not among `names`."""
         if name not in self.names:
             raise KeyError(f"there is no promise {name!r} here")
-        with undisturbed(), self._lock:  # who went first might wait for the lock
-            return self._find(name)
+        return self._find(name)
 
     def certificate(self) -> Certificate:
         """All findings; what has not been tested yet is tested now."""
-        with undisturbed(), self._lock:
-            if self._certificate is None:
-                self._certificate = self._certify()
-                self._examiner = None  # it holds a copy of the model in float64
-            return self._certificate
+        if self._certificate is None:
+            self._certificate = self._certify()
+            self._examiner = None  # it holds a copy of the model in float64
+        return self._certificate
 
     def _ready(self) -> Examiner:
         if self._examiner is None:

@@ -20,6 +20,7 @@ from explorer.analysis.certificate.certify import (
 from explorer.analysis.certificate.examiner import Location
 from explorer.exports.report import place_words, report_record
 from explorer.library import LoadedModel
+from explorer.passes import before_passes
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch
 from explorer.text import LANGUAGES, t
@@ -127,6 +128,13 @@ def test_an_examination_tests_each_promise_once(translator: LoadedModel) -> None
     assert examination.finding("prefix") is first
     with pytest.raises(KeyError, match="nothing"):
         examination.finding("nothing")
+
+
+def test_others_may_go_first_within_the_test_of_a_promise(translator: LoadedModel) -> None:
+    rests: list[str] = []
+    with before_passes(lambda: rests.append("rest")):
+        examine_text(translator, "I love you.", "我爱你。").finding("prefix")
+    assert len(rests) > 1
 
 
 def test_places_are_said_in_words() -> None:
