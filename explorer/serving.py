@@ -102,19 +102,21 @@ def end_without_signal() -> None:
 def get_ready(over: threading.Event) -> None:
     """Import the app, and compute what a first visit shows: nobody need wait for it twice.
 
-    Once the server is `over`, what is left is left out.
+    Then memory is looked after. Once the server is `over`, what is left is left out.
     """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(OFTEN)
     gc.disable()  # what is imported stays: to look through it for garbage takes a fifth of the time
     try:
         from explorer import shell
+        from explorer.ui.work import memory
 
         shell.get_ready()
     finally:
         gc.enable()
         sys.setswitchinterval(usual)
     shell.get_ready_for_others(over)
+    memory.look_after(over)
 
 
 class FromMemory:
