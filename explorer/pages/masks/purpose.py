@@ -19,6 +19,9 @@ from explorer.ui.escape import escape
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
+PROSE = 640
+"""Pixels beside a button; on a phone the words take the whole line, and the button the next."""
+
 
 def purpose(view: View) -> None:
     """Beside the mask: why it is there, and a switch. Without it: what that does, and to whom.
@@ -29,7 +32,7 @@ def purpose(view: View) -> None:
         return
     on = rules_in_force(view.trace.edits)["causal"]
     with st.container(horizontal=True, vertical_alignment="center"):
-        with st.container(width="stretch"):
+        with st.container(width=PROSE if on else "stretch"):
             st.markdown(f"**{view.t('masks.purpose')}** {view.t('masks.purpose_why')}")
         if on:
             st.button(view.t("masks.purpose_off"), key="masks.purpose", on_click=_switch_off)
