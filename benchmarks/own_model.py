@@ -1,4 +1,4 @@
-"""What a sentence costs in a model of one's own, on the server.
+"""What a new sentence costs on the server, in a model of one's own or in a shipped one.
 
 `python -m benchmarks.own_model FOLDER` opens the model and asks the page Heads, as Streamlit runs
 it, for new sentences of 64 tokens and for other layers of the last one. Beside them stands the
@@ -23,7 +23,7 @@ from streamlit.testing.v1 import AppTest
 from benchmarks.resident import resident
 from benchmarks.timing import quantiles_row
 from explorer.library import open_model
-from explorer.runs.inputs import continued_tokens, rows_of
+from explorer.runs.inputs import given_tokens
 from explorer.ui.work import caching
 from models.foreign.finding import VARIABLE
 
@@ -55,7 +55,7 @@ def main() -> None:
     def text(turn: int) -> str:
         """So many tokens, in another order each time."""
         turned = words[turn:] + words[:turn]
-        while len(continued_tokens(loaded, " ".join(turned))) > args.tokens:
+        while len(given_tokens(loaded, " ".join(turned))) > args.tokens:
             turned.pop()
         return " ".join(turned)
 
@@ -66,7 +66,7 @@ def main() -> None:
         _show_kept(folder.stem, [text(turn) for turn in range(args.kept)])
         return
     for turn in range(7):  # the first turns warm up
-        rows = rows_of(loaded, continued_tokens(loaded, text(turn)))
+        rows = loaded.model.begin(torch.tensor([given_tokens(loaded, text(turn))]))
         started = time.perf_counter()
         with torch.inference_mode():
             loaded.model.read(rows)
