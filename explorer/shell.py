@@ -34,6 +34,8 @@ LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
 
 LATER = 3.0
 """Seconds after a server's start in which a first visitor gets her picture undisturbed."""
+BETWEEN = 0.3
+"""Seconds between the imports of two pages: who presses meanwhile waits for one at most."""
 
 
 @in_turn
@@ -106,11 +108,12 @@ def get_ready_for_others(over: Event) -> None:
 
     Once the server is `over`, nobody opens any.
     """
-    over.wait(LATER)
+    pause = LATER
     for page in PAGES:
-        if over.is_set():
+        if over.wait(pause):
             return
         _ = page.render
+        pause = BETWEEN
     gc.collect()
     gc.freeze()
 

@@ -49,9 +49,12 @@ def ours(apart: Container[int] = ()) -> dict[int, str]:
 
 
 def peak(process: int) -> int:
-    """The most memory that a process has had, in bytes."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    """The most memory that a process has had, in bytes; 0 of one that has just ended."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return 1024 * next((int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
 
 
 def withstood(code: str) -> Answer:
