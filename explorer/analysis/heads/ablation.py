@@ -1,12 +1,14 @@
 """Which heads matter: the change of the written tokens' log-probability with each head off.
 
-One row of a batch is the whole sentence with one head silenced, so that all heads of a model need
-a few forward passes. Michel et al. 2019, "Are Sixteen Heads Really Better than One?", §3.2.
+One row of a batch is the whole sentence with one head silenced: the heads of a layer in one pass,
+which begins with their own block. Michel et al. 2019, "Are Sixteen Heads Really Better than One?",
+§3.2.
 """
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
 import numpy as np
 import torch
@@ -22,7 +24,8 @@ from explorer.runs.rerun import (
     written_tokens,
 )
 from explorer.runs.trace import Trace
-from models.hooks import ROLES, AttentionSite, Edits, Role, visiting
+from models.hooks import ROLES, AttentionSite, Edits, Role, StackSite, visiting
+from models.transformer import Stack
 
 MAX_ROWS = 24  # heads per pass: few enough that progress is seen
 MAX_LOGITS = 1 << 23  # logits per pass, 64 MB in float64
@@ -103,51 +106,77 @@ def ablating(
     size = max(1, min(MAX_ROWS, MAX_LOGITS // traced.logits.size))
     done = 0
     memory: Tensor | None = None
-    for of_source in (True, False):
-        off = [
-            (site, head)
-            for site in traced.sites
-            if (site.query_stream == "src") == of_source
-            for head in range(site.n_heads)
-        ]
-        if off and not of_source:
-            memory = _memory(loaded, traced)
-        for start in range(0, len(off), size):
-            batch = off[start : start + size]
-            found = _logprobs(loaded, traced, batch, wanted, memory)
-            for (site, head), row in zip(batch, found, strict=True):
-                deltas[site.name][head] = row - logprobs
-            done += len(batch)
-            yield done, total
+    for stack in loaded.model.stacks():
+        reading = _Reading(loaded, traced, stack, memory)
+        memory = reading.output
+        for layer in range(stack.n_layers):
+            off = [
+                (site, head)
+                for site in traced.sites
+                if (site.query_stream, site.layer) == (stack.stream, layer)
+                for head in range(site.n_heads)
+            ]
+            for start in range(0, len(off), size):
+                batch = off[start : start + size]
+                found = reading.without(batch, layer, wanted)
+                for (site, head), row in zip(batch, found, strict=True):
+                    deltas[site.name][head] = row - logprobs
+                done += len(batch)
+                yield done, total
     return Ablation(traced.sites, wanted, logprobs, deltas)
 
 
-def _memory(loaded: LoadedModel, traced: Trace) -> Tensor | None:
-    """The encoder's output [1, src, d_model] under the Trace's edits: one for all decoder heads."""
-    with torch.inference_mode(), visiting(edits_of(traced)):
-        return loaded.model.memory_of(rows_of(traced))
+class _Reading:
+    """A Trace's row in one stack, under the Trace's edits: what goes into each block, and what
+    comes out, so that a head that is off is paid for from its own block on."""
+
+    def __init__(
+        self, loaded: LoadedModel, traced: Trace, site: StackSite, memory: Tensor | None
+    ) -> None:
+        self.model, self.memory, self.edits = loaded.model, memory, edits_of(traced)
+        self.stack = cast(Stack, loaded.model.get_submodule(site.name))
+        self.rows = rows_of(traced).to(next(loaded.model.parameters()).device)
+        with torch.inference_mode(), visiting(self.edits):
+            x, through = self.stack.enter(self.rows, memory)
+            self.before = [x]  # of each block, [1, pos, d_model]
+            for layer in range(site.n_layers):
+                self.before.append(through(layer, self.before[-1]))
+            self.output = self._leave(self.before[-1])
+
+    def without(
+        self, off: Sequence[tuple[AttentionSite, int]], layer: int, tokens: Sequence[int]
+    ) -> Float[np.ndarray, "row written"]:
+        """The tokens' log-probabilities, each row with another head of this layer off."""
+        silence = {}
+        for site in dict.fromkeys(site for site, _ in off):
+            rows = [row for row, (of_row, _) in enumerate(off) if of_row == site]
+            heads = [off[row][1] for row in rows]
+            silence[site.hook("z")] = partial(_silenced, rows=rows, heads=heads)
+        batch = self.rows.select([0] * len(off))
+        memory = None if self.memory is None else self.memory.expand(len(off), -1, -1)
+        with torch.inference_mode(), visiting(self.edits.then(Edits(silence))):
+            _, through = self.stack.enter(batch, memory)
+            x = self.before[layer].expand(len(off), -1, -1)
+            for each in range(layer, len(self.stack.blocks)):
+                x = through(each, x)
+            x = self._leave(x)
+            if self.stack is not self.model.last_stack:
+                x = self.model.last_stack.run(batch, x)
+            return _logprobs(self.model.logits_of(x[:, : len(tokens)]), tokens)
+
+    def _leave(self, x: Tensor) -> Tensor:
+        out: Tensor = self.stack.final_norm(self.stack.hook_resid_final(x))
+        return out
 
 
 def _logprobs(
-    loaded: LoadedModel,
-    traced: Trace,
-    off: Sequence[tuple[AttentionSite, int]],
-    tokens: Sequence[int],
-    memory: Tensor | None,
+    logits: Float[Tensor, "row written vocab"], tokens: Sequence[int]
 ) -> Float[np.ndarray, "row written"]:
-    """The tokens' log-probabilities, each row with another head off; `memory` saves encoding."""
-    silence = {}
-    for site in dict.fromkeys(site for site, _ in off):
-        rows = [row for row, (of_row, _) in enumerate(off) if of_row == site]
-        heads = [off[row][1] for row in rows]
-        silence[site.hook("z")] = partial(_silenced, rows=rows, heads=heads)
-    if memory is not None:
-        memory = memory.expand(len(off), -1, -1)
-    with torch.inference_mode(), visiting(edits_of(traced).then(Edits(silence))):
-        logits = loaded.model.read(rows_of(traced).select([0] * len(off)), memory)
-        wide = logits[:, : len(tokens)].double()
-        chosen = wide[:, torch.arange(len(tokens)), list(tokens)]
-        return (chosen - wide.logsumexp(-1)).numpy()
+    """ln p of each token at its position; float32 rounds it by about 1e-7 of its size."""
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    wide = wide - wide.max(-1, keepdim=True).values
+    chosen = wide[:, torch.arange(len(tokens)), list(tokens)].double()
+    return (chosen - wide.exp_().sum(-1).double().log()).cpu().numpy()
 
 
 def _silenced(z: Tensor, rows: list[int], heads: list[int]) -> Tensor:

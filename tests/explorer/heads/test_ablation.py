@@ -128,7 +128,7 @@ def test_progress_and_nothing_in_force_between_passes(
         assert VISITOR.get() is None
         assert torch.is_grad_enabled()
         assert not torch.is_inference_mode_enabled()
-    assert seen == [(5, 28), (10, 28), (12, 28), (17, 28), (22, 28), (27, 28), (28, 28)]
+    assert seen == [(done, 28) for done in (4, 8, 12, 17, 20, 25, 28)]
     called: list[tuple[int, int]] = []
     again = ablate(translator, traced, progress=lambda *step: called.append(step))
     assert called == seen
