@@ -20,6 +20,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "too_many_tokens": "limit length",
         "too_many_bytes": "limit length size bound",  # tokens, and megabytes
         "nothing_aligned": "",  # of two texts, where a question could be put to both
+        "too_few_pairs": "",  # of sentences and their translations
         "one_token": "",  # where an experiment takes several
         "too_few_tokens": "limit length",  # of a text that is to go beyond the training
         # a typed translation, or the forced beginning of one

@@ -9,11 +9,13 @@ from explorer.library import LoadedModel
 from explorer.numbers import root
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
+from explorer.runs.inputs import given_tokens
 from explorer.runs.trace import Trace
 from explorer.text import LANGUAGES, in_order
 from explorer.ui import cache
 from explorer.ui.cache import Run
 from explorer.ui.url import FREE, State
+from explorer.ui.work.caching import cached
 from models.hooks import ROLES, AttentionSite, Role
 
 Choices = TypeVar("Choices")
@@ -185,11 +187,33 @@ def first_sentence(model: str) -> str:
 
 
 def examples_of(model: str) -> dict[str, tuple[str, ...]]:
-    """Example sentences for a model, by what they show: with gaps for one that fills them in."""
+    """Example sentences for a model, by what they show: with gaps for one that fills them in.
+
+    Those that are too long for it are left out, unless all are: then its page says so.
+    """
     try:
-        return text.examples(model, masked=cache.open_model(model).fills_in)
+        return _readable(model)
     except InputProblem:  # the page says what is wrong with it
         return text.examples(model)
+
+
+@cached
+def _readable(model: str) -> dict[str, tuple[str, ...]]:
+    loaded = cache.open_model(model)
+    examples = text.examples(model, masked=loaded.fills_in)
+    fitting = {
+        what: tuple(sentence for sentence in sentences if _fits(loaded, sentence))
+        for what, sentences in examples.items()
+    }
+    return {what: sentences for what, sentences in fitting.items() if sentences} or examples
+
+
+def _fits(loaded: LoadedModel, sentence: str) -> bool:
+    try:
+        given_tokens(loaded, sentence)
+    except InputProblem:
+        return False
+    return True
 
 
 def _place(

@@ -51,3 +51,11 @@ def test_one_cell_says_what_the_model_does(
     at = open_page("cell", model=f"my-{model}", text=SHORT, layer="1", head="1", row="2", **link)
     assert not at.exception
     assert said in "\n".join(str(each.value) for each in at.markdown)
+
+
+def test_an_example_that_is_too_long_for_a_model_stops_nothing(open_page: Open) -> None:
+    """One of the sentences by which heads are ranked has 51 of its tokens; it can read 40."""
+    at = open_page("alignment", model="my-marian", text=SHORT)
+    assert not at.exception
+    assert [each.value for each in at.warning] == []
+    assert all("and watch TV" not in each.label for each in at.button)  # offered in the sidebar

@@ -116,6 +116,15 @@ def _read(
             tell(done, len(pairs))
 
 
+def readable(loaded: LoadedModel, pair: Pair) -> bool:
+    """Whether `read` takes this pair, or refuses a text of it."""
+    try:
+        _rows(loaded, pair)
+    except InputProblem:
+        return False
+    return True
+
+
 def _rows(loaded: LoadedModel, pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
     source, target = pair
     src, tgt = given_tokens(loaded, source), target_row(loaded, target_tokens(loaded, target))
@@ -160,9 +169,11 @@ def translated(
 ) -> tuple[Pair, ...]:
     """Each sentence with the model's own greedy translation, several decoded at a time.
 
-    A sentence whose translation has no words is left out. Raises InputProblem.
+    A sentence is left out that cannot be read, or whose translation has no words or cannot be read:
+    as tokens of its own a text may be longer than what was written.
     """
     found: list[Pair] = []
+    sentences = [each for each in sentences if readable(loaded, (each, ""))]
     for start in range(0, len(sentences), AT_ONCE):
         batch = sentences[start : start + AT_ONCE]
         given = [given_tokens(loaded, each) for each in batch]
@@ -176,7 +187,7 @@ def translated(
             strict=True,
         ):
             written = loaded.tokenizer.decode(one.tokens)
-            if written.strip():
+            if written.strip() and readable(loaded, (text, written)):
                 found.append((text, written))
         if tell is not None:
             tell(min(start + AT_ONCE, len(sentences)), len(sentences))

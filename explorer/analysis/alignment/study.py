@@ -48,10 +48,12 @@ from explorer.analysis.alignment.reading import (
     heads_of,
     read,
     read_back,
+    readable,
     translated,
 )
 from explorer.analysis.positions.length import Toy, toy_of
 from explorer.library import LoadedModel, split_step
+from explorer.problems import InputProblem
 from models.training.tasks import task_pairs
 
 Basis = Literal["agreement", "known", "sharpness"]
@@ -137,8 +139,10 @@ def study(
     of its task. Every second pair is learned from, beginning with the second, so that the sentence
     that opens the page is held out.
 
-    `tell(done, total)` is told of steps. Raises InputProblem, and ValueError for fewer than two
-    pairs or a model without cross-attention.
+    Pairs that one of the models cannot read are left out.
+
+    `tell(done, total)` is told of steps. Raises InputProblem, for fewer than two pairs too, and
+    ValueError for a model without cross-attention.
     """
     step = _Steps(tell, 5)
     toy = toy_of(loaded.name)
@@ -146,8 +150,9 @@ def study(
     if back is not None and back_sentences and not toy:
         turned = translated(back, back_sentences, step.inside(1))
         pairs = (*pairs, *((target, source) for source, target in turned))
+    pairs = tuple(pair for pair in pairs if _both_read(loaded, back, pair))
     if len(pairs) < 2:
-        raise ValueError("it takes a pair to learn from and one to hold out")
+        raise InputProblem("too_few_pairs")
     readings = read(loaded, pairs, step.inside(2))
     backs = None if back is None else read_back(back, readings, step.inside(3))
     learned, held = slice(1, None, 2), slice(0, None, 2)
@@ -200,6 +205,11 @@ class _Steps:
                 self._tell(100 * piece + 100 * done // max(1, total), 100 * self._pieces)
 
         return tell
+
+
+def _both_read(loaded: LoadedModel, back: LoadedModel | None, pair: Pair) -> bool:
+    source, target = pair
+    return readable(loaded, pair) and (back is None or readable(back, (target, source)))
 
 
 def _toy_pairs(toy: Toy) -> tuple[Pair, ...]:

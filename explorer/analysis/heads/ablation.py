@@ -141,7 +141,7 @@ class _Reading:
             self.before = [x]  # of each block, [1, pos, d_model]
             for layer in range(site.n_layers):
                 self.before.append(through(layer, self.before[-1]))
-            self.output = self._leave(self.before[-1])
+            self.output = self.stack.final_norm(self.stack.hook_resid_final(self.before[-1]))
 
     def without(
         self, off: Sequence[tuple[AttentionSite, int]], layer: int, tokens: Sequence[int]
@@ -159,14 +159,10 @@ class _Reading:
             x = self.before[layer].expand(len(off), -1, -1)
             for each in range(layer, len(self.stack.blocks)):
                 x = through(each, x)
-            x = self._leave(x)
+            x = self.stack.final_norm(self.stack.hook_resid_final(x))
             if self.stack is not self.model.last_stack:
                 x = self.model.last_stack.run(batch, x)
             return _logprobs(self.model.logits_of(x[:, : len(tokens)]), tokens)
-
-    def _leave(self, x: Tensor) -> Tensor:
-        out: Tensor = self.stack.final_norm(self.stack.hook_resid_final(x))
-        return out
 
 
 def _logprobs(

@@ -205,7 +205,7 @@ def test_what_cannot_be_aligned_is_refused(writer: LoadedModel) -> None:
         read(writer, [("I love you.", "a")])
     with pytest.raises(InputProblem):
         read(open_model("copy"), [("a " * 40, "a")])
-    with pytest.raises(ValueError, match="hold out"):
+    with pytest.raises(InputProblem, match="too_few_pairs"):
         study(open_model("en-zh"), None, ["Run!"])
 
 
