@@ -17,6 +17,7 @@ from explorer.analysis.heads.contexts import shared_words
 from explorer.analysis.heads.words import by_word, words_of
 from explorer.figures.theme import show
 from explorer.library import open_model
+from explorer.numbers import percent
 from explorer.pages.heads import matter
 from explorer.runs import activations
 from explorer.runs.trace import trace
@@ -395,7 +396,12 @@ def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page: Open) ->
     pattern = by_word(traced.pattern("encoder.blocks.0.attn")[:1], words, words)[0]
     np.testing.assert_allclose(exact, pattern, atol=5e-4)  # 16 bits
     np.testing.assert_allclose(arrays["sums"][0].view("<f8"), 1, atol=1e-5)
-    assert chosen(at)["query"] == words.of(last)
+    row = words.of(last)
+    assert chosen(at)["query"] == row
+    said = reading(at, "puts its attention")
+    top = int(pattern[row].argmax())
+    assert f"“{escape(words.labels[row])}”" in said
+    assert f"“{escape(words.labels[top])}” ({percent(float(pattern[row, top]))})" in said
     assert not at.exception
 
 

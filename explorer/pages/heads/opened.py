@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
-from explorer.analysis.heads.words import Words, words_of
-from explorer.components import HeadsSelection
+from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
+from explorer.components import Cells, HeadsSelection
 from explorer.pages.heads import cached
 from explorer.pages.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.ui import session
@@ -82,6 +82,14 @@ class Opened:
             return None
         trace, name = self.view.trace, self.view.site.name
         return words_of(trace.query_tokens(name)), words_of(trace.key_tokens(name))
+
+    def cells(self, shown: Shown) -> Cells:
+        """The weights and the mask of what is shown; of words, where the picture shows those."""
+        if self.words is None:
+            return shown.pattern, shown.mask
+        flows = shown.aggregate is not None and shown.aggregate.name == "flow"
+        merged = (flow_by_word if flows else by_word)(shown.pattern, *self.words)
+        return merged, mask_by_word(shown.mask, *self.words)
 
     @property
     def selection(self) -> HeadsSelection:

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.measures import HeadMeasure
 from explorer.analysis.heads.ranks import need_map
-from explorer.analysis.heads.words import by_word, flow_by_word, mask_by_word
 from explorer.analysis.masks.reasons import blocked_by
 from explorer.components import (
-    Cells,
     Grid,
     HeadsSelection,
     Measure,
@@ -140,20 +138,12 @@ def draw_heads(choice: Opened, key: str) -> None:
         names = blocked_by(trace, choice.sites[layer].name)[head]
         return controls.blocker_words(view, names[starts])
 
-    def cells_of(address: tuple[int, int]) -> Cells:
-        shown = choice.at(address)
-        if choice.words is None:
-            return shown.pattern, shown.mask
-        flows = shown.aggregate is not None and shown.aggregate.name == "flow"
-        merged = (flow_by_word if flows else by_word)(shown.pattern, *choice.words)
-        return merged, mask_by_word(shown.mask, *choice.words)
-
     small = _small(choice, key)
     if small is None:
         return
     heads_view(
         small,
-        cells_of=cells_of,
+        cells_of=lambda address: choice.cells(choice.at(address)),
         query_tokens=query_tokens,
         key_tokens=key_tokens,
         about_to_write=about_to_write,

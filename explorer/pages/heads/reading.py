@@ -14,22 +14,29 @@ from explorer.ui.view import View
 
 
 def read_row(choice: Opened) -> str:
-    """The row looked at in one sentence with its numbers, as Markdown."""
+    """The row looked at in one sentence with its numbers, as Markdown; of words, where the picture
+    shows those. What follows a word follows its last token."""
     view, shown = choice.view, choice.current
     if shown is None:
         return view.t("heads.closed")
-    queries = view.trace.query_tokens(view.site.name)
-    keys = view.trace.key_tokens(view.site.name)
-    top = top_keys(shown.pattern[view.row], keys)
+    queries: Sequence[str] = view.trace.query_tokens(view.site.name)
+    keys: Sequence[str] = view.trace.key_tokens(view.site.name)
+    row = last = view.row
+    if choice.words is not None:
+        of_queries, of_keys = choice.words
+        row = of_queries.of(view.row)
+        last = (*of_queries.starts[1:], len(queries))[row] - 1
+        queries, keys = of_queries.labels, of_keys.labels
+    top = top_keys(choice.cells(shown)[0][row], keys)
     values: dict[str, object] = {
-        "query": controls.quoted_at(view, queries, view.row),
+        "query": controls.quoted_at(view, queries, row),
         "looks": _looks(view, keys, top),
     }
     if shown.site is not None and shown.head is not None:
         values |= {"layer": shown.site.layer + 1, "head": shown.head + 1}
     else:
         values["name"] = shown.name
-    return _sentence(view, shown, bool(top), values)
+    return _sentence(view, shown, bool(top), values, last)
 
 
 def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
@@ -44,17 +51,17 @@ def _looks(view: View, keys: Sequence[str], top: Sequence[KeyWeight]) -> str:
     )
 
 
-def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object]) -> str:
+def _sentence(view: View, shown: Shown, sees: bool, values: dict[str, object], last: int) -> str:
     if shown.site is None:
         return view.t("heads.reading_extra" if sees else "heads.nothing_extra", **values)
     if not sees:
         return view.t("heads.nothing", **values)
     after = predictions(view)
-    if after is None or not after[view.row]:
+    if after is None or not after[last]:
         return view.t("heads.reading", **values)
-    values["next"] = controls.quoted(view, after[view.row])
-    given = _given(view)
-    if given is not None and given != after[view.row]:
+    values["next"] = controls.quoted(view, after[last])
+    given = _given(view, last)
+    if given is not None and given != after[last]:
         return view.t("heads.reading_given", given=controls.quoted(view, given), **values)
     return view.t("heads.reading_next", **values)
 
@@ -70,11 +77,11 @@ def predictions(view: View) -> list[str] | None:
     return [token if real else "" for token, real in zip(tokens, view.trace.tgt_valid, strict=True)]
 
 
-def _given(view: View) -> str | None:
+def _given(view: View, row: int) -> str | None:
     """The token that follows in a text that was given, which need not be the predicted one."""
-    if view.trace.predicts != "next" or view.row + 1 >= int(view.trace.tgt_valid.sum()):
+    if view.trace.predicts != "next" or row + 1 >= int(view.trace.tgt_valid.sum()):
         return None
-    return view.trace.tgt_str_tokens[view.row + 1]
+    return view.trace.tgt_str_tokens[row + 1]
 
 
 def switch_off(choice: Opened) -> None:
