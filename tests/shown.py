@@ -21,13 +21,18 @@ WHOLE = {"certificate": {"tested": "1"}, "claims": {"guess": "true"}}
 def everything(at: AppTest) -> str:
     """All words on the page that came through Markdown."""
     return "\n".join(
-        str(each.value) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
+        words_of(each) for kind in (at.markdown, at.caption, at.warning, at.info) for each in kind
     )
+
+
+def words_of(element: Any) -> str:
+    """What a text element says, its unbreakable blanks as plain ones."""
+    return str(element.value).replace("\u00a0", " ")
 
 
 def reading(at: AppTest, needle: str) -> str:
     """The one Markdown text that contains `needle`."""
-    found = [str(each.value) for each in at.markdown if needle in str(each.value)]
+    found = [words for each in at.markdown if needle in (words := words_of(each))]
     assert len(found) == 1, found
     return found[0]
 

@@ -167,8 +167,9 @@ def reading_first() -> Iterator[None]:
 def reading(page: str, words: str) -> None:
     """The one sentence beside a picture that says its number."""
     record(Text(plain(words), is_reading=True))
+    kept = words.replace(" %", "\u00a0%")  # no line begins with the per cent sign
     with _ABOVE.get() or st.container(), st.container(key=f"reading-{page}"):
-        st.markdown(words)
+        st.markdown(kept)
 
 
 def sentence_line(view: View, key: str = "sentence") -> None:
