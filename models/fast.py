@@ -19,22 +19,25 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
 - *Hook points, and dropout outside training*, skip `nn.Module.__call__`, which costs ten times what
   there is to do; a step of decoding passes more than a hundred of them.
 - *Columns*: a step of decoding multiplies every matrix by one token, and its time is that of
-  reading it. Stored row by row, a widening map (out > in, as w_up and the unembedding) is many
-  short dot products, which BLAS reads at half the speed of memory; stored column by column it is
-  few long sums. Measured on one core of a desktop machine, one token: 8,000 x 512 takes 0.85 ms in
-  place of 1.6, 2,048 x 512 takes 0.26 in place of 0.43; narrowing and square maps are as fast or
-  faster by rows. Self-attention's three projections count as one widening map.
+  reading it. Stored row by row, a matrix is many dot products, which BLAS reads at half to three
+  quarters of the speed of memory; stored column by column it is few long sums. Measured on one core
+  of an EPYC server, one token: 8,000 x 512 takes 0.54 ms in place of 0.80, 2,048 x 512 0.14 in
+  place of 0.21, 512 x 2,048 0.13 in place of 0.17. On a desktop machine, where 8,000 x 512 takes
+  0.85 in place of 1.6, narrowing maps are as fast by rows. Self-attention's three projections are
+  read as one map.
 - *Packed for a few rows*: for the two to eight tokens of a beam or a small batch BLAS first copies
   a matrix into another order, and reads at half the speed of memory. oneDNN keeps it in that order
   ("packed"). On one core of a Sapphire Rapids server, four tokens: 2,048 x 512 takes 0.40 ms in
-  place of 0.57 by columns and 0.59 by rows, 8,000 x 512 1.5 in place of 2.1 and 2.7. One token is
-  read faster as above, so each matrix is held twice.
+  place of 0.57 by columns and 0.59 by rows, 8,000 x 512 1.5 in place of 2.1 and 2.7. A single
+  token is read faster by columns out of the processor's cache, and on some machines out of memory
+  too, so each matrix is held twice, and a model that is larger than a cache is timed both ways.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -50,6 +53,7 @@ from models.positions import rotate as plain_rotate
 from models.transformer import Model
 
 FEW = range(2, 9)  # rows for which the product with a packed matrix is the sooner one
+LARGE = 2**19  # numbers in a matrix that may be read sooner packed by a single row too
 QUERIES = 64  # whose scores over a thousand keys fit into a processor's cache, for a dozen heads
 
 
@@ -77,6 +81,7 @@ def lay_out_for_decoding(model: Model) -> None:
         # A part is looked up in `_modules` only after all else has failed, 0.5 us each time and
         # 400 times a step; as an attribute like any other it is found at once.
         vars(module).update(module.named_children())
+    settle_single_rows(packed_maps(model))
 
 
 class NotCopied:
@@ -86,7 +91,7 @@ class NotCopied:
         """None: the copied parameters lie elsewhere in memory, and their counters start anew."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Packed(NotCopied):
     """A matrix [out, in] in oneDNN's own order, and the parameters that it was taken from.
 
@@ -97,6 +102,7 @@ class Packed(NotCopied):
     matrix: Tensor
     sources: tuple[Tensor, ...]
     versions: tuple[int, ...]
+    for_one: bool = False  # whether it is read for a single row too
 
     @classmethod
     def of(cls, matrix: Tensor, *sources: Tensor) -> "Packed | None":
@@ -131,16 +137,55 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None
     """x W^T + b over the last axis: x [..., in], weight [out, in], bias [out] -> [..., out].
 
     `packed` is the same matrix again, read where that is sooner: without gradients, which have to
-    reach the parameter itself, and for FEW rows.
+    reach the parameter itself, and for FEW rows; for one, where `settle_single_rows` found it so.
     """
-    if (
-        packed is None
-        or x.numel() // x.shape[-1] not in FEW
-        or torch.is_grad_enabled()
-        or not packed.current
-    ):
+    if packed is None or torch.is_grad_enabled():
         return nn.functional.linear(x, weight, bias)
+    rows = x.numel() // x.shape[-1]
+    if (rows in FEW or (rows == 1 and packed.for_one)) and packed.current:
+        return read_packed(x, packed, bias)
+    return nn.functional.linear(x, weight, bias)
+
+
+def read_packed(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
+    """`linear` by the packed matrix."""
     return torch.ops.mkldnn._linear_pointwise(x, packed.matrix, bias, "none", [], "")
+
+
+def packed_maps(model: nn.Module) -> list[tuple[Tensor, Packed]]:
+    """Every packed matrix of a model, joined ones too, beside the same by columns: [out, in]."""
+    found = []
+    for module in model.modules():
+        if isinstance(module, FastAttention) and module._joined is not None:
+            found.append((module._joined.weight, module._joined.packed))
+        if isinstance(module, FastLinear):
+            found.append((module.weight, module._packed))
+    return [(weight, packed) for weight, packed in found if packed is not None]
+
+
+@torch.inference_mode()
+def settle_single_rows(maps: Sequence[tuple[Tensor, Packed]]) -> None:
+    """Time a single row through all LARGE widening maps both ways, and note the sooner one.
+
+    They are read one after another, as a step of decoding does: out of memory, where they are more
+    than the cache holds. Machines differ: 2,048 x 512 takes an EPYC server 0.125 ms packed and 0.14
+    by columns. Three rounds, of which the soonest count; 10 ms for 100 MB of weights.
+    """
+    large = [
+        each for each in maps if each[0].numel() >= LARGE and each[0].shape[0] > each[0].shape[1]
+    ]
+    rows = [weight.new_zeros(1, weight.shape[1]) for weight, _ in large]
+    plain, packed = math.inf, math.inf
+    for _ in range(3):
+        start = perf_counter()
+        for row, (weight, _) in zip(rows, large, strict=True):
+            nn.functional.linear(row, weight)
+        between = perf_counter()
+        for row, (_, each) in zip(rows, large, strict=True):
+            read_packed(row, each, None)
+        plain, packed = min(plain, between - start), min(packed, perf_counter() - between)
+    for _, each in large:
+        each.for_one = packed < plain
 
 
 class FastLinear(nn.Linear):
@@ -152,14 +197,13 @@ class FastLinear(nn.Linear):
         return linear(x, self.weight, self.bias, self._packed)
 
     def lay_out(self) -> None:
-        """Store a widening map by columns, and keep every map packed too. Moving it forgets that.
+        """Store the matrix by columns, and keep it packed too. Moving it forgets that.
 
         Shapes, values and the state dict stay as they are.
         """
-        widening = self.out_features > self.in_features
-        if widening:
+        if self.weight.is_contiguous():
             self.weight.data = self.weight.data.t().contiguous().t()
-        if widening or self.weight.is_contiguous():  # else it is a part of a joined matrix
+        if self.weight.t().is_contiguous():  # else it is a part of a joined matrix
             self._packed = Packed.of(self.weight.detach(), self.weight)
 
     def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "FastLinear":

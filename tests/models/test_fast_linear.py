@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from models.fast import FastLinear, Packed, linear
+from models import fast
+from models.config import ModelConfig
+from models.fast import FastLinear, Packed, lay_out_for_decoding, linear, settle_single_rows
+from models.transformer import build_model
 
 SEVERAL = 4
 SHAPES = [(SEVERAL, 1), (1, SEVERAL), (2, 1), (2, 4)]  # of two to eight rows
@@ -43,6 +46,9 @@ def test_few_rows_are_read_packed_and_others_are_not(shape):
     assert wrong is not None
     with torch.no_grad():
         assert torch.equal(linear(torch.randn(*shape, 3), weight, bias, wrong)[0, 0], bias)
+        wrong.for_one = True
+        assert torch.equal(linear(torch.randn(1, 1, 3), weight, bias, wrong)[0, 0], bias)
+        wrong.for_one = False
         for n_rows in (1, 9):
             x = torch.randn(n_rows, 1, 3)
             expected = nn.functional.linear(x, weight, bias)
@@ -55,13 +61,36 @@ def test_a_gradient_reaches_the_parameter():
     assert made.weight.grad.abs().sum() > 0
 
 
-def test_a_widening_map_is_stored_by_columns_and_every_map_packed():
-    wide, narrow = laid_out(3, 5), laid_out(5, 3)
-    assert wide.weight.t().is_contiguous()
-    assert narrow.weight.is_contiguous()
-    assert wide._packed is not None
-    assert narrow._packed is not None
+def test_every_map_is_stored_by_columns_and_packed():
+    for made in (laid_out(3, 5), laid_out(5, 3)):
+        assert made.weight.t().is_contiguous()
+        assert made._packed is not None
+        made.to(torch.float64).to(torch.float32)
+        assert made._packed is None
+        made.lay_out()
+        assert made._packed is not None
     assert laid_out(3, 5, dtype=torch.float64)._packed is None  # oneDNN multiplies in float32
+
+
+@pytest.mark.parametrize("sooner", ["packed", "columns"])
+def test_single_rows_are_timed_through_large_widening_maps(sooner, monkeypatch):
+    monkeypatch.setattr(fast, "LARGE", 12)
+    large, narrow, small = laid_out(3, 5), laid_out(5, 3), laid_out(2, 5)
+    maps = [(each.weight, each._packed) for each in (large, narrow, small)]
+    ticks = iter((0, 3, 5) * 3 if sooner == "packed" else (0, 2, 5) * 3)
+    monkeypatch.setattr(fast, "perf_counter", lambda: next(ticks))
+    settle_single_rows(maps)
+    assert [packed.for_one for _, packed in maps] == [sooner == "packed", False, False]
+
+
+def test_a_laid_out_model_has_its_maps_timed(monkeypatch):
+    timed = []
+    monkeypatch.setattr(fast, "settle_single_rows", timed.extend)
+    sizes = {"d_model": 8, "n_layers": 1, "n_heads": 2, "d_ff": 12}
+    model = build_model(ModelConfig(family="decoder-only", vocab_size=20, **sizes))
+    lay_out_for_decoding(model.eval())
+    shapes = sorted(tuple(weight.shape) for weight, _ in timed)
+    assert shapes == [(8, 8), (8, 12), (12, 8), (20, 8), (24, 8)]  # three projections are one
 
 
 def test_without_onednn_a_map_is_only_reordered(monkeypatch):
