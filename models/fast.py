@@ -34,10 +34,9 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -45,6 +44,7 @@ from torch import Tensor, nn
 
 from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
+from models.fast_linear import FastLinear, NotCopied, Packed, linear, settle_single_rows
 from models.fast_memory import FastRecord
 from models.hooks import VISITOR, HookPoint
 from models.masks import require_mask
@@ -52,8 +52,6 @@ from models.positions import NOWHERE, Placement, Rotation, Sinusoidal, sinusoida
 from models.positions import rotate as plain_rotate
 from models.transformer import Model
 
-FEW = range(2, 9)  # rows for which the product with a packed matrix is the sooner one
-LARGE = 2**19  # numbers in a matrix that may be read sooner packed by a single row too
 QUERIES = 64  # whose scores over a thousand keys fit into a processor's cache, for a dozen heads
 
 
@@ -84,46 +82,6 @@ def lay_out_for_decoding(model: Model) -> None:
     settle_single_rows(packed_maps(model))
 
 
-class NotCopied:
-    """What stands beside parameters for speed only; a copy of their module starts without it."""
-
-    def __deepcopy__(self, memo: object) -> None:
-        """None: the copied parameters lie elsewhere in memory, and their counters start anew."""
-
-
-@dataclass(eq=False)
-class Packed(NotCopied):
-    """A matrix [out, in] in oneDNN's own order, and the parameters that it was taken from.
-
-    It must not outlive a change of theirs: `current` compares the counters that torch advances
-    whenever a tensor is written to.
-    """
-
-    matrix: Tensor
-    sources: tuple[Tensor, ...]
-    versions: tuple[int, ...]
-    for_one: bool = False  # whether it is read for a single row too
-
-    @classmethod
-    def of(cls, matrix: Tensor, *sources: Tensor) -> "Packed | None":
-        """`matrix` packed; None where oneDNN has no product for it: all but float32 on a CPU."""
-        if matrix.dtype != torch.float32 or matrix.device.type != "cpu":
-            return None
-        try:
-            packed = torch.ops.mkldnn._reorder_linear_weight(matrix, FEW[len(FEW) // 2])
-        except (AttributeError, NotImplementedError, RuntimeError):  # a torch built without it
-            return None
-        return cls(packed, sources, tuple(source._version for source in sources))
-
-    @property
-    def current(self) -> bool:
-        """False once a source was written to."""
-        return all(
-            source._version == version
-            for source, version in zip(self.sources, self.versions, strict=True)
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class Joined(NotCopied):
     """Several maps of one input as one: their matrices share its memory, in order."""
@@ -131,25 +89,6 @@ class Joined(NotCopied):
     weight: Tensor
     bias: Tensor | None
     packed: Packed | None
-
-
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None) -> Tensor:
-    """x W^T + b over the last axis: x [..., in], weight [out, in], bias [out] -> [..., out].
-
-    `packed` is the same matrix again, read where that is sooner: without gradients, which have to
-    reach the parameter itself, and for FEW rows; for one, where `settle_single_rows` found it so.
-    """
-    if packed is None or torch.is_grad_enabled():
-        return nn.functional.linear(x, weight, bias)
-    rows = x.numel() // x.shape[-1]
-    if (rows in FEW or (rows == 1 and packed.for_one)) and packed.current:
-        return read_packed(x, packed, bias)
-    return nn.functional.linear(x, weight, bias)
-
-
-def read_packed(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
-    """`linear` by the packed matrix."""
-    return torch.ops.mkldnn._linear_pointwise(x, packed.matrix, bias, "none", [], "")
 
 
 def packed_maps(model: nn.Module) -> list[tuple[Tensor, Packed]]:
@@ -161,55 +100,6 @@ def packed_maps(model: nn.Module) -> list[tuple[Tensor, Packed]]:
         if isinstance(module, FastLinear):
             found.append((module.weight, module._packed))
     return [(weight, packed) for weight, packed in found if packed is not None]
-
-
-@torch.inference_mode()
-def settle_single_rows(maps: Sequence[tuple[Tensor, Packed]]) -> None:
-    """Time a single row through all LARGE widening maps both ways, and note the sooner one.
-
-    They are read one after another, as a step of decoding does: out of memory, where they are more
-    than the cache holds. Machines differ: 2,048 x 512 takes an EPYC server 0.125 ms packed and 0.14
-    by columns. Three rounds, of which the soonest count; 10 ms for 100 MB of weights.
-    """
-    large = [
-        each for each in maps if each[0].numel() >= LARGE and each[0].shape[0] > each[0].shape[1]
-    ]
-    rows = [weight.new_zeros(1, weight.shape[1]) for weight, _ in large]
-    plain, packed = math.inf, math.inf
-    for _ in range(3):
-        start = perf_counter()
-        for row, (weight, _) in zip(rows, large, strict=True):
-            nn.functional.linear(row, weight)
-        between = perf_counter()
-        for row, (_, each) in zip(rows, large, strict=True):
-            read_packed(row, each, None)
-        plain, packed = min(plain, between - start), min(packed, perf_counter() - between)
-    for _, each in large:
-        each.for_one = packed < plain
-
-
-class FastLinear(nn.Linear):
-    """A linear map that can be laid out for decoding."""
-
-    _packed: Packed | None = None
-
-    def forward(self, x: Tensor) -> Tensor:
-        return linear(x, self.weight, self.bias, self._packed)
-
-    def lay_out(self) -> None:
-        """Store the matrix by columns, and keep it packed too. Moving it forgets that.
-
-        Shapes, values and the state dict stay as they are.
-        """
-        if self.weight.is_contiguous():
-            self.weight.data = self.weight.data.t().contiguous().t()
-        if self.weight.t().is_contiguous():  # else it is a part of a joined matrix
-            self._packed = Packed.of(self.weight.detach(), self.weight)
-
-    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> "FastLinear":
-        self._packed = None
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        return self
 
 
 @cache
