@@ -1,0 +1,82 @@
+"""On a pretended GPU every page says what it says on the CPU."""
+
+import re
+
+import pytest
+import torch
+from pretended import There, gpu
+from shown import WHOLE, everything
+from torch.nn import functional as F
+
+from explorer.pages import PAGES
+from explorer.ui.work import caching
+from explorer.ui.work.caching import Store, budget
+from models.foreign.placing import DEVICE_VARIABLE
+
+TINY = re.compile(r"[\d.]+ · 10⁻(¹?[⁶⁷⁸⁹]|¹[⁰-⁹])")
+
+
+@pytest.mark.parametrize("model", ["en-zh", "writer", "reader", "headless"])
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_a_page_says_the_same(open_page, monkeypatch, page, model):
+    with gpu(), pytest.MonkeyPatch.context() as patch:
+        patch.setenv(DEVICE_VARIABLE, "cuda")
+        there = open_page(page, model=model, **WHOLE.get(page, {}))
+        assert not there.exception
+    monkeypatch.setattr(caching, "STORE", Store(budget()))
+    usual = open_page(page, model=model, **WHOLE.get(page, {}))
+    assert settled(there) == settled(usual)
+
+
+def settled(at):
+    """What a page says, rounding errors aside: matrices that lie otherwise add up otherwise."""
+    return TINY.sub("tiny", everything(at))
+
+
+def _there() -> torch.Tensor:
+    return torch.ones(3, 4, device="cuda")
+
+
+REFUSED = {
+    "a sum": lambda: _there() + torch.ones(3, 4),
+    "a product": lambda: _there() @ torch.ones(4, 3),
+    "a row put in": lambda: _there().__setitem__(0, torch.ones(4)),
+    "joined": lambda: torch.cat((_there(), torch.ones(3, 4))),
+    "attention": lambda: F.scaled_dot_product_attention(_there(), _there(), torch.ones(3, 4)),
+    "an index there": lambda: torch.ones(3, 4)[torch.zeros(1, dtype=torch.long, device="cuda")],
+}
+ALLOWED = {
+    "a number": lambda: _there() * torch.tensor(2.0),
+    "an index here": lambda: _there()[torch.tensor([0, 1])],
+    "places": lambda: _there()[[0, 1], [1, 2]].clone().mul_(2),
+    "made like it": lambda: torch.zeros_like(_there()) + torch.arange(4, device=_there().device),
+    "made anew": lambda: _there()[0] + _there().new_tensor([1, 2, 3, 4]),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_devices_are_not_mixed(what):
+    with gpu(), pytest.raises(RuntimeError, match="on the GPU"):
+        REFUSED[what]()
+
+
+@pytest.mark.parametrize("what", ALLOWED)
+def test_what_cuda_allows_is_allowed(what):
+    with gpu():
+        found = ALLOWED[what]()
+        assert isinstance(found, There)
+        assert not isinstance(found.cpu(), There)
+        assert found.tolist() == found.cpu().tolist()
+
+
+def test_an_array_is_made_on_the_cpu_only():
+    with gpu(), pytest.raises(TypeError, match="cannot become an array"):
+        _there().numpy()
+
+
+def test_a_gradient_comes_back():
+    with gpu():
+        leaf = torch.ones(3, requires_grad=True)
+        (leaf.to("cuda") * 2).cpu().sum().backward()
+        assert leaf.grad is not None
+        assert leaf.grad.tolist() == [2, 2, 2]
