@@ -158,7 +158,9 @@ def test_a_step_by_formula_is_the_step_by_autograd(
     assert told["name"] == name
     assert told["grad"] != 0
     assert told["formula"] == pytest.approx(told["grad"], rel=1e-3, abs=1e-7)
-    assert told["adamw"]["after"] == pytest.approx(told["after"], rel=1e-5)
+    # Where the step leaves almost nothing of the weight, float32 rounds by the size of both.
+    rounding = 1e-6 * max(abs(told["before"]), abs(told["adamw"]["step"]))
+    assert told["adamw"]["after"] == pytest.approx(told["after"], rel=1e-5, abs=rounding)
     assert told["adamw"]["m"] == pytest.approx(told["moments_after"][0], rel=1e-4, abs=1e-9)
     means = [sum(row) / len(row) for row in told["losses"]]
     assert min(means) < told["loss"] < max(means)
