@@ -13,7 +13,18 @@ from torch import Tensor, nn
 
 NormKind = Literal["layernorm", "rmsnorm"]
 
-LayerNorm = nn.LayerNorm
+
+class LayerNorm(nn.Module):
+    """LayerNorm over the last axis, as `nn.LayerNorm`."""
+
+    def __init__(self, d_model: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, x: Float[Tensor, "*rest d_model"]) -> Float[Tensor, "*rest d_model"]:
+        return nn.functional.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(nn.Module):

@@ -44,8 +44,8 @@ from torch import Tensor, nn
 
 from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
-from models.fast.maps import FastLinear, NotCopied, Packed, linear, settle_single_rows
-from models.fast.memory import FastRecord
+from models.fast_linear import FastLinear, NotCopied, Packed, linear, settle_single_rows
+from models.fast_memory import FastRecord
 from models.hooks import VISITOR, HookPoint
 from models.masks import require_mask
 from models.positions import NOWHERE, Placement, Rotation, Sinusoidal, sinusoidal_table

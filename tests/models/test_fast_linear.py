@@ -6,11 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-import models.fast.maps
-from models import fast
+from models import fast, fast_linear
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding
-from models.fast.maps import FastLinear, Packed, linear, settle_single_rows
+from models.fast_linear import FastLinear, Packed, linear, settle_single_rows
 from models.transformer import build_model
 
 SEVERAL = 4
@@ -94,11 +93,11 @@ def test_every_map_is_stored_by_columns_and_packed():
 
 @pytest.mark.parametrize("sooner", ["packed", "columns"])
 def test_single_rows_are_timed_through_large_widening_maps(sooner, monkeypatch):
-    monkeypatch.setattr(models.fast.maps, "LARGE", 12)
+    monkeypatch.setattr(fast_linear, "LARGE", 12)
     large, narrow, small = laid_out(3, 5), laid_out(5, 3), laid_out(2, 5)
     maps = [(each.weight, each._packed) for each in (large, narrow, small)]
     ticks = iter((0, 3, 5) * 3 if sooner == "packed" else (0, 2, 5) * 3)
-    monkeypatch.setattr(models.fast.maps, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(fast_linear, "perf_counter", lambda: next(ticks))
     settle_single_rows(maps)
     assert [packed.for_one for _, packed in maps] == [sooner == "packed", False, False]
 
