@@ -58,13 +58,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None
 
     `packed` is the same matrix again, read where that is sooner: without gradients, which have to
     reach the parameter itself, and for FEW rows; for one, where `settle_single_rows` found it so.
-    A batch that is one text, expanded, is multiplied once.
     """
-    if torch.is_grad_enabled():
-        return nn.functional.linear(x, weight, bias)
-    if x.dim() > 2 and x.stride(0) == 0:
-        return linear(x[0], weight, bias, packed).expand(*x.shape[:-1], -1)
-    if packed is None:
+    if packed is None or torch.is_grad_enabled():
         return nn.functional.linear(x, weight, bias)
     rows = x.numel() // x.shape[-1]
     if (rows in FEW or (rows == 1 and packed.for_one)) and packed.current:

@@ -56,24 +56,6 @@ def test_few_rows_are_read_packed_and_others_are_not(shape):
             assert torch.equal(linear(x, weight, bias, wrong), expected)
 
 
-def test_a_batch_that_is_one_text_is_multiplied_once(monkeypatch):
-    made, text = laid_out(3, 5), torch.randn(1, 12, 3)
-    rows = []
-    monkeypatch.setattr(nn.functional, "linear", spy(nn.functional.linear, rows))
-    with torch.inference_mode():
-        found = made(text.expand(7, -1, -1))
-        assert rows == [12]
-        assert torch.equal(found, made(text).expand(7, -1, -1))
-
-
-def spy(function, rows):
-    def called(x, *rest):
-        rows.append(x.numel() // x.shape[-1])
-        return function(x, *rest)
-
-    return called
-
-
 def test_a_gradient_reaches_the_parameter():
     made = laid_out(3, 5)
     made(torch.randn(SEVERAL, 1, 3)).sum().backward()

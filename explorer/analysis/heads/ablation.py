@@ -1,13 +1,11 @@
 """Which heads matter: the change of the written tokens' log-probability with each head off.
 
 One row of a batch is the whole sentence with one head silenced: the heads of a layer in one pass,
-which begins with their own block, and two passes at a time. Michel et al. 2019, "Are Sixteen Heads
-Really Better than One?", §3.2.
+which begins with their own block. Michel et al. 2019, "Are Sixteen Heads Really Better than One?",
+§3.2.
 """
 
-import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -30,9 +28,7 @@ from models.hooks import ROLES, AttentionSite, Edits, Role, StackSite, visiting
 from models.transformer import Stack
 
 MAX_ROWS = 24  # heads per pass: few enough that progress is seen
-MAX_LOGITS = 1 << 23  # logits per pass, 32 MB in float32
-AT_ONCE = min(2, os.cpu_count() or 1)
-"""Passes at a time, each in a thread: small models run on one core each."""
+MAX_LOGITS = 1 << 23  # logits per pass, 64 MB in float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,34 +104,7 @@ def ablating(
     deltas = {site.name: np.zeros((site.n_heads, len(wanted))) for site in traced.sites}
     total = sum(site.n_heads for site in traced.sites)
     size = max(1, min(MAX_ROWS, MAX_LOGITS // traced.logits.size))
-    passes = list(_passes(loaded, traced, size))
     done = 0
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for start in range(0, len(passes), AT_ONCE):
-            step = passes[start : start + AT_ONCE]
-            found = pool.map(lambda each: each.logprobs(wanted), step)
-            for each, rows in zip(step, found, strict=True):
-                for (site, head), row in zip(each.off, rows, strict=True):
-                    deltas[site.name][head] = row - logprobs
-            done += sum(len(each.off) for each in step)
-            yield done, total
-    return Ablation(traced.sites, wanted, logprobs, deltas)
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """Some heads of one layer, each off in a row of its own."""
-
-    reading: "_Reading"
-    layer: int
-    off: tuple[tuple[AttentionSite, int], ...]
-
-    def logprobs(self, tokens: Sequence[int]) -> Float[np.ndarray, "row written"]:
-        return self.reading.without(self.off, self.layer, tokens)
-
-
-def _passes(loaded: LoadedModel, traced: Trace, size: int) -> Iterator[_Pass]:
-    """Every head of every site, no more than `size` in a pass."""
     memory: Tensor | None = None
     for stack in loaded.model.stacks():
         reading = _Reading(loaded, traced, stack, memory)
@@ -148,7 +117,13 @@ def _passes(loaded: LoadedModel, traced: Trace, size: int) -> Iterator[_Pass]:
                 for head in range(site.n_heads)
             ]
             for start in range(0, len(off), size):
-                yield _Pass(reading, layer, tuple(off[start : start + size]))
+                batch = off[start : start + size]
+                found = reading.without(batch, layer, wanted)
+                for (site, head), row in zip(batch, found, strict=True):
+                    deltas[site.name][head] = row - logprobs
+                done += len(batch)
+                yield done, total
+    return Ablation(traced.sites, wanted, logprobs, deltas)
 
 
 class _Reading:
@@ -194,8 +169,10 @@ def _logprobs(
     logits: Float[Tensor, "row written vocab"], tokens: Sequence[int]
 ) -> Float[np.ndarray, "row written"]:
     """ln p of each token at its position; float32 rounds it by about 1e-7 of its size."""
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
-    return wide[:, torch.arange(len(tokens)), list(tokens)].double().cpu().numpy()
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    wide = wide - wide.max(-1, keepdim=True).values
+    chosen = wide[:, torch.arange(len(tokens)), list(tokens)].double()
+    return (chosen - wide.exp_().sum(-1).double().log()).cpu().numpy()
 
 
 def _silenced(z: Tensor, rows: list[int], heads: list[int]) -> Tensor:
