@@ -24,7 +24,7 @@ from benchmarks.timing import medians, rows
 from explorer.library import CHECKPOINTS
 from models import load_checkpoint
 from models.fast import speed_up
-from models.fast_memory import FastRecord
+from models.fast.memory import FastRecord
 from models.hooks import visiting
 from models.rows import Rows
 from models.transformer import DecoderOnly, Model, build_model

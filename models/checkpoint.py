@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from models.config import FORMER_MARKS, ModelConfig
-from models.fast_memory import Undrawn, without_numbers
+from models.fast.memory import Undrawn, without_numbers
 from models.refusals import Refusal
 from models.tokenizer import Tokenizer
 from models.transformer import Model, build_model

@@ -227,7 +227,8 @@ class Model(nn.Module, ABC):
 
     def stacks(self) -> tuple[StackSite, ...]:
         """The stacks of blocks, one a stream; each may look at the streams before its own."""
-        stacks = [(name, each) for name, each in self.named_modules() if isinstance(each, Stack)]
+        parts = (("", self), *self.named_children())
+        stacks = [(name, each) for name, each in parts if isinstance(each, Stack)]
         return tuple(
             StackSite(name, role, stack.stream, len(stack.blocks), self.reads[:i])
             for i, (name, stack) in enumerate(stacks)

@@ -20,7 +20,7 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
-from models.fast_memory import FastRecord
+from models.fast.memory import FastRecord
 from models.foreign.placing import inside
 from models.hooks import LOGITS, Edits, StackSite, visiting
 from models.rows import Rows

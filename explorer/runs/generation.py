@@ -22,7 +22,7 @@ from explorer.runs.inputs import (
 from explorer.runs.interventions import edit_functions, fits
 from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
-from models.fast_memory import FastRecord
+from models.fast.memory import FastRecord
 from models.hooks import Edits, visiting
 from models.rows import padded
 from models.strategies import Greedy, Strategy, largest

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container
 import torch
 from torch import Tensor
 
-from models.fast_memory import FastRecord
+from models.fast.memory import FastRecord
 from models.hooks import NO_EDITS, Edits, visiting
 from models.rows import Rows
 from models.transformer import Model

@@ -8,7 +8,7 @@ from families import hook_names
 from torch import nn
 
 from models.fast import FastHookPoint
-from models.fast_memory import FastRecord
+from models.fast.memory import FastRecord
 from models.hooks import VISITOR, Edits, HookPoint, Record, name_hook_points, visiting
 
 

@@ -8,12 +8,21 @@ from pretended import There, gpu
 from shown import WHOLE, everything
 from torch.nn import functional as F
 
+from explorer.analysis.heads import ablation
 from explorer.pages import PAGES
 from explorer.ui.work import caching
 from explorer.ui.work.caching import Store, budget
 from models.foreign.placing import DEVICE_VARIABLE
 
 TINY = re.compile(r"[\d.]+ · 10⁻(¹?[⁶⁷⁸⁹]|¹[⁰-⁹])")
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_its_own():
+    """A thread that is kept knows of the pretended GPU where it was started there."""
+    ablation.pool.cache_clear()
+    yield
+    ablation.pool.cache_clear()
 
 
 @pytest.mark.parametrize("model", ["en-zh", "writer", "reader", "headless"])
@@ -23,6 +32,7 @@ def test_a_page_says_the_same(open_page, monkeypatch, page, model):
         patch.setenv(DEVICE_VARIABLE, "cuda")
         there = open_page(page, model=model, **WHOLE.get(page, {}))
         assert not there.exception
+    ablation.pool.cache_clear()
     monkeypatch.setattr(caching, "STORE", Store(budget()))
     usual = open_page(page, model=model, **WHOLE.get(page, {}))
     assert settled(there) == settled(usual)

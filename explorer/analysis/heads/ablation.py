@@ -1,13 +1,15 @@
 """Which heads matter: the change of the written tokens' log-probability with each head off.
 
 One row of a batch is the whole sentence with one head silenced: the heads of a layer in one pass,
-which begins with their own block. Michel et al. 2019, "Are Sixteen Heads Really Better than One?",
-§3.2.
+which begins with their own block, and two passes at a time. Michel et al. 2019, "Are Sixteen Heads
+Really Better than One?", §3.2.
 """
 
+import os
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import cast
 
 import numpy as np
@@ -24,11 +26,15 @@ from explorer.runs.rerun import (
     written_tokens,
 )
 from explorer.runs.trace import Trace
+from models.foreign.placing import inside
 from models.hooks import ROLES, AttentionSite, Edits, Role, StackSite, visiting
 from models.transformer import Stack
 
 MAX_ROWS = 24  # heads per pass: few enough that progress is seen
-MAX_LOGITS = 1 << 23  # logits per pass, 64 MB in float64
+MAX_LOGITS = 1 << 23  # logits per pass, 32 MB in float32
+AT_ONCE = min(2, os.cpu_count() or 1)
+"""Passes at a time, each in a thread: what they multiply is large enough to leave Python's
+interpreter to the other one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,49 +110,76 @@ def ablating(
     deltas = {site.name: np.zeros((site.n_heads, len(wanted))) for site in traced.sites}
     total = sum(site.n_heads for site in traced.sites)
     size = max(1, min(MAX_ROWS, MAX_LOGITS // traced.logits.size))
-    done = 0
-    memory: Tensor | None = None
+    readings: list[_Reading] = []
     for stack in loaded.model.stacks():
-        reading = _Reading(loaded, traced, stack, memory)
-        memory = reading.output
-        for layer in range(stack.n_layers):
-            off = [
-                (site, head)
-                for site in traced.sites
-                if (site.query_stream, site.layer) == (stack.stream, layer)
-                for head in range(site.n_heads)
-            ]
-            for start in range(0, len(off), size):
-                batch = off[start : start + size]
-                found = reading.without(batch, layer, wanted)
-                for (site, head), row in zip(batch, found, strict=True):
-                    deltas[site.name][head] = row - logprobs
-                done += len(batch)
-                yield done, total
+        memory = readings[-1].output if readings else None
+        readings.append(_Reading(loaded, traced, stack, memory))
+    passes = [
+        (some, partial(reading.without, some, wanted))
+        for reading in readings
+        for off in reading.layers()
+        for some in (off[start : start + size] for start in range(0, len(off), size))
+    ]
+    done = 0
+    for start in range(0, len(passes), AT_ONCE):
+        step = passes[start : start + AT_ONCE]
+        for (off, _), found in zip(step, pool().map(_made, step), strict=True):
+            for (site, head), row in zip(off, found, strict=True):
+                deltas[site.name][head] = row - logprobs
+            done += len(off)
+        yield done, total
     return Ablation(traced.sites, wanted, logprobs, deltas)
 
 
+Off = Sequence[tuple[AttentionSite, int]]
+"""Heads of one layer, each of which is off in a row of its own."""
+
+
+@cache
+def pool() -> ThreadPoolExecutor:
+    """Kept, since a new thread has to get the memory for its tensors from the system first."""
+    return ThreadPoolExecutor(AT_ONCE, "ablation")
+
+
+def _made(one: tuple[Off, Callable[[], np.ndarray]]) -> Float[np.ndarray, "row written"]:
+    return one[1]()
+
+
 class _Reading:
-    """A Trace's row in one stack, under the Trace's edits: what goes into each block, and what
-    comes out, so that a head that is off is paid for from its own block on."""
+    """A Trace's row in one stack, under the Trace's edits: what went into each block, and what
+    came out, so that a head that is off is paid for from its own block on."""
 
     def __init__(
         self, loaded: LoadedModel, traced: Trace, site: StackSite, memory: Tensor | None
     ) -> None:
         self.model, self.memory, self.edits = loaded.model, memory, edits_of(traced)
+        self.sites = [each for each in traced.sites if each.query_stream == site.stream]
         self.stack = cast(Stack, loaded.model.get_submodule(site.name))
         self.rows = rows_of(traced).to(next(loaded.model.parameters()).device)
-        with torch.inference_mode(), visiting(self.edits):
-            x, through = self.stack.enter(self.rows, memory)
-            self.before = [x]  # of each block, [1, pos, d_model]
-            for layer in range(site.n_layers):
-                self.before.append(through(layer, self.before[-1]))
-            self.output = self.stack.final_norm(self.stack.hook_resid_final(self.before[-1]))
+        seen = (
+            *(site.block_hook(layer, "resid_pre") for layer in range(site.n_layers)),
+            site.hook("resid_final"),
+        )
+        kept = [torch.tensor(traced.activations[name])[None] for name in seen]
+        *self.before, last = (inside(loaded.model, each) for each in kept)  # each [1, pos, d_model]
+        with torch.inference_mode():
+            self.output = self.stack.final_norm(last)
 
-    def without(
-        self, off: Sequence[tuple[AttentionSite, int]], layer: int, tokens: Sequence[int]
-    ) -> Float[np.ndarray, "row written"]:
-        """The tokens' log-probabilities, each row with another head of this layer off."""
+    def layers(self) -> list[Off]:
+        """Every head of each layer."""
+        return [
+            [
+                (site, head)
+                for site in self.sites
+                if site.layer == layer
+                for head in range(site.n_heads)
+            ]
+            for layer in range(len(self.stack.blocks))
+        ]
+
+    def without(self, off: Off, tokens: Sequence[int]) -> Float[np.ndarray, "row written"]:
+        """The tokens' log-probabilities, each row with another of these heads off."""
+        layer = off[0][0].layer
         silence = {}
         for site in dict.fromkeys(site for site, _ in off):
             rows = [row for row, (of_row, _) in enumerate(off) if of_row == site]
@@ -169,10 +202,8 @@ def _logprobs(
     logits: Float[Tensor, "row written vocab"], tokens: Sequence[int]
 ) -> Float[np.ndarray, "row written"]:
     """ln p of each token at its position; float32 rounds it by about 1e-7 of its size."""
-    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    wide = wide - wide.max(-1, keepdim=True).values
-    chosen = wide[:, torch.arange(len(tokens)), list(tokens)].double()
-    return (chosen - wide.exp_().sum(-1).double().log()).cpu().numpy()
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    return wide[:, torch.arange(len(tokens)), list(tokens)].double().cpu().numpy()
 
 
 def _silenced(z: Tensor, rows: list[int], heads: list[int]) -> Tensor:

@@ -84,11 +84,11 @@ class Attribution:
         row's gradients, and `off`, which is the head's for every query and key alike. The row and
         what is raised are as in `per_key`.
         """
-        by_key = [self.per_key(site, head) for head in range(len(self.off[site]))]
+        rows = self._queries(site)
         return {
-            "weight": np.array([row["weight"].max() for row in by_key]),
-            "contribution": self.written[site][:, self._queries(site)].mean(1),
-            "gradient": np.array([row["gradient"].sum() for row in by_key]),
+            "weight": self.weight[site][:, rows].mean(1).max(-1),
+            "contribution": self.written[site][:, rows].mean(1),
+            "gradient": self.gradient[site][:, rows].sum((1, 2)),
             "off": self.off[site],
         }
 

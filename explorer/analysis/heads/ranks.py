@@ -34,21 +34,22 @@ def head_ranks(attribution: Attribution, site: str, head: int) -> HeadRanks:
     if of_site is None:
         raise KeyError(f"there is no attention site {site!r}")
     kind = of_site.role
+    of_kind = {
+        each.name: attribution.over_heads(each.name)
+        for each in attribution.sites
+        if each.role == kind
+    }
     values, ranks = {}, {}
     for name in MEASURES:
-        of_kind = [
-            attribution.over_heads(each.name)[name]
-            for each in attribution.sites
-            if each.role == kind
-        ]
-        values[name] = float(attribution.over_heads(site)[name][head])
-        ranks[name] = 1 + int((np.abs(np.concatenate(of_kind)) > abs(values[name])).sum())
+        values[name] = float(of_kind[site][name][head])
+        every = np.concatenate([found[name] for found in of_kind.values()])
+        ranks[name] = 1 + int((np.abs(every) > abs(values[name])).sum())
     agreement = attribution.agreement(kind)[:, MEASURES.index("off")]
     return HeadRanks(
         values=values,
         ranks=ranks,
         agreement=dict(zip(MEASURES, agreement.tolist(), strict=True)),
-        n_heads=sum(len(each) for each in of_kind),
+        n_heads=len(every),
         key=int(attribution.per_key(site, head)["weight"].argmax()),
     )
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from models.attention import Attention
 from models.config import ModelConfig
-from models.fast_memory import without_numbers
+from models.fast.memory import without_numbers
 from models.feedforward import FeedForward
 from models.norms import LayerNorm, RMSNorm
 from models.rows import Rows

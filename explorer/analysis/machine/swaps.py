@@ -35,7 +35,7 @@ from models.blocks import Block
 from models.config import ModelConfig, NormPlacement
 from models.feedforward import ACTIVATIONS, GATED, FeedForward
 from models.hooks import LOGITS
-from models.norms import LayerNorm, RMSNorm
+from models.norms import NORMS, LayerNorm, RMSNorm
 from models.positions import POSITIONS, Sinusoidal
 from models.transformer import Model, Stack
 
@@ -169,7 +169,7 @@ def _filled(fill: float | None) -> Callable[[Model], None]:
         k, v = share_heads(q, k), share_heads(q, v)
         scores = capped(q @ k.transpose(-2, -1) / divisor, cap)
         scores = hooks.hook_scores(scores if bias is None else scores + bias)
-        mask = torch.ones((), dtype=torch.bool) if mask is None else mask
+        mask = torch.ones((), dtype=torch.bool, device=q.device) if mask is None else mask
         mask = hooks.hook_mask(mask.expand(scores.shape))
         if fill is None:
             pattern = scores.softmax(-1) * mask
@@ -245,10 +245,8 @@ def _placed(placement: NormPlacement) -> Option:
 def _final(wanted: bool) -> Callable[[Model], None]:
     def swap(model: Model) -> None:
         for stack in _stacks(model):
-            norm = LayerNorm if model.config.norm == "layernorm" else RMSNorm
-            stack.final_norm = (
-                norm(model.config.d_model, model.config.norm_eps) if wanted else nn.Identity()
-            )
+            new = NORMS[model.config.norm](model.config.d_model, model.config.norm_eps)
+            stack.final_norm = new.to(stack.embed.weight) if wanted else nn.Identity()
 
     return swap
 

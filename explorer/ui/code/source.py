@@ -108,6 +108,10 @@ def _tree(text: str) -> ast.Module:
     return ast.parse(text)
 
 
+def _is_fast(thing: object) -> bool:
+    return f"{thing.__module__}.".startswith(f"{FAST}.")
+
+
 def _ours(thing: object) -> bool:
     return str(getattr(thing, "__module__", "")).partition(".")[0] in PROJECT
 
@@ -135,14 +139,14 @@ def _part(given: object) -> _Part | None:
     if own is not None:
         return own
     # What only makes one of torch's modules faster is none of our lines.
-    plain = next(cls for cls in type(given).__mro__ if cls.__module__ != FAST)
+    plain = next(cls for cls in type(given).__mro__ if not _is_fast(cls))
     return _Part(plain, given) if _ours(plain) else None
 
 
 def _method(owner: object, kind: type, name: str) -> _Part | None:
     """A method by its name: the plain one, and the faster one where that stands before it."""
     found = [cls for cls in kind.__mro__ if name in vars(cls)]
-    plain = next((cls for cls in found if cls.__module__ != FAST), None)
+    plain = next((cls for cls in found if not _is_fast(cls)), None)
     if plain is None or not _ours(plain):
         return None
     what = _plain(vars(plain)[name])
@@ -171,7 +175,7 @@ def _lines(part: _Part) -> Lines:
     if isinstance(what, type):
         code = tuple(each.__code__ for each in _methods(what))
         below: list[type] = type.__subclasses__(what)
-        instead = [kind for kind in below if kind.__module__ == FAST]
+        instead = [kind for kind in below if _is_fast(kind)]
         code += tuple(method.__code__ for kind in instead for method in _methods(kind))
     else:
         code = ((part.ran or what).__code__,)
@@ -300,7 +304,7 @@ class _Scope:
         if self.part.ran is None:
             return None
         own = _plain(self.part.ran.__globals__.get(function.__name__))
-        return own if isinstance(own, FunctionType) and own.__module__ == FAST else None
+        return own if isinstance(own, FunctionType) and _is_fast(own) else None
 
     def value(self, node: ast.AST) -> object:
         """What an expression means, as far as that is known without running it; else None."""

@@ -112,10 +112,14 @@ def test_a_head_that_is_off_changes_nothing(translator: LoadedModel) -> None:
     assert np.abs(deltas[0]).max() > 1e-3
 
 
-def test_progress_and_nothing_in_force_between_passes(
-    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("at_once", "done"), [(1, (4, 8, 12, 17, 20, 25, 28)), (2, (8, 17, 25, 28))]
+)
+def test_progress_and_nothing_in_force_between_steps(
+    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch, at_once: int, done: tuple[int, ...]
 ) -> None:
     monkeypatch.setattr(ablation, "MAX_ROWS", 5)
+    monkeypatch.setattr(ablation, "AT_ONCE", at_once)
     traced = trace(translator, TEXT, TARGET)
     steps = ablating(translator, traced)
     seen = []
@@ -128,11 +132,23 @@ def test_progress_and_nothing_in_force_between_passes(
         assert VISITOR.get() is None
         assert torch.is_grad_enabled()
         assert not torch.is_inference_mode_enabled()
-    assert seen == [(done, 28) for done in (4, 8, 12, 17, 20, 25, 28)]
+    assert seen == [(each, 28) for each in done]
     called: list[tuple[int, int]] = []
     again = ablate(translator, traced, progress=lambda *step: called.append(step))
     assert called == seen
     np.testing.assert_array_equal(again.delta_logprob["cross"], found.delta_logprob["cross"])
+
+
+def test_two_passes_at_a_time_find_what_one_finds(
+    translator: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = trace(translator, TEXT, TARGET, [HeadOff("decoder.blocks.0.cross_attn", 1)])
+    monkeypatch.setattr(ablation, "AT_ONCE", 1)
+    alone = ablate(translator, traced)
+    monkeypatch.setattr(ablation, "AT_ONCE", 2)
+    both = ablate(translator, traced)
+    for name, deltas in alone.token_deltas.items():
+        np.testing.assert_array_equal(both.token_deltas[name], deltas)
 
 
 def test_long_rows_take_smaller_batches(
@@ -141,6 +157,7 @@ def test_long_rows_take_smaller_batches(
     traced = trace(translator, TEXT, TARGET)
     usual = ablate(translator, traced)
     monkeypatch.setattr(ablation, "MAX_LOGITS", 1)
+    monkeypatch.setattr(ablation, "AT_ONCE", 1)
     assert [done for done, _ in ablating(translator, traced)] == list(range(1, 29))
     alone = ablate(translator, traced)
     for name, deltas in usual.token_deltas.items():

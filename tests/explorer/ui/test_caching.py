@@ -15,7 +15,7 @@ from torch import nn
 from explorer import library
 from explorer.ui.work import caching
 from explorer.ui.work.caching import Store, budget, cached, size_of
-from models.fast_linear import FastLinear
+from models.fast.maps import FastLinear
 
 ROOM = 15_000
 """Bytes: for ten arrays of a thousand, each with what surrounds it."""

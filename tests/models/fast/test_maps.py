@@ -6,10 +6,17 @@ import pytest
 import torch
 from torch import nn
 
-from models import fast, fast_linear
+import models.fast.maps
+from models import fast
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding
-from models.fast_linear import FastLinear, Packed, linear, settle_single_rows
+from models.fast.maps import (
+    FastLinear,
+    Packed,
+    linear,
+    many_are_sooner_packed,
+    settle_single_rows,
+)
 from models.transformer import build_model
 
 SEVERAL = 4
@@ -41,7 +48,7 @@ def test_it_is_the_same_product(shape, d_in, d_out, bias, dtype):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_few_rows_are_read_packed_and_others_are_not(shape):
+def test_few_rows_are_read_packed_and_others_where_that_is_sooner(shape, monkeypatch):
     weight, bias = torch.randn(5, 3), torch.randn(5)
     wrong = Packed.of(torch.zeros(5, 3))  # seen in the result, where it is read
     assert wrong is not None
@@ -50,10 +57,48 @@ def test_few_rows_are_read_packed_and_others_are_not(shape):
         wrong.for_one = True
         assert torch.equal(linear(torch.randn(1, 1, 3), weight, bias, wrong)[0, 0], bias)
         wrong.for_one = False
-        for n_rows in (1, 9):
+        for n_rows, sooner in ((1, False), (1, True), (9, False), (0, True)):
+            monkeypatch.setattr(models.fast.maps, "many_are_sooner_packed", lambda: sooner)  # noqa: B023
             x = torch.randn(n_rows, 1, 3)
             expected = nn.functional.linear(x, weight, bias)
             assert torch.equal(linear(x, weight, bias, wrong), expected)
+        monkeypatch.setattr(models.fast.maps, "many_are_sooner_packed", lambda: True)
+        assert torch.equal(linear(torch.randn(9, 1, 3), weight, bias, wrong)[0, 0], bias)
+
+
+@pytest.mark.parametrize(("packed", "expected"), [(5, True), (7, True), (8, False), (12, False)])
+def test_many_rows_are_timed_and_packed_where_a_quarter_is_saved(packed, expected, monkeypatch):
+    ticks = []
+    for longer in (9, 0, 9, 9, 9):  # one quiet round in five, of which ten go to the plain matrix
+        ticks += [0, 10 + longer, 10 + longer + packed + longer]
+    clock = iter(ticks)
+    monkeypatch.setattr(models.fast.maps, "perf_counter", lambda: next(clock))
+    assert many_are_sooner_packed.__wrapped__() == expected
+
+
+def test_without_onednn_nothing_is_timed(monkeypatch):
+    monkeypatch.setattr(Packed, "of", lambda *given: None)
+    monkeypatch.delattr(models.fast.maps, "perf_counter")
+    assert not many_are_sooner_packed.__wrapped__()
+
+
+@pytest.mark.parametrize("rows", [1, 7])
+def test_a_batch_that_is_one_text_is_multiplied_once(rows, monkeypatch):
+    monkeypatch.setattr(models.fast.maps, "many_are_sooner_packed", lambda: False)
+    made, text = laid_out(3, 5), torch.randn(1, 12, 3)
+    multiplied = []
+    plain = nn.functional.linear
+
+    def spy(x, *rest):
+        multiplied.append(x.numel() // x.shape[-1])
+        return plain(x, *rest)
+
+    monkeypatch.setattr(nn.functional, "linear", spy)
+    with torch.inference_mode():
+        found = made(text.expand(rows, -1, -1))
+        assert multiplied == [12]
+        expected = plain(text.expand(rows, -1, -1), made.weight, made.bias)
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
 
 
 def test_a_gradient_reaches_the_parameter():
@@ -75,11 +120,11 @@ def test_every_map_is_stored_by_columns_and_packed():
 
 @pytest.mark.parametrize("sooner", ["packed", "columns"])
 def test_single_rows_are_timed_through_large_widening_maps(sooner, monkeypatch):
-    monkeypatch.setattr(fast_linear, "LARGE", 12)
+    monkeypatch.setattr(models.fast.maps, "LARGE", 12)
     large, narrow, small = laid_out(3, 5), laid_out(5, 3), laid_out(2, 5)
     maps = [(each.weight, each._packed) for each in (large, narrow, small)]
     ticks = iter((0, 3, 5) * 3 if sooner == "packed" else (0, 2, 5) * 3)
-    monkeypatch.setattr(fast_linear, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(models.fast.maps, "perf_counter", lambda: next(ticks))
     settle_single_rows(maps)
     assert [packed.for_one for _, packed in maps] == [sooner == "packed", False, False]
 

@@ -19,7 +19,7 @@ from models.fast import (
     rotate,
     speed_up,
 )
-from models.fast_memory import FastRecord
+from models.fast.memory import FastRecord
 from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
 from models.positions import rotate as plain_rotate

@@ -25,12 +25,16 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
   place of 0.21, 512 x 2,048 0.13 in place of 0.17. On a desktop machine, where 8,000 x 512 takes
   0.85 in place of 1.6, narrowing maps are as fast by rows. Self-attention's three projections are
   read as one map.
-- *Packed for a few rows*: for the two to eight tokens of a beam or a small batch BLAS first copies
-  a matrix into another order, and reads at half the speed of memory. oneDNN keeps it in that order
-  ("packed"). On one core of a Sapphire Rapids server, four tokens: 2,048 x 512 takes 0.40 ms in
-  place of 0.57 by columns and 0.59 by rows, 8,000 x 512 1.5 in place of 2.1 and 2.7. A single
+- *Packed for several rows*: for the two to eight tokens of a beam or a small batch BLAS first
+  copies a matrix into another order, and reads at half the speed of memory. oneDNN keeps it in that
+  order ("packed"). On one core of a Sapphire Rapids server, four tokens: 2,048 x 512 takes 0.40 ms
+  in place of 0.57 by columns and 0.59 by rows, 8,000 x 512 1.5 in place of 2.1 and 2.7. A single
   token is read faster by columns out of the processor's cache, and on some machines out of memory
   too, so each matrix is held twice, and a model that is larger than a cache is timed both ways.
+  For many rows the two are alike where both use the whole processor; on an AMD EPYC with AVX-512,
+  which MKL leaves alone, oneDNN is 2.3 times as fast (96 x 256 x 1,024: 0.20 ms in place of 0.46),
+  so one product is timed both ways, once in a process.
+- *One text in all rows* of a batch, as `expand` makes it, is multiplied once.
 """
 
 import math
@@ -44,8 +48,8 @@ from torch import Tensor, nn
 
 from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
-from models.fast_linear import FastLinear, NotCopied, Packed, linear, settle_single_rows
-from models.fast_memory import FastRecord
+from models.fast.maps import FastLinear, NotCopied, Packed, linear, settle_single_rows
+from models.fast.memory import FastRecord
 from models.hooks import VISITOR, HookPoint
 from models.masks import require_mask
 from models.positions import NOWHERE, Placement, Rotation, Sinusoidal, sinusoidal_table

@@ -28,7 +28,7 @@ def everything(name):
 def test_fast_decodes_as_plain(family, strategy, use_cache, hooked, wide_model):
     plain = wide_model(family)
     in_floats = strategy == Beam(SEVERAL)  # multiplied by packed matrices
-    plain = plain.float() if in_floats else plain
+    plain = copy.deepcopy(plain).float() if in_floats else plain  # it is shared by all tests
     close = partial(assert_close, atol=2e-5 if in_floats else 1e-12)
     fast = copy.deepcopy(plain)
     lay_out_for_decoding(fast)
