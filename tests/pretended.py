@@ -112,7 +112,8 @@ def _is_place(value: Any) -> bool:
 
 
 def _is_there(value: Any) -> bool:
-    return _is_place(value) and torch.device(value).type in ("cuda", "meta")
+    """Whether a device is the pretended one. Whoever writes "meta" means torch's own."""
+    return value != "meta" and _is_place(value) and torch.device(value).type in ("cuda", "meta")
 
 
 class _Going(torch.autograd.Function):
@@ -137,6 +138,11 @@ class _Coming(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         return There(gradients[0])
+
+
+def _brought(value: Any) -> Any:
+    """What is there as a tensor here, through which a gradient comes back."""
+    return _Coming.apply(value) if isinstance(value, There) else value
 
 
 class _Making(TorchFunctionMode):
@@ -169,8 +175,9 @@ class _Making(TorchFunctionMode):
         if name == "scaled_dot_product_attention":  # whose parts torch makes on "meta" itself
             given = [each for each in (*args, *named.values()) if isinstance(each, Tensor)]
             require_together(name, given)
-            found = func(*map(_own, args), **{key: _own(value) for key, value in named.items()})
-            return _moved(found) if isinstance(args[0], There) else found
+            here, more = map(_brought, args), {key: _brought(each) for key, each in named.items()}
+            found = func(*here, **more)
+            return _Going.apply(found) if isinstance(args[0], There) else found
         if name == "__setitem__" and isinstance(args[0], There):
             place, value = args[1:]
             at = [each for each in tree_flatten(place)[0] if isinstance(each, Tensor)]
@@ -200,7 +207,7 @@ def gpu() -> Iterator[None]:
 
     def to(module: torch.nn.Module, *where: Any) -> torch.nn.Module:
         """Parameters become other objects here, which CUDA's do not: the same one for a tie."""
-        if not any(map(_is_there, where)):
+        if not any(map(_is_place, where)):
             return plain_to(module, *where)
         made: dict[int, torch.nn.Parameter] = {}
         for part in module.modules():

@@ -90,3 +90,21 @@ def test_a_gradient_comes_back():
         (leaf.to("cuda") * 2).cpu().sum().backward()
         assert leaf.grad is not None
         assert leaf.grad.tolist() == [2, 2, 2]
+
+
+def test_a_gradient_comes_through_attention():
+    with gpu():
+        leaf = torch.ones(1, 1, 3, 4, requires_grad=True)
+        there = leaf.to("cuda")
+        F.scaled_dot_product_attention(there, there, there * 2).cpu().sum().backward()
+        assert leaf.grad is not None
+        assert leaf.grad.sum() == pytest.approx(24)
+
+
+def test_a_module_goes_there_and_comes_back():
+    with gpu():
+        module = torch.nn.Linear(3, 4).to("cuda")
+        assert isinstance(module.weight, There)
+        module.to("cpu", torch.float32)
+        assert not isinstance(module.weight, There)
+        assert module(torch.ones(2, 3)).shape == (2, 4)
