@@ -17,7 +17,7 @@ from models.foreign.placing import DEVICE_VARIABLE
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("model", ["en-zh", "stories"])
-@pytest.mark.parametrize("about", VISITS.keys() - {"fixed", "trained"})
+@pytest.mark.parametrize("about", sorted(VISITS.keys() - {"fixed", "trained"}))
 def test_no_frame_breaks(
     broken_frames: Callable[..., list[str]],
     monkeypatch: pytest.MonkeyPatch,
