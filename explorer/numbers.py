@@ -37,7 +37,7 @@ def digits(value: float, n: int = 3) -> str:
 
 def number(value: float) -> str:
     """A number as Markdown: 1.1 · 10⁻¹⁵ where it is small, NaN where it is none."""
-    if math.isinf(value):
+    if not math.isfinite(value):
         return "NaN"
     if value == 0 or value >= 0.01:
         return f"{value:.2g}"

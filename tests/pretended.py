@@ -46,6 +46,16 @@ class There(Tensor):
     def __repr__(self, **_: object) -> str:
         return f"There({self.numbers})"
 
+    @property
+    def data(self) -> Tensor:  # type: ignore[override]
+        return self.detach()
+
+    @data.setter
+    def data(self, value: "There") -> None:
+        """Other numbers, perhaps in another order in memory."""
+        Tensor.data.__set__(self, value)  # type: ignore[attr-defined]
+        self.numbers = value.numbers
+
     def tolist(self) -> Any:
         return self.numbers.tolist()
 
@@ -178,6 +188,12 @@ class _Making(TorchFunctionMode):
             here, more = map(_brought, args), {key: _brought(each) for key, each in named.items()}
             found = func(*here, **more)
             return _Going.apply(found) if isinstance(args[0], There) else found
+        if name == "__getitem__" and isinstance(args[0], There):
+            place = args[1] if isinstance(args[1], tuple) else (args[1],)
+            if any(isinstance(each, list) for each in place):  # torch would make them on "meta"
+                at = [each for each in place if isinstance(each, Tensor)]
+                require_together("aten::index", [args[0], *at])
+                return _Going.apply(_Coming.apply(args[0])[tuple(map(_own, place))])
         if name == "__setitem__" and isinstance(args[0], There):
             place, value = args[1:]
             at = [each for each in tree_flatten(place)[0] if isinstance(each, Tensor)]

@@ -40,6 +40,7 @@ from explorer.numbers import (
         (number(0.0), "0"),
         (number(0.256), "0.26"),
         (number(math.inf), "NaN"),
+        (number(math.nan), "NaN"),
         (tabled(-12345.0), "−12,345"),
         (tabled(1234.5), "1,234"),
         (tabled(0.12345), "0.123"),

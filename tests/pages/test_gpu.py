@@ -101,6 +101,22 @@ def test_a_gradient_comes_through_attention():
         assert leaf.grad.sum() == pytest.approx(24)
 
 
+def test_places_in_a_list_are_found():
+    with gpu():
+        there = torch.arange(12.0).reshape(4, 3).to("cuda")
+        assert there[[2, 0]].tolist() == [[6, 7, 8], [0, 1, 2]]
+        assert there.t().contiguous().t()[[1, 3], [2, 0]].tolist() == [5, 9]
+
+
+def test_numbers_are_laid_out_anew():
+    with gpu():
+        module = torch.nn.Linear(3, 4).to("cuda")
+        before = module.weight.tolist()
+        module.weight.data = module.weight.data.t().contiguous().t()
+        assert module.weight.stride() == module.weight.numbers.stride() == (1, 4)
+        assert module.weight.tolist() == before
+
+
 def test_a_module_goes_there_and_comes_back():
     with gpu():
         module = torch.nn.Linear(3, 4).to("cuda")

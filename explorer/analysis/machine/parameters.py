@@ -96,9 +96,9 @@ def logits_shape(config: ModelConfig, batch: int, src: int, tgt: int) -> tuple[i
     Without its positions: tables ask for the largest of them, and paper holds no numbers.
     """
     model = on_paper_with(replace(config, positions="none")).eval()
-    tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long, device="meta")
-    source = tokens[:, :src] if config.reads_source else None
     with torch.device("meta"):
+        tokens = torch.zeros(batch, max(src, tgt), dtype=torch.long)
+        source = tokens[:, :src] if config.reads_source else None
         return tuple(model.read(Rows(tokens[:, :tgt], None, source)).shape)
 
 
