@@ -1,7 +1,4 @@
-"""Headlight's Transformer library: models, their masks and hook points, decoding, training.
-
-Knows nothing of the explorer, of Streamlit or of Plotly, and is useful without them.
-"""
+"""Headlight's Transformer library: models, masks, hook points, decoding and training."""
 
 from models.checkpoint import Checkpoint, CheckpointError, load_checkpoint
 from models.config import ModelConfig

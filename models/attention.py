@@ -25,8 +25,7 @@ def capped(x: Tensor, cap: float | None) -> Tensor:
 def share_heads(q: Tensor, kv: Tensor) -> Tensor:
     """Keys or values [batch, kv_head, key, d] for each of the query heads of `q`.
 
-    Query head i reads kv head i // group (Ainslie et al. 2023). Raises ValueError for heads that do
-    not divide.
+    Query head i reads kv head i // group (Ainslie et al. 2023). Raises ValueError where none fits.
     """
     n_heads, n_kv_heads = q.shape[1], kv.shape[1]
     if n_heads % n_kv_heads:
@@ -50,13 +49,11 @@ def attend(
 
     scores = q k^T / sqrt(d_head) + bias (positions may give one); pattern = softmax(scores) over
     the keys that `mask` allows (True = may attend; None = all), exactly 0 elsewhere; z = pattern v.
-    With a `divisor` q k^T is divided by that in place of sqrt(d_head); with a `cap`, scaled scores
-    are `capped` before the bias.
+    A `divisor` replaces sqrt(d_head); with a `cap`, scaled scores are `capped` before the bias.
     A query that may attend to nothing gets an all-zero pattern, a zero z and finite gradients.
 
     With fewer key/value heads than query heads, groups of query heads share one (`share_heads`).
-    The hook points of `hooks`, a sublayer, see scores, mask and pattern; `dropout` falls on the
-    pattern after it was seen.
+    The hook points of `hooks`, a sublayer, see scores, mask and pattern, this before `dropout`.
     Raises TypeError for a mask that is not Bool; ValueError for one that does not broadcast to
     [batch, head, query, key] and for heads that do not divide.
     """

@@ -1,8 +1,7 @@
 """The key/value cache: what attention has already computed for the tokens before this one.
 
-Self-attention's keys and values grow by one column a step. Cross-attention's are computed from
-the encoder's output once and stay. Keys are stored as attention uses them (after the rotation, for
-rotary positions). Shazeer 2019 (Fast Transformer Decoding), §2.3.
+Self-attention's keys and values grow by one column a step. Cross-attention's are computed from the
+encoder's output once and stay. Keys are stored after any rotation. Shazeer 2019, §2.3.
 """
 
 import torch
@@ -26,10 +25,7 @@ class LayerCache:
 
     @property
     def columns(self) -> Tensor:
-        """All that is held, keys and values: [2, batch, kv_head, pos, d_head].
-
-        Raises ValueError while the cache is empty.
-        """
+        """Keys and values, [2, batch, kv_head, pos, d_head]. ValueError while there are none."""
         if self._columns is None:
             raise ValueError("the cache is empty: append to it first")
         return self._columns

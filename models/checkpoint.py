@@ -1,7 +1,6 @@
 """A trained model as a folder: config.json, model.safetensors, tokenizer.json, CARD.md.
 
-Only safetensors are read, never pickles: a checkpoint from a stranger can be wrong, but it cannot
-run code.
+Only safetensors are read, never pickles: a stranger's checkpoint can be wrong, but run no code.
 """
 
 import json
@@ -23,8 +22,7 @@ from models.transformer import Model, build_model
 
 CONFIG, WEIGHTS, TOKENIZER, CARD = "config.json", "model.safetensors", "tokenizer.json", "CARD.md"
 
-MOST_COMPUTED = 2**28
-"""Bytes of the table of sines up to n_ctx, which no weight in the file vouches for."""
+MOST_COMPUTED = 2**28  # bytes of the table of sines, which no weight in the file vouches for
 
 
 class CheckpointError(Refusal):
@@ -80,9 +78,9 @@ def _load(folder: Path, weights: str) -> Checkpoint:
 
 
 def check_sizes(config: ModelConfig, path: Path) -> None:
-    """Hold a config against the tensors of a safetensors file before memory is taken for it.
+    """Hold a config, which may ask for any size, against a file before memory is taken for it.
 
-    A few digits of a config can ask for more than any machine has. Raises CheckpointError.
+    Raises CheckpointError.
     """
     with _opened(path) as file:
         layers, n_tensors = config.n_layers + (config.n_encoder_layers or 0), len(file.keys())

@@ -22,9 +22,7 @@ CHOICES: dict[str, Collection[str]] = {
     "ffn": FEEDFORWARDS,
 }
 
-Layers = tuple[int, ...]
-"""Some of the blocks, by their index."""
-
+Layers = tuple[int, ...]  # some of the blocks, by their index
 FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
 """Fields of older checkpoints: marks belong to the tokenizer, and are read from there."""
 
@@ -57,9 +55,8 @@ KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
 class ModelConfig:
     """Sizes and choices. Raises ValueError, naming the field and its value, when impossible.
 
-    `norm_placement` is where the norm stands around a sublayer f: "post" norm(x + f(x)), the 2017
-    design; "pre" x + f(norm(x)); "sublayer" x + norm(f(x)). Pre and sublayer want `final_norm`,
-    since nothing else bounds what reaches the unembedding.
+    For `norm_placement` see `models.blocks`; "pre" and "sublayer" want `final_norm`, since nothing
+    else bounds what reaches the unembedding.
     """
 
     family: Family = "encoder-decoder"
@@ -192,10 +189,7 @@ class ModelConfig:
 
     @classmethod
     def from_json(cls, text: str) -> "ModelConfig":
-        """The config that `to_json` wrote.
-
-        Raises ValueError for text that is no JSON object, and for unknown or missing fields.
-        """
+        """What `to_json` wrote. Raises ValueError for what is no JSON object with these fields."""
         try:
             values: Any = json.loads(text)
         except json.JSONDecodeError as error:

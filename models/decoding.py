@@ -54,9 +54,8 @@ class Hypothesis:
 class DecodeStep:
     """All that one step read, computed and chose.
 
-    Tensors have one row per live hypothesis that the step extended, sentence by sentence and best
-    first, in the order of the step before's `live`: one row a sentence with `Greedy` and `Sample`.
-    Finished sentences have no rows any more; `sentences` says whose row each is.
+    Tensors have a row per live hypothesis that the step extended, sentence by sentence, best first,
+    in the order of the step before's `live`; `sentences` says whose row each is.
     """
 
     index: int  # 0 for the first output token
@@ -93,20 +92,18 @@ def decode(
 ) -> Iterator[DecodeStep]:
     """Write an output for each row of `src`, one step at a time, to eos or `max_new_tokens`.
 
-    `src` is what the model is given, with its marks (`Model.with_marks`): the source of an
-    `EncoderDecoder`, the prompt that a `DecoderOnly` continues, the text whose mask tokens an
-    `EncoderOnly` fills in, the first one first. Rows of different length are padded, with
-    `src_valid` False at padding. A row comes out as it would alone.
+    `src` is what the model is given, with its marks (`Model.with_marks`): the source of a
+    translator, the prompt to be continued, the text whose mask tokens are filled in, the first one
+    first. Shorter rows are padded (`src_valid` False) and come out as they would alone.
 
     `prefix` holds the first output tokens, forced on every sentence. Each is a step like any
     other, marked `forced`, and counts towards the limit; eos may stand at its end only.
     Without `use_cache` every step reads the whole row again: the same numbers, whole patterns.
 
-    Learned positions end at n_ctx, so there the tokens read must fit it. Other kinds of position
-    run on beyond n_ctx, though nothing longer was seen in training.
+    Learned positions end at n_ctx, so there the tokens read must fit it; others run on beyond it.
     Raises ValueError, naming what is wrong, here and not at the first step: a model in training
-    mode, an empty or ill-formed src, token ids outside the vocabulary, lengths beyond the limits,
-    a text to be filled in without a mask token, a model without logits.
+    mode or without logits, an ill-formed src, ids outside the vocabulary, lengths beyond the
+    limits, a text to be filled in without a mask token.
     """
     forced = () if prefix is None else tuple(prefix)
     require_decodable(model, src, src_valid, max_new_tokens, forced)
@@ -118,27 +115,20 @@ def decode(
 
 
 def require_decodable(
-    model: Model,
-    src: Tensor,
-    src_valid: Tensor | None,
-    max_new_tokens: int,
-    prefix: tuple[int, ...],
+    model: Model, src: Tensor, src_valid: Tensor | None, max_new_tokens: int, prefix: Sequence[int]
 ) -> None:
     """Raise ValueError for whatever `decode` cannot start with."""
     config = model.config
     if model.training:
-        raise ValueError(
-            "the model is in training mode, where dropout changes every step: call model.eval()"
-        )
+        why = "where dropout changes every step: call model.eval()"
+        raise ValueError(f"the model is in training mode, {why}")
     if model.predicts is None:
         raise ValueError("the model has no head that says tokens, so there is nothing to decode")
     require_whole("max_new_tokens", max_new_tokens, 0)
     if src.dim() != 2 or 0 in src.shape or src.is_floating_point() or src.dtype == torch.bool:
-        raise ValueError(
-            f"src is {src.dtype} {tuple(src.shape)}: it must be token ids [batch, pos], not empty"
-        )
-    if src_valid is None:
-        src_valid = torch.ones_like(src, dtype=torch.bool)
+        found = f"{src.dtype} {tuple(src.shape)}"
+        raise ValueError(f"src is {found}: it must be token ids [batch, pos], not empty")
+    src_valid = torch.ones_like(src, dtype=torch.bool) if src_valid is None else src_valid
     if src_valid.dtype != torch.bool or src_valid.shape != src.shape:
         asked = f"Bool {tuple(src.shape)} as src is"
         found = f"{src_valid.dtype} {tuple(src_valid.shape)}"
@@ -149,24 +139,20 @@ def require_decodable(
     for name, ids in (("src", (int(src.min()), int(src.max()))), ("prefix", prefix)):
         for token in ids:
             if not isinstance(token, int) or not 0 <= token < config.vocab_size:
-                raise ValueError(
-                    f"{name} holds {token!r}: token ids are whole numbers from 0 to "
-                    f"{config.vocab_size - 1}"
-                )
+                span = f"from 0 to {config.vocab_size - 1}"
+                raise ValueError(f"{name} holds {token!r}: token ids are whole numbers {span}")
     ended = [place for place, token in enumerate(prefix) if model.marks.ends(token)]
     if model.predicts == "next" and ended and ended[0] < len(prefix) - 1:
         why = "eos ends an output, so it may stand at the end only"
         raise ValueError(f"prefix holds eos_id = {prefix[ended[0]]} at place {ended[0]}: {why}")
     if len(prefix) > max_new_tokens:
-        raise ValueError(
-            f"prefix has {len(prefix)} tokens: max_new_tokens = {max_new_tokens} leaves no room"
-        )
+        room = f"max_new_tokens = {max_new_tokens} leaves no room"
+        raise ValueError(f"prefix has {len(prefix)} tokens: {room}")
     if model.predicts == "same":
         if model.marks.mask is None or not bool((src == model.marks.mask).any(1).all()):
             raise ValueError("every row of src must hold a mask token to be filled in")
         return
-    longest = config.longest
-    if longest is not None:
+    if (longest := config.longest) is not None:
         learned = f"only n_ctx = {longest} positions were learned"
         if max(lengths) > longest:
             raise ValueError(f"src has {max(lengths)} tokens: {learned}")
@@ -202,8 +188,7 @@ class _Writer:
         return logits.to(wide).log_softmax(-1)
 
     def logits(self) -> Float[Tensor, "row vocab"]:
-        """Read what the cache does not hold, and unembed the end of each row only: in a small model
-        the vocabulary costs more than all blocks."""
+        """Read what the cache does not hold; unembed the end of each row only, which costs most."""
         new = self.rows.tgt[:, self.cache.length if self.cache else 0 :]
         x = self.model.last_stack.run(replace(self.rows, tgt=new), self.memory, self.cache)
         return self.model.logits_of(x[:, -1:])[:, -1]

@@ -1,7 +1,6 @@
 """The feed-forward nets of a block: the same small net on every token, each by itself.
 
-ReLU (Vaswani et al. 2017, §3.3), GELU exact or by tanh and SiLU (Hendrycks & Gimpel 2016), SwiGLU
-and GEGLU (Shazeer 2020).
+ReLU (Vaswani et al. 2017, §3.3), GELU and SiLU (Hendrycks & Gimpel 2016), GLUs (Shazeer 2020).
 """
 
 from collections.abc import Callable
@@ -22,8 +21,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": nn.functional.silu,
 }
 
-GATED = {"swiglu": "silu", "geglu_tanh": "gelu_tanh"}
-"""Nets of three matrices: a gate with this activation beside the way up."""
+GATED = {"swiglu": "silu", "geglu_tanh": "gelu_tanh"}  # a gate with this activation, and the way up
 FEEDFORWARDS = (*ACTIVATIONS, *GATED)
 assert set(FEEDFORWARDS) == set(get_args(FeedForwardKind))
 

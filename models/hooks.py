@@ -1,13 +1,12 @@
 """Hook points: see any tensor of a forward pass, or replace it, without registering anything.
 
-A `HookPoint` is an identity module that stands where a tensor is worth seeing. Its name is its
-path in the module tree, for example `decoder.blocks.0.cross_attn.hook_pattern`. While a block of
-code runs under `visiting(visitor)`, each hook point that the visitor asks for hands it the tensor
-and goes on with what comes back.
+A `HookPoint` is an identity module where a tensor is worth seeing. Its name is its path in the
+module tree: `decoder.blocks.0.cross_attn.hook_pattern`. In a block of code under
+`visiting(visitor)`, those that the visitor asks for hand it the tensor and go on with its answer.
 
-The visitor lives in a `ContextVar`, so it belongs to one thread (or task) only: a model that many
-sessions share never collects anybody else's tensors, and nothing is left behind after an error.
-torch's registered forward hooks fail at exactly that, since they belong to the module.
+The visitor lives in a `ContextVar`, so it belongs to one thread (or task): a model that many share
+never collects anybody else's tensors, and nothing is left behind after an error. torch's own
+forward hooks fail at exactly that, since they belong to the module.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -37,10 +36,7 @@ VISITOR: ContextVar[Visitor | None] = ContextVar("visitor", default=None)
 
 @contextmanager
 def visiting(visitor: Visitor) -> Iterator[None]:
-    """Let `visitor` see every wanted tensor of the forward passes made in this block.
-
-    Blocks may be nested; the innermost visitor is the only one asked.
-    """
+    """Let `visitor`, and no outer one, see every wanted tensor of the passes made in this block."""
     token = VISITOR.set(visitor)
     try:
         yield
@@ -54,10 +50,7 @@ class HookPoint(nn.Module):
     name: str = ""
 
     def forward(self, tensor: Tensor) -> Tensor:
-        """Hand `tensor` (any shape) to the visitor; return it, or its replacement.
-
-        Raises ValueError when a replacement has another shape or dtype.
-        """
+        """The tensor or what the visitor replaces it by. ValueError for another shape or dtype."""
         visitor = VISITOR.get()
         if visitor is None or not visitor.wants(self.name):
             return tensor
@@ -79,8 +72,7 @@ def name_hook_points(model: nn.Module) -> None:
             module.name = name
 
 
-Change = Callable[[Tensor], Tensor]
-"""Gets the tensor of a hook point and returns its replacement."""
+Change = Callable[[Tensor], Tensor]  # the tensor of a hook point -> its replacement
 
 
 class Edits:
@@ -113,8 +105,7 @@ NO_EDITS = Edits({})
 class Record:
     """A visitor that keeps: every wanted tensor, detached and copied, in `activations[name]`.
 
-    `edits` are applied first, so what is recorded is what the model went on with. A hook point
-    that runs more than once under one `Record` keeps its last tensor.
+    `edits` are applied first, so what is kept is what the model went on with, the last time.
     """
 
     def __init__(self, wants: Callable[[str], bool], edits: Edits = NO_EDITS) -> None:
@@ -137,8 +128,7 @@ class Record:
         return tensor.clone()
 
 
-LOGITS = "hook_logits"
-"""The hook point of the logits, which every model has at its top."""
+LOGITS = "hook_logits"  # the hook point of the logits, which every model has at its top
 
 Role = Literal["encoder", "decoder", "cross"]
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -148,9 +138,8 @@ ROLES: tuple[Role, ...] = get_args(Role)
 class StackSite:
     """One stack of blocks of a model, by which all that is in it is found.
 
-    `name` is its path in the module tree ("" for a model that is one stack); `role` says whether
-    its self-attention looks both ways (encoder) or back only (decoder). `reads_too` are the streams
-    that its cross-attention looks at.
+    `name` is its path in the module tree ("" for a model that is one stack); the self-attention of
+    an encoder looks both ways. `reads_too` are the streams that its cross-attention looks at.
     """
 
     name: str
@@ -177,8 +166,7 @@ class StackSite:
 class AttentionSite:
     """One attention sublayer of a model, and all that menus, labels and titles need to know of it.
 
-    `name` is the path of the sublayer and `block` that of its block; the hook points of both have
-    their names from `hook` and `block_hook`.
+    `name` is the sublayer's path, `block` its block's; `hook`, `block_hook` name what is in them.
     """
 
     name: str

@@ -29,6 +29,5 @@ class Marks:
         return token == self.end or token in self.further_ends
 
 
-PAD, START, END, UNKNOWN = range(4)
-"""The marks of every tokenizer that is trained here: its first tokens."""
+PAD, START, END, UNKNOWN = range(4)  # the first tokens of every tokenizer that is trained here
 OUR_MARKS = Marks(pad=PAD, start=START, end=END, unknown=UNKNOWN)

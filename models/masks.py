@@ -36,10 +36,8 @@ def window_mask(
 ) -> Bool[Tensor, "query key"]:
     """A query sees only keys fewer than `window` positions away, before it or after it.
 
-    `offset` is the position of the first query, and `n_key` defaults to `offset + n_query`.
-    Join it with `causal_mask` for the sliding window of a decoder. Raises ValueError for a
-    window under 1, which would leave a query nothing at all to see.
-    Beltagy et al. 2020 (Longformer), §3.1.
+    `offset` and `n_key` as in `causal_mask`, with which it makes a decoder's sliding window. Raises
+    ValueError for a window under 1, which leaves nothing to see. Beltagy et al. 2020, §3.1.
     """
     if window < 1:
         raise ValueError(f"window must be at least 1, not {window}")
@@ -56,9 +54,8 @@ def padding_mask(key_valid: Bool[Tensor, "batch key"]) -> Bool[Tensor, "batch 1 
 def require_mask(mask: Tensor, shape: tuple[int, int, int, int]) -> None:
     """Refuse a mask that breaks the rule above, with the reason.
 
-    `shape` is (batch, head, query, key). Raises TypeError for anything but Bool, and ValueError
-    for a mask that does not broadcast to `shape`. One that would make `shape` itself larger is
-    refused too: left alone, it would silently give every result an axis or a row too many.
+    `shape` is (batch, head, query, key). Raises TypeError for anything but Bool, and ValueError for
+    a mask that does not broadcast to `shape`, or would silently make every result larger.
     """
     if mask.dtype != torch.bool:
         raise TypeError(

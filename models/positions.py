@@ -14,21 +14,15 @@ from torch import Tensor, nn
 
 PositionKind = Literal["sinusoidal", "learned", "rotary", "alibi", "t5", "none"]
 At = Int[Tensor, "batch _"]  # the position of each token
-
-
 Rotation = tuple[Tensor, Tensor]
-"""Cosine and sine per position and pair of features, each [batch | 1, 1, pos, d_head / 2].
-
-In float64: they are cast once, to the type of what they turn.
-"""
+"""Cosine and sine per position and pair, each [batch | 1, 1, pos, d_head / 2], in float64."""
 
 
 @dataclass(frozen=True, eq=False)
 class Placement:
     """Where the queries and keys of one pass stand, as far as attention has to know it.
 
-    With neither field it does nothing: for kinds that act on the embedding, and in cross-attention,
-    whose two streams share no scale of positions.
+    Empty for kinds that act on the embedding, and in cross-attention: two streams, two scales.
     """
 
     rotation: Rotation | None = None  # of the positions of the new tokens
@@ -49,8 +43,7 @@ def frequencies(n_features: int, base: float = 10000.0) -> Float[Tensor, " pair"
     return base ** (-torch.arange(0, n_features, 2, dtype=torch.float64) / n_features)
 
 
-Scaling = tuple[float, float, float]
-"""How `stretched` changes angles: a factor and two wavelengths."""
+Scaling = tuple[float, float, float]  # how `stretched` changes angles
 
 
 def stretched(angles: Float[Tensor, " pair"], scaling: Scaling | None) -> Float[Tensor, " pair"]:
@@ -62,8 +55,7 @@ def stretched(angles: Float[Tensor, " pair"], scaling: Scaling | None) -> Float[
     if scaling is None:
         return angles
     factor, stay, divided = scaling
-    share = (angles / (2 * math.pi) - 1 / divided) / (1 / stay - 1 / divided)
-    share = share.clamp(0, 1)
+    share = ((angles / (2 * math.pi) - 1 / divided) / (1 / stay - 1 / divided)).clamp(0, 1)
     return angles * (share + (1 - share) / factor)
 
 
@@ -146,15 +138,13 @@ def t5_buckets(
 class Positions(nn.Module):
     """What all kinds share, and the kind without any: nothing is added or follows for attention.
 
-    Under a causal mask even such a model can tell positions apart: a query's number of visible keys
-    is its position (Haviv et al. 2022).
+    Under a causal mask even such a model can count the visible keys (Haviv et al. 2022).
 
     `causal`: the stack's self-attention never looks ahead.
     """
 
     acts: ClassVar[Literal["adds", "turns", "biases", "nothing"]] = "nothing"
-    """Where the kind acts: a vector joins the embedding, queries and keys are turned, or a bias
-    joins the scores."""
+    """What it does: add to the embedding, turn queries and keys, or bias the scores."""
     bounded: ClassVar[bool] = False
     """True where there are n_ctx positions and no more."""
     pairs: ClassVar[Literal["d_model", "d_head"] | None] = None
@@ -178,10 +168,7 @@ class Positions(nn.Module):
 
 
 class Sinusoidal(Positions):
-    """The fixed table of sines and cosines; any position, though quality ends where training did.
-
-    Nothing of it is stored in a checkpoint.
-    """
+    """The fixed table of sines and cosines; any position, but trained for those up to n_ctx."""
 
     acts = "adds"
     pairs = "d_model"
@@ -245,10 +232,9 @@ class ALiBi(Positions):
 
 
 class T5Bias(Positions):
-    """A learned number per bucket of distances (`t5_buckets`) and head joins the score.
+    """A learned number per bucket of distances (`t5_buckets`) and head joins the scaled score.
 
-    Raffel et al. 2020. One table serves all layers of a stack. (T5 itself leaves scores unscaled;
-    here the bias joins scaled ones, as everywhere.)
+    Raffel et al. 2020. One table serves all layers of a stack.
     """
 
     acts = "biases"

@@ -1,8 +1,7 @@
 """Why a folder, a file or a config cannot be used: by a key, with the English words for it.
 
 An error says its English words as any other does. Whoever speaks another language looks the key up
-in `words` and fills in the same values; one of them may be a refusal itself, where a file is
-refused because of what stands in it.
+in `words` and fills in the same values. One may be a refusal itself: that of a file's contents.
 """
 
 import json
@@ -19,13 +18,11 @@ def words(lang: str) -> dict[str, str]:
     return tomllib.loads(files("models").joinpath(f"refusals.{lang}.toml").read_text("utf8"))
 
 
-REFUSALS = words("en")
-"""The English words of each key, whose placeholders are its values."""
+REFUSALS = words("en")  # the words of each key, whose placeholders are its values
 
 
 class Numbers(string.Formatter):
-    """Fills placeholders; of one with two words, `{count:token|tokens}`, it takes the first where
-    the value is 1, as shown."""
+    """Fills placeholders; `{count:token|tokens}` is "token" where the count, as shown, is 1."""
 
     def format_field(self, value: Any, spec: str) -> str:
         one, bar, many = spec.partition("|")
@@ -37,8 +34,7 @@ class Numbers(string.Formatter):
 class Refusal(ValueError):  # noqa: N818 (of what was given; nothing here has failed)
     """Something cannot be used: `key` says what is wrong with it, `values` say where and how much.
 
-    Another library's error among the values is kept as its own words. Raises KeyError for a key, or
-    for values, that `REFUSALS` does not have.
+    Another library's error among the values is kept as its words. KeyError: unknown key or values.
     """
 
     def __init__(self, key: str, **values: "str | int | float | BaseException") -> None:

@@ -17,10 +17,9 @@ Valid = Bool[Tensor, "batch pos"]  # True at real tokens, False at padding
 class Rows:
     """Token ids of a batch; `…_valid` is True at real tokens, False at padding (None: no padding).
 
-    In a cached step `tgt` holds the new tokens only, and `tgt_valid` all that were read, they last.
-
-    `tgt` is the stream that the logits belong to, and `src` the other one that a translator reads.
-    A model of one text, whether decoder or encoder, reads it as `tgt`; its `src` is None.
+    `tgt` is the stream that the logits belong to, or the one text of a decoder or encoder alone;
+    `src` the other one that a translator reads. In a cached step `tgt` holds the new tokens only,
+    and `tgt_valid` covers all that were read, they last.
     """
 
     tgt: Int[Tensor, "batch tgt"]
@@ -74,10 +73,9 @@ class Rows:
 def padded(
     rows: Sequence[Sequence[int]], pad_id: int | None = None, left: int = 0, right: int = 0
 ) -> tuple[Int[Tensor, "batch pos"], Bool[Tensor, "batch pos"]]:
-    """Rows of ids padded on the right to the longest: (ids, valid).
+    """Rows of ids padded on the right to the longest, and by `left` and `right`: (ids, valid).
 
-    `left` and `right` are further padding on both sides of every row. Without a `pad_id` padding
-    is written as 0: no model reads it, since `valid` is False there.
+    Without a `pad_id` padding is written as 0: no model reads it, since `valid` is False there.
     """
     width = left + max(map(len, rows)) + right
     tokens = torch.full((len(rows), width), 0 if pad_id is None else pad_id)

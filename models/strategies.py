@@ -36,10 +36,9 @@ def _require_number(name: str, value: object, least: Number, most: Number = FINI
 
 
 def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
-    """(Index, value) of the `n` largest values, largest first; equal ones in the order of index.
+    """(Index, value) of up to `n` largest values above -inf, largest first, equal ones by index.
 
-    Fewer when there are fewer, and never a value of -inf. (`Tensor.topk` alone leaves open which
-    of several equal values it takes, and then beam width 1 would not be greedy.)
+    (`Tensor.topk` takes any of several equal ones; a beam of width 1 would not be greedy.)
     """
     least = values.topk(min(max(n, 1), values.numel())).values[-1]
     among = ((values >= least) & (values > -math.inf)).nonzero()[:, 0].tolist()
@@ -92,20 +91,17 @@ class Sample(Strategy):
 
     temperature  probs = softmax(log_probs / temperature); towards 0 only the best token is left,
                  so 0 is `Greedy` exactly; 1 leaves the model's own probabilities.
-    top_k        keep the k most probable tokens (Fan et al. 2018); 0 is off, and so is any k that
-                 reaches the size of the vocabulary.
-    top_p        of what is left, made to sum to 1 again, keep the smallest set of most probable
-                 tokens whose sum reaches p (nucleus sampling, Holtzman et al. 2020); 1 is off, 0
-                 keeps the single best token.
+    top_k        keep the k most probable tokens (Fan et al. 2018); 0 is off, as is k >= vocabulary.
+    top_p        of what is left, made to sum to 1 again, keep the fewest most probable tokens whose
+                 sum reaches p (Holtzman et al. 2020); 1 is off, 0 keeps the single best token.
 
     Equal probabilities rank by id. The draw is inverse: the first token, by id, at which the
     running sum of the probabilities exceeds a uniform number. One number is spent per step, on a
     forced token too, so forcing what was drawn changes nothing after it. Sentence i of a batch has
-    its own generator and draws what it would draw alone with seed + i; torch's global generator
-    is neither read nor moved.
+    a generator of its own, with seed + i; torch's global one is neither read nor moved.
 
-    Raises ValueError, naming field and value: temperature must be finite and at least 0, top_k a
-    whole number of at least 0, top_p in [0, 1], seed a whole number in [0, 2**32).
+    Raises ValueError unless temperature is finite and >= 0, top_k whole and >= 0, top_p in [0, 1],
+    seed whole and in [0, 2**32).
     """
 
     temperature: Number = 1.0
@@ -161,9 +157,8 @@ class Beam(Strategy):
     """Follow the `width` best hypotheses at once; finished ones take their place along.
 
     The rule, for each sentence, with `width` places:
-    1. At every step each live hypothesis is extended by every token. Extensions rank by the sum
-       of their tokens' log-probabilities; equal ones by the rank of the hypothesis that they
-       extend, then by token id.
+    1. At every step each live hypothesis is extended by every token. Extensions rank by the sum of
+       their log-probabilities, then by the rank of what they extend, then by token id.
     2. The best (width - number finished) extensions survive, or all, when there are fewer.
     3. A survivor that ends in eos is finished: it leaves the beam for good, keeps its place, and
        the beam is narrower by one. The others are live. Everything else falls.
@@ -173,15 +168,14 @@ class Beam(Strategy):
        output, forced ones and eos included. Only when none has finished is it the best live one.
 
     This is the search of Sutskever et al. 2014, §3.2, with the narrowing beam of Bahdanau et al.
-    2015's and Marian's decoders and the plain power of the length for normalisation (Wu et al.
-    2016, §7, use ((5 + length) / 6)**penalty in its place). Other decoders refill the beam, or let
-    finished hypotheses be pushed out again, and find other answers. Under this rule width 1 is
-    `Greedy` for every penalty, and a beam as wide as there are outputs searches all of them.
+    2015's and Marian's decoders and the plain power of the length (Wu et al. 2016, §7, use
+    ((5 + length) / 6)**penalty). Other decoders refill the beam, or let finished hypotheses be
+    pushed out again, and find other answers. Under this rule width 1 is `Greedy` for every penalty,
+    and a beam as wide as there are outputs searches all of them.
 
     length_penalty 0 compares plain log-probabilities (and so favours short outputs), 1 the mean
     per token, more than 1 favours long ones. A width beyond the vocabulary is fine.
-    Raises ValueError, naming field and value: width must be a whole number of at least 1,
-    length_penalty finite and at least 0.
+    Raises ValueError unless width is a whole number >= 1 and length_penalty finite and >= 0.
     """
 
     width: int = 4

@@ -1,9 +1,8 @@
 """Text to tokens and back: byte-pair encoding by the `tokenizers` library, in a thin class.
 
 One vocabulary for all languages of a model (Sennrich et al. 2016, joint BPE). A blank is part of
-the word after it, written "▁"; a text that begins with an alphabetic script is treated as if a
-blank came first, so that a word is the same token at the start and in the middle. Chinese has no
-blanks and gets none.
+the word after it, written "▁"; a text in an alphabetic script is treated as if a blank came first,
+so that a word is the same token at the start and in the middle. Chinese gets none.
 """
 
 from collections.abc import Sequence
@@ -69,8 +68,7 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without special tokens, even where the text spells one out.
 
-        The one exception is "[MASK]" where there is a mask: it is how a token to be filled in is
-        typed, whatever the tokenizer calls it.
+        The one exception is "[MASK]", as which a mask is typed, whatever the tokenizer calls it.
         """
         if self.marks.mask is None or MASK not in text:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids

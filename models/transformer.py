@@ -2,8 +2,7 @@
 (reading both ways, and filling in masked words).
 
 Models hold weights and nothing else: masks, caches and positions are arguments or are derived from
-`valid` (None = all tokens are real). `Model` is what all families promise, so that nobody who runs
-one has to ask which family it is of.
+`valid` (None = all tokens are real). `Model` is what all promise: nobody asks for the family.
 """
 
 import math
@@ -124,10 +123,7 @@ class Stack(nn.Module):
 
 
 def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
-    """Bool [batch, 1, 1, past + new]: padding hidden as key. None where there is none.
-
-    Raises ValueError for a `valid` of another length: one of length 1 would broadcast.
-    """
+    """Bool [batch, 1, 1, past + new], None without padding. Raises ValueError for a misfit."""
     if valid is None:
         return None
     if valid.shape[1] != past + n_new:
@@ -140,23 +136,19 @@ def _padding(valid: Tensor | None, n_new: int, past: int = 0) -> Tensor | None:
 class Model(nn.Module, ABC):
     """What every family promises.
 
-    `marks` are those of the tokenizer whose ids the model reads; a fresh model has the ids of the
-    tokenizers that are trained here.
+    `marks` are those of the tokenizer whose ids it reads; a fresh model has those trained here.
     """
 
     config: ModelConfig
     marks: Marks
     unembed: nn.Linear
     hook_logits: HookPoint
-    reads: ClassVar[tuple[Stream, ...]]
-    """The streams of its rows, in the order in which it reads them."""
-    surrounded: ClassVar[dict[Stream, tuple[bool, bool]]]
-    """Whether a stream's text has the start mark before it, and the end mark behind it."""
+    reads: ClassVar[tuple[Stream, ...]]  # the streams of its rows, in this order
+    surrounded: ClassVar[dict[Stream, tuple[bool, bool]]]  # start mark before, end mark behind?
 
     @property
     def predicts(self) -> Literal["next", "same"] | None:
-        """What the logits of a position are about: the token after it, or that at it (None: no
-        logits, as the model has no head for them)."""
+        """Whether logits are about the token after a position or at it; None without logits."""
         return "next"
 
     def complete(self, config: ModelConfig, embed: nn.Embedding) -> None:
@@ -194,8 +186,7 @@ class Model(nn.Module, ABC):
 
         `memory` is what `memory_of(rows)` gave, where that was asked for before. With a `cache`,
         `rows.tgt` holds the new tokens only and `rows.tgt_valid` covers the cached ones too.
-        Raises ValueError for rows that lack a stream, for a `valid` that does not fit, and for a
-        cache of a model that looks ahead.
+        Raises ValueError for a missing stream, an unfit `valid`, a cache of what looks ahead.
         """
         memory = self.memory_of(rows) if memory is None else memory
         return self.logits_of(self.last_stack.run(rows, memory, cache))
@@ -339,8 +330,7 @@ class DecoderOnly(OneStack):
 class EncoderOnly(OneStack):
     """An encoder alone: every token sees the whole text. Devlin et al. 2018 (BERT).
 
-    With `lm_head` the logits of a position are about the token at it, which is trained where that
-    token was masked. Without one the logits are empty: [batch, tgt, 0].
+    Its logits, empty without `lm_head`, are about the token at a position, trained where masked.
     """
 
     surrounded: ClassVar = {"tgt": (True, True)}
