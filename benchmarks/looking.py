@@ -1,12 +1,15 @@
 """Looking: what capturing every pattern costs, on a short sentence and on long ones.
 
 The shipped translator reads 24 tokens; the shape of GPT-2 small, with random weights, up to 1,024:
-by this library unseen (torch's fused kernel) and with every pattern kept, by the same attention
-written out with a loop that keeps its patterns, and by `transformers` with eager attention in an
-environment of its own (see `peers.py`). `python -m benchmarks.looking 1024` runs that length alone;
-`python -m benchmarks.looking 1024 memory` measures what each side takes, in a process of its own.
+by this library as the app opens a model, unseen and with every pattern kept, by plain torch in a
+loop by hand, with its fused kernel and with one that keeps its patterns, and by `transformers` with
+eager attention in an environment of its own (see `peers.py`).
+
+`python -m benchmarks.looking 1024` runs that length alone; `python -m benchmarks.looking 1024
+memory` measures what each side takes, in a process of its own.
 """
 
+import copy
 import multiprocessing
 import sys
 import time
@@ -23,7 +26,7 @@ from benchmarks.resident import growth
 from benchmarks.timing import medians, rows
 from explorer.library import CHECKPOINTS
 from models import load_checkpoint
-from models.fast import speed_up
+from models.fast import lay_out_for_decoding, speed_up
 from models.fast.memory import FastRecord
 from models.hooks import visiting
 from models.rows import Rows
@@ -70,8 +73,8 @@ def seen(
 
 
 @torch.inference_mode()
-def by_hand(model: DecoderOnly, tokens: Tensor) -> list[Tensor]:
-    """The same pass as anybody writes it out; the patterns that it keeps."""
+def by_hand(model: DecoderOnly, tokens: Tensor, fused: bool) -> list[Tensor]:
+    """The same pass as anybody writes it out; the patterns that it keeps, none with `fused`."""
     n, kept = tokens.shape[1], list[Tensor]()
     blocked = torch.ones(n, n, dtype=torch.bool).triu(1)
     x = model.embed(tokens) + model.positions.weight[:n]
@@ -81,36 +84,46 @@ def by_hand(model: DecoderOnly, tokens: Tensor) -> list[Tensor]:
             part(h).view(1, n, attn.n_heads, attn.d_head).transpose(1, 2)
             for part in (attn.w_q, attn.w_k, attn.w_v)
         )
-        scores = q @ k.transpose(-2, -1) / attn.d_head**0.5
-        pattern = scores.masked_fill(blocked, -torch.inf).softmax(-1)
-        kept.append(pattern)
-        x = x + attn.w_o((pattern @ v).transpose(1, 2).reshape(1, n, -1))
+        if fused:
+            z = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            scores = q @ k.transpose(-2, -1) / attn.d_head**0.5
+            pattern = scores.masked_fill(blocked, -torch.inf).softmax(-1)
+            kept.append(pattern)
+            z = pattern @ v
+        x = x + attn.w_o(z.transpose(1, 2).reshape(1, n, -1))
         h = block.ffn_norm(x)
         x = x + block.ffn.w_down(nn.functional.gelu(block.ffn.w_up(h), approximate="tanh"))
     model.unembed(model.final_norm(x))
     return kept
 
 
-FUSED = "nobody looks"
+FUSED = "torch's fused kernel"
+UNSEEN = "ours, nobody looks"
 KEPT = {
-    "every pattern captured": torch.float32,
-    "captured in float16": torch.float16,
+    "ours, every pattern": torch.float32,
+    "ours, in float16": torch.float16,
 }
 
 
 def sides_of(length: int) -> tuple[Tensor, dict[str, Callable[[], object]]]:
-    """Tokens of that length, and what reads them in this process, by name."""
+    """Tokens of that length, and what reads them in this process, by name: our model as the app
+    opens it, and its plain modules in a loop by hand."""
     torch.manual_seed(0)
     config = SHAPES["gpt2"]
-    model = build_model(config).eval()
-    assert isinstance(model, DecoderOnly)
-    speed_up(model)
+    plain = build_model(config).eval()
+    model = copy.deepcopy(plain)
+    assert isinstance(plain, DecoderOnly)
+    lay_out_for_decoding(model)
     tokens = torch.randint(4, config.vocab_size, (1, length))
     given = Rows(tokens)
-    sides: dict[str, Callable[[], object]] = {FUSED: partial(seen, model, given, None)}
+    sides: dict[str, Callable[[], object]] = {
+        FUSED: partial(by_hand, plain, tokens, fused=True),
+        UNSEEN: partial(seen, model, given, None),
+    }
     for name, dtype in KEPT.items():
         sides[name] = partial(seen, model, given, "hook_pattern", dtype)
-    return tokens, sides | {"a loop by hand": partial(by_hand, model, tokens)}
+    return tokens, sides | {"a loop by hand": partial(by_hand, plain, tokens, fused=False)}
 
 
 def memory(length: int) -> Iterator[str]:
@@ -140,7 +153,8 @@ def _grown(length: int, name: str) -> dict[str, float]:
 
 
 def beside_the_fused_kernel(length: int) -> Iterator[str]:
-    """Lines of one length: milliseconds, and how many times as long as the fused kernel takes."""
+    """Lines of one length: milliseconds, and how many times as long as the fused kernel takes, in
+    plain torch, and as our own model that nobody looks at."""
     tokens, sides = sides_of(length)
     peer: Peer | None = None
     try:
@@ -158,11 +172,14 @@ def beside_the_fused_kernel(length: int) -> Iterator[str]:
     if peer is not None:
         peer.close()
     for name, values in seconds.items():
-        ratio = median(a / b for a, b in zip(values, seconds[FUSED], strict=True))
+        fused, unseen = (
+            median(a / b for a, b in zip(values, seconds[other], strict=True))
+            for other in (FUSED, UNSEEN)
+        )
         spread = f"{1000 * min(values):.0f} to {1000 * max(values):.0f}"
         yield (
-            f"{length:>5} tokens, {name:<24} {ratio:5.2f} x the fused kernel   "
-            f"{1000 * median(values):8.1f} ms ({spread})"
+            f"{length:>5} tokens, {name:<22} {fused:5.2f} x the fused kernel, {unseen:5.2f} x ours "
+            f"unseen   {1000 * median(values):8.1f} ms ({spread})"
         )
 
 

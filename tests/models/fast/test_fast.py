@@ -12,14 +12,9 @@ from torch.nn import functional as F
 
 from models.attention import Attention
 from models.attention import attend as plain_attend
-from models.fast import (
-    QUERIES,
-    attend,
-    lay_out_for_decoding,
-    rotate,
-    speed_up,
-)
+from models.fast import attend, lay_out_for_decoding, rotate, speed_up
 from models.fast.memory import FastRecord
+from models.fast.patterns import QUERIES, Hiding
 from models.hooks import Edits, HookPoint, Record, name_hook_points, visiting
 from models.masks import causal_mask, padding_mask
 from models.positions import rotate as plain_rotate
@@ -107,21 +102,41 @@ LONG_MASKS = {
 }
 
 
+@pytest.mark.parametrize("n", [5, LONG])
 @pytest.mark.parametrize("added", [{}, {"cap": 0.7}, {"bias": True}], ids=str)
 @pytest.mark.parametrize("mask", LONG_MASKS)
-def test_a_long_pattern_is_the_plain_one(mask, added):
-    q, z = torch.randn(2, 4, LONG, 6).double(), {}
-    k, v = torch.randn(2, 2, 2, LONG, 6).double()
+def test_a_pattern_alone_is_the_plain_one(mask, added, n):
+    q, z = torch.randn(2, 4, n, 6).double(), {}
+    k, v = torch.randn(2, 2, 2, n, 6).double()
     if "bias" in added:
-        added = {"bias": torch.randn(2, 4, LONG, LONG).double()}
+        added = {"bias": torch.randn(2, 4, n, n).double()}
+    given = LONG_MASKS[mask]
+    if given is not None and given.ndim:
+        given = given[..., :n] if given.shape[-2] == 1 else given[..., :n, :n]
     looked_at = Attention(sized(24, 4, n_kv_heads=2))
     name_hook_points(looked_at)
     speed_up(looked_at)
     with torch.inference_mode(), visiting(Record({"hook_pattern"}.__contains__)):
-        for kind, function in (("plain", plain_attend), ("fast", attend)):
-            z[kind] = function(q, k, v, LONG_MASKS[mask], **added, hooks=looked_at)
-    for one, other in zip(z["plain"], z["fast"], strict=True):
-        close(one, other)
+        for kind, function in (("plain", plain_attend), ("fast", attend), ("again", attend)):
+            z[kind] = function(q, k, v, given, **added, hooks=looked_at)
+    for kind in ("fast", "again"):
+        for one, other in zip(z["plain"], z[kind], strict=True):
+            close(one, other)
+
+
+def test_what_a_mask_means_is_found_once_for_a_size_and_a_dtype():
+    mask = padding_mask(torch.tensor([[True, True, False]]))
+    first = Hiding.of(mask, 3, 3, torch.float32)
+    assert Hiding.of(mask, 3, 3, torch.float32) is first
+    assert first.added.tolist() == [[[[0, 0, -torch.inf]] * 3]]
+    assert first.ends == (2,)
+    assert Hiding.of(mask, 2, 3, torch.float32).added.shape == (1, 1, 2, 3)
+    assert Hiding.of(mask, 2, 3, torch.float64).added.dtype == torch.float64
+    blind = torch.tensor([[True, False], [False, False]])
+    for _ in range(2):
+        assert Hiding.of(blind, 2, 2, torch.float32).added is None
+    windows = causal_mask(2 * QUERIES + 1)
+    assert Hiding.of(windows, len(windows), len(windows), torch.float32).ends == (64, 128, 129)
 
 
 def attended(visitor, function=attend, **options):
