@@ -50,3 +50,7 @@ def run() -> list[str]:
         f"{'streamlit run to the first heatmap, first visitor':<58} {first:9.2f} s",
         f"{'opening the page to the heatmap, a later visitor':<58} {seconds[1]:9.2f} s",
     ]
+
+
+if __name__ == "__main__":
+    print("\n".join(run()))
