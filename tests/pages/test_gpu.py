@@ -38,6 +38,15 @@ def test_a_page_says_the_same(open_page, monkeypatch, page, model):
     assert settled(there) == settled(usual)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU here")
+@pytest.mark.parametrize("model", ["en-zh", "writer", "reader", "headless"])
+@pytest.mark.parametrize("page", [page.name for page in PAGES])
+def test_a_page_opens_on_a_real_gpu(open_page, monkeypatch, page, model):
+    monkeypatch.setattr(caching, "STORE", Store(budget()))
+    monkeypatch.setenv(DEVICE_VARIABLE, "cuda")
+    assert not open_page(page, model=model, **WHOLE.get(page, {})).exception
+
+
 def settled(at):
     """What a page says, rounding errors aside: matrices that lie otherwise add up otherwise."""
     return TINY.sub("tiny", everything(at))
