@@ -239,6 +239,8 @@ def gpu() -> Iterator[None]:
         patch.setattr(threading.Thread, "run", run)
         patch.setattr(torch.nn.Module, "to", to)
         patch.setattr(torch.cuda, "is_available", lambda: True)
+        # A torch that is built for CUDA would ask the driver for its streams.
+        patch.setattr(torch.accelerator, "current_accelerator", lambda *_, **__: None)
         patch.setattr(
             torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=2**40)
         )
