@@ -47,6 +47,7 @@ MAKING = (
 _BESIDE = re.compile(r"lm_head|cls\.|embed_out|final_logits_bias|vocab_")
 """What stands beside a model, so that its name has no prefix: heads."""
 OURS = frozenset(field.name for field in fields(ModelConfig))
+PANICS = "pyo3_runtime"  # where a panic of tokenizers' Rust code comes from, which is no Exception
 _LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
 
 
@@ -71,6 +72,11 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
         raise CheckpointError("within", file=folder.name, reason=error) from error
     except OSError as error:  # no rights, or a circle of links
         why = unreadable(error, folder)
+        raise CheckpointError("within", file=folder.name, reason=why) from error
+    except BaseException as error:
+        if type(error).__module__ != PANICS:
+            raise
+        why = CheckpointError("no_tokenizer", file=TOKENIZER, reason=error)
         raise CheckpointError("within", file=folder.name, reason=why) from error
 
 

@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from models.foreign.system import of_system
 from models.hooks import LOGITS, Edits, visiting
 from models.strategies import Greedy
 from models.training.commands import main
+from models.training.home import asset
 
 
 @pytest.fixture
@@ -267,6 +269,21 @@ def test_a_tokenizer_of_another_model(folder: Path) -> None:
     theirs = Golden.load("llama").write(folder.parent / "other", "own")
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
     refused(folder, "tokenizer.json has a token 292", "belongs to another model")
+
+
+@pytest.mark.parametrize("kind", ["own", "foreign"])
+def test_a_tokenizer_that_ends_its_library_in_a_panic(tmp_path: Path, kind: str) -> None:
+    """Found by the fuzzer: a panic of Rust code is no Exception."""
+    if kind == "own":
+        folder = Path(shutil.copytree(asset("checkpoints", "copy"), tmp_path / "tiny"))
+    else:
+        folder = Golden.load("gpt2").write(tmp_path / "tiny", "own")
+    path = folder / "tokenizer.json"
+    said = json.loads(path.read_text("utf-8"))
+    assert said["model"]["merges"]
+    said["model"]["continuing_subword_prefix"] = "longer than any token of it" * 20
+    path.write_text(json.dumps(said), "utf-8")
+    refused(folder, "tokenizer.json is not a usable tokenizer", "out of range")
 
 
 def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(
