@@ -11,6 +11,9 @@ import torch
 from torch import Tensor, nn
 
 FEW = range(2, 9)  # rows for which the product with a packed matrix is the sooner one
+SIZES = (*FEW, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+"""Numbers of rows that are multiplied packed. oneDNN compiles half a megabyte of code in 0.3 ms for
+each number that it meets with each matrix, so others are filled up to one of these, or divided."""
 LARGE = 2**19  # numbers in a matrix that may be read sooner packed by a single row too
 
 
@@ -80,6 +83,35 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, packed: Packed | None
 
 def read_packed(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
     """`linear` by the packed matrix."""
+    rows = x.numel() // x.shape[-1]
+    if rows == 1 or rows in SIZES:
+        return _product(x, packed, bias)
+    flat, made = x.reshape(rows, -1), []
+    for taken, size in portions(rows):
+        part, flat = flat[:taken], flat[taken:]
+        part = nn.functional.pad(part, (0, 0, 0, size - taken)) if size > taken else part
+        made.append(_product(part, packed, bias)[:taken])
+    whole = made[0] if len(made) == 1 else torch.cat(made)
+    return whole.view(*x.shape[:-1], -1)
+
+
+@cache
+def portions(rows: int) -> tuple[tuple[int, int], ...]:
+    """Rows in parts that are multiplied at once: (how many, one of SIZES that has room for them).
+
+    What is added is at most a quarter, or 16 rows; where that is too little, there are more parts.
+    """
+    made = []
+    while rows:
+        size = next((each for each in SIZES if each >= rows), SIZES[-1])
+        if size - rows > max(16, rows // 4):
+            size = max(each for each in SIZES if each <= rows)
+        made.append((min(size, rows), size))
+        rows -= made[-1][0]
+    return tuple(made)
+
+
+def _product(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, packed.matrix, bias, "none", [], "")
 
 

@@ -15,6 +15,8 @@ from models.fast.maps import (
     Packed,
     linear,
     many_are_sooner_packed,
+    portions,
+    read_packed,
     settle_single_rows,
 )
 from models.transformer import build_model
@@ -80,6 +82,29 @@ def test_without_onednn_nothing_is_timed(monkeypatch):
     monkeypatch.setattr(Packed, "of", lambda *given: None)
     monkeypatch.delattr(models.fast.maps, "perf_counter")
     assert not many_are_sooner_packed.__wrapped__()
+
+
+def test_rows_are_multiplied_in_few_sizes():
+    for rows in (*range(1, 3000), 24 * 1024):
+        parts = portions(rows)
+        assert sum(taken for taken, _ in parts) == rows
+        for taken, size in parts:
+            assert size in models.fast.maps.SIZES
+            assert 0 <= size - taken <= max(16, taken // 4)
+    assert portions(11) == ((11, 12),)
+    assert portions(520) == ((512, 512), (8, 8))
+    assert portions(2050) == ((1024, 1024), (1024, 1024), (2, 2))
+
+
+@pytest.mark.parametrize("shape", [(9,), (5, 17), (1, 300), (3, 700)], ids=str)
+def test_rows_of_any_number_give_the_same_product(shape):
+    made = laid_out(6, 9)
+    x = torch.randn(*shape, 6)
+    with torch.inference_mode():
+        found = read_packed(x, made._packed, made.bias)
+        expected = nn.functional.linear(x, made.weight, made.bias)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    assert found.is_contiguous()
 
 
 @pytest.mark.parametrize("rows", [1, 7])
