@@ -36,8 +36,8 @@ class DataConfig:
             )
         if not 2 <= self.symbols <= MOST_SYMBOLS:
             raise ValueError(f"symbols is {self.symbols}: it must be 2 to {MOST_SYMBOLS}")
-        if not 1 <= self.lengths[0] <= self.lengths[1]:
-            raise ValueError(f"lengths is {self.lengths}: they must be at least 1, rising")
+        if len(self.lengths) != 2 or not 1 <= self.lengths[0] <= self.lengths[1]:
+            raise ValueError(f"lengths is {self.lengths}: they must be two, at least 1, rising")
         for name in ("examples", "valid_examples", "longest"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -14,6 +14,7 @@ from streamlit.testing.v1.element_tree import Widget
 from streamlit.testing.v1.util import patch_config_options
 
 from explorer.pages import PAGES
+from explorer.pages.training import watching
 from explorer.training.rooms import VARIABLE as TRAININGS
 from explorer.ui import session
 from explorer.ui.work import running
@@ -71,6 +72,7 @@ def _as_served() -> Iterator[None]:
         patch.dict(os.environ, {UPLOADS: "1", TRAININGS: "0"}),
         patch.object(running, "PATIENCE", WAITED),
         patch.object(session, "visit", lambda *_, **__: None),
+        patch.object(watching, "owner", lambda: ""),  # AppTest has no cookies
         patch_config_options({"client.showErrorDetails": "full"}),
     ):
         yield

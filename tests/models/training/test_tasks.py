@@ -59,7 +59,14 @@ def test_a_file_is_read_as_the_recipe_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("task", "shuffle"), ("symbols", 1), ("lengths", (0, 3)), ("lengths", (4, 3)), ("longest", 0)],
+    [
+        ("task", "shuffle"),
+        ("symbols", 1),
+        ("lengths", (0, 3)),
+        ("lengths", (4, 3)),
+        ("lengths", (4,)),
+        ("longest", 0),
+    ],
 )
 def test_impossible_settings_are_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=field):
