@@ -26,7 +26,7 @@ from benchmarks.resident import growth
 from benchmarks.timing import medians, rows
 from explorer.library import CHECKPOINTS
 from models import load_checkpoint
-from models.fast import lay_out_for_decoding, speed_up
+from models.fast import speed_up
 from models.fast.memory import FastRecord
 from models.hooks import visiting
 from models.rows import Rows
@@ -114,7 +114,7 @@ def sides_of(length: int) -> tuple[Tensor, dict[str, Callable[[], object]]]:
     plain = build_model(config).eval()
     model = copy.deepcopy(plain)
     assert isinstance(plain, DecoderOnly)
-    lay_out_for_decoding(model)
+    speed_up(model)  # as the app opens a model of this size, too large to be held packed as well
     tokens = torch.randint(4, config.vocab_size, (1, length))
     given = Rows(tokens)
     sides: dict[str, Callable[[], object]] = {

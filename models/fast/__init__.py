@@ -31,9 +31,9 @@ not notice. `lay_out_for_decoding` also stores the matrices as one token reads t
   in place of 0.57 by columns and 0.59 by rows, 8,000 x 512 1.5 in place of 2.1 and 2.7. A single
   token is read faster by columns out of the processor's cache, and on some machines out of memory
   too, so each matrix is held twice, and a model that is larger than a cache is timed both ways.
-  For many rows the two are alike where both use the whole processor; on an AMD EPYC with AVX-512,
-  which MKL leaves alone, oneDNN is 2.3 times as fast (96 x 256 x 1,024: 0.20 ms in place of 0.46),
-  so one product is timed both ways, once in a process.
+  For many rows there is less to gain where BLAS uses the whole processor; on an AMD EPYC with
+  AVX-512, which MKL leaves alone, oneDNN is 2.2 times as fast (96 x 256 x 1,024: 0.2 ms in place of
+  0.5), so one product is timed both ways, once in a process.
 - *One text in all rows* of a batch, as `expand` makes it, is multiplied once.
 """
 
@@ -49,7 +49,7 @@ from models.attention import Attention, capped, share_heads
 from models.cache import LayerCache
 from models.fast.maps import FastLinear, NotCopied, Packed, linear, settle_single_rows
 from models.fast.memory import FastRecord
-from models.fast.patterns import patterned, products
+from models.fast.patterns import masked_softmax, patterned, products
 from models.hooks import VISITOR, HookPoint
 from models.masks import require_mask
 from models.positions import NOWHERE, Placement, Rotation, Sinusoidal, sinusoidal_table
@@ -147,11 +147,7 @@ def attend(
     if hooks is not None and hooks.hook_mask.wanted:
         full = torch.ones((), dtype=torch.bool, device=q.device) if mask is None else mask
         mask = hooks.hook_mask(full.expand(scores.shape))
-    if mask is None:
-        pattern = scores.softmax(-1)
-    else:
-        blocked, lowest = ~mask, torch.finfo(scores.dtype).min
-        pattern = scores.masked_fill(blocked, lowest).softmax(-1).masked_fill(blocked, 0.0)
+    pattern = masked_softmax(scores, mask)
     pattern = pattern if hooks is None else hooks.hook_pattern(pattern)
     return (nn.functional.dropout(pattern, dropout) if dropout else pattern) @ v, pattern
 

@@ -1,4 +1,4 @@
-"""Linear maps that a token, or a few, are multiplied by soonest; `models.fast` says why."""
+"""Linear maps, laid out in memory as they are multiplied soonest; `models.fast` says why."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -85,12 +85,12 @@ def read_packed(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
     """`linear` by the packed matrix."""
     rows = x.numel() // x.shape[-1]
     if rows == 1 or rows in SIZES:
-        return _product(x, packed, bias)
+        return product(x, packed, bias)
     flat, made = x.reshape(rows, -1), []
     for taken, size in portions(rows):
         part, flat = flat[:taken], flat[taken:]
         part = nn.functional.pad(part, (0, 0, 0, size - taken)) if size > taken else part
-        made.append(_product(part, packed, bias)[:taken])
+        made.append(product(part, packed, bias)[:taken])
     whole = made[0] if len(made) == 1 else torch.cat(made)
     return whole.view(*x.shape[:-1], -1)
 
@@ -111,58 +111,63 @@ def portions(rows: int) -> tuple[tuple[int, int], ...]:
     return tuple(made)
 
 
-def _product(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
+def product(x: Tensor, packed: Packed, bias: Tensor | None) -> Tensor:
+    """`read_packed` for a number of rows that oneDNN shall remember."""
     return torch.ops.mkldnn._linear_pointwise(x, packed.matrix, bias, "none", [], "")
 
 
+Timed = Sequence[tuple[Tensor, Tensor, Packed]]
+"""What is multiplied, by which matrix, and the same packed."""
+
+
 @torch.inference_mode()
+def timed(maps: Timed, rounds: int) -> tuple[float, float]:
+    """Seconds of all products, plain and packed, each the soonest of so many rounds: a busy machine
+    only ever adds to them."""
+    plain, packed = math.inf, math.inf
+    for _ in range(rounds):
+        start = perf_counter()
+        for x, weight, _ in maps:
+            nn.functional.linear(x, weight)
+        between = perf_counter()
+        for x, _, each in maps:
+            product(x, each, None)
+        plain, packed = min(plain, between - start), min(packed, perf_counter() - between)
+    return plain, packed
+
+
 def settle_single_rows(maps: Sequence[tuple[Tensor, Packed]]) -> None:
     """Time a single row through all LARGE widening maps both ways, and note the sooner one.
 
     They are read one after another, as a step of decoding does: out of memory, where they are more
     than the cache holds. Machines differ: 2,048 x 512 takes an EPYC server 0.125 ms packed and 0.14
-    by columns. Three rounds, of which the soonest count; 10 ms for 100 MB of weights.
+    by columns. Three rounds take 10 ms for 100 MB of weights.
     """
     large = [
-        each for each in maps if each[0].numel() >= LARGE and each[0].shape[0] > each[0].shape[1]
+        (weight.new_zeros(1, weight.shape[1]), weight, packed)
+        for weight, packed in maps
+        if weight.numel() >= LARGE and weight.shape[0] > weight.shape[1]
     ]
-    rows = [weight.new_zeros(1, weight.shape[1]) for weight, _ in large]
-    plain, packed = math.inf, math.inf
-    for _ in range(3):
-        start = perf_counter()
-        for row, (weight, _) in zip(rows, large, strict=True):
-            nn.functional.linear(row, weight)
-        between = perf_counter()
-        for row, (_, each) in zip(rows, large, strict=True):
-            read_packed(row, each, None)
-        plain, packed = min(plain, between - start), min(packed, perf_counter() - between)
-    for _, each in large:
-        each.for_one = packed < plain
+    plain, packed_seconds = timed(large, rounds=3)
+    for _, _, each in large:
+        each.for_one = packed_seconds < plain
 
 
 @cache
-@torch.inference_mode()
 def many_are_sooner_packed() -> bool:
     """Whether oneDNN multiplies many rows sooner than torch's BLAS, by a quarter or more.
 
     Both are at the limit of the processor where they use all of it. But MKL, with which torch is
-    built, leaves AVX-512 alone on AMD's: 96 rows by 256 x 1,024 there take it 0.46 ms, and oneDNN
-    0.20. The soonest of five rounds count, since a busy machine only ever adds to them; 3 ms, once
-    in a process.
+    built, leaves AVX-512 alone on AMD's, and takes 2.3 times as long there (`benchmarks.packed`).
+    Five rounds take 3 ms, once in a process. So wide a margin is decided alike by all processes of
+    a machine, unless it has just that one.
     """
     x, weight = torch.ones(64, 256), torch.ones(512, 256)
     packed = Packed.of(weight)
     if packed is None:
         return False
-    plain_times, packed_times = [], []
-    for _ in range(5):
-        start = perf_counter()
-        nn.functional.linear(x, weight)
-        between = perf_counter()
-        read_packed(x, packed, None)
-        plain_times.append(between - start)
-        packed_times.append(perf_counter() - between)
-    return min(packed_times) < 0.75 * min(plain_times)
+    plain, packed_seconds = timed([(x, weight, packed)], rounds=5)
+    return packed_seconds < 0.75 * plain
 
 
 class FastLinear(nn.Linear):

@@ -109,8 +109,13 @@ def _pattern(
             added = bias if added is None else bias + added
         return torch.softmax(products(q, k_t, scale, added), -1, out=out)
     scores = capped(products(q, k_t, scale), cap)
-    scores = scores if bias is None else scores + bias
+    return masked_softmax(scores if bias is None else scores + bias, mask, out)
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None, out: Tensor | None = None) -> Tensor:
+    """The pattern of scores, exactly 0 where the mask hides, in all of a row that sees nothing."""
     if mask is None:
         return torch.softmax(scores, -1, out=out)
     scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return torch.softmax(scores, -1, out=out).masked_fill_(~mask, 0.0)
+    pattern = torch.softmax(scores, -1, out=out)
+    return pattern.masked_fill(~mask, 0.0) if out is None else pattern.masked_fill_(~mask, 0.0)

@@ -115,7 +115,7 @@ def ablating(
         memory = readings[-1].output if readings else None
         readings.append(_Reading(loaded, traced, stack, memory))
     passes = [
-        (some, partial(reading.without, some, wanted))
+        (reading, some)
         for reading in readings
         for off in reading.layers()
         for some in (off[start : start + size] for start in range(0, len(off), size))
@@ -123,7 +123,8 @@ def ablating(
     done = 0
     for start in range(0, len(passes), AT_ONCE):
         step = passes[start : start + AT_ONCE]
-        for (off, _), found in zip(step, pool().map(_made, step), strict=True):
+        made = pool().map(lambda each: each[0].without(each[1], wanted), step)
+        for (_, off), found in zip(step, made, strict=True):
             for (site, head), row in zip(off, found, strict=True):
                 deltas[site.name][head] = row - logprobs
             done += len(off)
@@ -139,10 +140,6 @@ Off = Sequence[tuple[AttentionSite, int]]
 def pool() -> ThreadPoolExecutor:
     """Kept, since a new thread has to get the memory for its tensors from the system first."""
     return ThreadPoolExecutor(AT_ONCE, "ablation")
-
-
-def _made(one: tuple[Off, Callable[[], np.ndarray]]) -> Float[np.ndarray, "row written"]:
-    return one[1]()
 
 
 class _Reading:
