@@ -1,5 +1,7 @@
 """Masks: the matrices that the model really used, and what happens when they are changed."""
 
+import streamlit as st
+
 from explorer.analysis.heads.compare import Comparison, compare
 from explorer.analysis.masks.batch import batch
 from explorer.analysis.masks.forced import forced
@@ -19,6 +21,7 @@ from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.stage import hero
 from explorer.ui.view import View
+from explorer.ui.work import painting
 from models.masks import causal_mask, padding_mask, window_mask
 
 BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
@@ -42,14 +45,18 @@ def _drawn(view: View) -> None:
 
 def _matrices(view: View) -> None:
     comparison = compare(view.before(), view.trace)
-    with hero():
-        largest(view, comparison)
-    rules(view)
-    with hero():
-        matrices(view)
-    tools(view)
-    purpose(view)
-    effects(view, comparison)
+    above, below = st.container(), st.container()
+    if painting.is_new("place", (view.site, view.head)):  # what stands beside its menu goes first
+        with below:
+            effects(view, comparison)
+        painting.pause()
+        with above:
+            _rules_and_matrices(view, comparison)
+    else:
+        with above:
+            _rules_and_matrices(view, comparison)
+        with below:
+            effects(view, comparison)
     controls.small_print(
         view,
         "masks",
@@ -63,6 +70,16 @@ def _matrices(view: View) -> None:
         code=_code(view),
         numbers=lambda: _numbers(view, comparison),
     )
+
+
+def _rules_and_matrices(view: View, comparison: Comparison) -> None:
+    with hero():
+        largest(view, comparison)
+    rules(view)
+    with hero():
+        matrices(view)
+    tools(view)
+    purpose(view)
 
 
 def _code(view: View) -> list[object]:

@@ -17,15 +17,20 @@ from explorer.ui.work.turns import TURNS
 MOMENT = 0.03
 """Seconds in which what was sent so far arrives and is painted: Streamlit sends every 10 ms, and a
 browser paints every 17."""
-_SHOWN = "painting.shown"
 _HERE = threading.local()
+
+
+def is_new(what: str, value: Hashable) -> bool:
+    """Whether a run of a fragment is the first with this value: then what shows it goes first."""
+    name = f"painting.{what}"
+    before, st.session_state[name] = st.session_state.get(name), value
+    return before != value and _run_of_a_fragment() is not None
 
 
 def words_first(run: Hashable) -> None:
     """Call it behind the words that tell of a run: if it is a new one, they are painted first."""
-    before, st.session_state[_SHOWN] = st.session_state.get(_SHOWN), run
-    if before != run and _run_of_a_fragment() is not None:
-        _wait()
+    if is_new("run", run):
+        pause()
 
 
 def charts_last() -> None:
@@ -34,7 +39,7 @@ def charts_last() -> None:
     if now is None or now is getattr(_HERE, "run", None):
         return
     _HERE.run = now
-    _wait()
+    pause()
 
 
 def _run_of_a_fragment() -> object | None:
@@ -46,6 +51,7 @@ def _run_of_a_fragment() -> object | None:
     return None if context is None or not context.fragment_ids_this_run else context.cursors
 
 
-def _wait() -> None:
+def pause() -> None:
+    """What was sent so far is painted before more of it comes."""
     with TURNS.away():
         time.sleep(MOMENT)

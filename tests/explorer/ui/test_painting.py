@@ -60,3 +60,13 @@ def test_others_compute_meanwhile(waits: Waits, monkeypatch: pytest.MonkeyPatch)
     with TURNS.turn():
         painting.charts_last()
     assert waits == [True]
+
+
+def test_what_is_new_is_so_once_and_only_in_a_fragment(
+    waits: Waits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not painting.is_new("place", 1)
+    begin(monkeypatch, "picture")
+    assert [painting.is_new("place", each) for each in (1, 2, 2, 1)] == [False, True, False, True]
+    assert painting.is_new("other", 1)
+    assert waits == []
