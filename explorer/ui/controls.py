@@ -167,7 +167,8 @@ def reading_first() -> Iterator[None]:
 def reading(page: str, words: str) -> None:
     """The one sentence beside a picture that says its number."""
     record(Text(plain(words), is_reading=True))
-    kept = words.replace(" %", "\u00a0%")  # no line begins with the per cent sign
+    # No line begins with the per cent sign, none with a power of ten.
+    kept = words.replace(" %", "\u00a0%").replace(" · 10", "\u00a0·\u00a010")
     with _ABOVE.get() or st.container(), st.container(key=f"reading-{page}"):
         st.markdown(kept)
 

@@ -93,7 +93,7 @@ def _pick_other(view: View, key: int) -> int | None:
     tokens = view.trace.key_tokens(view.site.name)
     asked = view.choices(CausesChoices).beside_key
     now = asked if asked is not None and asked < len(tokens) and asked != key else None
-    with st.container(width=170):
+    with st.container(width=250):  # as wide as its first option
         controls.pick(
             view.t("causes.against"),
             (NONE, *(place for place in range(len(tokens)) if place != key)),

@@ -18,9 +18,9 @@ from explorer.ui.work import running
 from models.hooks import ROLES
 
 JOB = "heads.ablation"
-AT_ONCE = 3000
+AT_ONCE = 6000
 """Heads times tokens, source and target together, up to which the wait is too short to ask first:
-40 tokens of a translator with 72 heads."""
+80 tokens of a translator with 72 heads."""
 
 
 def ablation_of(view: View) -> Ablation | None:
