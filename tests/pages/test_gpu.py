@@ -9,7 +9,11 @@ from shown import WHOLE, everything
 from torch.nn import functional as F
 
 from explorer.analysis.heads import ablation
+from explorer.analysis.machine.swaps import swapped
+from explorer.library import CHECKPOINTS as SHELF
+from explorer.library import open_model
 from explorer.pages import PAGES
+from explorer.runs.trace import trace
 from explorer.ui.work import caching
 from explorer.ui.work.caching import Store, budget
 from models.foreign.placing import DEVICE_VARIABLE
@@ -36,6 +40,20 @@ def test_a_page_says_the_same(open_page, monkeypatch, page, model):
     monkeypatch.setattr(caching, "STORE", Store(budget()))
     usual = open_page(page, model=model, **WHOLE.get(page, {}))
     assert settled(there) == settled(usual)
+
+
+def test_exchanged_parts_are_made_where_the_model_computes(monkeypatch):
+    """Each option of the page Model as on the CPU, an added norm among them."""
+    folder, found = SHELF / "twin-right", []
+    for device in ("cpu", "cuda"):
+        monkeypatch.setenv(DEVICE_VARIABLE, device)
+        with gpu():
+            loaded = open_model(folder)
+            found.append(swapped(loaded, trace(loaded, "I love you.")))
+    assert {each.option for each in found[0] if each.choice == "final"} == {"with", "without"}
+    for here, there in zip(*found, strict=True):
+        assert (here.choice, here.option, here.own) == (there.choice, there.option, there.own)
+        assert there.change == pytest.approx(here.change, abs=1e-4)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA GPU here")

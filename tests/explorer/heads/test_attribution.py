@@ -125,6 +125,20 @@ def test_contributions_by_hand(translator: LoadedModel) -> None:
     assert whole["contribution"][1] == found.written[CROSS][1, 0]
 
 
+def test_over_heads_is_each_heads_row_by_itself(translator: LoadedModel) -> None:
+    traced = trace(translator, TEXT, TARGET, pads=1)
+    found = attribute(translator, traced, 1)
+    # Other rows have gradients too, which a sum over all of them would bring in.
+    gradient = {name: each + 1 for name, each in found.gradient.items()}
+    found = replace(found, gradient=gradient)
+    for site in (ENCODER, CROSS):
+        whole = found.over_heads(site)
+        for head in range(4):
+            row = found.per_key(site, head)
+            assert whole["weight"][head] == pytest.approx(row["weight"].max())
+            assert whole["gradient"][head] == pytest.approx(row["gradient"].sum())
+
+
 @pytest.mark.parametrize("n_kv_heads", [4, 2])
 def test_heads_that_share_values(tiny: Callable[..., LoadedModel], n_kv_heads: int) -> None:
     loaded = tiny(n_kv_heads=n_kv_heads)

@@ -13,7 +13,7 @@ from models.blocks import Block
 from models.config import ModelConfig
 from models.decoding import _steps
 from models.fast import attend as fast_attend
-from models.fast import speed_up
+from models.fast import lay_out_for_decoding, speed_up
 from models.positions import frequencies
 from models.strategies import Beam, Greedy
 from models.transformer import EncoderDecoder, Model, build_model
@@ -50,6 +50,17 @@ def test_a_module_of_a_model_stands_for_its_forward_and_calls_what_it_holds(mode
         assert name in called
     assert "LayerNorm.forward" not in called
     assert called.index("Attention.forward") < called.index("FeedForward.forward")
+
+
+def test_no_line_that_only_makes_a_model_faster_is_shown(model: Model) -> None:
+    assert isinstance(model, EncoderDecoder)
+    plain = lines_of([model.decoder.blocks[0], model.decoder.blocks[0].attn])
+    lay_out_for_decoding(model)
+    fast = lines_of([model.decoder.blocks[0], model.decoder.blocks[0].attn])
+    for one, other in zip(plain, fast, strict=True):
+        assert (one.name, one.text) == (other.name, other.text)
+        assert named(one.calls) == named(other.calls)
+        assert not [each for each in other.calls if each.module.startswith("models.fast")]
 
 
 def test_what_is_listed_itself_is_not_listed_again(model: Model) -> None:
