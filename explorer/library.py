@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from explorer.labels import str_tokens
+from explorer.once import once
 from explorer.problems import InputProblem
 from explorer.text import UPLOADED
 from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
@@ -99,7 +99,7 @@ class LoadedModel:
         """Whether most of its vocabulary has no token: the tokenizer may be another model's."""
         return few(self.tokenizer.vocab_size, self.config.vocab_size)
 
-    @cached_property
+    @once
     def sites(self) -> tuple[AttentionSite, ...]:
         """Every attention sublayer of the model, in its own order."""
         return self.model.attention_sites()

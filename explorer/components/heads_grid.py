@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
 
 from explorer.components.heads_payload import Address, further_step, open_pixels, pool, step_of
 from explorer.components.payload import Bools, Bytes, Floats, encode_weights
+from explorer.once import once
 
 Cells = tuple[Floats, Bools]
 """Weights and mask (True = may attend) of heads, [head, query, key], or of one, [query, key]."""
@@ -27,12 +27,12 @@ class Grid:
     step: int
     darkest: float
 
-    @cached_property
+    @once
     def open(self) -> Bools:
         """The pixels [row, column] that are open in some head: only those travel."""
         return open_pixels(self.codes)
 
-    @cached_property
+    @once
     def digest(self) -> str:
         """What names these thumbnails, so that a browser that has them needs none again."""
         return blake2b(np.ascontiguousarray(self.codes).tobytes(), digest_size=12).hexdigest()

@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 from explorer.components.standalone import Block, page
 from explorer.exports.archive import to_rows
 from explorer.figures.theme import DARK, LIGHT
+from explorer.once import once
 from explorer.text import t
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Picture:
         self._blocks, self._arrays, self._table, self._svg = blocks, arrays, table, svg
         self._page  # noqa: B018 (what does not fit is refused here, not when it is drawn)
 
-    @cached_property
+    @once
     def _page(self) -> str:
         asked = t("notebook.no_script", lang=self.lang)
         return page(self.title, self._blocks(0), self.lang, no_script=asked)

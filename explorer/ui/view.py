@@ -1,12 +1,12 @@
 """One frozen View: everything that a page looks at, made from what the visitor chose."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TypeVar
 
 from explorer import text
 from explorer.library import LoadedModel
 from explorer.numbers import root
+from explorer.once import once
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.inputs import given_tokens
@@ -87,7 +87,7 @@ class View:
         """What made the trace, and what everything else about it is asked for with."""
         return Run(self.loaded.name, self.text, self.target, self.edits, self.pads)
 
-    @cached_property
+    @once
     def kinds(self) -> tuple[Role, ...]:
         """The kinds of attention that this model has."""
         return tuple(kind for kind in ROLES if self.sites_of(kind))

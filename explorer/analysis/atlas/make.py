@@ -13,7 +13,6 @@ import os
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from explorer.analysis.atlas.reading import batch_of, batches, encode, vocabular
 from explorer.analysis.atlas.store import FILE, About, Text, atlas_of, to_json
 from explorer.analysis.atlas.sums import Sums, pack
 from explorer.library import LoadedModel, split_step
+from explorer.once import once
 from explorer.problems import InputProblem
 
 VERSION = 1
@@ -73,7 +73,7 @@ class Making:
         identity = [VERSION, self.about.weights, corpus.digest, reverse]
         self._key = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
-    @cached_property
+    @once
     def vocabulary(self) -> Vocabulary:
         """What every token is; which are rare is counted in the corpus's sample."""
         path, reverse = self.corpus.path, self.about.reverse

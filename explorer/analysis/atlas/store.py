@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from explorer.analysis.atlas.names import Name, name_of
 from explorer.analysis.atlas.sums import COUNTS, LACKING, MEASURES, OFFSETS, Sums
+from explorer.once import once
 from explorer.problems import InputProblem
 from models.hooks import ROLES, AttentionSite, Role
 
@@ -98,7 +98,7 @@ class Atlas:
     texts: tuple[Text, ...]
     rare: Bool[np.ndarray, " token"]
 
-    @cached_property
+    @once
     def names(self) -> tuple[Name, ...]:
         """What every head mostly does."""
         return tuple(

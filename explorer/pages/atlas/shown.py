@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import streamlit as st
@@ -12,6 +11,7 @@ from explorer.analysis.atlas.names import ALIGNED, MOSTLY, SOMETIMES, Name
 from explorer.analysis.atlas.store import Atlas, Head
 from explorer.analysis.atlas.sums import MEASURES, Measure
 from explorer.numbers import percent
+from explorer.once import once
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.cached import Which
 from explorer.pages.atlas.choices import AXES
@@ -28,7 +28,7 @@ class Shown:
     which: Which
     atlas: Atlas
 
-    @cached_property
+    @once
     def head(self) -> Head:
         """The open head; the first of all where this model has no such one."""
         found = self.atlas.of(self.view.kind, self.view.layer, self.view.head)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.components import Cells, HeadsSelection
+from explorer.once import once
 from explorer.pages.heads import cached
 from explorer.pages.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.ui import session
@@ -46,7 +46,7 @@ class Opened:
     view: View
     differs: NDArray[np.float64] | None = None
 
-    @cached_property
+    @once
     def sites(self) -> tuple[AttentionSite, ...]:
         """One per layer."""
         return self.view.sites_of(self.view.kind)
@@ -70,12 +70,12 @@ class Opened:
         chosen = self.view.choices(HeadsChoices).measure
         return chosen if chosen in self.measure_names else None
 
-    @cached_property
+    @once
     def aggregates(self) -> tuple[Aggregate, ...]:
         """Means, rollout, flow."""
         return cached.aggregates_of(self.view.run, self.kind)
 
-    @cached_property
+    @once
     def words(self) -> tuple[Words, Words] | None:
         """The words on the query and the key axis, where the picture shows those; else None."""
         if not self.view.choices(HeadsChoices).words:

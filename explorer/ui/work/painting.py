@@ -14,9 +14,9 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.ui.work.turns import TURNS
 
-MOMENT = 0.03
-"""Seconds in which what was sent so far arrives and is painted: Streamlit sends every 10 ms, and a
-browser paints every 17."""
+MOMENT = 0.05
+"""Seconds in which what was sent so far arrives and is painted: Streamlit sends every 10 ms, React
+builds for 20 to 40 and begins anew when more arrives meanwhile, and a browser paints every 17."""
 _HERE = threading.local()
 
 

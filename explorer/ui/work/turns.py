@@ -27,7 +27,7 @@ SHORT = 0.3
 """Seconds of computing up to which nobody is overtaken by those who came later."""
 LONG = 2.0
 """Seconds of computing from which on work waits while shorter work is away for a moment."""
-LULL = 0.04
+LULL = 0.06
 """Seconds in which short work may come back before long work goes on: somewhat more than those that
 `painting` waits for, and than a page takes to wake up once its job is done."""
 MOST_WAITED = 5.0
