@@ -80,15 +80,16 @@ class Job(Generic[Result]):
         """Whether it was asked to end."""
         return not self._wanted
 
-    def wait(self, seconds: float) -> bool:
-        """Wait so long at most, while others compute; whether it is over."""
+    def wait(self, seconds: float | None) -> bool:
+        """Wait so long at most (None: to the end), while others compute; whether it is over."""
+        if self._over.is_set():  # a turn that is given away may take a step of the others' to return
+            return True
         with TURNS.away():
             return self._over.wait(seconds)
 
     def result(self) -> Result:
         """What came out. Raises what the work raised."""
-        with TURNS.away():
-            self._over.wait()
+        self.wait(None)
         if self._problem is not None:
             raise self._problem
         return self._result  # type: ignore[return-value]
