@@ -108,6 +108,17 @@ def recorded(file: str = "headlight") -> Iterator[list[Block]]:
         _FILE.reset(naming)
 
 
+@contextmanager
+def recorded_apart() -> Iterator[list[Block]]:
+    """Collect what is drawn inside by itself, to `record` it later."""
+    blocks: list[Block] = []
+    recording = _RECORDED.set(blocks)
+    try:
+        yield blocks
+    finally:
+        _RECORDED.reset(recording)
+
+
 def file_of(picture: str) -> str:
     """The name, without ending, of the file in which a picture drawn now would be kept."""
     return f"{_FILE.get()}-{picture}"

@@ -38,6 +38,12 @@ class PartChoices:
     kv_heads: int | None = choice(None, whole(1, 999))
 
 
+def one_chosen(view: View, field: str, options: Sequence[Choice]) -> Choice:
+    """Which of a few the state keeps as `field`; the first where it names none of them."""
+    kept = session.links().chosen(view.state, field)
+    return next((option for option in options if option == kept), options[0])
+
+
 def pick_one(
     view: View,
     field: str,
@@ -51,9 +57,7 @@ def pick_one(
 
     The first where the state names none of them: several pages share a field.
     """
-    kept = session.links().chosen(view.state, field)
-    now = next((option for option in options if option == kept), options[0])
-    st.session_state[key] = now
+    st.session_state[key] = now = one_chosen(view, field, options)
     st.segmented_control(
         label,
         options,

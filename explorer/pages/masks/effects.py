@@ -18,7 +18,7 @@ from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.sharing import shared_batch
 from explorer.runs.trace import Trace
 from explorer.ui import controls
-from explorer.ui.parts import pick_one
+from explorer.ui.parts import one_chosen, pick_one
 from explorer.ui.tables import table
 from explorer.ui.view import View
 
@@ -27,9 +27,33 @@ ROUNDING = 5e-5
 sharpest of the shipped models (twin-deep-branch, 2e-5)."""
 
 
-def effects(view: View, comparison: Comparison) -> None:
-    """What the changes did, below the matrices."""
-    _patterns(view, comparison)
+def pick_effect(view: View) -> None:
+    """Of which head and in which form it is shown what the changes did."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        controls.pick_place(view, "masks")
+        pick_one(
+            view,
+            "picture",
+            view.t("masks.picture"),
+            MasksChoices.pictures,
+            "masks.picture",
+            lambda name: view.t(f"masks.{name}"),
+        )
+
+
+def effect(view: View, comparison: Comparison) -> None:
+    """What the changes did to one head."""
+    shown = one_chosen(view, "picture", MasksChoices.pictures)
+    if shown == "difference":
+        _difference(view, comparison)
+    elif shown == "scores":
+        _scores(view)
+    else:
+        _sides(view, comparison)
+
+
+def more_effects(view: View, comparison: Comparison) -> None:
+    """What the changes did to the loss, and what sentences in one batch do to each other."""
     if view.trace.edits:
         _forced(view, comparison)
     shared_batch(view)
@@ -62,23 +86,7 @@ def _written(trace: Trace) -> tuple[tuple[str, str], ...]:
     return tuple((token, "same") for token in real)
 
 
-def _patterns(view: View, comparison: Comparison) -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        controls.pick_place(view, "masks")
-        shown = pick_one(
-            view,
-            "picture",
-            view.t("masks.picture"),
-            MasksChoices.pictures,
-            "masks.picture",
-            lambda name: view.t(f"masks.{name}"),
-        )
-    if shown == "difference":
-        _difference(view, comparison)
-        return
-    if shown == "scores":
-        _scores(view)
-        return
+def _sides(view: View, comparison: Comparison) -> None:
     sides = (("before", view.before()), ("after", view.trace))
     if view.sites_of("cross"):
         for (name, trace), column in zip(sides, st.columns(2, gap="large"), strict=True):

@@ -1,6 +1,6 @@
 """Masks: the matrices that the model really used, and what happens when they are changed."""
 
-import streamlit as st
+from functools import partial
 
 from explorer.analysis.heads.compare import Comparison, compare
 from explorer.analysis.masks.batch import batch
@@ -8,7 +8,7 @@ from explorer.analysis.masks.forced import forced
 from explorer.analysis.masks.reasons import rule_numbers
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.conventions import conventions
-from explorer.pages.masks.effects import effects, largest
+from explorer.pages.masks.effects import effect, largest, more_effects, pick_effect
 from explorer.pages.masks.fills import fill_values
 from explorer.pages.masks.matrices import matrices, pictures, tools
 from explorer.pages.masks.purpose import purpose
@@ -18,7 +18,7 @@ from explorer.runs.interventions import edit_functions, mask_of, rules_in_force,
 from explorer.runs.masks import block_mask, prefix_mask
 from explorer.ui import controls
 from explorer.ui.page import draw_page
-from explorer.ui.parts import pick_part
+from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.stage import hero
 from explorer.ui.view import View
 from explorer.ui.work import painting
@@ -34,29 +34,33 @@ def render(view: View) -> None:
 
 def _drawn(view: View) -> None:
     """The page below its introduction."""
-    part = pick_part(view, "masks", MasksChoices.parts)
-    controls.sentence_line(view)
+    part = one_chosen(view, "part", MasksChoices.parts)
     if part == "matrices":
         _matrices(view)
         return
+    _top(view)
     rules(view)
     DRAW[part](view)
 
 
+def _top(view: View) -> None:
+    pick_part(view, "masks", MasksChoices.parts)
+    controls.sentence_line(view)
+
+
 def _matrices(view: View) -> None:
     comparison = compare(view.before(), view.trace)
-    above, below = st.container(), st.container()
-    if painting.is_new("place", (view.site, view.head)):  # what stands beside its menu goes first
-        with below:
-            effects(view, comparison)
-        painting.pause()
-        with above:
-            _rules_and_matrices(view, comparison)
-    else:
-        with above:
-            _rules_and_matrices(view, comparison)
-        with below:
-            effects(view, comparison)
+    picture = partial(effect, view, comparison)
+    parts = (
+        partial(_top, view),
+        partial(_rules_and_matrices, view, comparison),
+        partial(pick_effect, view),
+        picture,
+        partial(more_effects, view, comparison),
+    )
+    # Of another layer or head, the picture below its menu is what was asked for.
+    is_new = painting.is_new("place", (view.site, view.head))
+    painting.in_order(parts, first=picture if is_new else None)
     controls.small_print(
         view,
         "masks",

@@ -7,11 +7,12 @@ together with them is on the screen before.
 
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from explorer.components.standalone import Block, record, recorded_apart
 from explorer.ui.work.turns import TURNS
 
 MOMENT = 0.05
@@ -25,6 +26,23 @@ def is_new(what: str, value: Hashable) -> bool:
     name = f"painting.{what}"
     before, st.session_state[name] = st.session_state.get(name), value
     return before != value and _run_of_a_fragment() is not None
+
+
+def in_order(parts: Sequence[Callable[[], None]], first: Callable[[], None] | None = None) -> None:
+    """Draw each of these below the one before; `first`, one of them, is painted before the rest.
+
+    What is kept of the page (`components.standalone`) has their order all the same.
+    """
+    places = {part: st.container() for part in parts}
+    kept: dict[Callable[[], None], list[Block]] = {}
+    for part in sorted(parts, key=lambda each: each is not first):
+        with places[part], recorded_apart() as kept[part]:
+            part()
+        if part is first:
+            pause()
+    for part in parts:
+        for block in kept[part]:
+            record(block)
 
 
 def words_first(run: Hashable) -> None:

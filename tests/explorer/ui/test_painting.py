@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from explorer.ui.work import painting
 from explorer.ui.work.turns import TURNS
@@ -70,3 +71,35 @@ def test_what_is_new_is_so_once_and_only_in_a_fragment(
     assert [painting.is_new("place", each) for each in (1, 2, 2, 1)] == [False, True, False, True]
     assert painting.is_new("other", 1)
     assert waits == []
+
+
+def parted() -> None:
+    """A page of three parts, of which the last is wanted first."""
+    import streamlit as st
+
+    from explorer.components.standalone import Text, record, recorded
+    from explorer.ui.work import painting
+
+    drawn = st.session_state["drawn"] = []
+
+    def part(name: str) -> None:
+        drawn.append(name)
+        record(Text(name))
+        st.markdown(name)
+
+    parts = [lambda name=name: part(name) for name in "abc"]
+    with recorded() as blocks:
+        painting.in_order(parts, first=parts[2])
+    st.session_state["kept"] = [block.words for block in blocks if isinstance(block, Text)]
+
+
+def test_what_is_painted_first_stands_and_is_kept_where_it_belongs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n_waits: list[None] = []
+    monkeypatch.setattr(painting, "pause", lambda: n_waits.append(None))
+    at = AppTest.from_function(parted).run()
+    assert not at.exception
+    assert at.session_state["drawn"] == ["c", "a", "b"]
+    assert at.session_state["kept"] == [each.value for each in at.markdown] == ["a", "b", "c"]
+    assert len(n_waits) == 1
