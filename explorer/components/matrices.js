@@ -9,6 +9,7 @@ import { BLOCKED, unpack } from "./payload.js";
 
 const BAR = 240; // px that a colour bar is wide
 const BESIDE = 20; // px beside it, for half of the labels at its ends
+const KEEP = 60; // px for the button in the same row
 
 /** Heatmaps side by side: pointing at a cell, or going there by the arrow keys, says what it is. */
 export default function ({ parentElement, data }) {
@@ -99,17 +100,18 @@ function panel(root, at, own, arrays, words) {
   function drawLegend() {
     const bar = el("canvas");
     const { scale } = theme;
-    const wide = Math.min(BAR * scale, node.clientWidth - 2 * BESIDE - 6);
-    const context = fit(bar, wide + 2 * BESIDE, 24 * scale);
+    const beside = BESIDE * scale;
+    const wide = Math.min(BAR * scale, node.clientWidth - 2 * beside - KEEP * scale);
+    const context = fit(bar, wide + 2 * beside, 24 * scale);
     for (let x = 0; x < wide; x += 1) {
       context.fillStyle = shade(x / wide);
-      context.fillRect(BESIDE + x, 0, 1, 8 * scale);
+      context.fillRect(beside + x, 0, 1, 8 * scale);
     }
     context.fillStyle = theme.get("muted");
     context.font = theme.font(11);
     context.textAlign = "center";
     context.textBaseline = "top";
-    for (const [share, label] of own.ticks) context.fillText(label, BESIDE + share * wide, 12 * scale);
+    for (const [share, label] of own.ticks) context.fillText(label, beside + share * wide, 12 * scale);
     bar.setAttribute("role", "img");
     bar.setAttribute("aria-label", `${own.scale}: ${own.ticks.map(([, label]) => label).join(", ")}`);
     const children = [el("span", "caption", own.scale), bar];
