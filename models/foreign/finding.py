@@ -34,16 +34,17 @@ def without_models() -> tuple[Path, ...]:
 def found(where: Sequence[Path] | None = None) -> dict[str, Path]:
     """Every model in these folders (None: `places()`) by its name, in the order of the folders.
 
-    Each is a model itself (a folder, or a GGUF file) or holds models, one level down; in the hub's
-    cache a model is called org/name. Of two with one name the second has its parent's name before
-    it. Whether a model can be opened is not asked here, and what cannot be looked into is listed,
-    so that opening it says why.
+    Each is a model itself (a folder, or a GGUF file) or holds models, one level down or two, as
+    org/name and run/checkpoint-500 do; a folder two levels down is called so, and so is a model in
+    the hub's cache. Of two with one name the second has its parent's name before it. Whether a
+    model can be opened is not asked here, and what cannot be looked into is listed, so that opening
+    it says why.
     """
     models: dict[str, Path] = {}
     for place in places() if where is None else where:
-        for path in _models_in(place.expanduser()):
-            name = path.stem if path.suffix == ENDING else path.name
-            name = name.removeprefix(HUB).replace("--", "/") if _hub(path) else name
+        place = place.expanduser()
+        for path in _models_in(place):
+            name = _name(path, place)
             if models.get(name, path) != path:
                 name = f"{path.parent.name}/{name}"
             models.setdefault(name, path)
@@ -54,19 +55,38 @@ def _models_in(place: Path) -> Iterator[Path]:
     if _is_model(place) or is_gguf(place):
         yield place
         return
-    try:
-        inside = sorted(place.iterdir())
-    except OSError:
-        return
-    models = [each for path in inside for each in _models_of(path)]
+    models = [each for path in _inside(place) for each in _models_of(path)]
     yield from models or ([place] if _lacks_config(place) else [])
 
 
-def _models_of(path: Path) -> list[Path]:
-    """What a folder inside a place is or holds: a model, or GGUF files; a file may be one."""
+def _models_of(path: Path, deeper: bool = True) -> list[Path]:
+    """What a folder inside a place is or holds: a model, GGUF files, or, if `deeper`, folders that
+    are or hold such. A file may be a model too.
+    """
     if _is_model(path) or is_gguf(path) or _lacks_config(path):
         return [path]
-    return sorted(each for each in path.glob(f"*{ENDING}") if is_gguf(each))
+    files = sorted(each for each in path.glob(f"*{ENDING}") if is_gguf(each))
+    if files or not deeper or path.name.startswith((".", HUB)):
+        return files
+    folders = (each for each in _inside(path) if each.is_dir())
+    return [model for each in folders for model in _models_of(each, deeper=False)]
+
+
+def _inside(folder: Path) -> list[Path]:
+    """All in a folder; nothing where it is none, or may not be listed."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _name(path: Path, place: Path) -> str:
+    """What a model that was found in a place is called."""
+    if path.suffix == ENDING:
+        return path.stem
+    if _hub(path):
+        return path.name.removeprefix(HUB).replace("--", "/")
+    return path.name if path in (place, place / path.name) else f"{path.parent.name}/{path.name}"
 
 
 def _hub(path: Path) -> bool:

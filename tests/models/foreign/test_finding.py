@@ -1,6 +1,7 @@
 """Models of one's own, found in the folders that HEADLIGHT_MODELS names."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,39 @@ def test_a_folder_of_models_a_model_and_the_cache_of_the_hub(tmp_path: Path) -> 
     (old.parents[1] / "refs" / "main").unlink()
     os.utime(old, (1, 1))
     assert open_folder(models["org/name"]).folder == new
+
+
+def test_models_two_levels_down_are_found(tmp_path: Path) -> None:
+    """As other programs keep them (org/name), and as a training leaves its checkpoints."""
+    for name in ("org/one", "org/two", "run/checkpoint-500", "far/too/deep"):
+        Golden.load("gpt2").write(tmp_path / name)
+    (tmp_path / "publisher" / "repository").mkdir(parents=True)
+    (tmp_path / "publisher" / "repository" / "bits.gguf").touch()
+    (tmp_path / "publisher" / "notes.txt").touch()
+    for name in (".locks/models--org--name", ".git/inside", "models--org--gone/blobs"):
+        (tmp_path / name).mkdir(parents=True)
+    Golden.load("gpt2").write(tmp_path / ".git" / "inside")
+    # What belongs to a model is no model of its own.
+    Golden.load("gpt2").write(tmp_path / "org" / "one" / "1_Pooling")
+    models = found([tmp_path])
+    assert list(models) == ["org/one", "org/two", "bits", "run/checkpoint-500"]
+    assert models["org/two"] == tmp_path / "org" / "two"
+
+
+def test_a_folder_that_may_not_be_listed_hides_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("open/one", "shut/two"):
+        Golden.load("gpt2").write(tmp_path / name)
+    listed = Path.iterdir
+
+    def refuse(path: Path) -> Iterator[Path]:
+        if path.name == "shut":
+            raise PermissionError(13, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert list(found([tmp_path])) == ["open/one"]
 
 
 def test_two_models_of_one_name_are_told_apart(tmp_path: Path) -> None:
