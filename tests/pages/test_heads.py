@@ -237,6 +237,17 @@ def test_a_long_sentence_is_not_ablated_until_somebody_asks(
     assert t("matter.title", lang="en") in everything_and_titles(at)
 
 
+def test_it_is_the_work_that_is_asked_for_and_not_the_length(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sentence of a few tokens is long work where the model is large, and the other way round."""
+    text = "We went to the park."
+    monkeypatch.setattr(matter, "AT_ONCE", 72 * 8 * 7_000_000)
+    assert open_page("heads", text=text).button(key="heads.ablate")
+    monkeypatch.setattr(matter, "AT_ONCE", 72 * 20 * 8_000_000)
+    assert t("matter.title", lang="en") in everything_and_titles(open_page("heads", text=text))
+
+
 def test_one_word_of_a_prompt_has_nothing_to_switch_off_for(open_page: Open) -> None:
     at = open_page("heads", model="writer", text="I")
     assert not at.exception

@@ -18,9 +18,9 @@ from explorer.ui.work import running
 from models.hooks import ROLES
 
 JOB = "heads.ablation"
-AT_ONCE = 6000
-"""Heads times tokens, source and target together, up to which the wait is too short to ask first:
-80 tokens of a translator with 72 heads."""
+AT_ONCE = 45e9
+"""Heads times tokens, source and target together, times parameters, up to which the wait is too
+short to ask first: 80 tokens of a translator with 72 heads and 7.6 million parameters."""
 
 
 def ablation_of(view: View) -> Ablation | None:
@@ -30,10 +30,11 @@ def ablation_of(view: View) -> Ablation | None:
         return None
     n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)
     n_heads = sum(site.n_heads for site in view.trace.sites)
-    if n_heads * n_tokens > AT_ONCE and not cached.ablation.is_kept(view.run):
+    work = n_heads * n_tokens * sum(each.numel() for each in view.loaded.model.parameters())
+    if work > AT_ONCE and not cached.ablation.is_kept(view.run):
         job = st.session_state.get(JOB)
         if job is None or job.key != view.run:
-            st.markdown(view.t("matter.ask", count=n_tokens))
+            st.markdown(view.t("matter.ask", heads=n_heads, count=n_tokens))
             if not st.button(view.t("matter.run"), key="heads.ablate"):
                 return None
     return computed(view)

@@ -82,9 +82,7 @@ class Job(Generic[Result]):
 
     def wait(self, seconds: float | None) -> bool:
         """Wait so long at most (None: to the end), while others compute; whether it is over."""
-        if (
-            self._over.is_set()
-        ):  # a turn that is given away takes a step of the others' to return
+        if self._over.is_set():  # a turn that is given away takes a step of the others' to return
             return True
         with TURNS.away():
             return self._over.wait(seconds)
