@@ -57,3 +57,10 @@ def test_without_a_mask_there_is_nothing_to_decode_and_the_page_says_so(open_pag
         assert not at.exception
         shown = [str(each.value) for each in (*at.error, *at.warning)]
         assert any(t(f"problems.{problem}", lang="en") in each for each in shown), shown
+
+
+def test_a_model_without_an_output_is_not_asked_for_more_words(open_page: Open) -> None:
+    """No word that a visitor adds would give it one."""
+    said = [each.value for each in open_page("heads", model="headless", text=TEXT).caption]
+    assert t("matter.no_logits", lang="en") in said
+    assert t("matter.nothing", lang="en") not in said

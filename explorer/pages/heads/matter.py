@@ -26,7 +26,8 @@ short to ask first: 80 tokens of a translator with 72 heads and 7.6 million para
 def ablation_of(view: View) -> Ablation | None:
     """Every head off, one at a time: known, quick, or wanted; None until somebody asks for it."""
     if not written_tokens(view.trace):
-        st.caption(view.t("matter.nothing"))
+        silent = view.trace.predicts is None
+        st.caption(view.t("matter.no_logits" if silent else "matter.nothing"))
         return None
     n_tokens = len(view.trace.src_tokens) + len(view.trace.tgt_tokens)
     n_heads = sum(site.n_heads for site in view.trace.sites)
