@@ -1,14 +1,16 @@
 """A class in front of one server: how long a change takes while many visitors make them.
 
     python -m benchmarks.visitors --sessions 25 --seconds 40 [--workers 2] [--heavy beam,claim]
-                                  [--warm 1] [--url http://…]
+                                  [--warm 1] [--together 1] [--url http://…]
 
 Each visitor is a session of Streamlit's own protocol, without a browser: every ten seconds on
 average it changes its sentence or the causal mask, and waits until the page is drawn. Every answer
 is searched for the other visitors' sentences. `--warm 1`: each page is first opened once at every
 worker, which imports it and opens the usual model; the sentences that are timed are new all the
 same. Each name behind `--heavy` is one visitor besides, who asks for the most expensive thing of
-that kind again and again; what that visitor waits for does not count.
+that kind again and again; what that visitor waits for does not count. `--together 1`: instead, all
+visitors open one and the same link in one moment, of each page in turn, as a class does when its
+teacher has sent it.
 """
 
 import argparse
@@ -75,7 +77,8 @@ HEAVY_STAY = 8
 @dataclass(frozen=True)
 class Asked:
     """What is measured: how many visitors of which pages for how many seconds, how long each
-    thinks between two changes, the kinds of expensive ones besides, and which sentences."""
+    thinks between two changes, the kinds of expensive ones besides, which sentences, and whether
+    all do the same in one moment."""
 
     sessions: int
     seconds: float
@@ -83,6 +86,7 @@ class Asked:
     pages: Sequence[str]
     heavy: Sequence[str] = ()
     seed: int = 0
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,6 +192,20 @@ async def measure(url: str, asked: Asked) -> list[Change]:
     return changes
 
 
+async def together(url: str, asked: Asked) -> list[Change]:
+    """All visitors open the same new sentence on each of the pages in turn, in one moment each."""
+
+    async def arrive(page: str, text: str) -> Change:
+        async with connected(url) as socket:
+            return await change(socket, 0, page, {"lang": "en", "text": text})
+
+    rng, changes = random.Random(f"{asked.seed} together"), []
+    for page in asked.pages:
+        text = f"Everybody {rng.choice(VERBS)} the {rng.choice(KINDS)} {rng.choice(NOUNS)}."
+        changes += await asyncio.gather(*(arrive(page, text) for _ in range(asked.sessions)))
+    return changes
+
+
 async def overload(visitor: int, url: str, stop: float, kind: str, seed: int) -> None:
     """Ask for expensive things of one kind in turn, and leave each of them half computed."""
     async with connected(url) as socket:
@@ -271,10 +289,17 @@ def main() -> None:
     parser.add_argument("--warm", type=int, choices=(0, 1), default=0, help="open each page first")
     parser.add_argument("--seed", type=int, default=0, help="other sentences for another number")
     parser.add_argument("--heavy", type=_kinds, default=(), help=f"of {', '.join(HEAVY)}")
+    parser.add_argument("--together", type=int, choices=(0, 1), default=0, help="one link for all")
     parser.add_argument("--pages", default=",".join(page.name for page in PAGES))
     args = parser.parse_args()
     asked = Asked(
-        args.sessions, args.seconds, args.think, args.pages.split(","), args.heavy, args.seed
+        args.sessions,
+        args.seconds,
+        args.think,
+        args.pages.split(","),
+        args.heavy,
+        args.seed,
+        bool(args.together),
     )
     if args.url is None:
         with running_workers(args.workers) as (address, _):
@@ -296,10 +321,12 @@ def _report(address: str, asked: Asked, workers: int, is_warmed: bool) -> None:
         asyncio.run(warm(socket, workers))
     pids = tree(listening(int(address.rpartition(":")[2])))
     used, held = cost(pids)
-    changes = asyncio.run(measure(socket, asked))
+    began = time.monotonic()
+    changes = asyncio.run((together if asked.together else measure)(socket, asked))
+    took = time.monotonic() - began
     now_used, now_held = cost(pids)
     print(json.dumps({"workers": workers, "warm": is_warmed} | asdict(asked)))
-    print(*rows(changes, asked.seconds), sep="\n")
+    print(*rows(changes, took if asked.together else asked.seconds), sep="\n")
     print(
         f"{(now_used - used) / len(changes):.3f} s of processor time a change; "
         f"{held:.0f} MB before, {now_held:.0f} MB after"
