@@ -25,6 +25,11 @@ def everything(at: AppTest) -> str:
     )
 
 
+def everything_and_titles(at: AppTest) -> str:
+    """The same with the headings of the page's parts."""
+    return everything(at) + "\n".join(str(each.value) for each in at.subheader)
+
+
 def words_of(element: Any) -> str:
     """What a text element says, its unbreakable blanks as plain ones."""
     return str(element.value).replace("\u00a0", " ")
