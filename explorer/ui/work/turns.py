@@ -89,9 +89,11 @@ class Turns:
             self._here.ticket = None
 
     def rest(self) -> None:
-        """Let those go first who have computed less. Does nothing outside a turn."""
+        """Let those go first who have computed less. Does nothing outside a turn, or while away."""
         ticket = self._mine()
-        if ticket is None or not self._waiting:  # read without the guard: one step late is no harm
+        if ticket is None or ticket is not self._holder:  # nobody else makes it so, or ends it
+            return
+        if not self._waiting:  # read without the guard: one step late is no harm
             return
         with self._guard:
             ticket.stop()

@@ -308,3 +308,33 @@ def test_at_the_end_of_the_process_who_computes_ends_a_step_and_nobody_begins_an
     assert (done, n_waiting(turns)) == (["step"], 1)
     queue(turns, "a", done)
     assert done == ["step"]
+
+
+def test_who_is_away_has_no_turn_to_give_to_others() -> None:
+    """As where one waits for what another computes, and is told how far that is: her own work lets
+    others go first at each step. If she gave a turn away then, she would wait for herself.
+    """
+    turns, order, holders = Turns(), list[str](), list[object]()
+    is_away, may_rest = threading.Event(), threading.Event()
+
+    def wait_for_another() -> None:
+        with turns.turn():
+            with turns.away():
+                is_away.set()
+                may_rest.wait(PATIENCE)
+                turns.rest()
+                holders.append(turns._holder)
+            order.append("back")
+
+    waiting = started(wait_for_another)
+    assert is_away.wait(PATIENCE)
+    with turns.turn():
+        mine = turns._holder
+        others = queue(turns, "ab", order)
+        may_rest.set()
+        until(lambda: bool(holders))
+    for thread in (waiting, *others):
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert holders == [mine]
+    assert sorted(order) == ["a", "b", "back"]
