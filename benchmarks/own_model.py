@@ -22,9 +22,9 @@ from streamlit.testing.v1 import AppTest
 
 from benchmarks.resident import resident
 from benchmarks.timing import quantiles_row
+from explorer.engine import caching
 from explorer.library import open_model
 from explorer.runs.inputs import given_tokens
-from explorer.ui.work import caching
 from models.foreign.finding import VARIABLE
 
 WORDS = "The quick brown fox jumps over the lazy dog and runs away from it because she is tired"

@@ -82,7 +82,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     yield
     over.set()
     getting_ready.join()
-    from explorer.ui.work.turns import TURNS  # with torch, which that thread has imported
+    from explorer.engine.turns import TURNS  # with torch, which that thread has imported
 
     TURNS.end()
     end_without_signal()
@@ -109,7 +109,7 @@ def get_ready(over: threading.Event) -> None:
     gc.disable()  # what is imported stays: to look through it for garbage takes a fifth of the time
     try:
         from explorer import shell
-        from explorer.ui.work import memory
+        from explorer.engine import memory
 
         shell.get_ready()
     finally:

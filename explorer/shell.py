@@ -10,19 +10,20 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from explorer.components import frame
+from explorer.engine import cache
+from explorer.engine.turns import TURNS, in_turn
+from explorer.exhibits.links import Links, State
+from explorer.exhibits.view import build, default_model
 from explorer.pages import HOME, PAGES, Page, shelf
 from explorer.pages.path.back import back_to_path
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, family, t
-from explorer.ui import cache, session
+from explorer.ui import session
 from explorer.ui.current import first_view
 from explorer.ui.hints import hints
 from explorer.ui.parts import PartChoices, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
-from explorer.ui.url import Links, State
-from explorer.ui.view import build, default_model
-from explorer.ui.work.turns import TURNS, in_turn
 from models.training.home import asset, data
 
 _STYLE = data("explorer.ui", "page.css")

@@ -13,10 +13,10 @@ import pytest
 from streamlit.testing.v1 import AppTest
 from typecheck import unchecked
 
+from explorer.exhibits.view import View
 from explorer.pages import LESSONS
 from explorer.ui import controls
 from explorer.ui.code.source import Lines, lines_of
-from explorer.ui.view import View
 
 Open = Callable[..., AppTest]
 Visit = tuple[str, dict[str, str]]

@@ -73,11 +73,15 @@ def _decorator(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def shaped_modules() -> list[str]:
-    """The modules of `models` and of the analyses that import jaxtyping."""
+    """The modules of `models`, of the analyses and of the exhibits that import jaxtyping."""
     return [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for folder in (ROOT / "models", ROOT / "explorer" / "analysis")
-        for path in sorted(folder.rglob("*.py"))
+        for folder in (
+            ROOT / "models",
+            ROOT / "explorer" / "analysis",
+            ROOT / "explorer" / "exhibits",
+        )
+        for path in sorted((ROOT / folder).rglob("*.py"))
         if "from jaxtyping import" in path.read_text(encoding="utf-8")
     ]
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
+from explorer.exhibits.view import View
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.blocks.choices import BlocksChoices
@@ -23,7 +24,6 @@ from explorer.pages.path.choices import PathChoices
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.training.choices import TrainingChoices
 from explorer.pages.workshop.choices import WorkshopChoices
-from explorer.ui.view import View
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.components import Panel, inside, matrices
 from explorer.components.pulse import is_due, pulse
 from explorer.components.standalone import Chart, Text, file_of, record
+from explorer.exhibits.view import View
 from explorer.figures.heatmap import plotted
 from explorer.figures.matrix import Matrix
 from explorer.library import LoadedModel
@@ -25,10 +26,9 @@ from explorer.text import shorten, telling
 from explorer.ui import session
 from explorer.ui.code.panel import code_panel
 from explorer.ui.escape import escape, plain
+from explorer.ui.painting import charts_last, words_first
 from explorer.ui.parts import ScreenChoices
 from explorer.ui.stage import enlarged, hero
-from explorer.ui.view import View
-from explorer.ui.work.painting import charts_last, words_first
 
 Figure = dict[str, Any]
 _ABOVE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("above", default=None)

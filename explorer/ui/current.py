@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import streamlit as st
 
+from explorer.exhibits.links import State
+from explorer.exhibits.view import View, build, without_text
 from explorer.problems import InputProblem
 from explorer.text import shorten, t
 from explorer.ui import session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem, show_refused
-from explorer.ui.url import State
-from explorer.ui.view import View, build, without_text
 
 _GOOD, _STANDING_IN, _PADS = "view.good", "view.standing_in", "view.usual_pads"
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 import streamlit as st
 
 from explorer.analysis.claims import CLAIMS, Finding, ResultRow
+from explorer.engine.cache import Run, open_model, trace
+from explorer.engine.caching import cached
+from explorer.exhibits.view import View
 from explorer.numbers import tabled
-from explorer.ui.cache import Run, open_model, trace
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work.caching import cached
 
 
 @cached

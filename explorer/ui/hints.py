@@ -8,14 +8,15 @@ from collections.abc import Callable
 import streamlit as st
 
 from explorer import text
+from explorer.engine import cache
+from explorer.exhibits.view import View, examples_of, first_sentence
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks
 from explorer.runs.inputs import given_tokens
 from explorer.text import shorten
-from explorer.ui import cache, session
+from explorer.ui import session
 from explorer.ui.escape import escape
-from explorer.ui.view import View, examples_of, first_sentence
 
 _DROPPED = "hints.dropped"
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from explorer.engine.turns import in_turn
+from explorer.exhibits.view import View
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.share import shared
 from explorer.ui.stage import stage
-from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 Draw = Callable[[View], None]
 

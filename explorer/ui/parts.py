@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
+from explorer.exhibits.choices import Offered, as_digit, choice, one_of, switch, whole
+from explorer.exhibits.view import View
 from explorer.ui import session
-from explorer.ui.choices import Offered, as_digit, choice, one_of, switch, whole
-from explorer.ui.view import View
 from models.rows import Stream
 
 Choice = TypeVar("Choice", bound=str)

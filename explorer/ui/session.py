@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl
 
 import streamlit as st
 
+from explorer.exhibits.links import Links, State
 from explorer.text import LANGUAGES
 from explorer.ui.uploads import for_this_session
-from explorer.ui.url import Links, State
 
 _STATE, _WRITTEN, _CHANGED, _REFUSED = "state", "link.written", "link.changed", "link.refused"
 _LINKS, _PAGES, _FIRST = "shell.links", "shell.pages", "shell.first"

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from explorer.components.standalone import Text, Title, page, recorded
+from explorer.exhibits.links import State
+from explorer.exhibits.view import View
 from explorer.text import model_name, t
 from explorer.ui import session
-from explorer.ui.url import State
-from explorer.ui.view import View
 
 MOST_NAME = 40
 """Letters of the sentence that a file's name repeats."""

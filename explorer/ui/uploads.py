@@ -11,10 +11,9 @@ from typing import BinaryIO
 
 import streamlit as st
 
+from explorer.engine import cache, caching
 from explorer.library import LoadedModel
 from explorer.text import UPLOADED
-from explorer.ui import cache
-from explorer.ui.work import caching
 from explorer.uploads import open_zip
 
 _OWN = "uploads"

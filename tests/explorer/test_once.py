@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Event
 
+from explorer.engine.turns import Turns
 from explorer.once import once
-from explorer.ui.work.turns import Turns
 
 PATIENCE = 10
 

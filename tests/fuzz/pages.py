@@ -16,8 +16,7 @@ from streamlit.testing.v1.util import patch_config_options
 from explorer.pages import PAGES
 from explorer.pages.training import watching
 from explorer.training.rooms import VARIABLE as TRAININGS
-from explorer.ui import session
-from explorer.ui.work import running
+from explorer.ui import running, session
 from explorer.uploads import VARIABLE as UPLOADS
 from tests.fuzz.given import MODELS, damaged, value, words
 from tests.fuzz.texts import parameters

@@ -16,9 +16,9 @@ from typing import Any
 
 from streamlit.testing.v1 import app_test
 
+from explorer.exhibits.choices import RefusedError
 from explorer.problems import InputProblem
 from explorer.runs.trace import trace
-from explorer.ui.choices import RefusedError
 from tests.fuzz import __doc__ as about
 from tests.fuzz import files, pages, texts
 

@@ -15,6 +15,7 @@ from explorer.components.film import Frame, read_scene, read_taken
 from explorer.components.heads_payload import Heads, read_selection
 from explorer.components.mask_matrix import stroke_of
 from explorer.components.mount import index_of, inside
+from explorer.exhibits.choices import Offered, RefusedError, form_of, link_name
 from explorer.pages.path.views import read_results
 from explorer.pages.workshop.choices import MOST_CARRIED, read_programs, write_programs
 from explorer.pages.workshop.lists import _learner
@@ -28,7 +29,6 @@ from explorer.training import pairs
 from explorer.training.before import before
 from explorer.training.setup import OPTIONS, RANGES, Setup, check, format_setup, parse_setup
 from explorer.training.tasks import corpus
-from explorer.ui.choices import Offered, RefusedError, form_of, link_name
 from tests.fuzz.given import MODELS, damaged, value, words
 from tests.hostile import programs
 

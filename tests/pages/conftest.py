@@ -13,9 +13,10 @@ from streamlit.testing.v1 import AppTest
 from torch import nn
 
 from explorer import library
+from explorer.engine import caching
+from explorer.engine.caching import Store, budget
 from explorer.library import LoadedModel
-from explorer.ui.work import caching, running
-from explorer.ui.work.caching import Store, budget
+from explorer.ui import running
 from models.config import ModelConfig
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
 from models.tokenizer import SPECIAL_TOKENS

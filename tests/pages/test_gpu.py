@@ -10,12 +10,12 @@ from torch.nn import functional as F
 
 from explorer.analysis.heads import ablation
 from explorer.analysis.machine.swaps import swapped
+from explorer.engine import caching
+from explorer.engine.caching import Store, budget
 from explorer.library import CHECKPOINTS as SHELF
 from explorer.library import open_model
 from explorer.pages import PAGES
 from explorer.runs.trace import trace
-from explorer.ui.work import caching
-from explorer.ui.work.caching import Store, budget
 from models.foreign.placing import DEVICE_VARIABLE
 
 TINY = re.compile(r"[\d.]+ · 10⁻(¹?[⁶⁷⁸⁹]|¹[⁰-⁹])")

@@ -15,13 +15,14 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.analysis.heads.contexts import shared_words
 from explorer.analysis.heads.words import by_word, words_of
+from explorer.engine import cache
 from explorer.figures.theme import show
 from explorer.library import open_model
 from explorer.numbers import percent
 from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.text import t
-from explorer.ui import cache, controls
+from explorer.ui import controls
 from explorer.ui.escape import escape, plain
 
 Open = Callable[..., AppTest]
@@ -247,13 +248,13 @@ def test_what_is_downloaded_is_what_is_shown(open_page: Open) -> None:
 def _files() -> None:
     import streamlit as st
 
+    from explorer.exhibits.links import State
+    from explorer.exhibits.view import build
     from explorer.exports.page import trace_page
     from explorer.pages.heads.opened import Opened
     from explorer.pages.heads.takeaway import _svg
     from explorer.shell import LINKS
     from explorer.ui import session
-    from explorer.ui.url import State
-    from explorer.ui.view import build
 
     session.start(LINKS)
     state = LINKS.change(State(), layer=0, head=0, pins=((1, 1),), text="I like <you>.")

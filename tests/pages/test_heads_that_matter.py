@@ -7,9 +7,9 @@ import pytest
 from shown import everything, everything_and_titles, figure, payloads
 from streamlit.testing.v1 import AppTest
 
+from explorer.engine import cache
 from explorer.pages.heads import matter
 from explorer.text import t
-from explorer.ui import cache
 
 Open = Callable[..., AppTest]
 

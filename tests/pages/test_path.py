@@ -12,6 +12,9 @@ from streamlit.testing.v1 import AppTest
 from explorer import library
 from explorer.analysis.path import Missing
 from explorer.analysis.workshop.tasks import tasks
+from explorer.exhibits.choices import RefusedError
+from explorer.exhibits.links import State
+from explorer.exhibits.view import build
 from explorer.pages import PAGES
 from explorer.pages.path.asked import Asked, asked
 from explorer.pages.path.chapters import CHAPTER_OF
@@ -19,9 +22,6 @@ from explorer.pages.path.choices import Answer, read_answers, write_answers
 from explorer.pages.path.course import CHAPTERS, STEPS, TASK_OF, number_of
 from explorer.pages.path.views import MOST_LINKS, read_results
 from explorer.text import t
-from explorer.ui.choices import RefusedError
-from explorer.ui.url import State
-from explorer.ui.view import build
 
 LONG = {"target": "我喜欢你，因为你很善良。"}
 """A translation with enough tokens for the steps about masks."""

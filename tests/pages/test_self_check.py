@@ -7,11 +7,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer.analysis.certificate.quick import SelfCheck
+from explorer.engine import caching
+from explorer.engine.turns import TURNS
 from explorer.text import t
 from explorer.ui import session
 from explorer.ui.sidebar import checking
-from explorer.ui.work import caching
-from explorer.ui.work.turns import TURNS
 
 Open = Callable[..., AppTest]
 

@@ -11,9 +11,9 @@ from streamlit.runtime.caching import clear_session_resource_cache
 from streamlit.testing.v1 import AppTest
 
 from explorer import uploads as zips
+from explorer.engine import caching
 from explorer.text import t
 from explorer.ui import session, uploads
-from explorer.ui.work import caching
 
 Open = Callable[..., AppTest]
 

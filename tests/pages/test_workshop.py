@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import sandbox
 from explorer.analysis.workshop.tasks import KINDS, task_of, tasks
+from explorer.exhibits.choices import RefusedError
 from explorer.pages.workshop.choices import (
     MOST_CARRIED,
     MOST_UNPACKED,
@@ -18,7 +19,6 @@ from explorer.pages.workshop.choices import (
     write_programs,
 )
 from explorer.text import LANGUAGES, t
-from explorer.ui.choices import RefusedError
 
 
 def typed(at: AppTest, code: str, task: str = "causal") -> AppTest:

@@ -1,4 +1,4 @@
-"""What the Alignment page computes, kept as `ui.work.caching` says."""
+"""What the Alignment page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,10 @@ from explorer import library
 from explorer.analysis.alignment import removal as removing
 from explorer.analysis.alignment import study as studying
 from explorer.analysis.alignment.reading import Pair, Reading, read, read_back, translated
+from explorer.engine import cache
+from explorer.engine.caching import cached
+from explorer.exhibits.view import examples_of
 from explorer.runs.trace import trace
-from explorer.ui import cache
-from explorer.ui.view import examples_of
-from explorer.ui.work.caching import cached
 
 Progress = Callable[[int, int], object]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from explorer.analysis.alignment.links import METHODS, Method
-from explorer.ui.choices import choice, one_of
+from explorer.exhibits.choices import choice, one_of
 
 NO_MODEL = "none"
 USUAL_METHOD: Method = "grow-diag-final-and"

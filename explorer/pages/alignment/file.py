@@ -5,6 +5,7 @@ import hashlib
 import streamlit as st
 
 from explorer.analysis.alignment.aligned import Alignment, align_all
+from explorer.engine import cache, jobs
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.alignment.opened import Opened, pick_aligner
 from explorer.pages.alignment.takeaway import downloads
@@ -12,11 +13,10 @@ from explorer.pages.alignment.words import aligned_words
 from explorer.problems import InputProblem
 from explorer.runs.generation import StepsDone
 from explorer.runs.sentences import FILE_TYPES, pairs_from_file
-from explorer.ui import cache, controls
+from explorer.ui import controls, running
 from explorer.ui.escape import escape
 from explorer.ui.problem import message
 from explorer.ui.tables import table
-from explorer.ui.work import running
 
 JOB = "alignment.file.job"
 Aligned = tuple[tuple[Alignment, ...], tuple[tuple[int, InputProblem], ...]]
@@ -52,7 +52,7 @@ def whole_file(choice: Opened) -> None:
 
     def work(tell: StepsDone) -> Aligned:
         back = None if choice.back is None else cache.open_model(choice.back)
-        step = running.whole(tell)
+        step = jobs.whole(tell)
         return align_all(view.loaded, back, pairs, choice.aligner, method, step)
 
     done = running.awaited(JOB, key, work, view.t("alignment.file_working"), view.lang)

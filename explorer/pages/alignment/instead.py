@@ -5,12 +5,12 @@ import streamlit as st
 
 from explorer.analysis.alignment.links import strongest
 from explorer.analysis.heads.words import by_word, words_of
+from explorer.exhibits.view import View
 from explorer.figures.alignment.links import lines
 from explorer.numbers import whole_percent
 from explorer.pages.alignment.words import MOST_LINES
 from explorer.ui import controls
 from explorer.ui.stage import hero
-from explorer.ui.view import View
 
 
 def without_cross(view: View) -> None:

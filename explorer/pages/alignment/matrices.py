@@ -9,6 +9,7 @@ from explorer.analysis.alignment.agreement import agreement, best_pair, learn
 from explorer.analysis.alignment.known import errors
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.study import Study, sharpness, study
+from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.numbers import fixed
 from explorer.pages.alignment.choices import ROWS
@@ -18,7 +19,6 @@ from explorer.ui import controls
 from explorer.ui.findings import in_a_row
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 FIRST = 6
 """Heads of the ranking that are listed."""

@@ -10,13 +10,13 @@ from explorer.analysis.alignment.aligned import Alignment, align
 from explorer.analysis.alignment.links import METHODS
 from explorer.analysis.alignment.reading import Pair, Reading
 from explorer.analysis.alignment.study import Study, other_direction
+from explorer.engine import cache, jobs
+from explorer.exhibits.view import View
 from explorer.pages.alignment import cached
 from explorer.pages.alignment.choices import NO_MODEL, READS, ROWS, AlignmentChoices
 from explorer.runs.generation import StepsDone
 from explorer.text import model_name
-from explorer.ui import cache, controls, session
-from explorer.ui.view import View
-from explorer.ui.work import running
+from explorer.ui import controls, running, session
 
 JOB, READING = "alignment.study", "alignment.read_pair"
 
@@ -82,7 +82,7 @@ def opened(view: View) -> Opened | None:
     back, model = back_of(view), view.loaded.name
 
     def work(tell: StepsDone) -> Study:
-        return cached.study(model, back, progress=running.whole(tell))
+        return cached.study(model, back, progress=jobs.whole(tell))
 
     key = (model, back)
     found = running.awaited(JOB, key, work, view.t("alignment.working"), view.lang)
@@ -97,7 +97,7 @@ def read_pair(choice: Opened, pair: Pair) -> tuple[Reading, Reading | None] | No
     model, back = choice.view.loaded.name, choice.back
 
     def work(tell: StepsDone) -> tuple[Reading, Reading | None]:
-        return cached.readings(model, back, pair, progress=running.whole(tell))
+        return cached.readings(model, back, pair, progress=jobs.whole(tell))
 
     words = choice.view.t("alignment.reading_pair")
     return running.awaited(READING, (model, back, pair), work, words, choice.view.lang)

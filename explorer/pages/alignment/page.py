@@ -1,5 +1,6 @@
 """Alignment: word to word, out of cross-attention."""
 
+from explorer.exhibits.view import View
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.alignment.file import whole_file
 from explorer.pages.alignment.instead import without_cross
@@ -12,7 +13,6 @@ from explorer.problems import InputProblem
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View
 
 
 def render(view: View) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import streamlit as st
 
 from explorer.analysis.alignment.aligned import Alignment
+from explorer.exhibits.view import View
 from explorer.exports.alignments import to_csv, to_json, to_moses
 from explorer.pages.alignment import cached
 from explorer.pages.alignment.opened import Opened, back_of
 from explorer.pages.alignment.words import pair_of
 from explorer.ui.share import file_name
-from explorer.ui.view import View
 
 FILES: tuple[tuple[str, str, str, Callable[[list[Alignment]], str]], ...] = (
     ("Moses", "txt", "text/plain", to_moses),

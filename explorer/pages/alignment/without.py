@@ -11,17 +11,17 @@ from explorer.analysis.alignment.removal import (
     mean_logprob,
     removal,
 )
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, signed
 from explorer.pages.alignment import cached
 from explorer.pages.alignment.opened import Opened
 from explorer.runs.generation import StepsDone
-from explorer.ui import controls
+from explorer.ui import controls, running
 from explorer.ui.escape import escape
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 JOB = "alignment.removal"
 Outputs = tuple[tuple[int, str, str], ...]
@@ -34,7 +34,7 @@ def without_heads(choice: Opened) -> None:
     st.markdown(view.t("alignment.without_lead"))
 
     def work(tell: StepsDone) -> tuple[Removal | None, Outputs]:
-        step = running.whole(tell)
+        step = jobs.whole(tell)
         return (
             cached.removal(model, back, progress=step),
             cached.outputs_without(model, back, text, progress=step),

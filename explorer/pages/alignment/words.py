@@ -8,6 +8,7 @@ from explorer.analysis.alignment.aligned import Alignment, align
 from explorer.analysis.alignment.links import strongest, symmetrised
 from explorer.analysis.alignment.reading import Pair, read, read_back
 from explorer.analysis.alignment.words import UNSPACED
+from explorer.exhibits.view import View
 from explorer.figures.alignment.links import lines
 from explorer.figures.alignment.links import matrix as matrix_figure
 from explorer.numbers import percent
@@ -15,7 +16,6 @@ from explorer.pages.alignment.opened import Opened, pick_aligner, read_pair
 from explorer.ui import controls
 from explorer.ui.findings import in_a_row
 from explorer.ui.stage import hero
-from explorer.ui.view import View
 
 MOST_LINES = 160
 """Words of the longer text up to which lines are drawn; the matrix is drawn of any."""

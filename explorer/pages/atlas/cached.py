@@ -1,4 +1,4 @@
-"""What the Atlas page computes, kept as `ui.work.caching` says."""
+"""What the Atlas page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from explorer.analysis.atlas import finding, here, searching
 from explorer.analysis.atlas.finding import Found
 from explorer.analysis.atlas.make import file_of
 from explorer.analysis.atlas.store import Atlas, Text, read_atlas
+from explorer.engine import cache
+from explorer.engine.caching import cached
+from explorer.exhibits.view import examples_of
 from explorer.problems import InputProblem
 from explorer.text import script
-from explorer.ui import cache
-from explorer.ui.view import examples_of
-from explorer.ui.work.caching import cached
 from models.hooks import Role
 
 Progress = Callable[[int, int], object] | None

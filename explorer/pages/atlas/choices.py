@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from explorer.analysis.atlas.sums import MEASURES
-from explorer.ui.choices import RefusedError, choice, one_of, whole
+from explorer.exhibits.choices import RefusedError, choice, one_of, whole
 
 AXES: tuple[str, ...] = ("entropy", "deviation", "distance", "cost", "depth", *MEASURES)
 """What heads can be laid out by: numbers of a head, and its share of each measure."""

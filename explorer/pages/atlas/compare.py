@@ -9,6 +9,7 @@ from explorer.analysis.atlas.moments import appears, grown
 from explorer.analysis.atlas.names import name_of
 from explorer.analysis.atlas.store import Head, numbers_of
 from explorer.analysis.atlas.sums import MEASURES
+from explorer.engine import cache, jobs
 from explorer.figures import curves
 from explorer.figures.atlas import scatter
 from explorer.library import at_step, snapshots, split_step
@@ -29,13 +30,12 @@ from explorer.pages.atlas.shown import (
 )
 from explorer.pages.heads.pair import pick_model, title
 from explorer.problems import InputProblem
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
 from explorer.ui.uploads import for_this_session
-from explorer.ui.work import running
 
 FORMULA = (r"\Delta_h = s_m^{(2)}(h) - s_m^{(1)}(h)",)
 MOST_ROWS = 12
@@ -198,7 +198,7 @@ def _moments(shown: Shown, base: str, steps: tuple[int, ...]) -> None:
     made = running.awaited(
         "atlas.moments",
         asked,
-        lambda tell: cached.moments(asked, progress=running.whole(tell)),
+        lambda tell: cached.moments(asked, progress=jobs.whole(tell)),
         view.t("atlas.moments_working"),
         view.lang,
     )

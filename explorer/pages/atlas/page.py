@@ -4,6 +4,8 @@ from functools import partial
 
 import streamlit as st
 
+from explorer.engine.turns import in_turn
+from explorer.exhibits.view import View
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.atlas.compare import compared
 from explorer.pages.atlas.heads import heads_csv, map_of_heads, sentences_csv
@@ -16,8 +18,6 @@ from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.share import file_name, shared
 from explorer.ui.stage import stage
-from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 DRAW = {"heads": map_of_heads, "compare": compared, "search": look_for}
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from explorer.analysis.atlas.searching import Searched, features_of, in_sentence, painted_features
 from explorer.analysis.atlas.store import Head
 from explorer.components import mask_matrix, stroke_of
+from explorer.engine import jobs
 from explorer.figures import heatmap
 from explorer.numbers import fixed
 from explorer.pages.atlas import cached
@@ -16,11 +17,10 @@ from explorer.pages.atlas.heads import open_head
 from explorer.pages.atlas.sentences import beginning, draw_sentence
 from explorer.pages.atlas.shown import Shown, kind_words, place, short
 from explorer.runs.rerun import rows_of
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.escape import escape
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.work import running
 
 FORMULA = (
     r"\cos(f, g) = \frac{f \cdot g}{\lVert f \rVert\,\lVert g \rVert}, \qquad "
@@ -192,7 +192,7 @@ def _results(shown: Shown, wanted: NDArray[np.float32]) -> None:
     searched = running.awaited(
         "atlas.searching",
         (shown.which, view.kind),
-        lambda tell: cached.searched(shown.which, view.kind, progress=running.whole(tell)),
+        lambda tell: cached.searched(shown.which, view.kind, progress=jobs.whole(tell)),
         view.t("atlas.searching"),
         view.lang,
     )

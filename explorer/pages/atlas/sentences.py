@@ -10,6 +10,7 @@ import streamlit as st
 from explorer.analysis.atlas.store import Head, Text
 from explorer.analysis.atlas.sums import MEASURES, Measure
 from explorer.components import sent_selection
+from explorer.exhibits.view import View, build
 from explorer.numbers import percent
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.choices import AtlasChoices
@@ -20,7 +21,6 @@ from explorer.problems import InputProblem
 from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View, build
 
 LISTED = 160
 """Characters of a text in the list."""

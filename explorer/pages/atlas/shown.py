@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from explorer.analysis.atlas.names import ALIGNED, MOSTLY, SOMETIMES, Name
 from explorer.analysis.atlas.store import Atlas, Head
 from explorer.analysis.atlas.sums import MEASURES, Measure
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.once import once
 from explorer.pages.atlas import cached
 from explorer.pages.atlas.cached import Which
 from explorer.pages.atlas.choices import AXES
+from explorer.ui import running
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ def measured_now(view: View, which: Which, name: str) -> Shown | None:
     made = running.awaited(
         name,
         which,
-        lambda tell: cached.atlas(which, progress=running.whole(tell)),
+        lambda tell: cached.atlas(which, progress=jobs.whole(tell)),
         view.t("atlas.measuring"),
         view.lang,
     )

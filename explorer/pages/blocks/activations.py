@@ -5,11 +5,11 @@ from typing import get_args
 import numpy as np
 
 from explorer.analysis.blocks.activations import What, curves
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import number, signed
 from explorer.ui import controls
 from explorer.ui.parts import pick_one
-from explorer.ui.view import View
 
 X = np.linspace(-4, 4, 801)
 WHATS: tuple[What, ...] = get_args(What)

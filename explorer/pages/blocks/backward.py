@@ -7,12 +7,12 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.analysis.blocks.norms import Backward, backward
+from explorer.exhibits.view import View
 from explorer.figures.blocks.norms import gradients
 from explorer.figures.paired import paired
 from explorer.numbers import number, signed
 from explorer.pages.blocks.choices import GAMMAS, BlocksChoices
 from explorer.ui import controls, session
-from explorer.ui.view import View
 from models.norms import NORMS, NormKind
 
 UPSTREAM = np.array([0.6, -1.0, 0.3, 0.9, -0.4, 0.2])

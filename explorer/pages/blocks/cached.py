@@ -1,9 +1,9 @@
-"""What the Blocks page computes, kept as `ui.work.caching` says."""
+"""What the Blocks page computes, kept as `engine.caching` says."""
 
 from explorer.analysis.blocks import residual
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from models.config import NormPlacement
 
 

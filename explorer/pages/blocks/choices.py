@@ -5,7 +5,7 @@ from typing import ClassVar, get_args
 
 from explorer.analysis.blocks.activations import What
 from explorer.analysis.blocks.norms import NORMS
-from explorer.ui.choices import RefusedError, as_digit, choice, one_of, switch, whole
+from explorer.exhibits.choices import RefusedError, as_digit, choice, one_of, switch, whole
 
 GAMMAS = (100, 250, 40, 100, 160, 100)
 """The gammas of the gradient at first, in percent; unlike each other."""

@@ -6,11 +6,11 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.blocks.activations import Hidden, hidden
+from explorer.exhibits.view import View
 from explorer.figures.blocks.hidden import units
 from explorer.numbers import fixed, share
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_stream
-from explorer.ui.view import View
 from models.feedforward import GATED, FeedForwardKind
 
 MOST_UNITS = 64

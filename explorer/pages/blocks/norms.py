@@ -20,6 +20,7 @@ from explorer.analysis.blocks.norms_by_hand import (
     rms_norm_backward,
 )
 from explorer.analysis.positions.order import reading_stream
+from explorer.exhibits.view import View, examples_of
 from explorer.figures.blocks import norms as figures
 from explorer.figures.order import moved
 from explorer.numbers import number, share
@@ -28,7 +29,6 @@ from explorer.problems import InputProblem
 from explorer.ui import controls
 from explorer.ui.parts import ScreenChoices, pick_one
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View, examples_of
 from models.norms import RMSNorm
 
 EPSILONS = (1e-12, 1e-8, 1e-6, 1e-5)

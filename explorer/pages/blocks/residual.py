@@ -16,16 +16,17 @@ from explorer.analysis.blocks.residual import (
     fresh_flow,
     trained_flow,
 )
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.exhibits.view import View
 from explorer.figures.blocks.residual import Numbers, by_block, wiring
 from explorer.figures.curves import lines
 from explorer.numbers import number, percent
 from explorer.pages.blocks import cached
 from explorer.pages.blocks.choices import BlocksChoices
 from explorer.problems import InputProblem
-from explorer.ui import cache, controls, session
-from explorer.ui.cache import Run
+from explorer.ui import controls, session
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View
 from models.blocks import Block
 from models.config import NormPlacement
 

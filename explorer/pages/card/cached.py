@@ -1,9 +1,9 @@
-"""What the Card page computes, kept as `ui.work.caching` says."""
+"""What the Card page computes, kept as `engine.caching` says."""
 
 from explorer.analysis.card import facts as measured
 from explorer.analysis.card.facts import ModelFacts
-from explorer.ui import cache
-from explorer.ui.work.caching import cached
+from explorer.engine import cache
+from explorer.engine.caching import cached
 
 
 @cached

@@ -7,6 +7,7 @@ import streamlit as st
 from explorer.analysis.card.facts import ModelFacts
 from explorer.analysis.card.words import MOST_CHARS, CardWords, card_words
 from explorer.components.standalone import Text, record
+from explorer.exhibits.view import View
 from explorer.library import split_step
 from explorer.pages.card import cached
 from explorer.ui import controls, session
@@ -14,7 +15,6 @@ from explorer.ui.escape import escape, plain
 from explorer.ui.markdown import harmless, has_more
 from explorer.ui.share import shared
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 _BELOW = 2  # the levels by which a card's headings stand under the page's own
 

@@ -1,13 +1,13 @@
-"""What the Causes page computes, kept as `ui.work.caching` says."""
+"""What the Causes page computes, kept as `engine.caching` says."""
 
 from explorer.analysis.causes import lens as lenses
 from explorer.analysis.causes import why as reasons
 from explorer.analysis.causes import writes as written
 from explorer.analysis.causes.writers import Detail, Side, Told
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from explorer.runs.generation import Generation
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
 
 
 @cached

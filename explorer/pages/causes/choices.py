@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.ui.choices import as_digit, choice, one_of, switch, whole
+from explorer.exhibits.choices import as_digit, choice, one_of, switch, whole
 
 
 @dataclass(frozen=True)

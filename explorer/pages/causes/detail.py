@@ -1,8 +1,8 @@
 """How finely the writers of a vector are told apart."""
 
 from explorer.analysis.causes.writers import Detail
+from explorer.exhibits.view import View
 from explorer.ui.parts import pick_one
-from explorer.ui.view import View
 
 
 def pick_detail(view: View) -> Detail:

@@ -7,6 +7,8 @@ import streamlit as st
 
 from explorer.analysis.causes.lens import Depth, Lens, depths_of, film, lens
 from explorer.analysis.causes.writers import points
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.causes.depths import depths
 from explorer.figures.curves import lines
 from explorer.numbers import digits, fixed, percent
@@ -17,12 +19,10 @@ from explorer.pages.causes.words import position_of, token_name
 from explorer.pages.decoding.cached import generate
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, StepsDone
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work import running
 from models.strategies import Greedy
 
 JOB = "causes.film"
@@ -109,7 +109,7 @@ def _filmed(view: View) -> _Shown | None:
 
     def work(tell: StepsDone) -> tuple[Generation, Lens]:
         made = generate(*asked, progress=tell)
-        return made, cached.film(made, progress=running.whole(tell))
+        return made, cached.film(made, progress=jobs.whole(tell))
 
     try:
         both = running.awaited(JOB, asked, work, view.t("causes.film_working"), view.lang)

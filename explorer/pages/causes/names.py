@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from explorer.analysis.causes.ledger import Writer
 from explorer.analysis.causes.ranking import Group
-from explorer.ui.view import View
+from explorer.exhibits.view import View
 from models.foreign.placing import HALVES
 
 

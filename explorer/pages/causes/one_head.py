@@ -6,6 +6,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.causes.writes import Pushes, Writes
+from explorer.exhibits.view import View
 from explorer.numbers import fixed, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.waiting import waited
@@ -13,7 +14,6 @@ from explorer.pages.causes.why import pick_row
 from explorer.pages.causes.words import token_name
 from explorer.ui import controls
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 KEYS = 8
 """Keys in the table."""

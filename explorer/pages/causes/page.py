@@ -2,6 +2,8 @@
 
 import streamlit as st
 
+from explorer.engine.turns import in_turn
+from explorer.exhibits.view import View
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.causes.lens import through_the_lens
 from explorer.pages.causes.telling import telling
@@ -12,8 +14,6 @@ from explorer.ui.current import latest
 from explorer.ui.parts import pick_part
 from explorer.ui.share import shared
 from explorer.ui.stage import stage
-from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 DRAW = {"why": why_there, "writes": what_it_writes, "lens": through_the_lens}
 

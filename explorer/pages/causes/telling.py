@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from explorer.ui import cache
-from explorer.ui.view import View
+from explorer.engine import cache
+from explorer.exhibits.view import View
 from models.hooks import AttentionSite
 
 

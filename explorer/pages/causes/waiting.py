@@ -4,11 +4,12 @@ from collections.abc import Hashable
 from functools import partial
 from typing import TypeVar
 
+from explorer.engine import jobs
+from explorer.engine.caching import Cached
+from explorer.exhibits.view import View
 from explorer.runs.activations import Activations
 from explorer.runs.generation import StepsDone
-from explorer.ui.view import View
-from explorer.ui.work import running
-from explorer.ui.work.caching import Cached
+from explorer.ui import running
 
 Result = TypeVar("Result")
 
@@ -34,7 +35,7 @@ def waited(
         return function(view.run, *asked)
 
     def work(tell: StepsDone) -> Result:
-        return partial(function, view.run, *asked)(progress=running.whole(tell))
+        return partial(function, view.run, *asked)(progress=jobs.whole(tell))
 
     key = (view.run, *asked)
     return running.awaited(f"causes.{name}", key, work, view.t("causes.working"), view.lang)

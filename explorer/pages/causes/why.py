@@ -8,6 +8,7 @@ import streamlit as st
 from explorer.analysis.causes.ranking import Group, largest
 from explorer.analysis.causes.why import Removal, Why, projected, remove, why
 from explorer.analysis.causes.writers import Detail, Side, read_by, writers_at
+from explorer.exhibits.view import View
 from explorer.figures.causes.terms import products
 from explorer.figures.curves import lines
 from explorer.figures.frame import least_width, upright
@@ -18,7 +19,6 @@ from explorer.pages.causes.detail import pick_detail
 from explorer.pages.causes.names import group_name, group_names, in_half_precision, writer_name
 from explorer.pages.causes.waiting import waited
 from explorer.ui import controls, session
-from explorer.ui.view import View
 
 MOST = 16
 """Writers on one side of the matrix; the smallest share one row beyond."""

@@ -8,6 +8,7 @@ import streamlit as st
 from explorer.analysis.causes.ranking import largest
 from explorer.analysis.causes.writers import Detail, output, writers_at
 from explorer.analysis.causes.writes import Writes, pushes, silence, writes
+from explorer.exhibits.view import View
 from explorer.figures.causes.terms import ranking
 from explorer.numbers import compact, fixed, number, percent, signed
 from explorer.pages.causes import cached
@@ -18,7 +19,6 @@ from explorer.pages.causes.one_head import one_head
 from explorer.pages.causes.waiting import waited
 from explorer.pages.causes.words import pick_position, pick_words, token_name
 from explorer.ui import controls, session
-from explorer.ui.view import View
 
 MOST = 18
 """Bars of the ranking; the smallest share the last one."""

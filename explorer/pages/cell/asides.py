@@ -11,6 +11,7 @@ from explorer.analysis.cell import origin as cell_origin
 from explorer.analysis.cell.initial import fresh_scores
 from explorer.analysis.cell.scaling import SCALINGS, scaled
 from explorer.analysis.cell.steps import Cell, Effect
+from explorer.exhibits.view import View
 from explorer.figures import cell as figures
 from explorer.figures.paired import paired
 from explorer.numbers import fixed, percent, signed
@@ -21,7 +22,6 @@ from explorer.pages.cell.shown import pick_dropout
 from explorer.ui import controls, session
 from explorer.ui.parts import PartChoices, pick_one
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 CODE: dict[str, tuple[object, ...]] = {
     "scaling": (scaled,),

@@ -1,12 +1,12 @@
-"""What the Cell page computes, kept as `ui.work.caching` says."""
+"""What the Cell page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 
 from explorer.analysis.cell import backward as backwards
 from explorer.analysis.cell import initial, steps
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 
 
 @cached

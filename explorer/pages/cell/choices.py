@@ -6,7 +6,7 @@ from explorer.analysis.cell.backward import GRADIENTS, Gradient
 from explorer.analysis.cell.engines import ENGINES, Engine
 from explorer.analysis.cell.initial import INITS, Init
 from explorer.analysis.cell.scaling import SCALINGS, Scaling
-from explorer.ui.choices import as_digit, choice, from_one, one_of, plus_one, switch, whole
+from explorer.exhibits.choices import as_digit, choice, from_one, one_of, plus_one, switch, whole
 
 STAGES: tuple[str, ...] = ("projection", "similarity", "scale", "softmax", "values")
 """The five steps of a cell."""

@@ -6,13 +6,13 @@ import streamlit as st
 
 from explorer.analysis.cell.initial import INITS, SEEDS, Fresh
 from explorer.analysis.cell.steps import Cell
+from explorer.exhibits.view import View
 from explorer.figures.histograms import histograms
 from explorer.numbers import fixed, percent, tabled
 from explorer.pages.cell import cached
 from explorer.pages.cell.choices import CellChoices
 from explorer.ui import controls, session
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 EVEN, DECIDED = 0.99, 0.5
 """Entropy over the most there can be: above, softmax is nearly even; below, nearly decided."""

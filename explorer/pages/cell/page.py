@@ -3,13 +3,13 @@
 import streamlit as st
 
 from explorer.analysis.cell.steps import Cell, Effect, cell_of, effect
+from explorer.exhibits.view import View
 from explorer.pages.cell import cached
 from explorer.pages.cell.asides import aside, code_of
 from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.pages.cell.steps import chain, step
 from explorer.ui import controls, session
 from explorer.ui.page import draw_page
-from explorer.ui.view import View
 from models.attention import attend
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.cell.steps import Cell
+from explorer.exhibits.view import View
 from explorer.figures.heatmap import weights as weights_of
 from explorer.pages.cell.choices import CellChoices
 from explorer.ui import controls, session
-from explorer.ui.view import View
 
 
 def weights(view: View, cell: Cell, name: str, shown: Sequence[tuple[str, np.ndarray]]) -> None:

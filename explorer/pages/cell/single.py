@@ -7,12 +7,12 @@ import streamlit as st
 
 from explorer.analysis.cell.single import Single, SingleHead, cut_head, single, widths
 from explorer.analysis.cell.steps import Cell
+from explorer.exhibits.view import View
 from explorer.numbers import fixed, number, percent
 from explorer.pages.cell.choices import CellChoices
 from explorer.pages.cell.shown import weights
 from explorer.ui import controls, session
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 CODE = (SingleHead, cut_head)
 ROUNDING = 1e-4

@@ -1,4 +1,4 @@
-"""What the Certificate page computes, kept as `ui.work.caching` says."""
+"""What the Certificate page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ from explorer.analysis.certificate.certify import (
     LeftOut,
     examine_text,
 )
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 
 
 def _examination(run: Run) -> Examination:

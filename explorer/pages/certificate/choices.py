@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from explorer.ui.choices import as_digit, choice, switch
+from explorer.exhibits.choices import as_digit, choice, switch
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,19 @@ from explorer.analysis.certificate.certify import MAX_PROBED, Certificate, Findi
 from explorer.analysis.certificate.examiner import Examiner, Location
 from explorer.analysis.certificate.probe import Probe
 from explorer.components import mask_matrix
+from explorer.engine import jobs
+from explorer.engine.cache import Run
+from explorer.exhibits.view import View
 from explorer.exports.report import report_lines, report_record
 from explorer.numbers import number
 from explorer.pages.certificate import cached
 from explorer.pages.certificate.choices import CertificateChoices
 from explorer.runs.edits import Edit, about_masks
 from explorer.runs.generation import StepsDone
-from explorer.ui import controls, session
-from explorer.ui.cache import Run
+from explorer.ui import controls, running, session
 from explorer.ui.escape import escape
 from explorer.ui.page import draw_page
 from explorer.ui.share import file_name
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 PADDINGS = ("padding_right", "padding_left", "padding_batch")
 """Promises that one test serves, each with padding in another place."""
@@ -117,7 +117,7 @@ def _run(view: View, run: Run, names: Sequence[str]) -> Certificate | None:
     """The certificate; None while it is made, and after it was stopped."""
 
     def work(tell: StepsDone) -> Certificate:
-        step = running.whole(tell)
+        step = jobs.whole(tell)
         return cached.certificate(run, progress=lambda done, name: step(done, len(names)))
 
     return running.awaited("certificate.job", run, work, view.t("certificate.working"), view.lang)

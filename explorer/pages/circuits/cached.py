@@ -1,4 +1,4 @@
-"""What the Circuits page computes, kept as `ui.work.caching` says."""
+"""What the Circuits page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ from explorer.analysis.circuits import composition as composing
 from explorer.analysis.circuits import induction
 from explorer.analysis.circuits import vocabulary as mapping
 from explorer.analysis.circuits.rows import Twice, half_for, own_sites, twice
+from explorer.engine import cache
+from explorer.engine.caching import cached
 from explorer.library import LoadedModel
 from explorer.runs.inputs import given_tokens
 from explorer.runs.run import run
 from explorer.runs.sentences import clean_text
-from explorer.ui import cache
-from explorer.ui.work.caching import cached
 
 Progress = Callable[[int, int], object]
 

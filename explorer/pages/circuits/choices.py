@@ -6,7 +6,7 @@ from typing import ClassVar
 from explorer.analysis.circuits.behaviour import BEHAVIOURS, Behaviour
 from explorer.analysis.circuits.composition import WAYS, Way
 from explorer.analysis.circuits.vocabulary import MAPS, Map
-from explorer.ui.choices import choice, one_of
+from explorer.exhibits.choices import choice, one_of
 
 MADE_UP, OWN, BY_HAND = MADE_OF = ("random", "text", "by-hand")
 

@@ -13,17 +13,17 @@ from explorer.analysis.circuits.composition import (
     random_scores,
 )
 from explorer.analysis.circuits.weights import head_weights
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.circuits.composed import composed as composed_figure
 from explorer.numbers import fixed
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.circuits.roles import place
-from explorer.ui import controls
+from explorer.ui import controls, running
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 JOB = "circuits.composition"
 FIRST = 8
@@ -35,7 +35,7 @@ def reading_each_other(view: View) -> None:
     done = running.awaited(
         JOB,
         model,
-        lambda tell: (cached.composition(model, progress=running.whole(tell)), True),
+        lambda tell: (cached.composition(model, progress=jobs.whole(tell)), True),
         view.t("circuits.composition_working"),
         view.lang,
     )

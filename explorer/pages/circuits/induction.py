@@ -8,6 +8,8 @@ import streamlit as st
 from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.by_hand import NAME, by_hand
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
 from explorer.figures.curves import lines
@@ -17,12 +19,10 @@ from explorer.numbers import percent
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import BY_HAND, MADE_OF, OWN, CircuitsChoices
 from explorer.pages.circuits.roles import place, tokens_heatmap
-from explorer.ui import controls
+from explorer.ui import controls, running
 from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 JOB = "circuits.induction"
 
@@ -46,7 +46,7 @@ def step_by_step(view: View) -> None:
     found = running.awaited(
         JOB,
         (model, text),
-        lambda tell: cached.circuit(model, text, progress=running.whole(tell)),
+        lambda tell: cached.circuit(model, text, progress=jobs.whole(tell)),
         view.t("circuits.circuit_working"),
         view.lang,
     )

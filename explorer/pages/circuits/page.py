@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.circuits.composition import reading_each_other
 from explorer.pages.circuits.induction import step_by_step
@@ -11,7 +12,6 @@ from explorer.problems import InputProblem
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View
 
 DRAW = {
     "roles": by_behaviour,

@@ -16,6 +16,8 @@ from explorer.analysis.circuits.behaviour import (
     successors,
 )
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.alignment.scores import scores
 from explorer.figures.circuits.rings import ringed
 from explorer.figures.frame import Figure
@@ -24,13 +26,11 @@ from explorer.numbers import fixed, percent
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.runs.generation import StepsDone
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 JOB = "circuits.job.behaviour"
 
@@ -41,7 +41,7 @@ def found_of(view: View) -> Looked | None:
     model, text = view.loaded.name, view.text
 
     def work(tell: StepsDone) -> Looked:
-        step = running.whole(tell)
+        step = jobs.whole(tell)
         found = cached.behaviour(model, progress=step)
         cached.on_text(model, text)
         return found

@@ -7,17 +7,17 @@ import streamlit as st
 
 from explorer.analysis.circuits.rows import ordinary, own_sites
 from explorer.analysis.circuits.vocabulary import MAPS, VocabularyMap, vocabulary_map
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.measured import measured
 from explorer.numbers import fixed, percent, percents
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.circuits.roles import found_of, open_head, place
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 JOB = "circuits.vocabulary"
 DRAWN = 20
@@ -46,7 +46,7 @@ def over_the_vocabulary(view: View) -> None:
     found = running.awaited(
         JOB,
         (model, layer, head, kind),
-        lambda tell: cached.vocabulary(model, layer, head, kind, progress=running.whole(tell)),
+        lambda tell: cached.vocabulary(model, layer, head, kind, progress=jobs.whole(tell)),
         view.t("circuits.map_working"),
         view.lang,
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from explorer.ui.choices import RefusedError, choice, one_of
+from explorer.exhibits.choices import RefusedError, choice, one_of
 
 GUESSES: tuple[str, ...] = ("true", "false", "depends")
 """What a visitor can think of a claim, and what an experiment can say of it."""

@@ -9,22 +9,22 @@ import streamlit as st
 
 from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, Verdict
 from explorer.components.standalone import Text, record
+from explorer.engine import jobs
+from explorer.engine.cache import Run
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.pages.claims.choices import ClaimsChoices
 from explorer.pages.claims.formulas import FORMULAS
 from explorer.problems import InputProblem
 from explorer.runs.generation import StepsDone
-from explorer.ui import controls, session
-from explorer.ui.cache import Run
+from explorer.ui import controls, running, session
 from explorer.ui.escape import plain
 from explorer.ui.findings import finding_label, finding_of, finding_table, finding_words, in_a_row
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_problem, show_refused
 from explorer.ui.stage import hero
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
 
@@ -139,7 +139,7 @@ def _run(view: View, claim: Claim) -> Finding | None:
                 return finding_of(run, claim.id)
 
         def work(tell: StepsDone) -> Finding:
-            step = running.whole(tell)
+            step = jobs.whole(tell)
             return finding_of(
                 run, claim.id, progress=lambda done: step(round(100 * min(done, 1.0)), 100)
             )

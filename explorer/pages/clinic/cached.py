@@ -1,12 +1,12 @@
-"""What the Clinic computes, kept as `ui.work.caching` says."""
+"""What the Clinic computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 
 from explorer.analysis.clinic import PITFALLS, Symptom
 from explorer.analysis.clinic import symptom as planted
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 
 
 @cached

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from explorer.ui.choices import choice
+from explorer.exhibits.choices import choice
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ from explorer.analysis.clinic import PITFALLS, Demonstration, Figure, Picture, P
 from explorer.analysis.clinic.card import Group
 from explorer.analysis.clinic.symptom import symptom as find_symptom
 from explorer.components import mask_matrix
+from explorer.engine import cache, jobs
+from explorer.engine.cache import Run
+from explorer.exhibits.view import View
 from explorer.figures.clinic import suspect
 from explorer.figures.curves import lines
 from explorer.figures.paired import paired
@@ -21,15 +24,12 @@ from explorer.pages.clinic import cached
 from explorer.pages.clinic.choices import ClinicChoices
 from explorer.pages.clinic.formulas import FORMULAS
 from explorer.runs.trace import Trace
-from explorer.ui import cache, controls, session
-from explorer.ui.cache import Run
+from explorer.ui import controls, running, session
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_group
 from explorer.ui.problem import show_refused
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 GROUPS: tuple[Group, ...] = get_args(Group)
 BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
@@ -259,7 +259,7 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
     found = running.awaited(
         "clinic.symptom",
         asked,
-        lambda tell: cached.symptom(*asked, progress=running.whole(tell)),
+        lambda tell: cached.symptom(*asked, progress=jobs.whole(tell)),
         view.t("clinic.working"),
         view.lang,
     )

@@ -8,6 +8,7 @@ import streamlit as st
 
 from explorer.analysis.decoding.tree import grow
 from explorer.components import TreeNode, sent_node, token_strip, tree_view
+from explorer.exhibits.view import View
 from explorer.exports.film import stacked
 from explorer.figures.heatmap import attention
 from explorer.figures.heatmap import difference as heat_difference
@@ -20,7 +21,6 @@ from explorer.runs.generation import Generation, forced_tokens, room
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View
 from models.hooks import AttentionSite, Role
 
 TREE = "branches.tree"

@@ -1,16 +1,16 @@
-"""What the Decoding page computes, kept as `ui.work.caching` says."""
+"""What the Decoding page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 
 from explorer.analysis.decoding import caching, labels, one_pass, speculation, tree
+from explorer.engine import cache
+from explorer.engine.caching import cached
+from explorer.engine.turns import TURNS
 from explorer.runs import generation
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
 from explorer.runs.inputs import given_tokens
 from explorer.runs.speculative import first_layers
-from explorer.ui import cache
-from explorer.ui.work.caching import cached
-from explorer.ui.work.turns import TURNS
 from models.strategies import Beam, Greedy, Sample, Strategy
 
 

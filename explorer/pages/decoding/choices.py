@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from explorer.analysis.decoding.speculation import MOST_DRAFTED
-from explorer.ui.choices import RefusedError, choice, dotted, tokens, whole
+from explorer.exhibits.choices import RefusedError, choice, dotted, tokens, whole
 from models.strategies import Beam, Greedy, Sample
 
 Strategy = Greedy | Beam | Sample

@@ -1,10 +1,10 @@
 """The lines that are decoded: the first one, and a second that begins as the visitor wants."""
 
+from explorer.exhibits.view import View
 from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.runs.generation import Generation
-from explorer.ui.view import View
-from explorer.ui.work import running
+from explorer.ui import running
 
 
 def line(view: View, forced: tuple[int, ...] = ()) -> Generation | None:

@@ -7,6 +7,8 @@ from explorer.analysis.decoding.labels import MOST_LINES, LabelledBatch, labelle
 from explorer.analysis.decoding.one_pass import OnePass
 from explorer.analysis.decoding.one_pass import one_pass as compute_pass
 from explorer.components import batch_rows, pack_batch_rows
+from explorer.engine import jobs
+from explorer.exhibits.view import View, examples_of
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention
 from explorer.numbers import number
@@ -14,10 +16,8 @@ from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View, examples_of
-from explorer.ui.work import running
 from models.masks import causal_mask
 from models.training.data import collate
 from models.training.loss import sequence_loss
@@ -34,7 +34,7 @@ def one_pass(view: View, generation: Generation) -> None:
     found = running.awaited(
         "decoding.onepass",
         generation,
-        lambda tell: cached.pass_of(generation, progress=running.whole(tell)),
+        lambda tell: cached.pass_of(generation, progress=jobs.whole(tell)),
         view.t("onepass.working"),
         view.lang,
     )

@@ -3,6 +3,8 @@
 import numpy as np
 import streamlit as st
 
+from explorer.engine.turns import in_turn
+from explorer.exhibits.view import View
 from explorer.numbers import fixed
 from explorer.pages.decoding.branches import branches, take_branch
 from explorer.pages.decoding.caching import caching
@@ -21,8 +23,6 @@ from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
-from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 from models import decoding
 from models.strategies import Beam, Greedy, Sample
 

@@ -3,6 +3,7 @@
 from typing import cast
 
 from explorer.components import Frame, Scene, film, sent_choice, sent_scene
+from explorer.exhibits.view import View
 from explorer.exports import film as exported
 from explorer.exports.film import How, stacked, whole_row
 from explorer.pages.decoding.choices import DecodingChoices
@@ -10,7 +11,6 @@ from explorer.pages.decoding.strategy import name_of
 from explorer.runs.generation import Generation
 from explorer.ui import session
 from explorer.ui.current import latest
-from explorer.ui.view import View
 from models.hooks import AttentionSite, Role
 
 KEY = "decoding.film"

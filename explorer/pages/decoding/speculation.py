@@ -12,6 +12,7 @@ from explorer.analysis.decoding.speculation import (
     passes,
     speculation,
 )
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, percent
 from explorer.pages.decoding import cached
@@ -21,7 +22,6 @@ from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_refused
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 
 def speculative(view: View) -> None:

@@ -1,4 +1,4 @@
-"""What the Heads page computes, kept as `ui.work.caching` says."""
+"""What the Heads page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -9,9 +9,9 @@ from explorer.analysis.heads import versus as comparing
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.components import Cells, Grid, grid
 from explorer.components.payload import Bools, Floats
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from models.hooks import Role
 
 

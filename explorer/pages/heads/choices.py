@@ -6,7 +6,7 @@ from typing import get_args
 
 from explorer.analysis.heads.measures import HeadMeasure
 from explorer.components import MAX_PINNED, SCALES, Scale
-from explorer.ui.choices import RefusedError, as_digit, choice, one_of, switch
+from explorer.exhibits.choices import RefusedError, as_digit, choice, one_of, switch
 
 MEASURES: tuple[str, ...] = (*get_args(HeadMeasure), "needed", "differs")
 """What the heads can be measured by; the last two are what is lost without a head, and how far it

@@ -4,11 +4,11 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.heads.contexts import shared_words
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import fixed
 from explorer.ui import controls
 from explorer.ui.parts import pick_stream
-from explorer.ui.view import View
 from models.positions import POSITIONS
 
 

@@ -6,15 +6,15 @@ import streamlit as st
 
 from explorer.analysis.heads.ablation import Ablation
 from explorer.analysis.heads.ranks import LITTLE, need
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.head_map import head_map
 from explorer.pages.heads import cached
 from explorer.pages.heads.opened import Opened
 from explorer.runs.edits import HeadOff
 from explorer.runs.generation import StepsDone
 from explorer.runs.rerun import written_tokens
-from explorer.ui import controls, session
-from explorer.ui.view import View
-from explorer.ui.work import running
+from explorer.ui import controls, running, session
 from models.hooks import ROLES
 
 JOB = "heads.ablation"
@@ -54,12 +54,12 @@ def begun(view: View) -> Ablation | None:
         return None
     try:
         return job.result()
-    except running.StoppedError:
+    except jobs.StoppedError:
         return None
 
 
 def _ablate(view: View, tell: StepsDone) -> Ablation:
-    return cached.ablation(view.run, progress=running.whole(tell))
+    return cached.ablation(view.run, progress=jobs.whole(tell))
 
 
 def heads_that_matter(choice: Opened, ablation: Ablation) -> None:

@@ -11,12 +11,12 @@ from explorer.analysis.heads.aggregates import Aggregate
 from explorer.analysis.heads.measures import measure_names
 from explorer.analysis.heads.words import Words, by_word, flow_by_word, mask_by_word, words_of
 from explorer.components import Cells, HeadsSelection
+from explorer.exhibits.links import FREE
+from explorer.exhibits.view import View
 from explorer.once import once
 from explorer.pages.heads import cached
 from explorer.pages.heads.choices import MEASURES, NOTHING, HeadOrAggregate, HeadsChoices
 from explorer.ui import session
-from explorer.ui.url import FREE
-from explorer.ui.view import View
 from models.hooks import AttentionSite, Role
 
 

@@ -12,6 +12,8 @@ from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
+from explorer.engine.turns import in_turn
+from explorer.exhibits.view import View
 from explorer.pages.heads.attribution import four_numbers
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.heads.contexts import contexts
@@ -28,8 +30,6 @@ from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
-from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 from models.attention import attend
 
 AGGREGATES = {

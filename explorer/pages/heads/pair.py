@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from explorer import text
 from explorer.analysis.heads.versus import Versus, input_role
 from explorer.components import HeadsSelection, sent_cell, sent_selection
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.exhibits.links import FREE, State
+from explorer.exhibits.view import View, build
 from explorer.library import split_step
 from explorer.pages.heads import cached
 from explorer.pages.heads.choices import HeadsChoices
@@ -23,14 +27,11 @@ from explorer.pages.heads.picture import (
     tokens_at,
 )
 from explorer.problems import InputProblem
-from explorer.ui import cache, controls, session
-from explorer.ui.cache import Run
+from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.hints import trained
 from explorer.ui.problem import show_problem
 from explorer.ui.uploads import for_this_session, models
-from explorer.ui.url import FREE, State
-from explorer.ui.view import View, build
 from models.hooks import Role
 
 

@@ -20,15 +20,15 @@ from explorer.components import (
     sent_cell,
     sent_selection,
 )
+from explorer.engine import cache, jobs
+from explorer.exhibits.view import View
 from explorer.pages.heads import cached
 from explorer.pages.heads.matter import begun
 from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.reading import predictions
 from explorer.runs.rerun import written_tokens
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.share import file_name
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 KEY, BESIDE = "heads.view", "heads.beside"
 Result = TypeVar("Result")
@@ -184,7 +184,7 @@ def _by_layers(
     return running.awaited(
         name,
         (view.run, choice.kind, by_words),
-        lambda tell: make(progress=running.whole(tell)),
+        lambda tell: make(progress=jobs.whole(tell)),
         view.t("heads.working"),
         view.lang,
     )

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import streamlit as st
 
 from explorer.analysis.heads.reading import KeyWeight, top_keys
+from explorer.exhibits.view import View
 from explorer.figures import heatmap
 from explorer.numbers import percent
 from explorer.pages.heads.opened import Opened, Shown
 from explorer.runs.edits import HeadOff
 from explorer.ui import controls, session
-from explorer.ui.view import View
 
 
 def read_row(choice: Opened) -> str:

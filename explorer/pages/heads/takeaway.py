@@ -5,6 +5,7 @@ from functools import partial
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.exports.archive import to_csv, to_npz, to_rows
 from explorer.exports.page import picture_words
 from explorer.exports.picture import difference_svg, site_svg
@@ -13,7 +14,6 @@ from explorer.pages.heads.opened import Opened, Shown
 from explorer.pages.heads.pair import Pair, title
 from explorer.pages.heads.versus import OpenHeads, open_heads
 from explorer.ui.share import file_name
-from explorer.ui.view import View
 
 
 def take_away(choice: Opened, pair: Pair | None) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.machine.choices import ASIDES, MachineChoices
 from explorer.pages.machine.differences import differences
 from explorer.pages.machine.history import history
 from explorer.pages.machine.tying import one_matrix
 from explorer.ui import session
-from explorer.ui.view import View
 
 
 def asides(view: View) -> None:

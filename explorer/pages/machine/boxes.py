@@ -4,9 +4,9 @@ from urllib.parse import urlencode
 
 from explorer.analysis.machine.parts import Station, Tower
 from explorer.components import Box, Column
+from explorer.exhibits.view import View
 from explorer.pages.machine.choices import MachineChoices
 from explorer.ui import session
-from explorer.ui.view import View
 
 OPENS = {
     "embedding": "cell",

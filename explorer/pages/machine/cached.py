@@ -1,4 +1,4 @@
-"""What the Machine page computes, kept as `ui.work.caching` says."""
+"""What the Machine page computes, kept as `engine.caching` says."""
 
 from explorer.analysis.machine import history, reach, swaps
 from explorer.analysis.machine.parameters import (
@@ -7,9 +7,9 @@ from explorer.analysis.machine.parameters import (
     count_layers,
     logits_shape,
 )
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from models.config import ModelConfig
 
 

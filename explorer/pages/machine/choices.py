@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from explorer.ui.choices import choice, one_of, whole
+from explorer.exhibits.choices import choice, one_of, whole
 
 ASIDES = ("differences", "tying", "history")
 

@@ -5,6 +5,7 @@ import streamlit as st
 
 from explorer.analysis.machine.cost import Cost, cost
 from explorer.analysis.machine.parameters import KINDS
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
 from explorer.numbers import byte_size, percent
@@ -14,7 +15,6 @@ from explorer.pages.machine.sizes import OWN, PRESETS, Sizes, parse_sizes
 from explorer.ui import controls, session
 from explorer.ui.findings import finding_of, finding_table, finding_words
 from explorer.ui.problem import show_refused
-from explorer.ui.view import View
 from models.config import ModelConfig
 
 LENGTHS = tuple(2**power for power in range(4, 14))

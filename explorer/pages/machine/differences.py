@@ -5,13 +5,13 @@ import streamlit as st
 
 from explorer.analysis.machine.losses import loss_forms
 from explorer.analysis.machine.swaps import P, Swapped, options, swapped
+from explorer.exhibits.view import View
 from explorer.library import SMALL
 from explorer.numbers import fixed, number, percent, signed
 from explorer.pages.machine import cached
 from explorer.runs.run import run
 from explorer.ui import controls
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 NORMS = (
     r"\frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}} \qquad "

@@ -5,11 +5,11 @@ import streamlit as st
 
 from explorer.analysis.card.words import card_words
 from explorer.analysis.machine.history import Log, Moments, logs, rates
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import fixed
 from explorer.pages.machine import cached
 from explorer.ui import controls
-from explorer.ui.view import View
 from models.training.settings import learning_rate
 
 

@@ -6,6 +6,7 @@ from explorer.analysis.machine.cost import cost, ways
 from explorer.analysis.machine.parameters import count
 from explorer.analysis.machine.parts import shapes, towers
 from explorer.components import machine_view
+from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.pages.machine.asides import asides
 from explorer.pages.machine.boxes import MOST_IN_FULL, columns
@@ -17,7 +18,6 @@ from explorer.ui.findings import finding_of, finding_table
 from explorer.ui.page import draw_page
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.view import View
 from models.attention import attend
 
 LONG = 1000

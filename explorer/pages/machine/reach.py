@@ -4,12 +4,12 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.machine.reach import LEAST, SEEDS, Reach, reaches, read_vectors
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, number
 from explorer.pages.machine import cached
 from explorer.ui import controls
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 VANISHED = 0.01
 """The part of the neighbour's gradient below which a far token counts as not heard."""

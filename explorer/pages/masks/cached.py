@@ -1,12 +1,12 @@
-"""What the Masks page computes, kept as `ui.work.caching` says."""
+"""What the Masks page computes, kept as `engine.caching` says."""
 
 from explorer.analysis.masks import batch as batching
 from explorer.analysis.masks import forced as forcing
 from explorer.analysis.masks import twins as twinning
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from explorer.runs.edits import Edit
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
 
 
 @cached

@@ -10,7 +10,7 @@ from explorer.analysis.masks.conventions import (
     RenderingName,
 )
 from explorer.analysis.masks.fills import WAYS, Way
-from explorer.ui.choices import choice, one_of, whole
+from explorer.exhibits.choices import choice, one_of, whole
 
 MOST_LOWERED = 60_000
 """A little less than float16 can hold (65,504)."""

@@ -8,6 +8,7 @@ import streamlit as st
 from explorer.analysis.heads.compare import Comparison
 from explorer.analysis.masks.forced import Forced
 from explorer.analysis.masks.reasons import blocked_by
+from explorer.exhibits.view import View
 from explorer.figures.heatmap import change, weights
 from explorer.figures.matrix import Matrix
 from explorer.figures.paired import paired
@@ -20,7 +21,6 @@ from explorer.runs.trace import Trace
 from explorer.ui import controls
 from explorer.ui.parts import one_chosen, pick_one
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 ROUNDING = 5e-5
 """A change of a weight up to which it is the rounding of float32: what padding changes in the

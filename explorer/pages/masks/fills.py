@@ -5,12 +5,12 @@ import streamlit as st
 
 from explorer.analysis.masks.fills import DTYPES, FILLS, WAYS, Empty, Fill, Filled, fills, hidden_by
 from explorer.analysis.masks.softmax import masked_softmax
+from explorer.exhibits.view import View
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, fixed, percent
 from explorer.pages.masks.choices import MOST_LOWERED, MasksChoices
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
-from explorer.ui.view import View
 
 VALUES: dict[Fill, str] = {
     "ten_thousand": "−1e4",

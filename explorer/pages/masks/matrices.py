@@ -5,12 +5,12 @@ import streamlit as st
 
 from explorer.analysis.masks.reasons import RULES, blocked_by, empty_rows, rule_numbers
 from explorer.components import index_of, mask_matrix, stroke_of
+from explorer.exhibits.view import View
 from explorer.exports.mask_picture import MaskPicture, masks_svg
 from explorer.pages.masks import history
 from explorer.runs.edits import paint
 from explorer.ui import controls, session
 from explorer.ui.share import file_name
-from explorer.ui.view import View
 from models.hooks import AttentionSite, Role
 
 TOOLS = ("look", "brush")

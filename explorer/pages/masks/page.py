@@ -6,6 +6,7 @@ from explorer.analysis.heads.compare import Comparison, compare
 from explorer.analysis.masks.batch import batch
 from explorer.analysis.masks.forced import forced
 from explorer.analysis.masks.reasons import rule_numbers
+from explorer.exhibits.view import View
 from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.masks.conventions import conventions
 from explorer.pages.masks.effects import effect, largest, more_effects, pick_effect
@@ -16,12 +17,10 @@ from explorer.pages.masks.rules import rules
 from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch
 from explorer.runs.interventions import edit_functions, mask_of, rules_in_force, sizes_in_force
 from explorer.runs.masks import block_mask, prefix_mask
-from explorer.ui import controls
+from explorer.ui import controls, painting
 from explorer.ui.page import draw_page
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.stage import hero
-from explorer.ui.view import View
-from explorer.ui.work import painting
 from models.masks import causal_mask, padding_mask, window_mask
 
 BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}

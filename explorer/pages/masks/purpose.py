@@ -8,16 +8,17 @@ import streamlit as st
 from explorer.analysis.masks.ahead import ahead
 from explorer.analysis.masks.reasons import blocked_by
 from explorer.analysis.masks.twins import CHEAT, LONGEST, NO_CAUSAL, RIGHT
+from explorer.engine import cache
+from explorer.exhibits.view import View
 from explorer.figures.heatmap import weights
 from explorer.numbers import percent
 from explorer.pages.masks import cached, history
 from explorer.problems import InputProblem
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.interventions import rules_in_force
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 PROSE = 640
 """Pixels beside a button; on a phone the words take the whole line, and the button the next."""

@@ -4,6 +4,8 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.exhibits.links import MOST_PADS
+from explorer.exhibits.view import View
 from explorer.pages.masks import history
 from explorer.runs.edits import (
     SIZE_PARTS,
@@ -16,8 +18,6 @@ from explorer.runs.edits import (
 )
 from explorer.runs.interventions import rules_in_force, sizes_in_force
 from explorer.ui import controls, session
-from explorer.ui.url import MOST_PADS
-from explorer.ui.view import View
 from models.hooks import Role
 
 _CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix": "decoder"}

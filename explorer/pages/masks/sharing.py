@@ -3,6 +3,7 @@
 import streamlit as st
 
 from explorer.analysis.masks.batch import Member
+from explorer.exhibits.view import View
 from explorer.numbers import number
 from explorer.pages.masks import cached
 from explorer.problems import InputProblem
@@ -11,7 +12,6 @@ from explorer.ui import controls
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 NOTICED = 5e-5
 """A change of a weight from which it is more than the rounding of float32."""

@@ -1,4 +1,4 @@
-"""What the Patching page computes, kept as `ui.work.caching` says."""
+"""What the Patching page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from explorer.analysis.patching.pair import Pair, Places
 from explorer.analysis.patching.paths import Into, Paths
 from explorer.analysis.patching.rankings import Rankings, rank
 from explorer.analysis.patching.words import Explained, explained
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from explorer.text import exchanges
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
 
 Progress = Callable[[int, int], None] | None
 

@@ -8,7 +8,7 @@ from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE, Cell
 from explorer.analysis.patching.pair import Places
 from explorer.analysis.patching.paths import INTO
-from explorer.ui.choices import RefusedError, choice, one_of, whole
+from explorer.exhibits.choices import RefusedError, choice, one_of, whole
 
 MOST_PLACES = 400
 """Pairs of positions in an alignment by hand."""

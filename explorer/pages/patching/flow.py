@@ -12,6 +12,8 @@ from explorer.analysis.patching.network import (
     rollout_network,
 )
 from explorer.analysis.patching.rankings import Rankings
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.figures.patching.falls import falls
 from explorer.numbers import fixed, percent, signed
@@ -20,13 +22,11 @@ from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.patching.graph import draw_graph
 from explorer.pages.patching.shown import said
 from explorer.problems import InputProblem
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 FLAT = 0.02
 """A probability that moves by less is said not to fall."""
@@ -79,7 +79,7 @@ def _network(view: View) -> Network | None:
         return running.awaited(
             "patching.network",
             view.run,
-            lambda tell: cached.network_of(view.run, progress=running.whole(tell)),
+            lambda tell: cached.network_of(view.run, progress=jobs.whole(tell)),
             view.t("patching.flow_working"),
             view.lang,
         )
@@ -173,7 +173,7 @@ def _tested(view: View, position: int) -> tuple[Rankings | None, Deletion | None
     ranked = running.awaited(
         "patching.rankings",
         (view.run, position),
-        lambda tell: cached.rankings_of(view.run, position, progress=running.whole(tell)),
+        lambda tell: cached.rankings_of(view.run, position, progress=jobs.whole(tell)),
         view.t("patching.ranking"),
         view.lang,
     )
@@ -206,7 +206,7 @@ def _tested(view: View, position: int) -> tuple[Rankings | None, Deletion | None
     deleted = running.awaited(
         "patching.deletion",
         (view.run, position, how),
-        lambda tell: cached.deletion_of(view.run, position, how, progress=running.whole(tell)),
+        lambda tell: cached.deletion_of(view.run, position, how, progress=jobs.whole(tell)),
         view.t("patching.deleting"),
         view.lang,
     )

@@ -1,11 +1,11 @@
 """The graph of a written word: which vectors carried it, from the words read up to it."""
 
 from explorer.analysis.patching.network import Network
+from explorer.exhibits.view import View
 from explorer.figures.patching.flow_graph import Column, Dot, Line, flow_graph
 from explorer.numbers import percent
 from explorer.pages.patching import cached
 from explorer.ui import controls
-from explorer.ui.view import View
 from models.hooks import AttentionSite
 from models.rows import Stream
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.patching.flow import back_to_the_words
 from explorer.pages.patching.patch import single_patches
@@ -11,7 +12,6 @@ from explorer.pages.patching.paths import head_to_head
 from explorer.ui import controls
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
-from explorer.ui.view import View
 
 DRAW: dict[str, Callable[[View], None]] = {
     "patch": single_patches,

@@ -20,6 +20,8 @@ from explorer.analysis.patching.maps import (
 from explorer.analysis.patching.pair import Pair, pair
 from explorer.analysis.patching.patched import patched_run, written
 from explorer.analysis.patching.patches import patching, read_patched
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.numbers import fixed, signed
 from explorer.pages.patching import cached
@@ -35,10 +37,8 @@ from explorer.pages.patching.shown import (
     said,
     stream_of,
 )
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.stage import hero
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 JOB = "patching.map"
 AT_ONCE = 1e11
@@ -98,7 +98,7 @@ def computed_map(view: View, asked: Asked, both: Pair, what: What) -> Map | None
     return running.awaited(
         JOB,
         (asked, what),
-        lambda tell: cached.map_of(asked, what, progress=running.whole(tell)),
+        lambda tell: cached.map_of(asked, what, progress=jobs.whole(tell)),
         view.t("patching.working"),
         view.lang,
     )
@@ -247,7 +247,7 @@ def _elsewhere(view: View, asked: Asked, both: Pair, what: What, shown: Cell) ->
     found = running.awaited(
         "patching.elsewhere",
         (asked, what, shown),
-        lambda tell: cached.elsewhere(asked, what, shown, progress=running.whole(tell)),
+        lambda tell: cached.elsewhere(asked, what, shown, progress=jobs.whole(tell)),
         view.t("patching.working"),
         view.lang,
     )

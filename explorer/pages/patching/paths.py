@@ -9,6 +9,8 @@ from explorer.analysis.patching.maps import Cell, Map
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import patched_run
 from explorer.analysis.patching.paths import Into, Paths, arriving, path_map, receivers
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.numbers import fixed
 from explorer.pages.patching import cached
 from explorer.pages.patching.cached import Asked
@@ -16,11 +18,9 @@ from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.patching.patch import LITTLE, chance, computed_map, nothing_to_bring_back
 from explorer.pages.patching.second import two_runs
 from explorer.pages.patching.shown import cell_words, draw_map, head_words, run_tables, said
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 
 def head_to_head(view: View) -> None:
@@ -45,7 +45,7 @@ def head_to_head(view: View) -> None:
     shown = running.awaited(
         "patching.paths",
         key,
-        lambda tell: cached.paths_of(*key, progress=running.whole(tell)),
+        lambda tell: cached.paths_of(*key, progress=jobs.whole(tell)),
         view.t("patching.working"),
         view.lang,
     )

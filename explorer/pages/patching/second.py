@@ -4,18 +4,18 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from explorer.analysis.patching.pair import Pair
+from explorer.engine import jobs
+from explorer.exhibits.choices import RefusedError
+from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.pages.patching import cached
 from explorer.pages.patching.cached import Asked
 from explorer.pages.patching.choices import PatchingChoices, format_places, parse_places
 from explorer.problems import InputProblem
-from explorer.ui import controls, session
-from explorer.ui.choices import RefusedError
+from explorer.ui import controls, running, session
 from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 
 def two_runs(view: View) -> tuple[Asked, Pair, DeltaGenerator] | None:
@@ -58,7 +58,7 @@ def _offered(view: View) -> str | None:
     return running.awaited(
         "patching.offered",
         view.run,
-        lambda tell: cached.offered(view.run, progress=running.whole(tell)),
+        lambda tell: cached.offered(view.run, progress=jobs.whole(tell)),
         view.t("patching.looking"),
         view.lang,
     )

@@ -6,10 +6,10 @@ from hashlib import blake2b
 from typing import Any, TypeVar, cast
 
 from explorer.analysis.path import LONGEST, Missing
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.pages.path import cached
 from explorer.runs.trace import Trace
-from explorer.ui.view import View
 
 MOST_OPTIONS = 4
 Found = TypeVar("Found")

@@ -6,6 +6,7 @@ from explorer.analysis.blocks.norms import NORMS
 from explorer.analysis.blocks.residual import PLACEMENTS
 from explorer.analysis.path import blocks as finding
 from explorer.analysis.path.blocks import Added, Company, Parts, Placed, Scales, Summed
+from explorer.exhibits.view import View
 from explorer.figures.blocks import norms as figures
 from explorer.figures.blocks.residual import Numbers, by_block, wiring
 from explorer.figures.curves import lines
@@ -16,7 +17,6 @@ from explorer.numbers import fixed, percent, share
 from explorer.pages.path import pictures
 from explorer.pages.path.asked import Asked, question, step
 from explorer.ui import controls
-from explorer.ui.view import View
 
 
 def _back(names: dict[str, str]) -> dict[str, str]:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TypeVar
 
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from explorer.library import LoadedModel
 from explorer.runs.trace import Trace
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
 
 Found = TypeVar("Found")
 

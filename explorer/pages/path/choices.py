@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.ui.choices import RefusedError, as_digit, choice, switch
+from explorer.exhibits.choices import RefusedError, as_digit, choice, switch
 
 MOST_STEPS = 64
 """Steps of a sheet, and answers, that a link can hold: more than there are."""

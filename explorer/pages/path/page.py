@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.path.asked import Asked, Step
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.path.course import CHAPTERS, STEPS, TASK_OF, chapter_of, number_of
@@ -14,7 +15,6 @@ from explorer.ui.escape import escape
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem, show_refused
-from explorer.ui.view import View
 
 SIGNS = {True: "✓", False: "✗"}
 

@@ -8,13 +8,13 @@ import numpy as np
 from explorer.analysis.masks.reasons import RULES, blocked_by, rule_numbers
 from explorer.analysis.path import Row
 from explorer.components import mask_matrix, token_strip
+from explorer.exhibits.view import View
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention
 from explorer.figures.paired import paired
 from explorer.figures.scores import scores
 from explorer.runs.trace import Trace
 from explorer.ui import controls
-from explorer.ui.view import View
 from models.hooks import AttentionSite
 from models.rows import Stream
 

@@ -12,6 +12,7 @@ from explorer.analysis.path.positions import (
     Shuffled,
     Wave,
 )
+from explorer.exhibits.view import View
 from explorer.figures import order
 from explorer.figures.positions import encoding
 from explorer.figures.positions.turning import arrows
@@ -19,7 +20,6 @@ from explorer.numbers import fixed, share
 from explorer.pages.path import pictures
 from explorer.pages.path.asked import Asked, question, step
 from explorer.ui import controls
-from explorer.ui.view import View
 
 
 def _moved(view: View, found: Shuffled, settings: list[str], key: str) -> Callable[[bool], None]:

@@ -3,13 +3,13 @@
 import streamlit as st
 
 from explorer.analysis.path import Missing
+from explorer.exhibits.view import View
 from explorer.pages.path.asked import asked
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.path.course import STEPS, chapter_of
 from explorer.pages.path.lesson import lead
 from explorer.pages.path.views import steps_of, title_of
 from explorer.ui import controls, session
-from explorer.ui.view import View
 
 LETTERS = "ABCD"
 

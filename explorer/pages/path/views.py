@@ -5,13 +5,13 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.path.choices import Answer, PathChoices, read_answers
 from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
 from explorer.pages.path.lesson import OPEN, RIGHT, WRONG
 from explorer.ui import session
 from explorer.ui.escape import escape
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 MOST_LINKS = 100
 MOST_PASTED = 200_000

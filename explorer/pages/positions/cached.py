@@ -1,4 +1,4 @@
-"""What the Positions page computes, kept as `ui.work.caching` says."""
+"""What the Positions page computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 
@@ -8,10 +8,10 @@ from explorer.analysis.positions import beyond as reading_on
 from explorer.analysis.positions import learned as learning
 from explorer.analysis.positions import length, order, reread
 from explorer.analysis.positions.changes import Change
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from explorer.runs.edits import Edit
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
 from models.rows import Stream
 
 

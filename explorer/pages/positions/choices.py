@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from explorer.analysis.positions.changes import REMOVE, Change, format_change, parse_change
 from explorer.analysis.positions.turning import LAYOUTS
-from explorer.ui.choices import RefusedError, choice, dotted, one_of, whole
+from explorer.exhibits.choices import RefusedError, choice, dotted, one_of, whole
 
 MOST_DIMS = 6
 """Dimensions of the table whose waves are drawn at once."""

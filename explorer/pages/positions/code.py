@@ -1,7 +1,7 @@
 """The positions of the model at hand, as its Code panels show them."""
 
 from explorer.analysis.positions.changes import stack_of
-from explorer.ui.view import View
+from explorer.exhibits.view import View
 from models.positions import rotate
 from models.rows import Stream
 

@@ -14,6 +14,7 @@ from explorer.analysis.positions.changes import (
 )
 from explorer.analysis.positions.length import most_shift
 from explorer.analysis.positions.reread import Reread, by_offset, reread, weight_moved
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.heatmap import attention, difference
 from explorer.figures.scores import scores
@@ -23,7 +24,6 @@ from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.code import positions_at
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one, pick_stream
-from explorer.ui.view import View
 from models.rows import Stream
 
 SCORES = {

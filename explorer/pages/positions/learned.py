@@ -10,15 +10,16 @@ from explorer.analysis.positions.learned import (
     by_chance,
 )
 from explorer.analysis.positions.learned import learned as find_learned
+from explorer.engine import cache
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
 from explorer.numbers import fixed, number, share
 from explorer.pages.positions import cached
 from explorer.text import model_name
-from explorer.ui import cache, controls
+from explorer.ui import controls
 from explorer.ui.parts import pick_stream
-from explorer.ui.view import View
 
 TWIN = "twin-learned"
 CLOSE = 0.5

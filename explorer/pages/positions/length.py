@@ -13,13 +13,14 @@ from explorer.analysis.positions.length import (
     shift_losses,
     toy_of,
 )
+from explorer.engine import cache
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import share
 from explorer.pages.positions import cached
 from explorer.pages.positions.code import positions_at
 from explorer.pages.positions.natural import natural
-from explorer.ui import cache, controls
-from explorer.ui.view import View
+from explorer.ui import controls
 from models.positions import POSITIONS
 
 BEYOND = 6

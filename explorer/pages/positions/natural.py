@@ -8,15 +8,16 @@ from explorer.analysis.positions.beyond import (
     can_go_beyond,
     perplexity,
 )
+from explorer.engine import cache
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.library import LoadedModel
 from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.problems import InputProblem
 from explorer.text import long_story, model_name
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, session
 from explorer.ui.problem import show_problem
-from explorer.ui.view import View
 
 WRITER = "stories"
 

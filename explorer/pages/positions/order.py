@@ -6,18 +6,18 @@ import streamlit as st
 from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.components import token_strip
+from explorer.engine import cache, jobs
+from explorer.exhibits.view import View
 from explorer.figures import order as figures
 from explorer.numbers import number, share
 from explorer.pages.positions import cached
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.code import positions_at
 from explorer.runs.edits import CellEdit, MaskSize
-from explorer.ui import cache, controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.escape import escape
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 TWIN = "twin-no-positions"
 ROUNDING = 1e-4
@@ -115,7 +115,7 @@ def _texts(view: View, seed: int) -> None:
     texts = running.awaited(
         "positions.texts",
         asked,
-        lambda tell: cached.four_texts(*asked, progress=running.whole(tell)),
+        lambda tell: cached.four_texts(*asked, progress=jobs.whole(tell)),
         view.t("positions.writing"),
         view.lang,
     )

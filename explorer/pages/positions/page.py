@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.head import this_head
 from explorer.pages.positions.learned import learned_vectors
@@ -13,7 +14,6 @@ from explorer.pages.positions.table import sines
 from explorer.ui import controls
 from explorer.ui.page import draw_page
 from explorer.ui.parts import ScreenChoices, pick_part
-from explorer.ui.view import View
 
 DRAW = {
     "order": shuffled,

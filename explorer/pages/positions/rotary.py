@@ -16,12 +16,12 @@ from explorer.analysis.positions.turning import (
     score_by_offset,
     turned,
 )
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.positions.turning import arrows
 from explorer.numbers import number, signed
 from explorer.ui import controls, session
 from explorer.ui.parts import pick_one
-from explorer.ui.view import View
 from models.hooks import AttentionSite
 from models.positions import rotate
 

@@ -7,11 +7,11 @@ import streamlit as st
 
 from explorer.analysis.positions.sizes import SEEDS, Sizes, sizes
 from explorer.analysis.positions.sums import Sums
+from explorer.exhibits.view import View
 from explorer.figures.positions import sums as figures
 from explorer.numbers import digits, fixed
 from explorer.ui import controls
 from explorer.ui.tables import table
-from explorer.ui.view import View
 from models.positions import sinusoidal_table
 from models.rows import Stream
 

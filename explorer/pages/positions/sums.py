@@ -4,6 +4,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.positions.sums import Sums, by_two_halves, room, sums, widths
+from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.positions import sums as figures
 from explorer.numbers import fixed, number, percent
@@ -11,7 +12,6 @@ from explorer.pages.positions.sizes import sizes_at_the_start
 from explorer.ui import controls
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
-from explorer.ui.view import View
 from models.rows import Stream
 
 

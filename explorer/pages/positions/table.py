@@ -7,12 +7,12 @@ import streamlit as st
 
 from explorer.analysis.positions import encoding as numbers
 from explorer.analysis.positions.order import reading_stream
+from explorer.exhibits.view import View
 from explorer.figures.paired import paired
 from explorer.figures.positions import encoding as figures
 from explorer.numbers import percent
 from explorer.pages.positions.choices import MOST_DIMS, PositionsChoices
 from explorer.ui import controls, session
-from explorer.ui.view import View
 
 BASES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)

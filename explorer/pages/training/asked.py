@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.training import watching
 from explorer.pages.training.choices import TrainingChoices
 from explorer.pages.training.compared import chart, said
@@ -13,7 +14,6 @@ from explorer.training.rooms import Room
 from explorer.training.runs import Run
 from explorer.ui import controls, session
 from explorer.ui.problem import show_refused
-from explorer.ui.view import View
 
 BY_ID = {question.id: question for question in QUESTIONS}
 GUESSES = ("first", "second", "band")

@@ -1,9 +1,9 @@
-"""What the training room computes by itself, kept as `ui.work.caching` says."""
+"""What the training room computes by itself, kept as `engine.caching` says."""
 
+from explorer.engine.caching import cached
 from explorer.training import before as beginning
 from explorer.training.before import Before
 from explorer.training.setup import Setup
-from explorer.ui.work.caching import cached
 
 
 @cached

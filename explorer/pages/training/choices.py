@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from explorer.exhibits.choices import RefusedError, choice, whole
 from explorer.training.setup import Setup, format_setup, parse_setup
-from explorer.ui.choices import RefusedError, choice, whole
 
 USUAL = Setup()
 MOST_SEEDS = 5

@@ -6,6 +6,7 @@ from typing import get_args
 import numpy as np
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.figures.training.curves import Curve, over_steps
 from explorer.numbers import percent
 from explorer.pages.training import live
@@ -17,7 +18,6 @@ from explorer.training.runs import Run
 from explorer.ui import controls
 from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 MEASURES: tuple[Measure, ...] = get_args(Measure)[:4]
 MOST_SHOWN = 6

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.library import open_model
 from explorer.training.rooms import checkpoint_of
 from explorer.training.runs import Run
 from explorer.ui import session, uploads
-from explorer.ui.view import View
 
 
 def keep(view: View, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.training import live, watching
 from explorer.pages.training.asked import asked
 from explorer.pages.training.cached import before
@@ -20,7 +21,6 @@ from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
-from explorer.ui.view import View
 from models.training.loop import Trainer
 
 

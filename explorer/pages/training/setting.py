@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.pages.training import watching
 from explorer.pages.training.cached import before
 from explorer.pages.training.choices import MOST_SEEDS, TrainingChoices
@@ -22,7 +23,6 @@ from explorer.training.setup import (
     Setup,
 )
 from explorer.ui import session
-from explorer.ui.view import View
 
 _KEPT = "training.pairs.kept"
 NAMES = {

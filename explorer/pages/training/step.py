@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.exhibits.view import View
 from explorer.figures.training.losses import token_losses
 from explorer.numbers import digits
 from explorer.pages.training.cached import before
@@ -15,7 +16,6 @@ from explorer.training.setup import Setup
 from explorer.ui import controls, session
 from explorer.ui.escape import escape
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 MOST_ROWS = 4
 """Rows whose source and input are written out."""

@@ -7,14 +7,13 @@ from hashlib import sha256
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
+from explorer.exhibits.view import View
 from explorer.pages.training.choices import TrainingChoices
 from explorer.problems import InputProblem
 from explorer.training.rooms import ROOMS, Room
 from explorer.training.runs import Run
 from explorer.training.setup import Setup
-from explorer.ui import session
-from explorer.ui.view import View
-from explorer.ui.work import running
+from explorer.ui import running, session
 
 _OWN, _PROBLEM = "training.room", "training.problem"
 

@@ -1,4 +1,4 @@
-"""What the workshop computes, kept as `ui.work.caching` says."""
+"""What the workshop computes, kept as `engine.caching` says."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,10 @@ from explorer.analysis.clinic import Symptom
 from explorer.analysis.workshop import grading, planted
 from explorer.analysis.workshop.grading import Grade
 from explorer.analysis.workshop.tasks import Task, task_of
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
-from explorer.ui.work.turns import TURNS
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.engine.turns import TURNS
 
 
 def _task(name: str) -> Task:

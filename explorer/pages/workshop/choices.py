@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass
 from typing import ClassVar
 
-from explorer.ui.choices import RefusedError, choice
+from explorer.exhibits.choices import RefusedError, choice
 
 MOST_TASKS = 200
 """Tasks that a link can name; more than there are."""

@@ -8,14 +8,14 @@ from explorer.analysis.clinic import Symptom
 from explorer.analysis.workshop import planted
 from explorer.analysis.workshop.grading import Grade
 from explorer.analysis.workshop.tasks import Task
+from explorer.engine import jobs
+from explorer.engine.cache import Run
+from explorer.exhibits.view import View
 from explorer.numbers import digits
 from explorer.pages.workshop import cached
 from explorer.pages.workshop.said import fault_words
 from explorer.runs.generation import StepsDone
-from explorer.ui import controls
-from explorer.ui.cache import Run
-from explorer.ui.view import View
-from explorer.ui.work import running
+from explorer.ui import controls, running
 
 _ASKED = "workshop.planted"
 """The last program that this session wanted to see in the model, with its task."""
@@ -48,7 +48,7 @@ def judged(view: View, task: Task, code: str, made: Grade) -> None:
 
 def _shown(view: View, task: Task, code: str, run: Run) -> None:
     def work(tell: StepsDone) -> tuple[tuple[Finding, ...], tuple[Finding, ...], Symptom]:
-        step = running.whole(tell)
+        step = jobs.whole(tell)
         own = cached.examined(run, task.id, code, progress=lambda done, n: step(done, 3 * n))
         right = cached.examined(
             run, task.id, task.reference, progress=lambda done, n: step(n + done, 3 * n)

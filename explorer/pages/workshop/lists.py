@@ -9,6 +9,8 @@ import streamlit as st
 
 from explorer import sandbox
 from explorer.analysis.workshop.tasks import KINDS, Task, task_of, tasks
+from explorer.engine import jobs
+from explorer.exhibits.view import View
 from explorer.pages.workshop import cached
 from explorer.pages.workshop.choices import (
     MOST_CARRIED,
@@ -18,11 +20,9 @@ from explorer.pages.workshop.choices import (
     write_programs,
 )
 from explorer.runs.generation import StepsDone
-from explorer.ui import session
+from explorer.ui import running, session
 from explorer.ui.escape import escape
 from explorer.ui.tables import table
-from explorer.ui.view import View
-from explorer.ui.work import running
 
 MOST_LINKS, MOST_PASTED = 60, 800_000
 """Links of a class, and characters of all of them."""
@@ -94,7 +94,7 @@ def sheets(view: View) -> None:
     learners = [each for each in found if each is not None]
 
     def work(tell: StepsDone) -> list[list[str]]:
-        step = running.whole(tell)
+        step = jobs.whole(tell)
         return [_proved(each, partial(step, at, len(learners))) for at, each in enumerate(learners)]
 
     proved = running.awaited(

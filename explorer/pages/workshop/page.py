@@ -5,6 +5,8 @@ import streamlit as st
 from explorer import sandbox
 from explorer.analysis.workshop.grading import Grade, grade
 from explorer.analysis.workshop.tasks import KINDS, Task, task_of, tasks
+from explorer.engine.turns import in_turn
+from explorer.exhibits.view import View
 from explorer.pages.workshop import cached
 from explorer.pages.workshop.choices import WorkshopChoices
 from explorer.pages.workshop.judged import judged
@@ -17,8 +19,6 @@ from explorer.ui.parts import pick_group, pick_part
 from explorer.ui.problem import show_refused
 from explorer.ui.share import shared, show_link
 from explorer.ui.stage import hero, stage
-from explorer.ui.view import View
-from explorer.ui.work.turns import in_turn
 
 _DRAFTS = "workshop.drafts"
 """Where a session keeps what was typed, by task: a widget forgets it with its page."""

@@ -9,11 +9,11 @@ import streamlit as st
 from explorer.analysis.workshop.grading import Grade
 from explorer.analysis.workshop.tasks import Case, Task
 from explorer.components import mask_matrix
+from explorer.exhibits.view import View
 from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table as number_table
 from explorer.ui import controls
 from explorer.ui.tables import table
-from explorer.ui.view import View
 
 MOST_BARS = 24
 SIGNS = {True: "✓", False: "✗"}

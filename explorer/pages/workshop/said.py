@@ -4,11 +4,11 @@ from typing import Any
 
 from explorer.analysis.workshop.grading import Grade, Path, Wrong, case_of, relation
 from explorer.analysis.workshop.tasks import Case, Task
+from explorer.exhibits.view import View
 from explorer.sandbox import MOST_CHARACTERS, MOST_LINES, Fault
 from explorer.text import shorten
 from explorer.ui.escape import escape
 from explorer.ui.findings import in_a_row
-from explorer.ui.view import View
 
 MOST_GIVEN = 90
 """Characters of an input that are said."""

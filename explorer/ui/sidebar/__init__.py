@@ -7,18 +7,19 @@ from typing import Any
 import streamlit as st
 
 from explorer import library, text
+from explorer.engine import cache
+from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, first_sentence
 from explorer.library import at_step, split_step
 from explorer.problems import InputProblem
 from explorer.runs.inputs import MAX_TOKENS, limit
 from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
-from explorer.ui import cache, session
+from explorer.ui import session
 from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
 from explorer.ui.parts import THEMES, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar.checking import self_check
 from explorer.ui.uploads import models
-from explorer.ui.view import MOST_OTHERS, default_model, examples_of, first_sentence
 from models.foreign.prompts import LINE_END
 
 LANGUAGE_NAMES = {"en": "English", "zh": "中文"}

@@ -8,9 +8,10 @@ from explorer import library
 from explorer.analysis.certificate.quick import SelfCheck
 from explorer.analysis.certificate.quick import self_check as check
 from explorer.components import is_due, pulse
+from explorer.engine import cache
+from explorer.engine.turns import TURNS, in_turn
 from explorer.text import t
-from explorer.ui import cache, session
-from explorer.ui.work.turns import TURNS, in_turn
+from explorer.ui import session
 
 INTERVAL = 1.0
 """Seconds between two looks at a running check, and before the first: the page is drawn by then."""

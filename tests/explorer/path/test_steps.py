@@ -13,6 +13,8 @@ import torch
 
 from explorer import library
 from explorer.analysis.path import LONGEST, Missing
+from explorer.exhibits.links import State
+from explorer.exhibits.view import View, build
 from explorer.numbers import fixed, number, percent
 from explorer.pages.path import cached
 from explorer.pages.path.asked import Asked, asked, question
@@ -21,8 +23,6 @@ from explorer.pages.path.lesson import where_it_shows
 from explorer.pages.path.page import place_of
 from explorer.shell import LINKS
 from explorer.ui import controls
-from explorer.ui.url import State
-from explorer.ui.view import View, build
 
 MODELS = library.list_models(library.CHECKPOINTS)
 

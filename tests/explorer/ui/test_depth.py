@@ -8,16 +8,15 @@ import pytest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 import explorer
+from explorer.engine import cache, caching
+from explorer.engine.cache import Run
+from explorer.engine.caching import Store
 from explorer.pages.cell import cached as cell
 from explorer.pages.clinic import cached as clinic
 from explorer.pages.decoding import cached as decoding
 from explorer.pages.heads import cached as heads
 from explorer.pages.masks import cached as masks
 from explorer.pages.positions import cached as positions
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work import caching
-from explorer.ui.work.caching import Store
 from models.strategies import Greedy
 
 MOST = 6

@@ -3,9 +3,9 @@
 import pytest
 
 from explorer import text
+from explorer.exhibits.view import default_model, first_sentence
 from explorer.library import CHECKPOINTS, list_models, open_model
 from explorer.ui.hints import can_read, is_shouted, lowered, reading_language
-from explorer.ui.view import default_model, first_sentence
 
 
 @pytest.mark.parametrize(

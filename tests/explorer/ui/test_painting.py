@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from explorer.ui.work import painting
-from explorer.ui.work.turns import TURNS
+from explorer.engine.turns import TURNS
+from explorer.ui import painting
 
 Waits = list[bool]
 
@@ -78,7 +78,7 @@ def parted() -> None:
     import streamlit as st
 
     from explorer.components.standalone import Text, record, recorded
-    from explorer.ui.work import painting
+    from explorer.ui import painting
 
     drawn = st.session_state["drawn"] = []
 

@@ -3,7 +3,7 @@
 import pytest
 from seen_lines import seen
 
-from explorer.ui.work.caching import Store, budget
+from explorer.engine.caching import Store, budget
 
 __all__ = ["seen"]
 

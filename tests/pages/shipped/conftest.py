@@ -10,8 +10,8 @@ from shown import Open
 
 from explorer import library
 from explorer.analysis.claims import CLAIMS, Claim, Finding, cost, positions, training
+from explorer.engine.caching import Store, budget
 from explorer.ui import findings
-from explorer.ui.work.caching import Store, budget
 
 FOUND: dict[str, Finding] = {}
 """What was found by claims that train models of their own, by the claim's id."""

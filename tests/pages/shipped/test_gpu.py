@@ -12,8 +12,8 @@ from designs import VISITS
 from pretended import gpu
 
 from explorer.analysis.heads import ablation
-from explorer.ui.work import caching
-from explorer.ui.work.caching import Store, budget
+from explorer.engine import caching
+from explorer.engine.caching import Store, budget
 from models.foreign.placing import DEVICE_VARIABLE
 
 

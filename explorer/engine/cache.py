@@ -1,4 +1,4 @@
-"""What several pages ask for, kept as `ui.work.caching` says; a page's own is in its `cached.py`.
+"""What several pages ask for, kept as `engine.caching` says; a page's own is in its `cached.py`.
 
 Importing it also imports torch, so whoever starts the app early has the model code ready.
 """
@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from explorer import library
 from explorer.analysis.heads.measures import HeadMeasure, measure_maps
+from explorer.engine.caching import PARTS, cached
 from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
 from explorer.runs.rerun import read_again
-from explorer.ui.work.caching import PARTS, cached
 from models.hooks import Role
 
 

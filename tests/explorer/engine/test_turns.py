@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from explorer.engine.caching import Store
+from explorer.engine.jobs import Job, StoppedError, whole
+from explorer.engine.turns import LONG, SHORT, TURNS, Turns, in_turn
 from explorer.seeding import seeded
-from explorer.ui.work.caching import Store
-from explorer.ui.work.running import Job, StoppedError, whole
-from explorer.ui.work.turns import LONG, SHORT, TURNS, Turns, in_turn
 from models.config import ModelConfig
 from models.rows import Rows
 from models.transformer import build_model
@@ -30,7 +30,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("explorer.ui.work.turns.time.perf_counter", clock)
+    monkeypatch.setattr("explorer.engine.turns.time.perf_counter", clock)
     return clock
 
 
@@ -131,7 +131,7 @@ def test_long_work_begins_no_step_while_short_work_is_away_for_a_moment(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, lull: float
 ) -> None:
     """Else each of the waits of a click, for its charts or for a job, costs it such a step."""
-    monkeypatch.setattr("explorer.ui.work.turns.LULL", lull)
+    monkeypatch.setattr("explorer.engine.turns.LULL", lull)
     turns, order, stepped = Turns(), [], threading.Event()
 
     def short() -> None:
@@ -234,7 +234,7 @@ def test_work_ends_some_time_after_its_visitor_has_gone(monkeypatch: pytest.Monk
     here.clear()
     told.clear()
     assert told.wait(PATIENCE)  # absent, but not long
-    monkeypatch.setattr("explorer.ui.work.running.ABSENCE", 0.0)
+    monkeypatch.setattr("explorer.engine.jobs.ABSENCE", 0.0)
     assert job.wait(PATIENCE)
     assert job.result() > 0
 

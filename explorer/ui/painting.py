@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.components.standalone import Block, record, recorded_apart
-from explorer.ui.work.turns import TURNS
+from explorer.engine.turns import TURNS
 
 MOMENT = 0.05
 """Seconds in which what was sent so far arrives and is painted: Streamlit sends every 10 ms, React

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from explorer import library
-from explorer.ui.work import caching
-from explorer.ui.work.caching import Store, budget, cached, size_of
+from explorer.engine import caching
+from explorer.engine.caching import Store, budget, cached, size_of
 from models.fast.maps import FastLinear
 
 ROOM = 15_000

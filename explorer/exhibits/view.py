@@ -4,6 +4,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from explorer import text
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
+from explorer.exhibits.links import FREE, State
 from explorer.library import LoadedModel
 from explorer.numbers import root
 from explorer.once import once
@@ -12,10 +16,6 @@ from explorer.runs.edits import Edit
 from explorer.runs.inputs import given_tokens
 from explorer.runs.trace import Trace
 from explorer.text import LANGUAGES, in_order
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.url import FREE, State
-from explorer.ui.work.caching import cached
 from models.hooks import ROLES, AttentionSite, Role
 
 Choices = TypeVar("Choices")

@@ -25,7 +25,7 @@ import torch
 from cachetools import LRUCache
 
 from explorer import library
-from explorer.ui.work.turns import TURNS
+from explorer.engine.turns import TURNS
 
 P = ParamSpec("P")
 Result = TypeVar("Result")

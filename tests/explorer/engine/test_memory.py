@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from explorer.ui.work import memory
+from explorer.engine import memory
 
 MB = 2**20
 

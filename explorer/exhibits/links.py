@@ -9,10 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
-from explorer.problems import InputProblem
-from explorer.runs.edits import Edit, format_edits, parse_edits
-from explorer.text import LANGUAGES
-from explorer.ui.choices import (
+from explorer.exhibits.choices import (
     Form,
     Offered,
     RefusedError,
@@ -24,6 +21,9 @@ from explorer.ui.choices import (
     plus_one,
     whole,
 )
+from explorer.problems import InputProblem
+from explorer.runs.edits import Edit, format_edits, parse_edits
+from explorer.text import LANGUAGES
 from models.hooks import ROLES, Role
 
 MOST_PADS = 8

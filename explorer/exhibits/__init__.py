@@ -1,0 +1,1 @@
+"""What is shown, one question and its picture a file, and what every exhibit is shown with."""

@@ -1,1 +1,0 @@
-"""Whatever takes long: computed in turns, in a thread that can be stopped, and kept afterwards."""
