@@ -10,7 +10,9 @@ else:
     from starlette.middleware import Middleware
     from streamlit.starlette import App
 
+    from explorer.guard import Guard, stay_inside
     from explorer.serving import FromMemory, lifespan, load_libraries
 
+    stay_inside()
     threading.Thread(target=load_libraries, daemon=True).start()
-    app = App(__file__, lifespan=lifespan, middleware=[Middleware(FromMemory)])
+    app = App(__file__, lifespan=lifespan, middleware=[Middleware(Guard), Middleware(FromMemory)])

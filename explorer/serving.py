@@ -76,9 +76,11 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     over = threading.Event()
     getting_ready = threading.Thread(target=get_ready, args=(over,), name="get ready", daemon=True)
     getting_ready.start()
+    address = config.get_option("browser.serverAddress") or config.get_option("server.address")
+    url = server_util.get_url(server_util.get_display_address(address or "localhost"))
+    print(f"headlight: {url}", flush=True)
     if not config.get_option("server.headless"):
-        address = config.get_option("browser.serverAddress") or "localhost"
-        cli_util.open_browser(server_util.get_url(address))
+        cli_util.open_browser(url)
     yield
     over.set()
     getting_ready.join()

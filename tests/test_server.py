@@ -1,8 +1,11 @@
 """What the server lets in as it comes: `streamlit run app.py` with the settings of this project."""
 
 import http.client
+import os
+import socket
 import subprocess
 import sys
+import time
 import tomllib
 import urllib.request
 from collections.abc import Iterator
@@ -27,14 +30,21 @@ STREAM = [Subprotocol("streamlit")]
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The app started without any option about its address or its limits."""
+    """The app started without any option about its address or its limits.
+
+    Its way outside is a proxy that never answers, and that nothing may call (asserted at the end).
+    """
     found = free_port()
+    outside = socket.create_server(("127.0.0.1", 0))
+    outside.settimeout(0)
+    proxy = f"http://127.0.0.1:{outside.getsockname()[1]}"
     log = tmp_path_factory.mktemp("server") / "log"
     options = ["--server.port", str(found), "--server.headless", "true"]
     with log.open("w") as out:
         server = subprocess.Popen(
             [sys.executable, "-m", "streamlit", "run", "app.py", *options],
             cwd=ROOT,
+            env=os.environ | dict.fromkeys(("http_proxy", "https_proxy"), proxy),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -43,10 +53,13 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         while not answers(f"http://127.0.0.1:{found}/_stcore/health"):
             assert server.poll() is None, log.read_text()
         assert "Network URL" not in log.read_text()
+        assert f"headlight: http://localhost:{found}\n" in log.read_text()
         yield found
     finally:
         server.terminate()
         assert server.wait(timeout=60) == 0  # cleared up, and not just ended
+    with outside, pytest.raises(BlockingIOError):
+        outside.accept()
 
 
 def test_only_this_machines_usual_address_answers(port: int) -> None:
@@ -64,6 +77,17 @@ def test_a_page_of_another_site_cannot_open_a_session(port: int) -> None:
         connect(address, subprotocols=STREAM, origin=Origin("https://example.org")) as other,
     ):
         other.recv(timeout=30)
+
+
+def test_pages_of_other_sites_hold_nobody_up(port: int) -> None:
+    """Streamlit asked a service on the internet at each of these, on the event loop."""
+    address = f"ws://127.0.0.1:{port}/_stcore/stream"
+    begun = time.monotonic()
+    for n in range(8):
+        with pytest.raises(InvalidStatus), connect(address, origin=Origin(f"http://elsewhere{n}")):
+            pass
+    assert answers(f"http://127.0.0.1:{port}/_stcore/health")
+    assert time.monotonic() - begun < 5  # 16 s, where the proxy outside stays silent
 
 
 def test_no_other_site_may_read_an_answer(port: int) -> None:
@@ -136,6 +160,12 @@ def test_uploads_need_the_token_of_the_page_and_stay_below_a_megabyte(port: int)
         assert upload(port, session, 1000, {"X-Xsrftoken": token}) == 403
         assert upload(port, session, 1000, trusted) == 204
         assert upload(port, session, 1_200_000, trusted) == 413
+
+
+def test_the_welcome_asks_nobody_for_an_address() -> None:
+    """On every address Streamlit's own would ask outside; no test may listen there to see it."""
+    settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
+    assert settings["logger"]["hideWelcomeMessage"] is True
 
 
 def test_who_has_left_is_let_go_soon() -> None:
