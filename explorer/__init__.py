@@ -7,7 +7,7 @@ so the import itself costs nothing; docs/api.md lists them with all that they ta
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Attention": "explorer.notebook.captured",

@@ -160,7 +160,7 @@ def test_what_nothing_but_tests_would_call_is_found() -> None:
 
 
 def test_no_function_is_there_for_tests_alone() -> None:
-    """The package's commands, pages, and what the README shows for notebooks, are used by name."""
+    """The package's commands, pages, and what docs/library.md shows, are used by name."""
     files = [
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "app.py", *ROOT.glob("models/**/*.py"), *ROOT.glob("explorer/**/*.py"))
@@ -173,7 +173,7 @@ def test_no_function_is_there_for_tests_alone() -> None:
     metadata = tomllib.loads(text("pyproject.toml"))
     commands = {name.replace(":", ".") for name in metadata["project"]["scripts"].values()}
     for_notebooks = {"explorer.exports.archive.from_npz"}
-    assert all(name.rpartition(".")[2] in text("README.md") for name in for_notebooks)
+    assert all(name.rpartition(".")[2] in text("docs/library.md") for name in for_notebooks)
     public = {f"{home}.{name}" for name, home in explorer._HOMES.items()}
     public |= {"explorer.testing.assert_masks"}
     assert all(name.rpartition(".")[2] in text("docs/api.md") for name in public)
