@@ -69,10 +69,8 @@ class Series:
 
     def order(self, do: str, **values: Any) -> None:
         """Tell the process; nothing where it has ended."""
-        if self.process is not None and self.process.stdin is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self.process.stdin.write(json.dumps({"do": do, **values}) + "\n")
-                self.process.stdin.flush()
+        if self.process is not None:
+            _write(self.process, {"do": do, **values})
 
 
 class Room:
@@ -230,12 +228,28 @@ class Rooms:
     def _begin(self, room: Room, series: Series) -> None:
         for run in series.runs[:1]:
             run.state = "starting"
+        begin = {
+            "setups": [run.setup.as_json() for run in series.runs],
+            "folders": [str(run.folder) for run in series.runs],
+            "folder": str(room.folder),
+            **series.resume,
+        }
+        try:
+            series.process = self._started()
+            threading.Thread(target=self._hear, args=(room, series), daemon=True).start()
+        except (OSError, RuntimeError):  # the system has no process or no thread left
+            self._give_back(room, series)
+            return
+        _write(series.process, begin)
+
+    def _started(self) -> "subprocess.Popen[str]":
+        """A process that waits for its first line. Raises OSError if the system has none left."""
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         code = str(data("explorer").parent)
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, (code, os.environ.get("PYTHONPATH", "")))
         )
-        series.process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "explorer.training.process"],
             stdin=subprocess.PIPE,  # closed when this process ends, however it ends
             stdout=subprocess.PIPE,
@@ -243,31 +257,35 @@ class Rooms:
             env=environment,
             text=True,
             encoding="utf-8",
+            errors="replace",  # a character may be cut off
         )
-        begin = {
-            "setups": [run.setup.as_json() for run in series.runs],
-            "folders": [str(run.folder) for run in series.runs],
-            "folder": str(room.folder),
-            **series.resume,
-        }
-        assert series.process.stdin is not None
-        with contextlib.suppress(OSError):  # it has ended already: `_hear` says so
-            series.process.stdin.write(json.dumps(begin) + "\n")
-            series.process.stdin.flush()
-        threading.Thread(target=self._hear, args=(room, series), daemon=True).start()
 
     def _hear(self, room: Room, series: Series) -> None:
-        """Take in what a process says until it ends; then the next one's turn comes."""
-        process = series.process
-        assert process is not None
-        assert process.stdout is not None
-        for line in process.stdout:
+        """Take in what a process says until it ends; whatever ends it, its place is given back."""
+        try:
+            assert series.process is not None
+            assert series.process.stdout is not None
+            for line in series.process.stdout:
+                self._take_in(series, line)
+        finally:
+            self._give_back(room, series)
+
+    def _take_in(self, series: Series, line: str) -> None:
+        try:
             message: Mapping[str, Any] = json.loads(line)
-            run = series.runs[message["run"]]
-            run.hear(message)
-            paused = series.current.state == "paused"
-            series.paused_at = (series.paused_at or time.monotonic()) if paused else None
-        process.wait()
+        except ValueError:  # cut off: the process was killed while it wrote
+            return
+        series.runs[message["run"]].hear(message)
+        paused = series.current.state == "paused"
+        series.paused_at = (series.paused_at or time.monotonic()) if paused else None
+
+    def _give_back(self, room: Room, series: Series) -> None:
+        """End the process of a series; the next one's turn comes."""
+        _end(series)
+        if series.process is not None:
+            for pipe in (series.process.stdin, series.process.stdout):
+                with contextlib.suppress(OSError):  # an order that was never read
+                    pipe.close()  # type: ignore[union-attr]
         with self._guard:
             for run in series.runs:
                 run.ordered = ""
@@ -303,8 +321,16 @@ def checkpoint_of(run: Run) -> Path | None:
     return folder if (folder / "model.safetensors").is_file() else None
 
 
+def _write(process: "subprocess.Popen[str]", message: Mapping[str, Any]) -> None:
+    """Send a line to a process, unless it has ended."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError, ValueError):
+        process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+
+
 def _end(series: Series) -> None:
-    """Kill a process at once: what it kept is thrown away."""
+    """Kill a process at once, if it still runs: what it kept is thrown away."""
     if series.process is not None:
         series.process.kill()
         series.process.wait()

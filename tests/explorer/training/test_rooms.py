@@ -5,6 +5,10 @@ import json
 import os
 import select
 import signal
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +22,30 @@ from explorer.training.setup import Setup
 
 TINY = Setup(task="brackets", d_model=8, n_layers=1, n_heads=2, d_ff=8, steps=3000, batch=64)
 PATIENCE = 60_000
+
+
+CUT_OFF = "import os; os.write(1, {!r}); os.kill(os.getpid(), 9)"
+HALVES = (
+    b"",
+    b'{"kind": "state", "run": 0, "sta',
+    b'{"kind": "state", "run": 0, "state": "running"}\n{"kind": "steps", "loss": [0.1, 0.',
+    '{"kind": "fault", "name": "屏'.encode()[:-1],
+)
+
+
+class Killed(Rooms):
+    """Rooms whose processes are killed after they wrote these bytes; without, none starts."""
+
+    wrote: bytes | None = None
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self.wrote is None:
+            raise BlockingIOError("no process is left")
+        command = [sys.executable, "-c", CUT_OFF.format(self.wrote)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, text=True, encoding="utf-8", errors="replace"
+        )
 
 
 class Unstarted(Rooms):
@@ -159,3 +187,39 @@ def test_stop_is_known_at_once_and_stops_the_training_that_it_was_pressed_for(
     assert first.is_stopping
     first.hear({"kind": "state", "state": "stopped"})
     assert not first.is_stopping
+
+
+@pytest.mark.parametrize("wrote", [*HALVES, None])
+def test_a_training_that_is_killed_while_it_writes_gives_its_place_back(
+    monkeypatch: pytest.MonkeyPatch, wrote: bytes | None
+) -> None:
+    monkeypatch.setenv(rooms.VARIABLE, "1")
+    here = Killed()
+    here.wrote = wrote
+    room = here.open("somebody")
+    started = [here.start(room, [TINY])[0] for _ in range(2)]  # the second has to wait for it
+    until = time.monotonic() + 60
+    while room.series and time.monotonic() < until:
+        time.sleep(0.02)
+    assert [run.state for run in started] == ["lost", "lost"]
+    assert not here._running
+    assert not here._waiting
+    here.close_all()
+
+
+def test_what_no_page_understands_gives_the_place_back_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A fault of ours is not hidden: it ends the thread, as any other."""
+    monkeypatch.setenv(rooms.VARIABLE, "1")
+    seen: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: seen.append(args.exc_type))
+    here = Killed()
+    here.wrote = b'{"kind": "steps", "run": 0}\n'
+    room = here.open("somebody")
+    (run,) = here.start(room, [TINY])
+    until = time.monotonic() + 60
+    while not seen and time.monotonic() < until:
+        time.sleep(0.02)
+    assert (run.state, room.series, here._running, seen) == ("lost", [], [], [KeyError])
+    here.close_all()
