@@ -10,25 +10,27 @@ from explorer.text import t
 
 
 @pytest.mark.parametrize(
-    ("case", "model", "harmed"),
+    ("case", "model", "lacks"),
     [
-        ("left_positions", "en-zh", True),
-        ("left_positions", "writer", True),
-        ("left_positions", "reader", False),  # ALiBi: distances only
-        ("mask_replaced", "en-zh", True),
-        ("mask_replaced", "writer", True),
-        ("mask_replaced", "reader", False),  # it has no causal mask
+        ("left_positions", "en-zh", ""),
+        ("left_positions", "writer", ""),
+        ("left_positions", "reader", "added"),  # ALiBi: distances only
+        ("mask_replaced", "en-zh", ""),
+        ("mask_replaced", "writer", ""),
+        ("mask_replaced", "reader", "causal"),
     ],
 )
 def test_padding_on_the_left_harms_whom_it_concerns(
-    open_page: Open, case: str, model: str, harmed: bool
+    open_page: Open, case: str, model: str, lacks: str
 ) -> None:
     at = open_page("clinic", case=case, model=model, text="I like you.")
     assert not at.exception
     words = everything(at)
-    assert "PADs on the left** of every row" in words
-    assert (t("clinic.unchanged", lang="en") in words) != harmed
-    if harmed:
+    assert t("clinic.unchanged", lang="en") not in words
+    assert ("PADs on the left** of every row" in words) == (not lacks)
+    if lacks:
+        assert t(f"clinic.absent.{lacks}", lang="en") in words
+    else:
         drawn = figure(at, len(at.get("plotly_chart")) - 1)["data"]
         healthy, ill = (
             np.frombuffer(base64.b64decode(each["y"]["bdata"]), each["y"]["dtype"])

@@ -24,6 +24,10 @@ START, END, PAD = (SpecialToken(name) for name in ("<s>", "</s>", "<pad>"))
 
 Group = Literal["masks", "shapes", "fills", "padding", "model", "training"]
 """In the order of the page; words at `clinic.groups.*`."""
+Needs = Literal["", "causal", "both_ways", "added", "end"]
+"""What a model must have for a bug to be injected: anything, causal self-attention, attention in
+which only padding is masked, positions added to the embeddings, an end mark. Words at
+`clinic.absent.*`."""
 Pattern = Callable[[Tensor, Tensor], Tensor]
 """(scores, keep), both [batch, head, query, key], keep Bool with True = may attend -> pattern."""
 Plant = Callable[[Subject, Rows], Edits]
@@ -112,7 +116,8 @@ class Pitfall:
     `demonstrate(traced)` measures it on a Trace, or with None on a fixed case. `plant` puts it into
     a model's own run; None where it does not live in a forward pass. `cached`: it shows only in
     decoding with a cache. `batched`: it leaves the first sentence of a batch intact. `left`: it
-    shows only with padding on the left, so the rows are read with this many PADs there.
+    shows only with padding on the left, so the rows are read with this many PADs there. A model
+    without what it `needs` cannot have it.
     """
 
     id: str
@@ -124,6 +129,11 @@ class Pitfall:
     cached: bool = False
     batched: bool = False
     left: int = 0
+    needs: Needs = ""
+
+    def fits(self, model: Subject, rows: Rows) -> bool:
+        """Whether injecting it changes anything in a run of this model."""
+        return self.plant is not None and bool(self.plant(model, rows).functions)
 
     @property
     def title_key(self) -> str:

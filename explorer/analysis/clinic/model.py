@@ -239,6 +239,7 @@ MODEL = (
         right=positions_by_the_length,
         demonstrate=_batch_positions,
         plant=plant_positions(lambda valid: torch.zeros_like(valid[:1], dtype=torch.long)),
+        needs="added",
     ),
     Pitfall(
         id="rotated_heads",

@@ -21,7 +21,7 @@ from explorer.analysis.clinic.planting import plant_mask, plant_pattern, plant_p
 from explorer.analysis.masks.softmax import masked_softmax
 from explorer.runs.trace import Trace
 from models.attention import attend
-from models.hooks import AttentionSite, Edits
+from models.hooks import NO_EDITS, AttentionSite, Edits
 from models.marks import Marks
 from models.masks import causal_mask, padding_mask
 from models.rows import Rows
@@ -136,6 +136,7 @@ def _replaced(traced: Trace | None = None) -> Demonstration:
     """Two PADs before the reader's row or after it: on which side do words see them?"""
     n = int(traced.tgt_valid.sum()) if traced else 4
     words = traced.tgt_str_tokens[:n] if traced else ("a", "b", "c", "d")
+    causal = traced is not None and any(map(decoder_self, traced.sites))
     left, right = torch.tensor([[0, 0, *[1] * n]]), torch.tensor([[*[1] * n, 0, 0]])
     figures = []
     for name, tokens in (("pads_seen_left", left), ("pads_seen_right", right)):
@@ -149,7 +150,7 @@ def _replaced(traced: Trace | None = None) -> Demonstration:
         tuple(figures),
         causal_mask_in_its_place(left, 0)[0, 0].numpy(),
         causal_mask_joined(left, 0)[0, 0].numpy(),
-        own=traced is not None,
+        own=causal,
         columns=(PAD, PAD, *words),
     )
 
@@ -182,15 +183,17 @@ def _left_padding(traced: Trace | None = None) -> Demonstration:
 
 
 def _plant_confusion(model: Subject, rows: Rows) -> Edits:
-    """The end mark hidden like padding, at every site."""
+    """The end mark hidden like padding, at every site; nothing without an end mark."""
+    if model.marks.end is None:
+        return NO_EDITS
     return plant_mask(partial(_confused_mask, marks=model.marks))(model, rows)
 
 
 def _confused_mask(site: AttentionSite, rows: Rows, shape: Sequence[int], marks: Marks) -> Tensor:
     tokens = rows.tokens(site.key_stream)
     n_query, n_key = shape[2:]
-    ends = -1 if marks.end is None else marks.end
-    keep = padding_mask(end_mark_taken_for_padding(tokens[:, :n_key], marks.pad or 0, ends))
+    assert marks.end is not None
+    keep = padding_mask(end_mark_taken_for_padding(tokens[:, :n_key], marks.pad or 0, marks.end))
     if decoder_self(site):
         keep = keep & causal_mask(n_query, n_key, offset=n_key - n_query)
     return keep.repeat_interleave(shape[0] // len(keep), 0)
@@ -205,6 +208,7 @@ PADDING = (
         demonstrate=_is_causal,
         plant=plant_pattern(_top_left, decoder_self),
         cached=True,
+        needs="causal",
     ),
     Pitfall(
         id="pad_confused",
@@ -213,6 +217,7 @@ PADDING = (
         right=padding_by_its_own_id,
         demonstrate=_confused,
         plant=_plant_confusion,
+        needs="end",
     ),
     Pitfall(
         id="mask_replaced",
@@ -222,6 +227,7 @@ PADDING = (
         demonstrate=_replaced,
         plant=_plant_replaced,
         left=8,
+        needs="causal",
     ),
     Pitfall(
         id="left_positions",
@@ -231,5 +237,6 @@ PADDING = (
         demonstrate=_left_padding,
         plant=plant_positions(lambda valid: positions_counted_over_padding(valid, valid)[:1]),
         left=8,
+        needs="added",
     ),
 )

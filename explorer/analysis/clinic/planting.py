@@ -65,7 +65,7 @@ def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
     """Let `wrong` choose which positions are added to the embeddings.
 
     It gets the `valid` of a stream, Bool [batch, pos], and gives the positions [1 or batch, pos].
-    Nothing happens in a model that adds nothing for its positions (rotary, none).
+    Stacks that add nothing for their positions (rotary, none) are left alone.
     """
 
     def plant(model: Subject, rows: Rows) -> Edits:
@@ -78,7 +78,8 @@ def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
                 nonlocal done
                 first, done = done, done + added.shape[1]
                 table = positions.added(wrong(valid)[:, first:done])
-                return added if table is None else table.to(added.dtype).expand(added.shape)
+                assert table is not None
+                return table.to(added.dtype).expand(added.shape)
 
             return looked_up
 
@@ -88,7 +89,8 @@ def plant_positions(wrong: Callable[[Tensor], Tensor]) -> Plant:
         for stack in model.stacks():
             positions = model.get_submodule(stack.path("positions"))
             assert isinstance(positions, Positions)
-            changes[stack.hook("pos_embed")] = chosen(positions, rows.valid(stack.stream))
+            if positions.acts == "adds":
+                changes[stack.hook("pos_embed")] = chosen(positions, rows.valid(stack.stream))
         return Edits(changes)
 
     return plant

@@ -13,6 +13,7 @@ from explorer.analysis.clinic.card import (
     Demonstration,
     Figure,
     Group,
+    Needs,
     Pattern,
     Pitfall,
     causal_keep,
@@ -90,6 +91,7 @@ def pattern_fault(
     where: Callable[[AttentionSite], bool] = everywhere,
     group: Group = "masks",
     batched: bool = False,
+    needs: Needs = "",
 ) -> Pitfall:
     """A fault on the way from scores to pattern, where `masked_softmax` is right.
 
@@ -104,21 +106,23 @@ def pattern_fault(
         demonstrate=demonstrate or compared(wrong, masked_softmax, decoder_self, causal_keep),
         plant=plant_pattern(wrong, where),
         batched=batched,
+        needs=needs,
     )
 
 
 SENSES = (
-    pattern_fault("inverted_causal", causal_turned_round, where=decoder_self),
+    pattern_fault("inverted_causal", causal_turned_round, where=decoder_self, needs="causal"),
     pattern_fault(
         "inverted_padding",
         padding_turned_round,
         compared(padding_turned_round, masked_softmax, padding_only, padded_keep),
         where=padding_only,
+        needs="both_ways",
     ),
     pattern_fault("after_softmax", mask_after_softmax),
     pattern_fault("times_zero", multiplied_by_zero),
     pattern_fault("added_ones", zeros_and_ones_added),
-    pattern_fault("diagonal_open", diagonal_open_too_far, where=decoder_self),
-    pattern_fault("diagonal_closed", diagonal_closed, where=decoder_self),
-    pattern_fault("no_mask", no_mask, _unmasked, where=decoder_self),
+    pattern_fault("diagonal_open", diagonal_open_too_far, where=decoder_self, needs="causal"),
+    pattern_fault("diagonal_closed", diagonal_closed, where=decoder_self, needs="causal"),
+    pattern_fault("no_mask", no_mask, _unmasked, where=decoder_self, needs="causal"),
 )

@@ -200,6 +200,7 @@ SHAPES = (
         right=mask_with_its_axes,
         demonstrate=_extra_axis,
         plant=_plant_extra_axis,
+        needs="causal",
     ),
     pattern_fault("first_item", first_item_only, _two_items, group="shapes", batched=True),
     pattern_fault("first_head", first_head_only, group="shapes"),

@@ -46,6 +46,8 @@ class Symptom:
     `logprobs` are of the written tokens under teacher forcing, natural log; `tokens` are those
     that were written. `output` is what the model then writes by itself (greedy), and `words` both
     outputs as one row, as `token_diff` has it. `patterns_after[site]` is [head, query, key].
+    `moved` is how far the last block's output moves, as a share of its size (both root mean
+    squares over all real tokens): all that can be compared in a model without logits.
     NaN stays NaN: a fault may destroy every number, and then `output_after` is "". `left` is the
     number of PADs on the left of every row, and `by_left` the loss of both for several of them;
     0 and nothing where a fault needs none, or where the model has no room for any.
@@ -58,13 +60,17 @@ class Symptom:
     output_before: str
     output_after: str
     words: tuple[tuple[str, Status], ...]
+    moved: float
     patterns_after: dict[str, np.ndarray] = field(repr=False)
     left: int = 0
     by_left: tuple["Padded", ...] = ()
 
     @property
     def changed(self) -> bool:
-        """Whether anything changed that a reader could see."""
+        """Whether anything changed that a reader could see: the words or their log-probabilities,
+        or, in a model without logits, its vectors."""
+        if not len(self.logprobs_before) and not self.output_before:
+            return not self.moved < 1e-4
         moved = np.abs(self.logprobs_after - self.logprobs_before).max(initial=0.0)
         return self.output_before != self.output_after or not moved < 1e-4
 
@@ -102,9 +108,11 @@ def symptom(
     rows = _rows(traced, pitfall, left)
     logprobs: list[np.ndarray] = []
     outputs: list[list[int]] = []
+    streams: list[np.ndarray] = []
     patterns: dict[str, np.ndarray] = {}
     for plant in (None, pitfall.plant):
-        logits, patterns = _forced(loaded, rows, plant, left)
+        logits, stream, patterns = _forced(loaded, rows, plant, left)
+        streams.append(stream[: int(traced.tgt_valid.sum())])
         logprobs.append(token_logprobs(logits, written))
         before = 0 if plant is None else MAX_NEW_TOKENS
         tell = partial(_tell, progress, before)
@@ -117,6 +125,7 @@ def symptom(
         output_before=loaded.tokenizer.decode(outputs[0]),
         output_after=loaded.tokenizer.decode(outputs[1]),
         words=token_diff(*shown),
+        moved=float(np.linalg.norm(streams[1] - streams[0]) / np.linalg.norm(streams[0])),
         patterns_after=patterns,
         left=left,
         by_left=_by_left(loaded, traced, pitfall) if left else (),
@@ -166,14 +175,15 @@ def _edits(loaded: LoadedModel, plant: Plant | None, rows: Rows) -> Edits:
 
 def _forced(
     loaded: LoadedModel, rows: Rows, plant: Plant | None, left: int
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Logits [tgt, vocab] without those of the padding on the left, and patterns with it, of one
-    teacher-forced pass over these rows.
+) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Logits [tgt, vocab] and the last block's output [tgt, d_model], both without the padding on
+    the left, and patterns with it, of one teacher-forced pass over these rows.
     """
+    final = loaded.model.stacks()[-1].hook("resid_final")
     hooks = {site.hook("pattern"): site.name for site in loaded.sites}
-    seen = run(loaded.model, rows, {LOGITS, *hooks}, _edits(loaded, plant, rows))
+    seen = run(loaded.model, rows, {LOGITS, final, *hooks}, _edits(loaded, plant, rows))
     patterns = {site: seen[hook][-1].numpy() for hook, site in hooks.items()}
-    return seen[LOGITS][-1, left:].numpy(), patterns
+    return seen[LOGITS][-1, left:].numpy(), seen[final][-1, left:].double().numpy(), patterns
 
 
 def _output(

@@ -19,10 +19,11 @@ from explorer.figures.clinic import suspect
 from explorer.figures.curves import lines
 from explorer.figures.paired import paired
 from explorer.figures.positions.encoding import table as position_table
-from explorer.numbers import digits
+from explorer.numbers import digits, percent
 from explorer.pages.clinic import cached
 from explorer.pages.clinic.choices import ClinicChoices
 from explorer.pages.clinic.formulas import FORMULAS
+from explorer.runs.rerun import rows_of
 from explorer.runs.trace import Trace
 from explorer.ui import controls, running, session
 from explorer.ui.page import draw_page
@@ -255,6 +256,9 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
     if pitfall.plant is None:
         st.markdown(view.t("clinic.not_planted"))
         return None
+    if not pitfall.fits(view.loaded.model, rows_of(view.trace)):
+        st.markdown(view.t(f"clinic.absent.{pitfall.needs}"))
+        return None
     asked = _unedited(view), pitfall.id
     found = running.awaited(
         "clinic.symptom",
@@ -267,6 +271,9 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
         return None
     if pitfall.left:
         st.markdown(view.t("clinic.read_left" if found.left else "clinic.no_room", n=found.left))
+    if view.trace.predicts is None:
+        st.markdown(_moved(view, found))
+        return found
     if not found.changed:
         st.markdown(view.t("clinic.unchanged"))
         return found
@@ -295,6 +302,15 @@ def _symptom(view: View, pitfall: Pitfall) -> Symptom | None:
     return found
 
 
+def _moved(view: View, found: Symptom) -> str:
+    """What the bug does to the output vectors of a model without logits."""
+    if math.isnan(found.moved):
+        return view.t("clinic.vectors_nan")
+    if not found.changed:
+        return view.t("clinic.vectors_same")
+    return view.t("clinic.vectors_moved", moved=percent(found.moved))
+
+
 def _by_left(view: View, found: Symptom) -> None:
     """The loss by the number of PADs on the left, where the fault is about them."""
     losses = np.array([[each.before, each.after] for each in found.by_left])
@@ -315,7 +331,7 @@ def _by_left(view: View, found: Symptom) -> None:
 
 
 def _numbers(view: View, shown: Demonstration, found: Symptom | None) -> dict[str, list[object]]:
-    if found is None:
+    if found is None or not found.tokens:
         return {
             view.t("clinic.value"): [_label(view, each) for each in shown.figures],
             view.t("clinic.wrong"): [_number(each.wrong) for each in shown.figures],

@@ -1,5 +1,6 @@
 """A fault planted into the reader's model, and what it does there."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,10 @@ from faults import BY_ID
 
 from explorer.analysis.clinic import PITFALLS, symptom
 from explorer.library import LoadedModel
+from explorer.runs.rerun import rows_of
+from explorer.runs.run import run
 from explorer.runs.trace import trace
+from models.hooks import NO_EDITS
 
 
 def test_a_symptom_is_the_run_with_the_fault(translator: LoadedModel) -> None:
@@ -106,3 +110,38 @@ def test_what_cannot_be_planted_is_refused(translator: LoadedModel, writer: Load
         symptom(translator, traced, BY_ID["label_view"])
     with pytest.raises(ValueError, match="the model is"):
         symptom(writer, traced, BY_ID["inverted_causal"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "lacking"),
+    [
+        ({"family": "encoder-only", "positions": "alibi"}, {"causal", "added"}),
+        ({"family": "decoder-only", "positions": "rotary"}, {"both_ways", "added"}),
+        ({"family": "decoder-only", "positions": "learned"}, {"both_ways"}),
+        ({}, set()),
+    ],
+)
+def test_a_bug_is_injected_only_where_there_is_what_it_needs(
+    tiny: Callable[..., LoadedModel], changes: dict[str, str], lacking: set[str]
+) -> None:
+    loaded = tiny("needs", **changes)
+    traced = trace(loaded, "The cat sat.", "猫坐" if not changes else "")
+    for pitfall in (each for each in PITFALLS if each.plant is not None):
+        fits = pitfall.fits(loaded.model, rows_of(traced))
+        assert fits == (pitfall.needs not in lacking), pitfall.id
+
+
+def test_a_model_without_logits_is_compared_by_its_vectors(
+    tiny: Callable[..., LoadedModel],
+) -> None:
+    loaded = tiny("bare", family="encoder-only", lm_head=False)
+    traced = trace(loaded, "The cat sat.")
+    stream = loaded.model.stacks()[-1].hook("resid_final")
+    before, after = (
+        run(loaded.model, rows_of(traced), {stream}, edits)[stream].double()
+        for edits in (NO_EDITS, BY_ID["model_scale"].plant(loaded.model, rows_of(traced)))
+    )
+    found = symptom(loaded, traced, BY_ID["model_scale"])
+    assert found.moved == pytest.approx(float((after - before).norm() / before.norm()))
+    assert found.changed
+    assert not symptom(loaded, traced, BY_ID["small_fill"]).changed
