@@ -85,6 +85,11 @@ class LoadedModel:
         return self.tokenizer.marks
 
     @property
+    def foreign(self) -> bool:
+        """Whether another library wrote it, so that little is known of its training."""
+        return isinstance(self.tokenizer, ForeignTokenizer)
+
+    @property
     def fills_in(self) -> bool:
         """Whether it predicts what stands at a mask in its text."""
         return self.model.predicts == "same" and self.marks.mask is not None

@@ -21,7 +21,7 @@ from explorer.analysis.circuits.composition import WAYS as READS
 from explorer.analysis.circuits.vocabulary import MAPS
 from explorer.analysis.claims import GROUPS, VERDICTS
 from explorer.analysis.clinic import PITFALLS
-from explorer.analysis.clinic.card import Group
+from explorer.analysis.clinic.card import Group, Needs
 from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.machine.parts import What
 from explorer.analysis.machine.reach import KINDS as NETS
@@ -140,6 +140,7 @@ MADE = {
     },
     "clinic.groups": set(get_args(Group)),
     "clinic.formulas": set(get_args(Group)),
+    "clinic.absent": set(get_args(Needs)) - {""},
     "export": {"title", "sentence", "translation", *ROLES, "src", "tgt"}
     | words_in("exports/picture.py"),
     "heads.measures": {"none", *MEASURES},

@@ -41,8 +41,7 @@ def _save(folder: Path, **changes: object) -> None:
     config = ModelConfig(
         vocab_size=tokenizer.vocab_size,
         n_ctx=64,
-        dropout=0.0,
-        **(sizes | changes),  # type: ignore[arg-type]
+        **({"dropout": 0.0} | sizes | changes),  # type: ignore[arg-type]
     )
     with torch.random.fork_rng():
         torch.manual_seed(5)

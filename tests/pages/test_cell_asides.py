@@ -1,11 +1,13 @@
 """The Cell page's single head, engines and backward pass."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from shown import everything, figure, lines, panels
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
 from explorer.text import t
 
 Open = Callable[..., AppTest]
@@ -78,3 +80,25 @@ def test_each_gradient_of_the_head_has_its_picture(open_page: Open) -> None:
     assert shapes["v"] == shapes["k"] == (n_key, 6)
     at.segmented_control(key="cell.more").set_value("code").run()
     assert "def attention_backward(" in lines(at)[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dropout": 0.2, "attention_dropout": 0.0}, "dropout_zero"),  # as the story model
+        ({"dropout": 0.2}, "dropout_lead"),
+    ],
+)
+def test_dropout_is_what_the_config_says(
+    open_page: Open,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    save_small: Callable[..., None],
+    changes: dict[str, float],
+    said: str,
+) -> None:
+    save_small(tmp_path / "stories", family="decoder-only", **changes)
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    words = everything(open_page("cell", model="stories", aside="dropout"))
+    assert t(f"cell.{said}", lang="en", p=0.2) in words
+    assert t("cell.dropout_none", lang="en") not in words

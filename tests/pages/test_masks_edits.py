@@ -191,3 +191,12 @@ def test_two_visitors_do_not_see_each_others_edits(open_page: Open) -> None:
     assert everything(edited.run()) == shown
     assert edited.query_params["edits"] == "causal-off"
     assert "edits" not in plain.query_params
+
+
+def test_a_head_that_is_off_is_not_called_a_mask(open_page: Open) -> None:
+    at = open_page("masks", edits="head-decoder.blocks.1.attn-0")
+    assert not at.exception
+    words = everything(at)
+    assert "without your changes, **" in words
+    assert "correct masks" not in words
+    assert "your masks" not in words

@@ -127,7 +127,10 @@ def ratio(loaded: LoadedModel, trace: Trace) -> Ratio | Missing:
 
 @dataclass(frozen=True, eq=False)
 class Undivided:
-    """A row with its scores divided, as the model does it, and without; weights [key]."""
+    """A row with its q . k divided, as the model does it, and without; weights [key].
+
+    `biased`: positions add a bias to the scores, which is not divided.
+    """
 
     row: Row
     divisor: float
@@ -135,6 +138,7 @@ class Undivided:
     undivided: np.ndarray
     twice: np.ndarray
     allowed: np.ndarray
+    biased: bool
 
 
 def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
@@ -167,6 +171,7 @@ def scale(loaded: LoadedModel, trace: Trace) -> Undivided | Missing:
         with_factor(found, divisor),
         with_factor(found, 1 / divisor),
         allowed_of(trace, found),
+        bias_of(trace, found.site) is not None,
     )
 
 

@@ -88,6 +88,15 @@ def dot_by_distance(encoding: Float[np.ndarray, "pos d_model"]) -> DotByDistance
     return _by_distance(gram(encoding))
 
 
+def largest_rise(curve: Float[np.ndarray, " distance"]) -> tuple[int, int, float]:
+    """From which distance to which a curve rises most, and by how much; (0, 0, 0) where it only
+    falls."""
+    lowest = np.minimum.accumulate(curve)
+    top = int((curve - lowest).argmax())
+    low = int(curve[: top + 1].argmin())
+    return (low, top, float(curve[top] - curve[low])) if top > low else (0, 0, 0.0)
+
+
 def projected_gram(
     loaded: LoadedModel, site: str, head: int, n_positions: int
 ) -> Float[np.ndarray, "pos pos"] | None:

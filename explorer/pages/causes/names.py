@@ -2,10 +2,25 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from explorer.analysis.causes.ledger import Writer
 from explorer.analysis.causes.ranking import Group
 from explorer.exhibits.view import View
+from explorer.numbers import number
 from models.foreign.placing import HALVES
+
+SMALL = 0.01
+"""A residual of at most this share of the largest term is small."""
+
+
+def whether_it_adds_up(view: View, rest: float, terms: np.ndarray) -> str:
+    """Whether the terms give the whole number, or how much is missing and what that is beside the
+    largest of them."""
+    largest = float(np.abs(terms).max())
+    said = {"rest": number(abs(rest)), "largest": number(largest)}
+    closes = abs(rest) <= SMALL * largest
+    return view.t("causes.adds_up" if closes else "causes.falls_short", **said)
 
 
 def writer_name(view: View, writer: Writer) -> str:

@@ -16,7 +16,13 @@ from explorer.numbers import fixed, number, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.causes.detail import pick_detail
-from explorer.pages.causes.names import group_name, group_names, in_half_precision, writer_name
+from explorer.pages.causes.names import (
+    group_name,
+    group_names,
+    in_half_precision,
+    whether_it_adds_up,
+    writer_name,
+)
 from explorer.pages.causes.waiting import waited
 from explorer.ui import controls, session
 
@@ -183,7 +189,7 @@ def _reading(view: View, found: Why, queries: tuple[Group, ...], keys: tuple[Gro
         "in_key": signed(float(keys[0].of(found.by_key))),
         "pair": f"{group_name(view, first[0])} × {group_name(view, first[1])}",
         "product": signed(_product(found, *first)),
-        "rest": number(abs(found.rest)),
+        "sum": whether_it_adds_up(view, found.rest, found.by_query),
     }
     if found.against is not None:
         other = controls.quoted_at(view, keys_row, found.against)

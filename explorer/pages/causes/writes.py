@@ -10,11 +10,16 @@ from explorer.analysis.causes.writers import Detail, output, writers_at
 from explorer.analysis.causes.writes import Writes, pushes, silence, writes
 from explorer.exhibits.view import View
 from explorer.figures.causes.terms import ranking
-from explorer.numbers import compact, fixed, number, percent, signed
+from explorer.numbers import compact, fixed, percent, signed
 from explorer.pages.causes import cached
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.causes.detail import pick_detail
-from explorer.pages.causes.names import group_names, in_half_precision, writer_name
+from explorer.pages.causes.names import (
+    group_names,
+    in_half_precision,
+    whether_it_adds_up,
+    writer_name,
+)
 from explorer.pages.causes.one_head import one_head
 from explorer.pages.causes.waiting import waited
 from explorer.pages.causes.words import pick_position, pick_words, token_name
@@ -112,7 +117,7 @@ def _reading(view: View, found: Writes, values: np.ndarray, rival: int | None) -
         "up": signed(float(values[most])),
         "least": writer_name(view, found.writers[least]),
         "down": signed(float(values[least])),
-        "rest": number(abs(_between(found.rests, rival))),
+        "sum": whether_it_adds_up(view, _between(found.rests, rival), values),
     }
     if rival is None:
         return view.t("causes.read_logit", **words)

@@ -255,7 +255,8 @@ def _groups(view: View, cell: Cell) -> None:
 
 def _dropout(view: View, cell: Cell) -> None:
     trained = view.loaded.config.pattern_dropout
-    st.markdown(view.t("cell.dropout_lead", p=trained) if trained else view.t("cell.dropout_none"))
+    without = "cell.dropout_none" if view.loaded.foreign else "cell.dropout_zero"
+    st.markdown(view.t("cell.dropout_lead", p=trained) if trained else view.t(without))
     share = pick_dropout(view, "cell.drop", width=320)
     found = cell_layouts.dropped(view.trace, cell.site, cell.head, cell.query, share)
     figure = paired(

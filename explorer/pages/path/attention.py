@@ -127,7 +127,8 @@ def _scale(view: View, found: Undivided) -> Asked | None:
         "without": percent(without),
         "key": pictures.keys_of(view, found.row)[int(found.divided.argmax())],
     }
-    return Asked(asks, values, picture, pictures.place_of(found.row) | {"aside": "scaling"})
+    place = pictures.place_of(found.row) | {"aside": "scaling"}
+    return Asked(asks, values, picture, place, "told_biased" if found.biased else "told")
 
 
 def _values(view: View, found: Carried) -> Asked | None:
@@ -232,6 +233,7 @@ STEPS = (
     step(
         *("scale", "cell", finding.scale, _scale),
         r"s_{ij} = \frac{q_i\cdot k_j}{\sqrt{d_\mathrm{head}}}",
+        told=("told", "told_biased"),
     ),
     step(
         *("values", "cell", finding.values, _values),

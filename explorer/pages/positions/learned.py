@@ -97,7 +97,9 @@ def _alike(view: View, found: Learned) -> None:
     shown = {name: values[:n] for name, values in tables.items() if values is not None}
     title = view.t("positions.learned_alike")
     st.markdown(f"**{title}**")
-    st.caption(view.t("positions.learned_alike_note", last=n - 1))
+    known = found.reached is not None
+    note = "positions.learned_alike_note" if known else "positions.learned_alike_all"
+    st.caption(view.t(note, last=n - 1))
     figure = lines(
         np.arange(n),
         np.stack([alike_by_distance(values) for values in shown.values()]),

@@ -62,7 +62,8 @@ def _shifted(view: View) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
             shifts, curves["src"] = cached.shift_losses(view.run, "src", most)
         shifts, curves["tgt"] = cached.shift_losses(view.run, "tgt", most)
     if not np.isfinite(curves["tgt"]).all():
-        st.info(view.t("positions.nothing_written"), icon=":material/lightbulb:")
+        why = "positions.no_loss" if trace.predicts is None else "positions.nothing_written"
+        st.info(view.t(why), icon=":material/lightbulb:")
         return (), {}
     figure = lines(
         np.array(shifts),

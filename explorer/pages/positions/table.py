@@ -10,7 +10,7 @@ from explorer.analysis.positions.order import reading_stream
 from explorer.exhibits.view import View
 from explorer.figures.paired import paired
 from explorer.figures.positions import encoding as figures
-from explorer.numbers import percent
+from explorer.numbers import digits, percent
 from explorer.pages.positions.choices import MOST_DIMS, PositionsChoices
 from explorer.ui import controls, session
 
@@ -18,6 +18,8 @@ BASES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 LENGTHS = (16, 32, 64, 128, 256)
 BASE, WIDTH, LENGTH = 10_000, 64, 64
+RIPPLE = 0.05
+"""A rise of less than this share of all that a curve covers is a ripple."""
 
 
 def sines(view: View) -> None:
@@ -224,9 +226,14 @@ def _distances(view: View, encoding: np.ndarray) -> None:
             "positions.gram",
             alt=view.t("positions.gram"),
         )
-    rises = np.flatnonzero(np.diff(found.mean) > 0)
+    low, top, rise = numbers.largest_rise(found.mean)
     values = {"zero": f"{found.mean[0]:.1f}", "one": f"{found.mean[1]:.1f}"}
-    if len(rises):
-        controls.reading("rises", view.t("positions.rises", distance=int(rises[0]) + 1, **values))
-    else:
+    if rise == 0:
         controls.reading("falls", view.t("positions.falls", **values))
+    elif rise < RIPPLE * np.ptp(found.mean):
+        controls.reading("falls", view.t("positions.ripples", ripple=digits(rise), **values))
+    else:
+        ends = {"low": f"{found.mean[low]:.1f}", "high": f"{found.mean[top]:.1f}"}
+        controls.reading(
+            "rises", view.t("positions.rises", distance=low, top=top, **ends, **values)
+        )

@@ -302,3 +302,22 @@ def test_a_question_is_the_same_in_both_languages() -> None:
         both = [asked(view, STEPS[name]) for view in (english, chinese)]
         first, second = (each.question for each in both if isinstance(each, Asked))
         assert (first.mark, first.names, first.right) == (second.mark, second.names, second.right)
+
+
+@pytest.mark.parametrize(("model", "told"), [("masked-en", "told_biased"), ("en-zh", "told")])
+def test_a_position_bias_is_not_said_to_grow_with_the_scores(model: str, told: str) -> None:
+    """ALiBi joins the scaled scores: undivided, they do not all differ √d_head times as much."""
+    one = asked(seen(model), STEPS["scale"])
+    assert isinstance(one, Asked)
+    assert one.told == told
+    case = Case(seen(model), "scale", one)
+    spread = np.ptp(case.of("scores")) * case.view.loaded.config.divisor
+    q, k = (
+        case.trace.activations[case.site.hook(name)][case.place["head"]].astype(np.float64)
+        for name in "qk"
+    )
+    products = k @ q[case.place["row"]]
+    bias = case.trace.activations.get(case.site.hook("bias"))
+    if bias is not None:
+        products = products + bias[case.place["head"], case.place["row"]]
+    assert (np.ptp(products) == pytest.approx(spread, rel=1e-4)) == (told == "told")

@@ -1,10 +1,12 @@
 """The Causes page: what its sentences say is what is drawn, and every choice is in the link."""
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 from shown import Open, everything, figure, link, reading
 from streamlit.testing.v1 import AppTest
 
@@ -12,6 +14,7 @@ from explorer import library
 from explorer.pages.causes import waiting
 from explorer.pages.causes.words import token_of
 from explorer.text import t
+from models.foreign.placing import DTYPE_VARIABLE
 
 
 def values_of(at: AppTest, index: int, axis: str) -> list[float]:
@@ -151,3 +154,28 @@ def test_a_model_of_one_text_is_opened_where_something_was_written(open_page: Op
     at = open_page("causes", model="writer", layer="1", head="1", row="2")
     assert at.selectbox(key="causes.layer").value == 0
     assert at.selectbox(key="causes.query").value == 2
+
+
+@pytest.mark.parametrize("part", ["why", "writes"])
+@pytest.mark.parametrize("shift", [0.0, 4096.0])
+def test_a_large_residual_is_not_called_a_sum(
+    open_page: Open,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    save_small: Callable[..., None],
+    part: str,
+    shift: float,
+) -> None:
+    """Half precision rounds away what is small beside a stream that is large in between."""
+    folder = tmp_path / "writer"
+    save_small(folder, family="decoder-only", norm_placement="pre", final_norm=True)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["blocks.0.attn.w_o.bias"] += shift
+    tensors["blocks.0.ffn.w_down.bias"] -= shift
+    save_file(tensors, folder / "model.safetensors")
+    monkeypatch.setattr(library, "CHECKPOINTS", tmp_path)
+    monkeypatch.setenv(DTYPE_VARIABLE, "bfloat16" if shift else "float32")
+    at = open_page("causes", model="writer", part=part, layer="2", row="3", text="She reads a book")
+    words = everything(at)
+    assert ("The terms do not add up to it" in words) == (shift > 0)
+    assert ("The terms add up to it" in words) == (shift == 0)

@@ -223,3 +223,33 @@ def test_the_sum_of_a_token_follows_the_link(open_page: Open) -> None:
     assert at.query_params["place"] == "0"
     turned = open_page("positions", model="turner", part="sum")
     assert any("no position vectors" in each.value for each in turned.info)
+
+
+def test_a_model_without_an_output_has_no_loss_at_other_positions(
+    open_page: Open, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", shelf)
+    at = open_page("positions", part="length", model="headless")
+    assert t("positions.no_loss", lang="en") in everything(at)
+    assert "longer sentence" not in everything(at)
+
+
+def test_how_many_positions_training_reached_is_said_only_where_it_is_known(
+    open_page: Open,
+) -> None:
+    unknown = everything(open_page("positions", part="learned"))
+    assert t("positions.learned_alike_all", lang="en", last=63) in unknown
+    known = everything(open_page("positions", part="learned", model="twin-right"))
+    assert t("positions.learned_alike_note", lang="en", last=6) in known
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ({}, "its largest rise is from"),
+        ({"width": "128", "length": "16"}, "except for ripples of at most 0.037"),
+        ({"width": "512", "length": "16"}, "the curve only falls"),
+    ],
+)
+def test_a_ripple_is_not_a_rise(open_page: Open, size: dict[str, str], said: str) -> None:
+    reading(open_page("positions", part="table", **size), said)
