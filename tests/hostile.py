@@ -288,6 +288,83 @@ def choking(chance: random.Random, secret: str) -> str:
     )
 
 
+VALUES = (
+    *("None", "True", "0", "1", "-1", "2.5", "-0.0", "5e-324", "1e308", "10**17", "10**18"),
+    *("10**40", "-(10**40)", "float('nan')", "float('inf')", "-float('inf')", "1j"),
+    *("''", "'True'", "'[1]'", "'`*_<b>$x$'", "'\\n\\n# a'", "'\\x00'", "'" + "x" * 500 + "'"),
+    *("[]", "[[]]", "[[[[[1]]]]]", "[None]", "['a']", "[1, [2]]", "[[1], [2, 3]]", "[True]", "()"),
+    *("[float('nan')] * 4", "[float('inf')] * 4", "[[1.0] * 4] * 4", "[[True] * 4] * 4"),
+    *("[0] * 999", "[0] * 1000", "[1e308] * 4", "[10**17] * 4", "[-1e308, 1e308]", "x and [x]"),
+    *(
+        "{}",
+        "{'type': 1}",
+        "{1: [2]}",
+        "set()",
+        "frozenset()",
+        "b'x'",
+        "range(3)",
+        "...",
+        "lambda: 0",
+    ),
+    *("print", "int", "NotImplemented", "ValueError('a')", "__name__", "x[0]", "x[0] if x else 0"),
+)
+"""What a function of the workshop may return instead of an answer; `x` are its arguments."""
+BODIES = (
+    "global n\n    n += 1\n    return n == 1",
+    "global n\n    n += 1\n    return n % 2 == 0",
+    "global n\n    n += 1\n    return [n] * n",
+    "global n\n    n += 1\n    return 1 // (n - 3)",
+    "for each in x:\n        each.clear()\n    return 1",
+    "x[0].append(1)\n    return x",
+    "class A: pass\n    return A()",
+    "raise ValueError('`*_<b>$x$\\n\\x1b[2J')",
+    "raise AssertionError",
+    "raise KeyError({1: 2})",
+    "raise StopIteration",
+    "assert False, x",
+    "print('`*_<b>$x$\\n\\x1b[2J' * 100)",
+    "return NAME(*x)",
+    "return eval('locals()')",
+    "exec('x = 1')\n    return x",
+    "import time\n    return time.time()",
+    "import random\n    return random.random() < 0.5",
+)
+NAMES = ("values", "cases", "grids", "plain", "json", "suspects", "verdict", "call", "q", "k")
+"""What was, or may be, the harness's own, each called `workshop_…`."""
+DEEDS = (
+    "{0}.clear()",
+    "{0}.append(1)",
+    "{0}.pop()",
+    "{0}[0] = 1",
+    "global {0}\n    {0} = []",
+    "global {0}\n    {0} = lambda *x: 1",
+    "exec('{0} = 1')",
+    "return {0}",
+)
+SHADOWS = ("isinstance", "type", "len", "range", "abs", "list", "float", "int", "tuple", "suspect")
+"""Names that a harness in the same place would use."""
+
+
+def answers(name: str) -> Iterator[str]:
+    """Programs that define the function `name` of a task, and want to end its page."""
+    for code in _answers():
+        yield code.replace("NAME", name)
+
+
+def _answers() -> Iterator[str]:
+    for value in VALUES:
+        yield f"def NAME(*x):\n    return {value}"
+    for body in BODIES:
+        yield f"n = 0\ndef NAME(*x):\n    {body}"
+    for deed in (each.format(f"workshop_{what}") for what in NAMES for each in DEEDS):
+        yield f"def NAME(*x):\n    {deed}\n    return True"
+        if not deed.startswith(("global", "return")):
+            yield f"{deed}\ndef NAME(*x): return True"
+    for shadow in SHADOWS:
+        yield f"{shadow} = 3\ndef NAME(*x): return True"
+        yield f"def {shadow}(*x): return []\ndef NAME(*x): return [1]"
+
+
 FAMILIES: tuple[Family, ...] = (
     *(loop, memory, number, depth, reading),
     *(going_out, insides, words, choking),

@@ -5,12 +5,20 @@ JSON. Monty is a Python interpreter in Rust without files, network or processes;
 in a worker process of it, within LIMITS. This process stands between that worker and the app:
 whatever a program gives back is unpacked here, where memory is bounded, and never in the app. (A
 list that holds one list ten times, eight times over, is a few hundred bytes there and 17 GB here.)
+
+Nothing of this project is defined in that worker but the program: it is fed expressions that call
+the program's function with literals, so there is nothing else that the program could change.
 """
 
 import json
 import os
+import random
+import re
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import pydantic_monty as monty
@@ -29,37 +37,18 @@ ROOM = 48_000_000
 MOST_PRINTED, MOST_SAID, MOST_ANSWER = 2_000, 300, 400_000
 """Characters of what a program prints, of an error's message, and of its answer as JSON."""
 
-_CALLS = """
-import json as workshop_json
-def workshop_plain(value, depth):
-    if value is None or isinstance(value, (bool, float)):
-        return value
-    if isinstance(value, int):
-        return value if abs(value) < 10**18 else {"type": "int"}
-    if isinstance(value, (list, tuple)) and depth < 3 and len(value) < 1000:
-        return [workshop_plain(each, depth + 1) for each in value]
-    return {"type": type(value).__name__}
-workshop_values = []
-for workshop_grid in workshop_grids:
-    workshop_given, workshop_first = workshop_grid["given"], workshop_grid["first"]
-    for workshop_q in range(workshop_first, workshop_first + workshop_grid["queries"]):
-        for workshop_k in range(workshop_grid["keys"]):
-            workshop_values.append(workshop_plain(NAME(workshop_q, workshop_k, *workshop_given), 0))
-for workshop_case in workshop_cases:
-    workshop_values.append(workshop_plain(NAME(*workshop_case), 0))
-workshop_json.dumps(workshop_values)
-"""
-"""Fed after the program: every call that is asked for, and what came back as JSON."""
-
-_CHECKS = """
-def workshop_verdict(suspect):
-    try:
-        return NAME(suspect)
-    except AssertionError:
-        return False
-workshop_cases = [[each] for each in workshop_suspects]
-"""
-"""Where the program is a check: it is handed functions, and a failed assertion is a verdict."""
+MOST_NAME, MOST_DEPTH, MOST_LENGTH = 40, 3, 1_000
+"""Characters of the name of a type; lists within lists, and values of a list, that are taken."""
+TIME = 0.6
+"""Seconds after which no further call of a program is begun; the app ends this process later."""
+POLICY: monty.OSPolicy = {
+    "datetime": datetime(2000, 1, 1, tzinfo=UTC),
+    "sleep": "zero",
+    "random_start": {"seed": 0},
+}
+"""Time stands still, nobody sleeps, and chance repeats itself: an answer depends on the code."""
+PROGRAM = "<python-input-0>"
+"""What Monty calls the first thing that a session is fed: here the visitor's program."""
 
 
 def bounded() -> None:
@@ -84,63 +73,132 @@ def answered(pool: monty.Monty, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Run `code`, then call its function `name` for every cell of `grids` and with all `cases`.
 
     With `suspects`, programs that each define `suspect`, the function is called with those
-    functions instead. The answer holds `values` (JSON as text) or a `fault`, and what it `printed`.
+    functions instead. The answer holds `values`, those before the `fault` if there is one, and what
+    the program `printed`.
     """
-    printed = _Printed()
-    found: dict[str, Any] = {"values": None, "fault": None}
-    # Time stands still, nobody sleeps, and chance repeats itself: an answer depends on the code.
-    policy: monty.OSPolicy = {"sleep": "zero", "random_start": {"seed": 0}}
-    try:
-        with pool.checkout(limits=LIMITS, os_policy=policy) as session:
-            try:
-                # What a program ends with would be its result, and unpacked: so it ends with None.
-                session.feed_run(asked["code"] + "\n\nNone\n", print_callback=printed)
-            except monty.MontyError as error:
-                found["fault"] = fault(error, asked["code"])
-            else:
-                found |= _called(session, asked, printed)
-    except monty.MontyError as error:  # its worker died
-        found["fault"] = fault(error, asked["code"])
-    return found | {"printed": printed.text}
+    begun, code, name = time.monotonic(), asked["code"], asked["name"]
+    if asked["suspects"]:
+        return _judged(pool, code, name, asked["suspects"], begun)
+    parts = [*_grids(name, asked["grids"]), *(f"[{each}]" for each in _calls(name, asked["cases"]))]
+    run = _Run(pool, code).call([f"[{', '.join(parts)}]"])
+    if run.fault is None:
+        values = [plain(each) for each in chain.from_iterable(run.values[0])]
+        return _reply(values, None, run.printed)
+    fault, values = run.fault, []
+    if fault["kind"] in ("raised", "call"):
+        # Once more, call by call: those before the one that failed have an answer.
+        cells = chain.from_iterable(map(_cells, asked["grids"]))
+        calls = _calls(name, chain(cells, asked["cases"]))
+        again = _Run(pool, code).call(calls, begun + TIME)
+        if again.fault is not None:
+            values = [plain(each) for each in again.values]
+            fault["case"] = len(values)
+    return _reply(values, fault, run.printed)
 
 
-class _Printed:
-    """The beginning of what a program prints."""
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def __call__(self, stream: str, text: str) -> None:
-        self.text += text[: MOST_PRINTED - len(self.text)]
-
-
-def _called(
-    session: monty.MontySession, asked: Mapping[str, Any], printed: "_Printed"
+def _judged(
+    pool: monty.Monty, code: str, name: str, suspects: Sequence[str], begun: float
 ) -> dict[str, Any]:
-    calls, name = _CALLS, asked["name"]
-    inputs = {f"workshop_{each}": asked[each] for each in ("grids", "cases")}
-    try:
-        if asked["suspects"]:
-            session.feed_run("workshop_suspects = []\nNone")
-            for suspect in asked["suspects"]:
-                session.feed_run(f"{suspect}\nworkshop_suspects.append(suspect)\nNone")
-            session.feed_run(_CHECKS.replace("NAME", name) + "\nNone", inputs=inputs)
-            name, inputs = "workshop_verdict", {}
-        values = session.feed_run(
-            calls.replace("NAME", name), inputs=inputs, print_callback=printed
-        )
-    except monty.MontyError as error:
-        said = fault(error, asked["code"], called=True)
-        if said["kind"] not in ("raised", "call"):
-            return {"fault": said}
-        # The calls before the one that failed have an answer.
-        values = session.feed_run("workshop_json.dumps(workshop_values)")
-        done = session.feed_run("len(workshop_values)")
-        said["case"] = done if type(done) is int else None
-        return {"fault": said, "values": values if isinstance(values, str) else None}
-    if not isinstance(values, str) or len(values) > MOST_ANSWER:
-        return {"fault": {"kind": "large"}}
-    return {"values": values}
+    """What a check says of each suspect. A failed assertion is a verdict.
+
+    Each is judged in a session of its own, and in an order by chance: a program that counts its
+    calls, or looks at a clock, learns nothing.
+    """
+    runs: dict[int, _Run] = {}
+    for at in random.SystemRandom().sample(range(len(suspects)), len(suspects)):
+        runs[at] = run = _Run(pool, code, suspects[at])
+        run.call([f"{name}(suspect)"])
+        if run.fault is None and time.monotonic() > begun + TIME:
+            run.fault = {"kind": "time"}
+        if run.fault is not None and run.fault["kind"] == "time":
+            break
+        if run.fault is not None and run.fault.get("error") == "AssertionError":
+            run.fault, run.values = None, [False]
+    ordered = [run for _, run in sorted(runs.items())]
+    printed = "".join(run.printed for run in ordered)[:MOST_PRINTED]
+    fault = next((run.fault for run in ordered if run.fault is not None), None)
+    values = [] if fault is not None else [plain(run.values[0]) for run in ordered]
+    return _reply(values, fault, printed)
+
+
+def _reply(values: list[Any], fault: Mapping[str, Any] | None, printed: str) -> dict[str, Any]:
+    if len(json.dumps(values)) > MOST_ANSWER:
+        values, fault = [], {"kind": "large"}
+    return {"values": values, "fault": fault, "printed": printed}
+
+
+def _calls(name: str, cases: Iterable[Sequence[Any]]) -> Iterator[str]:
+    """Expressions that call the function, one per case: its arguments are copies."""
+    for case in cases:
+        yield f"{name}({', '.join(map(repr, case))})"
+
+
+def _grids(name: str, grids: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Expressions that list the values of all cells, one per grid."""
+    for grid in grids:
+        queries = tuple(range(grid["first"], grid["first"] + grid["queries"]))
+        keys, given = tuple(range(grid["keys"])), "".join(f", {each!r}" for each in grid["given"])
+        call = f"{name}(workshop_q, workshop_k{given})"
+        yield f"[{call} for workshop_q in {queries!r} for workshop_k in {keys!r}]"
+
+
+def _cells(grid: Mapping[str, Any]) -> Iterator[Sequence[Any]]:
+    """The arguments of each cell of a grid, row by row."""
+    for q in range(grid["first"], grid["first"] + grid["queries"]):
+        for k in range(grid["keys"]):
+            yield (q, k, *grid["given"])
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON: what is no number, no bool, not None and no short list becomes its type."""
+    kind = type(value)
+    if value is None or kind in (bool, float):
+        return value
+    if kind is int and abs(value) < 10**18:
+        return value
+    if kind in (list, tuple) and depth < MOST_DEPTH and len(value) < MOST_LENGTH:
+        return [plain(each, depth + 1) for each in value]
+    name = kind.__name__
+    if isinstance(value, monty.MontyClassProxy):
+        name = value.name
+    elif isinstance(value, monty.MontyStdTypeProxy):
+        name = value.kind
+    elif isinstance(value, str) and (
+        said := re.match(r"<(function|class|module) '|(range)\(", value)
+    ):
+        name = said[1] or said[2]  # Monty hands these over as text
+    return {"type": name[:MOST_NAME]}
+
+
+class _Run:
+    """A session with a program in it. `values` holds what its calls gave, up to the first fault."""
+
+    def __init__(self, pool: monty.Monty, code: str, suspect: str = "") -> None:
+        self._pool, self._code, self._suspect = pool, code, suspect
+        self.printed = ""
+        self.fault: dict[str, Any] | None = None
+        self.values: list[Any] = []
+
+    def call(self, calls: Iterable[str], until: float = float("inf")) -> "_Run":
+        """Run the program, and then each of these expressions, until one fails or it is late."""
+        called = False
+        try:
+            with self._pool.checkout(limits=LIMITS, os_policy=POLICY) as session:
+                # What a program ends with would be its result, and unpacked: so it ends with None.
+                session.feed_run(f"{self._code}\n\nNone\n", print_callback=self._print)
+                if self._suspect:
+                    session.feed_run(f"{self._suspect}\n\nNone\n")
+                called = True
+                for each in calls:
+                    if time.monotonic() > until:
+                        break
+                    self.values.append(session.feed_run(each, print_callback=self._print))
+        except monty.MontyError as error:
+            self.fault = fault(error, self._code, called)
+        return self
+
+    def _print(self, stream: str, text: str) -> None:
+        self.printed += text[: MOST_PRINTED - len(self.printed)]
 
 
 def fault(error: monty.MontyError, code: str, called: bool = False) -> dict[str, Any]:
@@ -153,10 +211,9 @@ def fault(error: monty.MontyError, code: str, called: bool = False) -> dict[str,
     if not isinstance(error, monty.MontySyntaxError | monty.MontyRuntimeError):
         return {"kind": "large"}
     name, _, message = error.display("type-msg")[:MOST_SAID].partition(": ")
-    frames = error.traceback()
-    own = [each for each in frames if not (each.function_name or "").startswith("workshop_")]
-    if called:  # what stands at the top is the caller's line, not the program's
-        own = [each for each in own if each.function_name not in (None, "<module>")]
+    own = [each for each in error.traceback() if each.filename == PROGRAM]
+    if called:  # a frame without a name is a signature that the call does not fit
+        own = [each for each in own if each.function_name is not None]
     kind = {"TimeoutError": "time", "MemoryError": "memory", "RecursionError": "depth"}.get(name)
     if isinstance(error, monty.MontySyntaxError):
         kind = "syntax"
@@ -187,8 +244,8 @@ def main() -> None:
         for line in sys.stdin:
             try:
                 reply = answered(pool, json.loads(line))
-            except MemoryError:
-                reply = {"values": None, "fault": {"kind": "large"}, "printed": ""}
+            except (MemoryError, RecursionError):
+                reply = {"values": [], "fault": {"kind": "large"}, "printed": ""}
             sys.stdout.write(json.dumps(reply) + "\n")
             sys.stdout.flush()
 

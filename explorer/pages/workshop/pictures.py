@@ -70,6 +70,7 @@ def _matrix(
         numbers = np.array(
             [float(v) if isinstance(v, int | float) else np.nan for v in values]
         ).reshape(shape)
+        numbers[np.abs(numbers) > np.finfo(np.float32).max] *= np.inf  # no figure holds more
         words = view.words("figures.positions") | view.words("workshop.axes")
         figure = number_table(numbers, dark=view.dark, words=words)
         most = max(map(abs, task.wanted))

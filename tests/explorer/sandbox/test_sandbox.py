@@ -121,11 +121,44 @@ def test_no_program_sees_what_another_left() -> None:
     assert fault("def f(q, k): return leftover").kind == "outside"
 
 
-def test_clocks_and_chance_are_the_same_for_all() -> None:
-    code = "import random\ndef f(x): return random.random()"
+@pytest.mark.parametrize(
+    "drawn", ["random.random()", "random.Random().random()", "time.time()", "time.perf_counter()"]
+)
+def test_clocks_and_chance_are_the_same_for_all(drawn: str) -> None:
+    code = f"import random\nimport time\ndef f(x): return {drawn}"
     first = sandbox.run(code, "f", cases=[[1]])
     assert first.fault is None
     assert sandbox.run(code, "f", cases=[[1]]).values == first.values
+
+
+def test_the_arguments_of_a_call_are_copies() -> None:
+    code = "def f(q, k, row):\n    row.append(q)\n    return len(row)"
+    given = [1, 2]
+    answer = sandbox.run(code, "f", grids=[Grid(2, 2, (given,))], cases=[[1, 2, given]] * 2)
+    assert answer.values == (3,) * 6
+
+
+def test_a_check_cannot_tell_which_call_it_is() -> None:
+    code = "n = 0\ndef f(g):\n    global n\n    n += 1\n    return n"
+    suspects = [f"def suspect(): return {n}" for n in range(5)]
+    assert sandbox.run(code, "f", suspects=suspects).values == (1,) * 5
+
+
+def test_what_a_check_prints_is_in_the_order_of_the_suspects() -> None:
+    code = "def f(g):\n    print(g())\n    return True"
+    suspects = [f"def suspect(): return {n}" for n in range(9)]
+    printed = sandbox.run(code, "f", suspects=suspects).printed
+    assert printed.split() == [str(n) for n in range(9)]
+
+
+def test_the_first_suspect_at_which_a_check_fails_is_the_one_that_is_told() -> None:
+    code = "def f(g): return 1 // g()"
+    suspects = [
+        f"def suspect(): {what}" for what in ("return 1", "raise ValueError('7')", "return 0")
+    ]
+    found = sandbox.run(code, "f", suspects=suspects).fault
+    assert found is not None
+    assert (found.error, found.message) == ("ValueError", "7")
 
 
 def test_a_loop_holds_nobody_else_up() -> None:
