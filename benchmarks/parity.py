@@ -30,7 +30,19 @@ from models.rows import Rows
 from models.transformer import Model
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
-from foreign import CHINESE, CORPUS, GOLDEN, TEXTS, TO_CUT, VOCABULARY, Golden, weights
+from foreign import (
+    CHINESE,
+    COPIED,
+    COPIES,
+    CORPUS,
+    GOLDEN,
+    TEXTS,
+    TO_CUT,
+    VOCABULARY,
+    Golden,
+    own_numbers,
+    weights,
+)
 
 LENGTHS = {"first": (14, 13), "second": (12, 12)}  # of tgt, of src
 
@@ -138,6 +150,7 @@ MODELS: dict[str, tuple[str, Small]] = {
             "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0},
         },
     ),
+    "llama-headless": ("LlamaModel", LLAMA),
     "llama3": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LLAMA3}),
     "llama-linear": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LINEAR}),
     "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 5}),
@@ -153,8 +166,10 @@ MODELS: dict[str, tuple[str, Small]] = {
     "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
     "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),
     "marian": ("MarianMTModel", MARIAN),
+    "marian-headless": ("MarianModel", MARIAN),
     "t5": ("T5ForConditionalGeneration", T5),
     "t5-gated": ("T5ForConditionalGeneration", {**T5, **GATED}),
+    "t5-encoder": ("T5EncoderModel", T5),
     "mt5": ("MT5ForConditionalGeneration", {**T5, **GATED}),
     "bert": ("BertForMaskedLM", BERT),
     "bert-headless": ("BertModel", BERT),
@@ -271,7 +286,7 @@ def padded_and_cached(
     for row, text in enumerate(TEXTS):
         expected = theirs[f"{text}/{name}"]
         worst["padded"] = max(worst["padded"], off(found[row, 3 : 3 + len(expected)], expected))
-    if not model.config.is_causal:
+    if not model.config.is_causal or model.predicts is None:
         return worst | {"cached": math.nan}
     tgt, src = ids["first.tgt"], ids["first.src"] if source else None
     cache, steps = KVCache(model.config.n_layers), []
@@ -310,6 +325,7 @@ def main() -> int:
     print("| --- | --: | --: | --: | --: | --: |")
     if args.write and not args.names:
         write_pieces()
+        write_copies()
     failed = False
     for name in args.names or MODELS:
         with tempfile.TemporaryDirectory() as made:
@@ -325,6 +341,23 @@ def main() -> int:
         print(f"| {name} | {' | '.join(numbers)} |", flush=True)
         failed = failed or any(value > 1e-4 for value in worst.values())
     return int(failed)
+
+
+def write_copies() -> None:
+    """The logits of models whose file has a tensor that usually copies another one, and differs."""
+    logits = {}
+    for name, tensor, copied in COPIES:
+        with tempfile.TemporaryDirectory() as made:
+            folder = Path(made)
+            cls = type(built(name, folder))
+            path = folder / "model.safetensors"
+            stored = load_file(path)
+            stored[tensor] = own_numbers(tensor, stored[copied])
+            save_file(stored, path, metadata={"format": "pt"})
+            model = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32)
+            found = computed(model.eval(), texts(name))
+        logits[f"{name}/{tensor}"] = found["first/hook_logits"].astype(np.float32)
+    np.savez_compressed(COPIED, **logits)
 
 
 def write_pieces() -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -160,9 +161,9 @@ def _opened(args: argparse.Namespace) -> LoadedModel:
     neighbour many times as long.
     """
     name, placing = args.model, placing_of(args)
-    if is_path(name) and not Path(name).exists():
+    if is_path(name) and not os.path.exists(name):
         raise Refusal("no_such_folder", path=name)
-    from_folder = name not in list_models() and Path(name).exists()
+    from_folder = name not in list_models() and os.path.exists(name)
     loaded = open_model(Path(name) if from_folder else name, placing=placing)
     if sum(each.numel() for each in loaded.model.parameters()) < SMALL:
         torch.set_num_threads(1)

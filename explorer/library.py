@@ -1,5 +1,6 @@
 """The trained models on disk: listing them, and opening one."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,7 +157,7 @@ def at_step(name: str, step: int | None) -> str:
 def _folder(name: str, folder: Path) -> Path:
     """Where a listed model lies: in the shipped folder, or where HEADLIGHT_MODELS found it."""
     path = folder / name
-    return path if path.is_dir() else found().get(name, path)
+    return path if os.path.isdir(path) else found().get(name, path)  # never raises, as Path does
 
 
 def same_vocabulary(name: str, folder: Path = CHECKPOINTS) -> tuple[str, ...]:
@@ -199,7 +200,7 @@ def open_model(
         path = _folder(base, folder)
     else:
         path, base = name, name.name
-        if not path.exists():
+        if not os.path.exists(path):  # unlike Path, of a name that is too long as well
             available = list_models(folder)
             raise InputProblem("unknown_model", name=str(path), available=", ".join(available))
     try:

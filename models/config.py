@@ -22,13 +22,23 @@ CHOICES: dict[str, Collection[str]] = {
     "ffn": FEEDFORWARDS,
 }
 
+LARGEST = 2**24
+"""The largest width, vocabulary or number of layers: a config that asks for more is broken."""
+
+MOST = 1e30
+"""The largest other number: float32 ends at 3e38."""
+
 Layers = tuple[int, ...]  # some of the blocks, by their index
 FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
 """Fields of older checkpoints: marks belong to the tokenizer, and are read from there."""
 
 
-def _is_finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= LARGEST
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= MOST
 
 
 def _is_scaling(value: Any) -> bool:
@@ -42,7 +52,7 @@ def _is_layers(value: Any) -> bool:
 
 KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda value: isinstance(value, bool), "flag"),
-    int: (lambda value: type(value) is int and value >= 1, "whole"),
+    int: (_is_size, "bad_size"),
     float: (_is_finite, "number"),
     Layers: (_is_layers, "layers"),
     Scaling: (_is_scaling, "scaling"),
@@ -93,7 +103,7 @@ class ModelConfig:
     embed_norm: bool = False  # a norm on the embedded stream, before the first block
     tie_embeddings: bool = True  # one matrix embeds both streams and unembeds
     scale_embeddings: bool = True  # times sqrt(d_model), to stand up to the positions
-    lm_head: bool = True  # False: an encoder alone that says no tokens
+    lm_head: bool = True  # False: no logits
     head_net: bool = False  # a matrix, the net's activation and a norm before the unembedding
     unembed_bias: bool = False
 
@@ -105,9 +115,7 @@ class ModelConfig:
                 self._require(field.name, options.__contains__, "one_of", allowed=known)
             else:
                 kind = (*get_args(field.type), field.type)[0]  # of `int | None`: int
-                self._require(field.name, *KINDS[kind])
-        if not self.lm_head and self.family != "encoder-only":
-            raise Refusal("no_lm_head")
+                self._require(field.name, *KINDS[kind], most=LARGEST)
         heads = f"n_heads = {self.n_heads}"
         if self.head_dim is None:
             self._require("d_model", lambda v: v % self.n_heads == 0, "multiple", of=heads)

@@ -40,7 +40,7 @@ class Refusal(ValueError):  # noqa: N818 (of what was given; nothing here has fa
     def __init__(self, key: str, **values: "str | int | float | BaseException") -> None:
         self.key = key
         self.values: Mapping[str, str | int | float | Refusal] = {
-            name: _said(value) if isinstance(value, BaseException) else value
+            name: _cut(name, _said(value) if isinstance(value, BaseException) else value)
             for name, value in values.items()
         }
         super().__init__(Numbers().vformat(REFUSALS[key], (), self.values))
@@ -51,6 +51,16 @@ class Refusal(ValueError):  # noqa: N818 (of what was given; nothing here has fa
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), self.key, **self.values), ()
+
+
+_WHOLE = ("command", "known", "allowed")
+_MOST = 300  # characters of a value
+
+
+def _cut(name: str, value: "str | int | float | Refusal") -> "str | int | float | Refusal":
+    """A value without the middle of a very long text, unless a reader needs all of it."""
+    long = isinstance(value, str | int) and name not in _WHOLE and len(text := str(value)) > _MOST
+    return f"{text[: _MOST // 2]}…{text[-_MOST // 2 :]}" if long else value
 
 
 def _said(error: BaseException) -> "str | Refusal":

@@ -149,7 +149,7 @@ class Model(nn.Module, ABC):
     @property
     def predicts(self) -> Literal["next", "same"] | None:
         """Whether logits are about the token after a position or at it; None without logits."""
-        return "next"
+        return "next" if self.config.lm_head else None
 
     def complete(self, config: ModelConfig, embed: nn.Embedding) -> None:
         """Add what every family has besides its stacks, give it fresh weights, name the hooks.

@@ -22,6 +22,24 @@ from models.foreign.gguf_file import NAMES as GGUF_NAMES
 GOLDEN = Path(__file__).parent / "models" / "foreign" / "golden"
 VOCABULARY = 61  # of every golden model; no other size is 61
 TEXTS = ("first", "second")
+COPIES = (
+    ("llama-tied", "lm_head.weight", "model.embed_tokens.weight"),
+    ("gpt2", "lm_head.weight", "transformer.wte.weight"),
+    ("gemma2", "lm_head.weight", "model.embed_tokens.weight"),
+    ("bert", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"),
+    ("bert", "cls.predictions.decoder.bias", "cls.predictions.bias"),
+    ("roberta", "lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight"),
+    ("distilbert", "vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight"),
+    ("t5", "lm_head.weight", "shared.weight"),
+    ("t5", "encoder.embed_tokens.weight", "shared.weight"),
+    ("t5", "decoder.embed_tokens.weight", "shared.weight"),
+    ("marian", "lm_head.weight", "model.shared.weight"),
+    ("marian", "model.encoder.embed_tokens.weight", "model.shared.weight"),
+    ("marian", "model.decoder.embed_tokens.weight", "model.shared.weight"),
+)
+"""Of a golden model: a tensor that its file may also have, and the one that it usually copies."""
+COPIED = GOLDEN.parent / "copies.npz"
+"""The logits of the first text where such a tensor differs (`own_numbers`)."""
 NAMES = tuple(sorted(path.stem for path in GOLDEN.glob("*.npz")))
 
 
@@ -36,6 +54,11 @@ def weights(name: str, shape: tuple[int, ...]) -> torch.Tensor:
     else:
         values *= 2.5 / shape[-1] ** 0.5
     return torch.tensor(values, dtype=torch.float32)
+
+
+def own_numbers(name: str, like: torch.Tensor) -> torch.Tensor:
+    """A copy of a tensor that differs from it."""
+    return weights(f"{name}, not copied", tuple(like.shape))
 
 
 OWN = ("gpt2", "llama", "qwen3", "gemma2", "gemma3_text", "gpt_neox", "bert", "marian", "t5")
@@ -211,6 +234,9 @@ MARKS = {
     "unigram": {"eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"},
 }
 KINDS = {
+    "llama-headless": "metaspace",
+    "marian-headless": "unigram",
+    "t5-encoder": "unigram",
     "llama": "metaspace",
     "mistral": "metaspace",
     "bert": "word_pieces",

@@ -1,5 +1,6 @@
 """Models as the public functions take them, and refusals in words."""
 
+import os
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -12,6 +13,7 @@ from explorer.runs.edits import parse_edits
 from explorer.runs.trace import Trace
 from explorer.runs.trace import trace as run_trace
 from explorer.text import LANGUAGES, problem
+from models.foreign.finding import is_gguf
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,5 +75,5 @@ def opened(model: str | Path | LoadedModel) -> LoadedModel:
         return model
     if isinstance(model, str) and model.partition("@")[0] in list_models():
         return open_listed(model)
-    path = Path(model)
-    return open_listed(path if path.is_dir() or isinstance(model, Path) else str(model))
+    is_path = isinstance(model, Path) or os.path.isdir(model) or is_gguf(Path(model))
+    return open_listed(Path(model) if is_path else str(model))

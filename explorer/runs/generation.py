@@ -103,8 +103,11 @@ def translate(
 
     `given` has its marks; `pads` padding tokens follow it. The translation is cut off at twice the
     source's length and 20 more, which no sane translation reaches. A `draft`, the translation
-    without the edits say, only makes it faster.
+    without the edits say, only makes it faster. Without an LM head nothing is written: the decoder
+    then reads the source's own tokens.
     """
+    if loaded.model.predicts is None:
+        return [token for token in given if token not in loaded.marks], True
     tokens, valid = padded([given], loaded.marks.pad, right=pads)
     longest = min(limit(loaded) - 1, 2 * len(given) + 20)
     if edits and draft:

@@ -130,7 +130,8 @@ def trace(
 
     A translator first translates (greedily, under the same edits) unless `target` is given; then
     one teacher-forced pass over the start mark and the translation is what the Trace holds. A model
-    of one text gets `text`, and `target` after it. A blank target counts as none.
+    of one text gets `text`, and `target` after it. A blank target counts as none. A decoder
+    without an LM head reads the text itself.
 
     `pads` times padding is put after the source and after the decoder's input, as in a batch with
     longer sentences; the translation itself is made with the source's padding only. Edits that
@@ -148,7 +149,7 @@ def trace(
         if not tokens:
             tokens, finished = translate(loaded, given, edits, pads, draft)
         rows = rows_of(loaded, given, target_row(loaded, tokens), pads)
-        output = loaded.tokenizer.decode(tokens)
+        output = "" if loaded.model.predicts is None else loaded.tokenizer.decode(tokens)
     else:
         rows = rows_of(loaded, continued_tokens(loaded, text, target or ""), pads=pads)
     activations, predicted = survey(loaded, rows, edits, read)

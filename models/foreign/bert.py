@@ -2,10 +2,12 @@
 without. Devlin et al. 2019; Liu et al. 2019; Sanh et al. 2019.
 """
 
+import re
 from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import as_is, first_row_added, in_turn, without_first
+from models.foreign.outputs import Output
 from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
 
 IGNORED = (
@@ -22,15 +24,16 @@ def bert(keys: Keys) -> Plan:
     """BERT and MiniLM. Every text is one segment, so the first token type joins its positions."""
     keys.only("is_decoder", False)
     keys.only("position_embedding_type", "absolute")
-    config = _config(keys, "cls.predictions.transform.dense.weight")
-    rows = [*_embedded(config, first=0), *_encoder(config)]
-    if config.lm_head:
-        rows += [
-            *both("head.linear", "cls.predictions.transform.dense"),
-            *both("head.norm", "cls.predictions.transform.LayerNorm"),
-            Row("unembed.bias", ("cls.predictions.bias",)),
-        ]
-    return Plan(config, tuple(rows), (*IGNORED, r"cls\.predictions\.decoder\..*"))
+    head = _head(
+        keys,
+        "cls.predictions.transform.dense",
+        "cls.predictions.transform.LayerNorm",
+        "cls.predictions.decoder",
+        "cls.predictions.bias",
+    )
+    config = _config(keys, head)
+    rows = (*_embedded(config, first=0), *_encoder(config), *head.rows)
+    return Plan(config, rows, (*IGNORED, *head.ignored))
 
 
 def roberta(keys: Keys) -> Plan:
@@ -38,22 +41,19 @@ def roberta(keys: Keys) -> Plan:
     keys.only("is_decoder", False)
     keys.only("position_embedding_type", "absolute")
     first = keys.token("pad_token_id", 1) + 1
-    config = _config(keys, "lm_head.dense.weight", first)
-    rows = [*_embedded(config, first), *_encoder(config)]
+    head = _head(keys, "lm_head.dense", "lm_head.layer_norm", "lm_head.decoder", "lm_head.bias")
+    config = _config(keys, head, first)
     if config.lm_head:
         keys.only("hidden_act", "gelu")  # its head has this one, whatever the config says
-        rows += [
-            *both("head.linear", "lm_head.dense"),
-            *both("head.norm", "lm_head.layer_norm"),
-            Row("unembed.bias", ("lm_head.bias",)),
-        ]
-    return Plan(config, tuple(rows), (*IGNORED, r"lm_head\.decoder\..*"))
+    rows = (*_embedded(config, first), *_encoder(config), *head.rows)
+    return Plan(config, rows, (*IGNORED, *head.ignored))
 
 
 def distilbert(keys: Keys) -> Plan:
     """DistilBERT: no token types, and names of its own."""
     keys.only("sinusoidal_pos_embds", False)
-    has_head = keys.stores("vocab_transform.weight")
+    names = ("vocab_transform", "vocab_layer_norm", "vocab_projector", "vocab_projector.bias")
+    head = _head(keys, *names)
     config = ModelConfig(
         family="encoder-only",
         vocab_size=keys.size("vocab_size"),
@@ -65,9 +65,10 @@ def distilbert(keys: Keys) -> Plan:
         norm_eps=1e-12,
         positions="learned",
         ffn=keys.activation("activation", "gelu"),  # type: ignore[arg-type]
-        **_shared(keys, has_head),
+        **_SHARED,
+        **head.settings,
     )
-    if has_head:
+    if config.lm_head:
         keys.only("activation", "gelu", "relu")
     rows = [
         weight("embed", "embeddings.word_embeddings"),
@@ -81,26 +82,31 @@ def distilbert(keys: Keys) -> Plan:
         rows += both(f"{ours}.ffn.w_up", f"{theirs}.ffn.lin1")
         rows += both(f"{ours}.ffn.w_down", f"{theirs}.ffn.lin2")
         rows += both(f"{ours}.ffn_norm", f"{theirs}.output_layer_norm")
-    if has_head:
-        rows += both("head.linear", "vocab_transform") + both("head.norm", "vocab_layer_norm")
-        rows.append(Row("unembed.bias", ("vocab_projector.bias",)))
-    return Plan(config, tuple(rows), (*IGNORED, r"vocab_projector\.weight"))
+    return Plan(config, (*rows, *head.rows), (*IGNORED, *head.ignored))
 
 
-def _shared(keys: Keys, has_head: bool) -> dict[str, Any]:
-    keys.only("tie_word_embeddings", True)
-    return {
-        "embed_norm": True,
-        "scale_embeddings": False,
-        "lm_head": has_head,
-        "head_net": has_head,
-        "unembed_bias": has_head,
-        "dropout": 0.0,
-    }
+_SHARED: dict[str, Any] = {"embed_norm": True, "scale_embeddings": False, "dropout": 0.0}
 
 
-def _config(keys: Keys, head: str, first: int = 0) -> ModelConfig:
-    """BERT's config; `head` is a tensor that only the masked-word head has."""
+def _head(keys: Keys, net: str, norm: str, decoder: str, bias: str) -> Output:
+    """The masked-word head, where it is stored: a net, a norm, the output matrix and its bias.
+
+    The matrix copies the embedding unless the stored one differs; the bias has one name or two.
+    """
+    if not keys.stores(f"{net}.weight"):
+        return Output({"lm_head": False}, (), (re.escape(decoder) + r"\..*",))
+    matrix, own_bias = f"{decoder}.weight", f"{decoder}.bias"
+    tied = keys.flag("tie_word_embeddings", True)
+    tied = tied and not keys.differs(matrix, "embeddings.word_embeddings.weight")
+    rows = [*both("head.linear", net), *both("head.norm", norm)]
+    rows.append(Row("unembed.bias", (own_bias if keys.stores(own_bias) else bias,)))
+    if not tied:
+        rows.append(Row("unembed.weight", (matrix,)))
+    settings = {"head_net": True, "unembed_bias": True, "tie_embeddings": tied}
+    return Output(settings, tuple(rows), tuple(map(re.escape, (matrix, own_bias, bias))))
+
+
+def _config(keys: Keys, head: Output, first: int = 0) -> ModelConfig:
     return ModelConfig(
         family="encoder-only",
         vocab_size=keys.size("vocab_size"),
@@ -112,7 +118,8 @@ def _config(keys: Keys, head: str, first: int = 0) -> ModelConfig:
         norm_eps=keys.number("layer_norm_eps", 1e-12),
         positions="learned",
         ffn=keys.activation("hidden_act", "gelu"),  # type: ignore[arg-type]
-        **_shared(keys, keys.stores(head)),
+        **_SHARED,
+        **head.settings,
     )
 
 

@@ -95,7 +95,7 @@ def _hub(path: Path) -> bool:
 
 def is_gguf(path: Path) -> bool:
     """Whether a path is a GGUF file by its name."""
-    return path.suffix == ENDING and not path.is_dir()
+    return path.suffix == ENDING and not os.path.isdir(path)  # never raises, as Path does
 
 
 def _is_model(path: Path) -> bool:

@@ -6,7 +6,8 @@ from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, in_turn, neighbours, plus_one
-from models.foreign.llama import near_layers, rope_scaling, window
+from models.foreign.llama import IGNORED, near_layers, rope_scaling, window
+from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, blocks, weight
 from models.positions import Scaling
 from models.refusals import Refusal
@@ -51,7 +52,7 @@ def gemma3_with_pictures(keys: Keys) -> Plan:
     said = keys.values.get("text_config")
     if not isinstance(said, Mapping):
         raise Refusal("text_config", name="text_config", value=repr(said))
-    plan = gemma3(Keys({**WITH_PICTURES, **said}, keys.names))
+    plan = gemma3(keys.of({**WITH_PICTURES, **said}))
     return replace(plan, ignored=(*plan.ignored, r"vision_tower\..*", r"multi_modal_projector\..*"))
 
 
@@ -64,7 +65,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
     keys.only("attention_bias", False)
     keys.only("hidden_activation", "gelu_pytorch_tanh", None)
     keys.only("use_bidirectional_attention", False, None)
-    keys.only("tie_word_embeddings", True)
+    head = output(keys, keys.flag("tie_word_embeddings", True))
     n_layers, d_head = keys.layers("num_hidden_layers"), keys.size("head_dim", 256)
     usual = [layer for layer in range(n_layers) if (layer + 1) % full_every]
     base, near, scaling = _bases(keys, "qk_norm" in more)
@@ -96,6 +97,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         bias=False,
         dropout=0.0,
         **more,
+        **head.settings,
     )
     rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm", plus_one)]
     for ours, theirs in blocks(n_layers):
@@ -114,7 +116,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
             rows.append(weight(f"{ours}.attn.{name}_norm", path, fold))
         for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
             rows.append(weight(f"{ours}.ffn.{mine}", f"{theirs}.mlp.{its}"))
-    return Plan(config, tuple(rows), (r".*rotary_emb\.inv_freq", r"lm_head\.weight"))
+    return Plan(config, (*rows, *head.rows), (*IGNORED, *head.ignored))
 
 
 def _bases(keys: Keys, has_two: bool) -> tuple[float, float | None, Scaling | None]:

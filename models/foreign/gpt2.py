@@ -2,7 +2,8 @@
 
 from models.config import ModelConfig
 from models.foreign.folds import in_turn, part, transposed
-from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
+from models.foreign.outputs import output
+from models.foreign.plan import Keys, Plan, blocks, both, weight
 
 
 def gpt2(keys: Keys) -> Plan:
@@ -11,6 +12,7 @@ def gpt2(keys: Keys) -> Plan:
     keys.only("scale_attn_by_inverse_layer_idx", False)
     keys.only("add_cross_attention", False)
     d_model = keys.size("n_embd")
+    head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
     config = ModelConfig(
         family="decoder-only",
         vocab_size=keys.size("vocab_size"),
@@ -25,8 +27,8 @@ def gpt2(keys: Keys) -> Plan:
         positions="learned",
         ffn=keys.activation("activation_function", "gelu_new"),  # type: ignore[arg-type]
         scale_embeddings=False,
-        tie_embeddings=keys.flag("tie_word_embeddings", True),
         dropout=0.0,
+        **head.settings,
     )
     rows = [weight("embed", "wte"), weight("positions", "wpe"), *both("final_norm", "ln_f")]
     for ours, theirs in blocks(config.n_layers, theirs="h"):
@@ -39,9 +41,5 @@ def gpt2(keys: Keys) -> Plan:
         rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.c_fc", transposed)
         rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.c_proj", transposed)
     # Old files also store the causal mask, under a name that reads like a bias.
-    ignored = [r"h\.\d+\.attn\.(bias|masked_bias)"]
-    if config.tie_embeddings:
-        ignored.append(r"lm_head\.weight")
-    else:
-        rows.append(Row("unembed.weight", ("lm_head.weight",)))
-    return Plan(config, tuple(rows), tuple(ignored))
+    masks = r"h\.\d+\.attn\.(bias|masked_bias)"
+    return Plan(config, (*rows, *head.rows), (masks, *head.ignored))

@@ -8,6 +8,7 @@ from typing import Any
 
 from models.config import ModelConfig
 from models.foreign.folds import Fold, as_is, neighbours, zeros
+from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, Row, blocks, weight
 from models.refusals import Refusal
 
@@ -109,6 +110,7 @@ def _plan(
     d_model, n_heads = keys.size("hidden_size"), keys.size("num_attention_heads")
     own = keys.values.get("head_dim")
     n_layers = keys.layers("num_hidden_layers")
+    head = output(keys, keys.flag("tie_word_embeddings", False))
     config = ModelConfig(
         family="decoder-only",
         vocab_size=keys.size("vocab_size"),
@@ -132,8 +134,8 @@ def _plan(
         ffn="swiglu",
         bias=bool(biased),
         scale_embeddings=False,
-        tie_embeddings=keys.flag("tie_word_embeddings", False),
         dropout=0.0,
+        **head.settings,
     )
     rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm")]
     for ours, theirs in blocks(config.n_layers):
@@ -145,9 +147,7 @@ def _plan(
             n_out = config.d_model if mine == "w_down" else config.d_ff
             name = f"{ours}.ffn.{mine}"
             rows += _linear(config, name, f"{theirs}.mlp.{its}", n_out, "ffn" in biased)
-    if config.tie_embeddings:
-        return Plan(config, tuple(rows), (*IGNORED, r"lm_head\.weight"))
-    return Plan(config, (*rows, weight("unembed", "lm_head")), IGNORED)
+    return Plan(config, (*rows, *head.rows), (*IGNORED, *head.ignored))
 
 
 def _attention(

@@ -3,6 +3,7 @@
 from models.config import ModelConfig
 from models.foreign.folds import in_turn, neighbours, part_of_heads
 from models.foreign.llama import rope_parameters
+from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, blocks, both, weight
 
 
@@ -14,7 +15,7 @@ def neox(keys: Keys) -> Plan:
     base, share = rope_parameters(keys, "rotary_emb_base", usual)
     n_heads, d_model = keys.size("num_attention_heads"), keys.size("hidden_size")
     turned = int(d_model // n_heads * share)
-    tied = keys.flag("tie_word_embeddings", False)
+    head = output(keys, keys.flag("tie_word_embeddings", False), "embed_out", "embed_in")
     config = ModelConfig(
         family="decoder-only",
         vocab_size=keys.size("vocab_size"),
@@ -32,8 +33,8 @@ def neox(keys: Keys) -> Plan:
         rotary_dim=turned,
         ffn=keys.activation("hidden_act", "gelu"),  # type: ignore[arg-type]
         scale_embeddings=False,
-        tie_embeddings=tied,
         dropout=0.0,
+        **head.settings,
     )
     rows = [weight("embed", "embed_in"), *both("final_norm", "final_layer_norm")]
     for ours, theirs in blocks(config.n_layers):
@@ -47,8 +48,6 @@ def neox(keys: Keys) -> Plan:
         rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.dense_h_to_4h")
         rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.dense_4h_to_h")
         rows += both(f"{ours}.ffn_norm", f"{theirs}.post_attention_layernorm")
-    if not tied:
-        rows.append(weight("unembed", "embed_out"))
     # Old files also store the causal mask and the angles.
     stored_tables = r"layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)"
-    return Plan(config, tuple(rows), (stored_tables, *([r"embed_out\.weight"] if tied else [])))
+    return Plan(config, (*rows, *head.rows), (stored_tables, *head.ignored))

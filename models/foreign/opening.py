@@ -126,7 +126,7 @@ def _of_ours(checkpoint: Checkpoint, placing: Placing) -> Checkpoint:
 def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
     stored = GGUF(path)
     family = FAMILIES[stored.values["model_type"]]
-    plan = _plan(family, stored.values, stored.named, path.name, path.name)
+    plan = _plan(family, Keys(stored.values, stored.named), stored.named, path.name, path.name)
     try:
         tokenizer = fitted(stored.tokenizer(), plan, path.name)
     except CheckpointError:
@@ -138,14 +138,18 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
     return Checkpoint(model, tokenizer, plan.config, path)
 
 
-def _plan(
-    family: Family, values: Mapping[str, Any], named: Mapping[str, str], config: str, weights: str
-) -> Plan:
+def _plan(family: Family, keys: Keys, named: Mapping[str, str], config: str, weights: str) -> Plan:
     """What a config means, every stored tensor being used. Raises CheckpointError."""
     try:
-        plan = family.plan(Keys(values, named))
+        plan = family.plan(keys)
+    except CheckpointError:  # of a tensor that was compared
+        raise
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
         raise CheckpointError("within", file=config, reason=error) from error
+    if plan.starts_with is not None and plan.starts_with >= (size := plan.config.vocab_size):
+        name, value = "decoder_start_token_id", plan.starts_with
+        why = Refusal("at_most", name=name, value=value, most=size - 1)
+        raise CheckpointError("within", file=config, reason=why)
     _all_are_used(plan, named, weights)
     return plan
 
@@ -200,7 +204,7 @@ def look(folder: Path) -> Look:
     if _is_ours(values):
         config, stored = _own_config(folder), Safetensors(folder)
         return Look.at(config.family, config, stored, stored.shapes)
-    plan, named, stored = _planned(folder, values)
+    plan, named, stored = _planned(folder, values, compare=False)
     _require_tokenizer(folder)
     shaped(plan.config, plan.rows, stored, partial(_real_name, named))
     used = [named[each] for each in {each for row in plan.rows for each in row.theirs}]
@@ -221,12 +225,30 @@ def _own_config(folder: Path) -> ModelConfig:
         raise CheckpointError("within", file=CONFIG, reason=error) from error
 
 
-def _planned(folder: Path, values: Mapping[str, Any]) -> tuple[Plan, dict[str, str], Safetensors]:
-    """The plan of a folder, the stored names by those that the plan uses, and the tensors."""
+def _planned(
+    folder: Path, values: Mapping[str, Any], compare: bool = True
+) -> tuple[Plan, dict[str, str], Safetensors]:
+    """The plan of a folder, the stored names by those that the plan uses, and the tensors.
+
+    With `compare`, copies of tensors are read; otherwise those of one shape count as equal.
+    """
     family = _family(values)
     stored = Safetensors(folder)
-    named = {_plain(name, family.prefixes): name for name in stored.shapes}
-    return _plan(family, values, named, CONFIG, stored.name), named, stored
+    named: dict[str, str] = {}
+    for name in stored.shapes:
+        first = named.setdefault(_plain(name, family.prefixes), name)
+        if first != name and compare and not torch.equal(stored.read(first), stored.read(name)):
+            raise CheckpointError("twice", file=stored.name, tensor=name, other=first)
+
+    def alike(one: str, other: str) -> bool:
+        names = [named.get(one, one), named.get(other, other)]
+        shapes = [stored.shapes.get(each) for each in names]
+        if not compare or shapes[0] != shapes[1]:
+            return shapes[0] == shapes[1]
+        return torch.equal(*(stored.read(each) for each in names))
+
+    keys = Keys(values, named, alike)
+    return _plan(family, keys, named, CONFIG, stored.name), named, stored
 
 
 def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoint:

@@ -5,19 +5,17 @@ and refuses values that this library cannot honour: a setting that is silently i
 numbers.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+import operator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from models.config import ModelConfig
+from models.config import LARGEST, MOST, ModelConfig
 from models.foreign.folds import Fold, as_is
 from models.refusals import Refusal
 
-LARGEST = 2**24
-"""No width, vocabulary or number of layers is larger: a config that asks for more is broken."""
-
-MOST = 1e30
-"""No other number is larger: float32 ends at 3e38."""
+_WITH_HEAD = re.compile("CausalLM|LMHead|MaskedLM|ConditionalGeneration|MTModel")
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -44,8 +42,9 @@ class Row:
 class Plan:
     """A model of ours, and how each of its parameters is filled.
 
-    `ignored` are regular expressions for stored tensors that mean nothing here; each says the whole
-    name. `prefixes` are left out of stored names: whether they are there depends on who saved.
+    `ignored` are regular expressions for stored tensors that change none of the shown numbers; each
+    matches a whole name. Only three kinds may be ignored: tables that `transformers` recomputes
+    from the config, heads of other tasks, and copies that `Keys.differs` has compared.
     `starts_with` is the token that the decoder of a translator begins with.
     """
 
@@ -61,13 +60,40 @@ class Keys:
     Every method raises ValueError, naming the key and its value, where it cannot be used.
     """
 
-    def __init__(self, values: Mapping[str, Any], names: Collection[str]) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Any],
+        names: Collection[str] = (),
+        alike: Callable[[str, str], bool] = operator.eq,
+    ) -> None:
         self.values = values
         self.names = names
+        self._alike = alike  # whether two stored tensors hold the same numbers
 
-    def stores(self, name: str) -> bool:
-        """Whether there is a tensor of this name, its prefix left out."""
-        return name in self.names
+    def of(self, values: Mapping[str, Any]) -> "Keys":
+        """Other settings of the same model: those of a part of it."""
+        return Keys(values, self.names, self._alike)
+
+    def stores(self, *names: str) -> bool:
+        """Whether there is a tensor with one of these names, prefixes left out."""
+        return any(name in self.names for name in names)
+
+    def stored(self, *names: str) -> str:
+        """The first of these names under which a tensor is stored; without any, the first one."""
+        return next((name for name in names if name in self.names), names[0])
+
+    def differs(self, name: str, copied: str) -> bool:
+        """Whether a tensor is stored that usually copies another one, with numbers of its own.
+
+        Merging an adapter, for example, leaves an output matrix that is no longer the embedding.
+        """
+        return name in self.names and not self._alike(name, copied)
+
+    def says_head(self) -> bool:
+        """Whether the config names a class with an LM head, so that its tensors must be there."""
+        said = self.values.get("architectures")
+        named = said if isinstance(said, list) else []
+        return any(isinstance(each, str) and _WITH_HEAD.search(each) for each in named)
 
     def size(self, name: str, default: int | None = None) -> int:
         """A whole number from 1 to LARGEST."""

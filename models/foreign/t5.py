@@ -1,8 +1,11 @@
 """T5, T5 v1.1 and mT5. Raffel et al. 2020; Shazeer 2020; Xue et al. 2021."""
 
+from dataclasses import replace
+
 from models.config import ModelConfig
 from models.feedforward import GATED, FeedForwardKind
 from models.foreign.folds import as_is, times
+from models.foreign.outputs import shared_output
 from models.foreign.plan import Keys, Plan, blocks, weight
 from models.positions import T5Bias
 from models.refusals import Refusal
@@ -19,22 +22,23 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
     """Pre-norm without biases; a number per distance joins the scores, in all layers the same.
 
     Its scores are not divided. The first T5 divides the decoder's output by √d_model: that goes
-    into its last norm.
+    into its last norm. A file without a decoder is an encoder alone.
     """
     keys.only("relative_attention_num_buckets", T5Bias.n_buckets)
     keys.only("relative_attention_max_distance", 128)
-    # Files with an unembedding of their own have one, whatever newer configs say about ties.
-    says_tied = keys.flag("tie_word_embeddings", True)
-    tied = says_tied and not keys.stores("lm_head.weight")
-    scales = scales and keys.flag("scale_decoder_outputs", says_tied)
+    tied = keys.flag("tie_word_embeddings", True)
+    alone = not keys.says_head() and not any(name.startswith("decoder.") for name in keys.names)
+    shared = shared_output(keys, tied)
+    scales = scales and keys.flag("scale_decoder_outputs", tied)
     d_model, d_head = keys.size("d_model"), keys.size("d_kv")
     n_layers = keys.layers("num_layers")
+    n_decoder_layers = keys.layers("num_decoder_layers", n_layers)
     config = ModelConfig(
-        family="encoder-decoder",
+        family="encoder-only" if alone else "encoder-decoder",
         vocab_size=keys.size("vocab_size"),
         d_model=d_model,
         n_encoder_layers=n_layers,
-        n_layers=keys.layers("num_decoder_layers", n_layers),
+        n_layers=n_layers if alone else n_decoder_layers,
         n_heads=keys.size("num_heads"),
         head_dim=d_head,
         d_ff=keys.size("d_ff"),
@@ -48,13 +52,12 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
         score_divisor=1.0,
         bias=False,
         scale_embeddings=False,
-        tie_embeddings=tied,
         dropout=0.0,
+        **shared.settings | ({"lm_head": False} if alone else {}),
     )
-    rows = [weight("encoder.embed", "shared")]
-    if not tied:
-        rows += [weight("decoder.embed", "shared"), weight("unembed", "lm_head")]
-    for stack, n in (("encoder", config.encoder_layers), ("decoder", config.n_layers)):
+    rows = [row for row in shared.rows if not alone or row.ours.startswith("encoder.")]
+    stacks = {"encoder": n_layers} | ({} if alone else {"decoder": n_decoder_layers})
+    for stack, n in stacks.items():
         first = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias"
         rows.append(weight(f"{stack}.positions", first))
         scaled = times(d_model**-0.5) if scales and stack == "decoder" else as_is
@@ -74,10 +77,13 @@ def t5(keys: Keys, scales: bool = True) -> Plan:
             for mine, its in (into | {"w_down": "wo"}).items():
                 rows.append(weight(f"{ours}.ffn.{mine}", f"{net}.DenseReluDense.{its}"))
     ignored = (
-        r"(encoder|decoder)\.embed_tokens\.weight",
+        *shared.ignored,
         # The first files had a table for cross-attention as well, which was never read.
         r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
     )
+    if alone:
+        rows = [replace(row, ours=row.ours.removeprefix("encoder.")) for row in rows]
+        return Plan(config, tuple(rows), ignored)
     starts_with = keys.token("decoder_start_token_id", keys.values.get("pad_token_id"))
     return Plan(config, tuple(rows), ignored, starts_with)
 

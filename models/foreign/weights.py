@@ -71,6 +71,9 @@ class Safetensors:
                     "lacks_listed", file=file_name, tensor=lacking[0], index=INDEX
                 )
             for name, part in found.items():
+                if name in shapes:
+                    other = f"{name} ({self._in[name][0]})"
+                    raise CheckpointError("twice", file=file_name, tensor=name, other=other)
                 shapes[name] = tuple(part.get_shape())
                 self._in[name] = (file_name, file)
                 kinds.add(part.get_dtype())

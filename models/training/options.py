@@ -37,7 +37,7 @@ def open_checkpoint(name: str, placing: Placing = USUAL) -> Checkpoint:
     """
     own = found()
     for folder in (Path(name), SHIPPED / name, own.get(name, SHIPPED / name)):
-        if folder.is_dir() or folder.is_file():
+        if os.path.exists(folder):  # unlike Path, of a name that is too long as well
             checkpoint = open_folder(folder, placing=placing)
             speed_up(checkpoint.model)
             return checkpoint

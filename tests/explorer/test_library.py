@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from foreign import Golden
 
+import explorer as hl
 from explorer import cli
 from explorer.library import (
     list_models,
@@ -17,6 +18,7 @@ from explorer.library import (
 from explorer.problems import InputProblem
 from models.foreign.finding import VARIABLE
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
+from models.training.commands import main as models_main
 from models.training.saving import snapshots as kept_snapshots
 
 
@@ -51,6 +53,19 @@ def test_what_cannot_be_opened_is_refused_by_name(shelf: Path) -> None:
     with pytest.raises(InputProblem) as problem:
         open_model("mine", shelf)
     assert problem.value.key == "unknown_model"
+
+
+def test_a_name_longer_than_a_path_may_be_is_an_unknown_model(
+    shelf: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = ("a" * 1000, Path("a" * 1000), Path("a" * 1000 + ".gguf"))
+    for open_one in (lambda name: open_model(name, shelf), hl.open_model):
+        for name in names:
+            with pytest.raises(ValueError, match="aaa"):
+                open_one(name)
+    assert translators(["a" * 1000], shelf) == same_vocabulary("a" * 1000, shelf) == ()
+    assert models_main(["info", "a" * 1000]) == 1
+    assert "no model 'aaa" in capsys.readouterr().err
 
 
 def test_commands_work_on_a_folder_and_on_a_name(

@@ -49,11 +49,16 @@ def test_a_bad_field_is_named_with_its_value(name, value, tiny_config):
         assert repr(value) in str(refusal.value)
 
 
-def test_only_an_encoder_alone_can_do_without_a_head(tiny_config):
-    for family in ("encoder-decoder", "decoder-only"):
-        with pytest.raises(ValueError, match="lm_head is False: only an encoder-only model"):
-            tiny_config(family=family, lm_head=False)
-    assert not tiny_config(family="encoder-only", lm_head=False).lm_head
+@pytest.mark.parametrize("value", [0, -3, 2**24 + 1, 10**30, 10**400, True, 2.0])
+def test_a_size_that_no_model_has_is_refused_in_words(value, tiny_config):
+    with pytest.raises(ValueError, match="it must be a whole number from 1 to 16777216"):
+        tiny_config(d_ff=value)
+
+
+@pytest.mark.parametrize("value", [10**400, 1e31, float("inf"), float("nan"), "1"])
+def test_a_number_beyond_floats_is_refused_in_words(value, tiny_config):
+    with pytest.raises(ValueError, match=r"rope_base is .*: it must be a finite number"):
+        tiny_config(rope_base=value)
 
 
 def test_d_model_must_divide_into_heads(tiny_config):

@@ -96,7 +96,7 @@ def save_small() -> Callable[..., None]:
 def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with models of other libraries, each at my-<kind>."""
     folder = tmp_path_factory.mktemp("own")
-    for kind in OWN:
+    for kind in (*OWN, "marian-headless"):
         Golden.load(kind).write(folder / f"my-{kind}", "own")
     return folder
 

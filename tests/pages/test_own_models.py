@@ -13,6 +13,7 @@ from models.foreign.finding import VARIABLE
 from models.foreign.placing import DTYPE_VARIABLE
 
 Open = Callable[..., AppTest]
+sweep = pytest.mark.sweep
 TEXT = "We went to the park, 我 too."
 
 
@@ -24,7 +25,7 @@ def _add_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def opened() -> list[ParameterSet]:
     """Every page of every kind; all but one kind of each page, in turn, only in the sweep."""
     return [
-        pytest.param(page.name, kind, marks=() if at % len(OWN) == turn else pytest.mark.sweep)
+        pytest.param(page.name, kind, marks=() if at % len(OWN) == turn else sweep)
         for at, page in enumerate(PAGES)
         for turn, kind in enumerate(OWN)
     ]
@@ -35,6 +36,20 @@ def test_each_page_opens(open_page: Open, page: str, model: str) -> None:
     masks = Golden.load(model).config["model_type"] == "bert"
     text = TEXT.replace("park", "[MASK]") if masks else TEXT
     at = open_page(page, model=f"my-{model}", text=text)
+    assert not at.exception
+    assert [each.value for each in at.error] == []
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page.name, marks=() if page.name in ("alignment", "atlas") else sweep)
+        for page in PAGES
+    ],
+)
+def test_each_page_opens_for_a_translator_without_an_output(open_page: Open, page: str) -> None:
+    """Its decoder reads the text itself, since there is no translation."""
+    at = open_page(page, model="my-marian-headless", text=TEXT)
     assert not at.exception
     assert [each.value for each in at.error] == []
 

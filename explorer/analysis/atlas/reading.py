@@ -70,8 +70,13 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
 def _written(
     loaded: LoadedModel, sources: Sequence[tuple[int, tuple[int, ...]]]
 ) -> dict[int, tuple[int, ...]]:
-    """What a translator writes for (offset, source), greedily: {offset: tokens}."""
+    """What a translator writes for (offset, source), greedily: {offset: tokens}.
+
+    A decoder without an LM head reads the source's own tokens.
+    """
     model = loaded.model
+    if model.predicts is None:
+        return {at: tuple(t for t in read if t not in model.marks) for at, read in sources}
     device = next(model.parameters()).device
     written: dict[int, tuple[int, ...]] = {}
     order = sorted(sources, key=lambda each: (len(each[1]), each[0]))

@@ -1,5 +1,7 @@
 """Alignment: word to word, out of cross-attention."""
 
+import streamlit as st
+
 from explorer.exhibits.view import View
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.alignment.file import whole_file
@@ -24,6 +26,9 @@ def _drawn(view: View) -> None:
     """The page below its introduction."""
     if not view.sites_of("cross"):
         without_cross(view)
+        return
+    if view.trace.predicts is None:
+        st.info(view.t("alignment.no_output"), icon=":material/info:")
         return
     part = pick_part(view, "alignment", AlignmentChoices.parts)
     try:

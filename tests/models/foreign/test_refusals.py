@@ -168,6 +168,30 @@ def test_a_tensor_that_is_missing_superfluous_misshapen_or_not_finite(folder: Pa
     refused(folder, "model.safetensors lacks transformer.h.1.ln_2.bias")
 
 
+def test_one_parameter_stored_twice(folder: Path) -> None:
+    """Under two names, which one model's file may have if the numbers agree; and in two shards."""
+    tensors = load_file(folder / "model.safetensors")
+    name, plain = "transformer.ln_f.bias", "ln_f.bias"
+    save_file(tensors | {plain: tensors[name].clone()}, folder / "model.safetensors")
+    assert torch.equal(open_folder(folder).model.get_parameter("final_norm.bias"), tensors[name])
+    save_file(tensors | {plain: tensors[name] + 1}, folder / "model.safetensors")
+    refused(folder, "model.safetensors stores one parameter twice", name, plain)
+    save_file(tensors, folder / "model.safetensors")
+    into_shards(folder)
+    shards = sorted(folder.glob("*.safetensors"))
+    save_file(tensors, shards[1])
+    refused(folder, f"{shards[1].name} stores one parameter twice", shards[0].name)
+
+
+def test_a_name_of_a_thousand_letters_is_shortened(folder: Path) -> None:
+    change_config(folder, model_type="a" * 1000)
+    with pytest.raises(CheckpointError) as error:
+        open_folder(folder)
+    assert "aaa…aaa" in str(error.value)
+    assert len(str(error.value)) < 1000
+    assert "gpt2, llama" in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("family", "lacking"),
     [
@@ -305,6 +329,8 @@ def test_a_tokenizer_of_few_tokens_is_no_reason_to_refuse_a_model(
     [
         ("t5", {"num_decoder_layers": 2**24}, "but only 47 tensors are stored"),
         ("marian", {"max_position_embeddings": 2**24}, "the table of its positions needs more"),
+        ("marian", {"decoder_start_token_id": 10**30}, "decoder_start_token_id is 1000000000"),
+        ("t5", {"decoder_start_token_id": 10**6}, "decoder_start_token_id is 1000000: it must be"),
     ],
 )
 def test_what_no_tensor_vouches_for_is_bounded(
