@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 import numpy as np
 import torch
@@ -209,8 +210,9 @@ REASONS = {
     ("mask_of_four_axes", "refused"): "four_axes",
     ("empty_row", "nan"): "empty_row",
     ("mask_and_causal", "refused"): "both",
+    ("mask_and_causal", "both_refuse"): "neither",
 }
-"""(case, what happens instead of the operator's result) -> the words that explain it."""
+"""(case, outcome) -> the words that explain it."""
 
 
 def reference(
@@ -233,30 +235,48 @@ def reference(
         "empty_row": (empty, False),
         "mask_and_causal": (keep, True),
     }
-    rows, why = [], []
+    rows, why, same = [], [], []
     for name, (mask, causal) in cases.items():
-        difference, instead = _apart(way, q, k, v, mask, causal)
+        difference, outcome = _apart(way, q, k, v, mask, causal)
         rows.append(ResultRow(name, (difference,)))
-        if (name, instead) in REASONS:
-            why.append(REASONS[name, instead])
-    same = [row.values[0] < 1e-4 for row in rows]
+        same.append(outcome == "both_refuse" or difference < 1e-4)
+        if (name, outcome) in REASONS:
+            why.append(REASONS[name, outcome])
     verdict = judged(all(same), false=not any(same))
     numbers = {"same": sum(same), "count": len(same)}
     return Finding(verdict, ("difference",), tuple(rows), why=(verdict, *why), numbers=numbers)
 
 
+Outcome = Literal["numbers", "nan", "refused", "operator_refuses", "both_refuse"]
+"""What two implementations do with one input; "nan" and "refused" are `way` alone."""
+
+
 def _apart(
     way: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool
-) -> tuple[float, str]:
-    """(the largest difference of the two, "") or (NaN, "refused" or "nan") where `way` does so and
-    the operator does not.
+) -> tuple[float, Outcome]:
+    """The largest difference from the operator, NaN unless both give numbers; and the outcome.
+
+    What the operator accepts depends on the version of torch: from 2.14 on it refuses a mask
+    together with is_causal.
     """
-    fused = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    operator = nn.functional.scaled_dot_product_attention
+    expected = _tried(lambda: operator(q, k, v, attn_mask=mask, is_causal=causal))
+    found = _tried(lambda: way(q, k, v, mask, causal))
+    if found is None:
+        return math.nan, "both_refuse" if expected is None else "refused"
+    if expected is None:
+        return math.nan, "operator_refuses"
+    difference = float((found - expected).abs().max())
+    is_nan = math.isnan(difference) and not expected.isnan().any()
+    return difference, "nan" if is_nan else "numbers"
+
+
+def _tried(run: Callable[[], Tensor]) -> Tensor | None:
+    """The result; None for an input that is refused."""
     try:
-        difference = float((way(q, k, v, mask, causal) - fused).abs().max())
-    except RuntimeError:
-        return math.nan, "refused"
-    return difference, "nan" if math.isnan(difference) and not fused.isnan().any() else ""
+        return run()
+    except (RuntimeError, ValueError):
+        return None
 
 
 HEADS = (1, 4)
