@@ -1,27 +1,30 @@
 """See the attention of any torch module while it runs, without changing the module or its results.
 
-Three ways of computing attention are recognised, wherever they are called:
+Attention is recognised wherever it is computed:
 
-- `F.scaled_dot_product_attention`: the pattern is computed a second time, from its arguments;
-- `F.multi_head_attention_forward`, which `nn.MultiheadAttention` and so `nn.Transformer*` call:
-  it is asked for its weights, per head and without dropout;
+- `F.scaled_dot_product_attention` and `flex_attention`: the pattern is computed a second time
+  (`kernels`);
+- `nn.MultiheadAttention`, and so `nn.Transformer*`: from the arguments of the function it calls
+  (`multi_head`);
 - plain code: `softmax` over the last axis whose result, perhaps after dropout or a mask, is
-  multiplied by values; or whatever else makes rows that sum to 1 of a product of activations.
+  multiplied by values; or anything else that makes rows that sum to 1 of a product of activations.
   Code that hides this, but returns its patterns (`output_attentions`), is seen by what it returns.
   A product of activations whose rows do not (sigmoids, say) is named, but not shown (`by_hand`).
 
-While a TorchFunctionMode is active, torch itself does not take its fused inference path
-(`nn.MultiheadAttention` asks `has_torch_function`), so no global switch is touched and other
-threads keep theirs. That path differs in two ways: by rounding, and at padded positions, where
-`nn.TransformerEncoder` would return zeros.
+A pattern that is computed a second time is shown only if it gives the result of the call. Otherwise
+the module is named in `unseen`, as is any call that cannot be looked into.
+
+Three modules of torch take a fused path if nothing watches them (`torch.overrides`). While such a
+module runs its own code, nothing does: the mode is on only while another module runs. So the path
+is the one that runs without a capture, and no global switch is touched.
 """
 
-import math
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from inspect import signature
-from typing import Any
+from dataclasses import replace
+from functools import wraps
+from typing import Any, ParamSpec
 
 import torch
 import torch.nn.functional as F
@@ -31,28 +34,49 @@ from torch.overrides import TorchFunctionMode
 
 from explorer.notebook.by_hand import DROPOUT, PRODUCTS, ByHand
 from explorer.notebook.captured import Attention, Captured
-from explorer.notebook.multi_head import allowed, heads_of
+from explorer.notebook.fused import FUSED, Running, agreeing, layer_again, may_fuse
+from explorer.notebook.kernels import (
+    FUNCTIONS,
+    active_modes,
+    allowed,
+    aside,
+    fill_of,
+    four_axes,
+    opaque,
+    set_modes,
+)
+from explorer.notebook.multi_head import multi_head, of_module
 
 _SOFTMAX = (torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax)
-_FUSED = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd", "flex_attention")
-_SDPA = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 
 
 class capture:  # noqa: N801 (used as a function: `with capture() as seen`)
     """`with capture() as seen: model(batch)` records every attention of this thread.
 
-    Results, gradients and random numbers are those without it. May be nested (both record) and used
-    in several threads at once (each records its own). Nothing remains after an error; what was seen
-    before it is kept. Compiled modules run as they were written meanwhile.
+    Results, gradients and random numbers are those without it. Captures may be nested (both record)
+    and used in several threads at once (each records its own). After an error nothing remains, and
+    what was seen before it is kept. While a capture is active, compiled modules run in eager mode.
     """
 
     def __enter__(self) -> Captured:
-        self._watch = _Watch()
-        self._watch.start()
-        return self._watch.seen
+        self._seen = Captured()
+        watch = getattr(_here, "watch", None)
+        if watch is None:
+            watch = _here.watch = _Watch()
+            watch.start()
+        watch.listeners.append(self._seen)
+        return self._seen
 
     def __exit__(self, *error: object) -> None:
-        self._watch.stop()
+        watch: _Watch = _here.watch
+        watch.listeners = [each for each in watch.listeners if each is not self._seen]
+        if not watch.listeners:
+            _here.watch = None
+            watch.stop()
+
+
+_here = threading.local()
+"""The watch of a thread, which all its captures share."""
 
 
 class _Eager:
@@ -82,24 +106,27 @@ class _Eager:
                 cls._stance = None
 
 
-class _Call:
-    """A module that is running."""
-
-    def __init__(self, module: nn.Module, name: str, names: Mapping[int, str], first: int) -> None:
-        self.module, self.name, self.names, self.first = module, name, names, first
-        self.hides = False  # multiplied weights that are no pattern
+P = ParamSpec("P")
 
 
-_busy = threading.local()
-"""While one capture recomputes a pattern, an outer one must not record that as well."""
+def _unheard(function: Callable[P, None]) -> Callable[P, None]:
+    """The function, whose calls of torch no other mode hears."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        with torch._C.DisableTorchFunction():
+            function(*args, **kwargs)
+
+    return call
 
 
 class _Watch(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
-        self.seen = Captured()
+        self.listeners: list[Captured] = []
+        self._n_seen = 0
         self._thread = threading.get_ident()
-        self._running: list[_Call] = []
+        self._running: list[Running] = []
         # What came out of a softmax, by the id of the tensor, which is kept so that no other
         # tensor gets that id; the pattern that it stands for; and the scores that went in.
         self._weights: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
@@ -108,70 +135,128 @@ class _Watch(TorchFunctionMode):
     def start(self) -> None:
         self._handles = [
             hooks.register_module_forward_pre_hook(self._enter),
-            hooks.register_module_forward_hook(self._leave, always_call=True),
+            hooks.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
         ]
         _Eager.begin()
-        self.__enter__()  # type: ignore[no-untyped-call]
+        self._switch(True)
 
     def stop(self) -> None:
-        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self._switch(False)
         _Eager.end()
         for handle in self._handles:
             handle.remove()
         self._weights.clear()
         self._by_hand.end()
 
+    @property
+    def _on(self) -> bool:
+        return self in active_modes()
+
+    def _switch(self, on: bool) -> None:
+        """Be the innermost mode, or none."""
+        if on == self._on:
+            return
+        others = [mode for mode in active_modes() if mode is not self]
+        set_modes([*others, self] if on else others)
+
     # Which module is running.
 
-    def _enter(self, module: nn.Module, _: Any) -> None:
+    def _enter(self, module: nn.Module, args: Any) -> None:
         if threading.get_ident() != self._thread:
             return
         if self._running:
             names = self._running[0].names
+            self._running[-1].has_parts = True
         else:
             names = {id(part): path for path, part in module.named_modules()}
             self._by_hand.begin(module)
         name = names.get(id(module)) or type(module).__name__
-        self._running.append(_Call(module, name, names, len(self.seen.calls)))
+        was_on = self._on
+        with torch._C.DisableTorchFunction():
+            dark = may_fuse(module, self)
+        self._running.append(Running(module, name, names, self._n_seen, was_on, dark, args))
+        self._switch(not dark)
 
-    def _leave(self, module: nn.Module, _: Any, output: Any) -> None:
+    def _leave(self, module: nn.Module, args: Any, *rest: Any) -> None:
         if threading.get_ident() != self._thread or not self._running:
             return
-        call = self._running.pop()
-        returned = False
-        if len(self.seen.calls) == call.first:
-            for pattern in _returned(output):
-                self._record(pattern, name=call.name)
-                returned = True
-        if len(self.seen.calls) == call.first and _looks_like_attention(module):
-            self._miss(call.name)
-        if call.hides and not returned:
-            self._miss(call.name)
+        running = self._running[-1]
+        if running.module is not module:  # it began before the capture
+            return
+        self._switch(running.was_on)
+        if len(rest) == 2:  # after an error there are no keyword arguments
+            kwargs, output = rest
+            self._look(self._ended, running, args, kwargs, output)
+        self._running.pop()
         if not self._running:
             self._weights.clear()
             self._by_hand.end()
+
+    def _ended(self, call: Running, args: Any, kwargs: Any, output: Any) -> None:
+        module, returned = call.module, False
+        if call.dark and isinstance(module, nn.MultiheadAttention):
+            self._found(of_module(module, args, kwargs, output))
+        elif call.dark and isinstance(module, nn.TransformerEncoderLayer) and not call.has_parts:
+            self._layer(call, args, kwargs, output)
+        if self._n_seen == call.first:
+            for pattern in _returned(output):
+                self._record(Attention(call.name, pattern))
+                returned = True
+        if self._n_seen == call.first and _looks_like_attention(module):
+            self._miss(call.name)
+        if call.hides and not returned:
+            self._miss(call.name)
+
+    def _layer(self, call: Running, args: Any, kwargs: Any, output: Any) -> None:
+        """A layer that took its fused path runs again by the plain one, which is watched."""
+        outer = self._running[-2] if len(self._running) > 1 else None
+        listeners, n_seen, found = self.listeners, self._n_seen, None
+        try:
+            for run in layer_again(call, outer, args, kwargs, output):
+                trial = Captured()
+                self.listeners = [trial]
+                with aside(), self:
+                    made = run()
+                with aside():
+                    found = agreeing(trial, made)
+                if found is not None:
+                    break
+        finally:
+            self.listeners, self._n_seen = listeners, n_seen
+        if found is None:
+            self._miss(f"{call.name}.self_attn")
+        else:
+            self._record(found)
 
     @property
     def _name(self) -> str:
         return self._running[-1].name if self._running else ""
 
     def _miss(self, name: str) -> None:
-        if name not in self.seen.unseen:
-            self.seen.unseen.append(name)
+        for seen in self.listeners:
+            if name not in seen.unseen:
+                seen.unseen.append(name)
 
-    def _record(
-        self,
-        pattern: Tensor,
-        name: str | None = None,
-        fill: float | None = None,
-        **more: Tensor | None,
-    ) -> None:
-        kept = {
-            what: None if tensor is None else tensor.detach().clone()
-            for what, tensor in more.items()
-        }
-        name = self._name if name is None else name
-        self.seen.calls.append(Attention(name, pattern.detach().float().clone(), fill=fill, **kept))
+    def _found(self, found: Attention | None, name: str = "") -> None:
+        """Record what a kernel did; None: it cannot be shown as it ran."""
+        if found is None:
+            self._miss(f"{self._name or 'outside a module'}{name}")
+        else:
+            self._record(replace(found, name=self._name))
+
+    def _record(self, found: Attention) -> None:
+        if opaque(found.pattern):
+            self._miss(found.name or "outside a module")
+            return
+        mask, query, key = (
+            None if tensor is None else tensor.detach().clone()
+            for tensor in (found.mask, found.query, found.key)
+        )
+        pattern = found.pattern.detach().float().clone()
+        found = replace(found, pattern=pattern, mask=mask, query=query, key=key)
+        self._n_seen += 1
+        for seen in self.listeners:
+            seen.calls.append(found)
 
     # What is called.
 
@@ -179,77 +264,38 @@ class _Watch(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if getattr(_busy, "on", False):
-            return func(*args, **kwargs)
-        if func is F.multi_head_attention_forward:
-            # Inside it the mode is off, so what it calls is not recorded a second time.
+        name = getattr(func, "__name__", "")
+        kernel = multi_head if func is F.multi_head_attention_forward else FUNCTIONS.get(name)
+        if kernel is not None:
             result = func(*args, **kwargs)
-            self._quietly(self._multi_head, args, kwargs)
-        elif func is F.scaled_dot_product_attention:
-            result = func(*args, **kwargs)
-            self._quietly(self._dot_product, args, kwargs)
+            self._look(self._called, kernel, func, args, kwargs, result)
         else:
-            if not (func in PRODUCTS and self._product(args)):
-                self._hand_made(func, args)
+            self._look(self._multiplied, func, args)
             result = func(*args, **kwargs)
-            self._follow(func, args, kwargs, result)
+            self._look(self._follow, func, args, kwargs, result)
         return result
 
-    def _quietly(self, record: Callable[..., None], args: Any, kwargs: Any) -> None:
-        _busy.on = True
+    def _look(self, at: Callable[..., None], *what: Any) -> None:
+        """Looking never ends a run: what cannot be looked at is named."""
         try:
-            with torch.no_grad():
-                record(args, kwargs)
-        finally:
-            _busy.on = False
+            at(*what)
+        except Exception as error:  # of a tensor of any class, by anybody
+            self._miss(f"{self._name or 'outside a module'} ({type(error).__name__})")
 
-    def _dot_product(self, args: Any, kwargs: Any) -> None:
-        given = dict(zip(_SDPA, args, strict=False)) | kwargs
-        query, key, mask = given["query"].detach(), given["key"].detach(), given.get("attn_mask")
-        if query.is_nested or key.is_nested:
-            self._miss(f"{self._name} (nested tensors)")
-            return
-        if query.shape[:-2] != key.shape[:-2] and query.ndim > 2:  # grouped queries
-            if given.get("enable_gqa"):
-                key = key.repeat_interleave(query.shape[-3] // key.shape[-3], dim=-3)
-            else:
-                key = key.expand(*query.shape[:-2], *key.shape[-2:])
-        scale = given.get("scale")
-        scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-        scores = (query.float() @ key.float().transpose(-2, -1)) * scale
-        keep = None
-        if given.get("is_causal"):
-            keep = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
-        elif mask is not None:
-            keep = allowed(mask)
-        fill = None
-        if mask is not None and mask.dtype != torch.bool:
-            scores, fill = scores + mask.float(), _fill(mask, allowed(mask))
-        elif keep is not None:
-            scores = scores.masked_fill(~keep, -math.inf)
-        # A row that may see nothing is 0, as `F.scaled_dot_product_attention` leaves it.
-        pattern = scores.softmax(-1).masked_fill(torch.isneginf(scores).all(-1, True), 0.0)
-        shaped = four_axes(pattern)
-        if keep is not None:
-            keep = keep.expand(pattern.shape).reshape(shaped.shape)
-        self._record(shaped, fill=fill, mask=keep, query=four_axes(query), key=four_axes(key))
-
-    def _multi_head(self, args: Any, kwargs: Any) -> None:
-        bound = signature(F.multi_head_attention_forward).bind(*args, **kwargs)
-        bound.apply_defaults()
-        given = bound.arguments
-        _, weights = F.multi_head_attention_forward(
-            **{**given, "need_weights": True, "average_attn_weights": False, "training": False}
-        )
-        assert weights is not None
-        # [batch, head, query, key], or without a batch.
-        pattern, heads = weights if weights.ndim == 4 else weights[None], heads_of(given)
-        if heads.keep is not None and not given["need_weights"]:
-            # Without weights torch leaves a row that may see nothing at 0, with them at NaN.
-            pattern = pattern.masked_fill(~heads.keep.any(-1, keepdim=True), 0.0)
-        self._record(pattern, mask=heads.keep, query=heads.query, key=heads.key)
+    def _called(self, kernel: Any, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        with aside():
+            found = kernel(func, args, kwargs, result)
+            self._found(found, "" if kernel is multi_head else f" ({func.__name__})")
 
     # Plain code: what comes out of a softmax, followed until it is multiplied by values.
+
+    @_unheard
+    def _multiplied(self, func: Callable[..., Any], args: Any) -> None:
+        if not (func in PRODUCTS and self._product(args)):
+            weights = self._by_hand.weights(func, args)
+            if weights is not None:
+                with aside():
+                    self._weighted(weights)
 
     def _product(self, args: Any) -> bool:
         """Whether a factor came out of a softmax; it is recorded."""
@@ -258,35 +304,34 @@ class _Watch(TorchFunctionMode):
         found = [tensor for tensor in tensors if id(tensor) in self._weights]
         for tensor in found:
             _, pattern, scores = self._weights[id(tensor)]
-            self._quietly(self._plain, (four_axes(pattern), scores), {})
+            with aside():
+                self._plain(four_axes(pattern), scores)
         return bool(found)
 
-    def _hand_made(self, func: Callable[..., Any], args: Any) -> None:
-        weights = self._by_hand.weights(func, args)
-        if weights is not None:
-            self._quietly(self._weighted, (weights,), {})
-
-    def _weighted(self, args: Any, _: Any) -> None:
-        """Weights that were made by hand: recorded where they are a pattern, else named."""
-        if _sums_to_one(args[0]):
-            self._record(four_axes(args[0]))
+    def _weighted(self, weights: Tensor) -> None:
+        """Weights that were made by hand: recorded if they are a pattern, else named."""
+        if not opaque(weights) and _sums_to_one(weights):
+            self._record(Attention(self._name, four_axes(weights)))
         elif self._running:
             self._running[-1].hides = True
         else:
             self._miss("outside a module")
 
-    def _plain(self, args: Any, _: Any) -> None:
-        pattern, scores = args
-        keep = allowed(scores)
-        same = keep.ndim == 3 or keep.shape == pattern.shape
-        if bool(keep.all()) or not same or keep.numel() != pattern.numel():
-            self._record(pattern)
-        else:
-            self._record(pattern, mask=keep.reshape(pattern.shape), fill=_fill(scores, keep))
+    def _plain(self, pattern: Tensor, scores: Tensor) -> None:
+        found = Attention(self._name, pattern)
+        if not opaque(pattern):
+            keep = allowed(scores)
+            fits = keep.ndim == 3 or keep.shape == pattern.shape
+            if fits and keep.numel() == pattern.numel() and not bool(keep.all()):
+                mask = keep.reshape(pattern.shape)
+                found = replace(found, mask=mask, fill=fill_of(scores, keep))
+        self._record(found)
 
+    @_unheard
     def _follow(self, func: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
-        if any(name in getattr(func, "__name__", "") for name in _FUSED):
-            self._miss(f"{self._name or 'outside a module'} ({func.__name__})")
+        name = getattr(func, "__name__", "")
+        if any(part in name for part in FUSED):
+            self._miss(f"{self._name or 'outside a module'} ({name})")
         if not isinstance(result, Tensor) or not result.is_floating_point():
             return
         if func in _SOFTMAX:
@@ -304,20 +349,6 @@ class _Watch(TorchFunctionMode):
             other = func not in DROPOUT and (result.ndim == 4 or source.ndim == 3)
             self._weights[id(result)] = result, result if other else known[1], known[2]
             return
-
-
-def _fill(scores: Tensor, keep: Tensor) -> float | None:
-    """The largest number among what is hidden."""
-    return None if bool(keep.all()) else float(scores[~keep].max())
-
-
-def four_axes(tensor: Tensor) -> Tensor:
-    """[query, key], [batch, query, key] or more axes as [batch, head, query, key]."""
-    if tensor.ndim == 2:
-        return tensor[None, None]
-    if tensor.ndim == 3:
-        return tensor[:, None]
-    return tensor.reshape(-1, *tensor.shape[-3:])
 
 
 def _looks_like_attention(module: nn.Module) -> bool:

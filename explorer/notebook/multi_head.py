@@ -1,75 +1,145 @@
-"""Queries, keys and masks of calls of torch's own functions, from their arguments."""
+"""Calls of `F.multi_head_attention_forward`: patterns, queries, keys and masks of its arguments."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from inspect import signature
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-BLOCKING = -5e3
-"""What is added to a score and is no larger counts as a mask: -1e4, -inf, the smallest float."""
-
-
-def allowed(mask: Tensor) -> Tensor:
-    """A mask of torch as Bool, True = may attend; of an added one, what is above `BLOCKING`."""
-    return mask.detach() if mask.dtype == torch.bool else mask.detach() > BLOCKING
+from explorer.notebook.captured import Attention
+from explorer.notebook.kernels import allowed, aside, largest, opaque, same, softmax_of
 
 
-@dataclass(frozen=True, eq=False)
-class Heads:
-    """`query`, `key` [batch, head, pos, d_head]; `keep` Bool [batch, head, query, key] or None."""
+def multi_head(func: Any, args: Any, kwargs: Any, result: Any) -> Attention | None:
+    """A call that gave `result`; None if no reading of its masks explains what came out.
 
-    query: Tensor
-    key: Tensor
-    keep: Tensor | None
-
-
-def heads_of(given: Mapping[str, Any]) -> Heads:
-    """What the function makes of its arguments (by name) before it multiplies queries and keys.
-
-    Sequences come first in them, [pos, batch, d_model], or without a batch. `bias_k`, `static_k`
-    and `add_zero_attn` add keys, which every query may attend to. torch means True = blocked; the
-    result means True = may attend.
+    Sequences come first in its arguments, [pos, batch, d_model], or without a batch. `bias_k`,
+    `static_k` and `add_zero_attn` add keys. torch means True = blocked, an Attention True = may
+    attend. With dropout the result is random, and the first reading is believed.
     """
-    query, key = given["query"].detach(), given["key"].detach()
+    bound = signature(F.multi_head_attention_forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    given, out = bound.arguments, result[0]
+    if opaque(out, *given.values()):
+        return None
+    q, k, v = (each.float() if each.dtype != torch.float64 else each for each in _heads(given))
+    random = given["training"] and given["dropout_p"] > 0
+    for added, keep in _masks(given, q, k):
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        for pattern in softmax_of(scores if added is None else scores + added):
+            made = _joined(pattern @ v, given).reshape(out.shape)
+            if random or same(made.to(out.dtype), out, max(largest(made), largest(out))):
+                return Attention("", pattern, keep, q, k)
+    return None
+
+
+def _heads(given: Mapping[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values, [batch, head, pos, d_head], as they are multiplied."""
+    query, key, value = (given[name].detach() for name in ("query", "key", "value"))
     if query.ndim == 2:
-        query, key = query[:, None], key[:, None]
+        query, key, value = query[:, None], key[:, None], value[:, None]
     n_heads, batch = given["num_heads"], query.shape[1]
     if given["use_separate_proj_weight"]:
-        w_query, w_key = given["q_proj_weight"], given["k_proj_weight"]
+        maps = [given[f"{name}_proj_weight"] for name in ("q", "k", "v")]
     else:
-        w_query, w_key, _ = given["in_proj_weight"].chunk(3)
+        maps = given["in_proj_weight"].chunk(3)
     biases = given["in_proj_bias"]
-    b_query, b_key, _ = (None, None, None) if biases is None else biases.chunk(3)
-    q, k = F.linear(query, w_query, b_query), F.linear(key, w_key, b_key)
-    if given["bias_k"] is not None:
-        k = torch.cat([k, given["bias_k"].expand(1, batch, -1)])
-    q, k = (t.reshape(*t.shape[:2], n_heads, -1).permute(1, 2, 0, 3) for t in (q, k))
-    if given["static_k"] is not None:
-        k = given["static_k"].reshape(batch, n_heads, *given["static_k"].shape[1:])
-    n_given = given["key"].shape[0]
+    each_bias = (None, None, None) if biases is None else biases.chunk(3)
+    projected = [
+        F.linear(x.to(w.dtype), w, b)
+        for x, w, b in zip((query, key, value), maps, each_bias, strict=True)
+    ]
+    for at, name in ((1, "bias_k"), (2, "bias_v")):
+        if given[name] is not None:
+            projected[at] = torch.cat([projected[at], given[name].expand(1, batch, -1)])
+    heads = [x.reshape(*x.shape[:2], n_heads, -1).permute(1, 2, 0, 3) for x in projected]
+    for at, name in ((1, "static_k"), (2, "static_v")):
+        static = given[name]
+        if static is not None:
+            heads[at] = static.reshape(batch, n_heads, *static.shape[1:])
     if given["add_zero_attn"]:
-        k = torch.cat([k, k.new_zeros(*k.shape[:2], 1, k.shape[-1])], dim=2)
-    keep = _keep(given, batch, n_heads, q.shape[2], n_given)
-    if keep is not None and k.shape[2] > keep.shape[-1]:
-        keep = F.pad(keep, (0, k.shape[2] - keep.shape[-1]), value=True)
-    return Heads(q, k, keep)
+        heads[1:] = [torch.cat([x, torch.zeros_like(x[:, :, :1])], dim=2) for x in heads[1:]]
+    q, k, v = heads
+    return q, k, v
 
 
-def _keep(given: Mapping[str, Any], batch: int, n_heads: int, n_q: int, n_k: int) -> Tensor | None:
-    shape = (batch, n_heads, n_q, n_k)
-    keep = None
+def _masks(
+    given: Mapping[str, Any], q: Tensor, k: Tensor
+) -> Iterator[tuple[Tensor | None, Tensor | None]]:
+    """What torch may have added to the scores, and the same as True = may attend.
+
+    Its plain path reads `is_causal` in place of the mask if neither padding nor weights are asked
+    for; its fused path reads the mask, and every number in it but 0 as blocked.
+    """
+    hinted = given["is_causal"] and given["key_padding_mask"] is None
+    if hinted and not given["need_weights"]:
+        keep = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).tril()
+        shape = (q.shape[0], q.shape[1], -1, -1)
+        yield (
+            torch.zeros_like(keep, dtype=q.dtype).masked_fill(~keep, -math.inf),
+            keep.expand(shape),
+        )
+    yield _merged(given, q, k, as_bool=False)
+    yield _merged(given, q, k, as_bool=True)
+
+
+def _merged(
+    given: Mapping[str, Any], q: Tensor, k: Tensor, as_bool: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    shape = (*q.shape[:3], given["key"].shape[0])
+    added = None
     for name in ("attn_mask", "key_padding_mask"):
         mask = given[name]
         if mask is None:
             continue
-        open_ = ~mask if mask.dtype == torch.bool else allowed(mask)
+        if as_bool or mask.dtype == torch.bool:
+            blocked = mask.detach().bool()
+            mask = torch.zeros(mask.shape, dtype=q.dtype, device=q.device)
+            mask = mask.masked_fill(blocked, -math.inf)
         if name == "key_padding_mask":
-            open_ = open_.reshape(batch, 1, 1, -1)
-        elif open_.ndim == 3 and open_.shape[0] != 1:
-            open_ = open_.reshape(batch, n_heads, *open_.shape[1:])
-        open_ = open_.detach().expand(shape)
-        keep = open_ if keep is None else keep & open_
-    return keep
+            mask = mask.reshape(shape[0], 1, 1, -1)
+        elif mask.ndim == 3:
+            mask = mask.reshape(-1, shape[1] if mask.shape[0] > 1 else 1, *mask.shape[1:])
+        mask = mask.detach().to(q.dtype).expand(shape)
+        added = mask if added is None else added + mask
+    if added is not None:
+        added = F.pad(added, (0, k.shape[2] - shape[3]))
+    return added, None if added is None else allowed(added)
+
+
+def _joined(z: Tensor, given: Mapping[str, Any]) -> Tensor:
+    """The heads joined and mapped out: [query, batch, d_model]."""
+    weight, bias = given["out_proj_weight"], given["out_proj_bias"]
+    joined = z.permute(2, 0, 1, 3).flatten(2).to(weight.dtype)
+    return F.linear(joined, weight, bias)
+
+
+class _Caught(TorchFunctionMode):
+    """Keeps the arguments of `F.multi_head_attention_forward`, which is not run."""
+
+    arguments: tuple[Any, Any] | None = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is F.multi_head_attention_forward:
+            self.arguments = args, kwargs or {}
+            return args[0], None
+        return func(*args, **(kwargs or {}))
+
+
+def of_module(module: nn.MultiheadAttention, args: Any, kwargs: Any, result: Any) -> Any:
+    """The Attention of a module that returned `result`, by whichever path; None as `multi_head`."""
+    out = result[0]
+    if opaque(out, *args, *kwargs.values()):
+        return None
+    with aside(), _Caught() as caught:
+        module.forward(*args, **kwargs)
+    if caught.arguments is None:
+        return None
+    out = out.transpose(0, 1) if module.batch_first and out.ndim == 3 else out
+    given_args, given_kwargs = caught.arguments
+    with aside():
+        return multi_head(None, given_args, given_kwargs, (out, None))

@@ -1,0 +1,446 @@
+"""Looking changes nothing: outputs are bit-equal, and what is shown gives what came out."""
+
+import copy
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
+
+import explorer as hl
+
+CAUSAL = torch.ones(4, 4, dtype=torch.bool).tril()
+
+
+def rand(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + sum(shape)))
+
+
+def some_of(*axes: Any, count: int) -> list[tuple[Any, ...]]:
+    """`count` of all combinations, always the same ones."""
+    return random.Random(0).sample(list(itertools.product(*axes)), count)
+
+
+def both_ways(run: Callable[[], Any]) -> tuple[Any, Any, Any]:
+    """The result without a capture, with one, and what was seen; each with the same seed."""
+    torch.manual_seed(1)
+    plain = run()
+    after = torch.get_rng_state()
+    torch.manual_seed(1)
+    with hl.capture() as seen:
+        looked_at = run()
+    assert torch.equal(torch.get_rng_state(), after)
+    return plain, looked_at, seen
+
+
+def equal(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one.nan_to_num(nan=7.0), other.nan_to_num(nan=7.0))
+
+
+def visible(keep: Tensor) -> dict[str, Tensor | None]:
+    """Masks of `nn.MultiheadAttention` by kind, from one that says True = may attend."""
+    return {
+        "none": None,
+        "bool": ~keep,
+        "float": torch.zeros(4, 4).masked_fill(~keep, -torch.inf),
+        "bias": rand(4, 4, seed=3),
+        "per_head": (~keep).expand(4, 4, 4),
+    }
+
+
+def identity_attention(**options: Any) -> nn.MultiheadAttention:
+    """Two heads of width 4 whose projections are the identity: out = pattern @ x, head by head."""
+    module = nn.MultiheadAttention(8, 2, batch_first=True, **options)
+    with torch.no_grad():
+        module.in_proj_weight.copy_(torch.eye(8).repeat(3, 1))
+        module.in_proj_bias.zero_()
+        module.out_proj.weight.copy_(torch.eye(8))
+        module.out_proj.bias.zero_()
+    return module
+
+
+UNRELATED = torch.tensor([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1], [1, 0, 0, 1]]).bool()
+
+
+@pytest.mark.filterwarnings("ignore:Support for mismatched")  # torch's, of mask types
+@pytest.mark.parametrize(
+    ("kind", "causal", "weights", "padded", "train", "grad", "precision"),
+    [
+        *some_of(
+            ("none", "bool", "float", "bias", "per_head"),
+            *[(False, True)] * 5,
+            ("float32", "float64", "autocast"),
+            count=120,
+        ),
+        ("bool", True, False, False, False, False, "float32"),
+    ],
+)
+def test_multi_head_attention(
+    kind: str, causal: bool, weights: bool, padded: bool, train: bool, grad: bool, precision: str
+) -> None:
+    """`UNRELATED` is no causal mask: `is_causal`, a hint, decides on some of torch's paths."""
+    if causal and kind == "none":
+        return  # torch refuses the hint without a mask
+    module = identity_attention(dropout=0.3 if train else 0.0).train(train)
+    x, mask = rand(2, 4, 8), visible(UNRELATED)[kind]
+    if precision == "float64":
+        module, x = module.double(), x.double()
+        mask = mask.double() if mask is not None and mask.is_floating_point() else mask
+    pads = torch.tensor([[False] * 4, [False, False, False, True]]) if padded else None
+    if pads is not None and mask is not None and mask.is_floating_point():
+        pads = torch.zeros(2, 4, dtype=mask.dtype).masked_fill(pads, -torch.inf)
+
+    def run() -> Tensor:
+        with torch.set_grad_enabled(grad), torch.autocast("cpu", enabled=precision == "autocast"):
+            return module(
+                x, x, x, attn_mask=mask, is_causal=causal, need_weights=weights,
+                key_padding_mask=pads,
+            )[0]  # fmt: skip
+
+    plain, looked_at, seen = both_ways(run)
+    assert equal(plain, looked_at)
+    assert (len(seen), seen.unseen) == (1, [])
+    if not train:
+        heads = x.unflatten(-1, (2, 4)).transpose(1, 2).float()
+        shown = (seen.patterns[0] @ heads).transpose(1, 2).flatten(2)
+        within = 3e-2 if precision == "autocast" else 1e-5
+        assert torch.allclose(shown, plain.float(), atol=within, equal_nan=True)
+
+
+def test_the_mask_that_torch_used_is_shown() -> None:
+    """Of a hint and a mask that contradict each other, the fused path reads the mask."""
+    module, x = identity_attention().eval(), rand(2, 4, 8)
+    given = {"attn_mask": ~UNRELATED, "is_causal": True, "need_weights": False}
+    with torch.no_grad():
+        _, _, seen = both_ways(lambda: module(x, x, x, **given)[0])
+        assert torch.equal(seen.masks[0][0, 0], UNRELATED)
+    _, _, seen = both_ways(lambda: module(x, x, x, **given)[0])  # with gradients, the hint
+    assert torch.equal(seen.masks[0][0, 0], CAUSAL)
+
+
+class Tagged(Tensor):
+    """A class of one's own that changes nothing."""
+
+
+SDPA_MASKS: dict[str, Callable[[int], Any]] = {
+    "none": lambda _: None,
+    "bool": lambda n: torch.ones(n, 6, dtype=torch.bool).tril(2),
+    "empty_row": lambda n: torch.ones(n, 6, dtype=torch.bool).tril(-1),
+    "bias": lambda n: rand(n, 6, seed=4),
+    "parameter": lambda n: nn.Parameter(rand(n, 6, seed=4)),
+    "heads": lambda n: rand(1, 4, n, 6, seed=4) > -1,
+    "lower_right": lambda n: causal_lower_right(n, 6),
+    "upper_left": lambda n: causal_upper_left(n, 6),
+    "tagged": lambda n: rand(n, 6, seed=4).as_subclass(Tagged),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_query", "causal", "dropout", "grouped", "scale", "shared_batch", "dtype"),
+    [
+        *some_of(
+            SDPA_MASKS,
+            (1, 4, 6),
+            (False, True),
+            (0.0, 0.3),
+            (False, True),
+            (None, 0.7),
+            (False, True),
+            (torch.float32, torch.bfloat16),
+            count=200,
+        ),
+        ("lower_right", 4, False, 0.0, False, None, False, torch.float32),
+    ],
+)
+def test_dot_product_attention(
+    kind: str, n_query: int, causal: bool, dropout: float, grouped: bool,
+    scale: float | None, shared_batch: bool, dtype: torch.dtype,
+) -> None:  # fmt: skip
+    query = rand(1 if shared_batch else 2, 4, n_query, 8).to(dtype)
+    key, value = (rand(2, 2 if grouped else 4, 6, 8, seed=s).to(dtype) for s in (1, 2))
+    mask = SDPA_MASKS[kind](n_query)
+    if kind in ("bias", "parameter", "tagged"):
+        mask = mask.detach().to(dtype)
+    more = {"dropout_p": dropout, "is_causal": causal, "enable_gqa": grouped, "scale": scale}
+
+    def run() -> Tensor:
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, **more)
+
+    try:
+        plain, looked_at, seen = both_ways(run)
+    except (RuntimeError, ValueError):  # torch refuses the combination
+        with pytest.raises((RuntimeError, ValueError)):
+            run()
+        return
+    assert equal(plain, looked_at)
+    assert len(seen) + len(seen.unseen) == 1
+    if not len(seen):
+        assert grouped or shared_batch, "only what differs in shape may stay unseen"
+    elif not dropout:
+        shown = seen.patterns[0] @ value.float().repeat_interleave(2 if grouped else 1, 1)
+        within = 1e-5 if dtype == torch.float32 else 5e-2
+        assert torch.allclose(shown, plain.float(), atol=within, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["lower_right", "upper_left"])
+def test_a_bias_of_torchs_own_class_is_materialised(kind: str) -> None:
+    q, k = rand(1, 2, 2, 8), rand(1, 2, 5, 8)
+    mask = (causal_lower_right if kind == "lower_right" else causal_upper_left)(2, 5)
+    with hl.capture() as seen:
+        F.scaled_dot_product_attention(q, k, k, attn_mask=mask)
+    offset = 3 if kind == "lower_right" else 0
+    keep = torch.ones(2, 5, dtype=torch.bool).tril(offset)
+    assert torch.equal(seen.masks[0][0, 1], keep)
+    own = (q @ k.mT / 8**0.5).masked_fill(~keep, -torch.inf).softmax(-1)
+    assert torch.allclose(seen.patterns[0], own, atol=1e-6)
+
+
+def layer_with(pattern: Tensor, layer: nn.TransformerEncoderLayer, x: Tensor) -> Tensor:
+    """What a layer gives if its attention has this pattern."""
+    attention = layer.self_attn
+
+    def attend(h: Tensor) -> Tensor:
+        value = F.linear(h, attention.in_proj_weight[16:], attention.in_proj_bias[16:])
+        z = pattern @ value.unflatten(-1, (2, 4)).transpose(1, 2)
+        return attention.out_proj(z.transpose(1, 2).flatten(2))
+
+    def net(h: Tensor) -> Tensor:
+        return layer.linear2(layer.linear1(h).relu())
+
+    if layer.norm_first:
+        x = x + attend(layer.norm1(x))
+        return x + net(layer.norm2(x))
+    x = layer.norm1(x + attend(x))
+    return layer.norm2(x + net(x))
+
+
+LAYER_MASKS = {
+    "none": None,
+    "causal": ~CAUSAL,
+    "infinities": torch.zeros(4, 4).masked_fill(~CAUSAL, -torch.inf),
+    "ones": CAUSAL.float(),  # the fused path blocks whatever is not 0
+    "bias": torch.tensor([[0.0, 1, 2, 0]] * 4),
+}
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.filterwarnings("ignore:Converting mask without torch.bool")
+@pytest.mark.filterwarnings("ignore:Support for mismatched")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("hint", [False, True])
+@pytest.mark.parametrize("kind", LAYER_MASKS)
+@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("hooked", [False, True])
+def test_an_encoder_takes_its_fused_path_and_is_seen(
+    kind: str, norm_first: bool, padded: bool, hint: bool, stacked: bool, hooked: bool
+) -> None:
+    if hint and kind == "none":
+        return
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first).eval()
+    whole = nn.TransformerEncoder(layer, 2).eval() if stacked else layer
+    if hooked:  # a hook switches the fused path of the layer off, not that of its attention
+        for each in whole.modules():
+            if isinstance(each, nn.Linear):
+                each.register_forward_hook(lambda *_: None)
+    x, mask = rand(2, 4, 8), LAYER_MASKS[kind]
+    pads = torch.tensor([[False] * 3 + [True], [False, False, True, True]]) if padded else None
+    names = {"mask" if stacked else "src_mask": mask, "src_key_padding_mask": pads}
+
+    def run() -> Tensor:
+        with torch.no_grad():
+            return whole(x, is_causal=hint, **names)
+
+    plain, looked_at, seen = both_ways(run)
+    assert equal(plain, looked_at)
+    n_layers = 2 if stacked else 1
+    prefix = "layers.{}." if stacked else ""
+    wanted = [f"{prefix.format(at)}self_attn" for at in range(n_layers)]
+    if stacked and hooked and padded and kind == "none" and not norm_first:
+        assert seen.unseen == wanted, "attention over a nested tensor, which the layer passes on"
+        return
+    assert seen.names == wanted, seen
+    if not stacked:
+        shown = layer_with(seen.patterns[0], layer, x)
+        real = torch.ones(2, 4, dtype=torch.bool) if pads is None else ~pads
+        assert torch.allclose(shown[real], plain[real], atol=1e-5, equal_nan=True)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_padding_of_an_encoder_stays_zero_as_torch_leaves_it() -> None:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1).eval()
+    pads = torch.tensor([[False, False, True, True], [False, True, True, True]])
+    with torch.no_grad():
+        plain, looked_at, seen = both_ways(
+            lambda: encoder(rand(2, 4, 8), src_key_padding_mask=pads)
+        )
+    assert torch.equal(plain, looked_at)
+    assert bool((plain[pads] == 0).all())
+    assert seen.patterns[0].shape == (2, 2, 4, 4)
+    assert torch.equal(seen.masks[0][:, 0, 0], ~pads)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without")
+def test_flex_attention_is_shown_by_its_functions() -> None:
+    q, k, v = rand(2, 4, 6, 8), rand(2, 2, 6, 8, seed=1), rand(2, 2, 6, 8, seed=2)
+    slopes = torch.tensor([0.5, 0.25, 0.125, 0.0])
+
+    def near(score: Tensor, b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return score - slopes[h] * (query - key).abs()
+
+    def causal(b: Tensor, h: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return query >= key
+
+    blocks = create_block_mask(causal, None, None, 6, 6, device="cpu")
+
+    def run() -> Tensor:
+        with torch.compiler.set_stance("force_eager"):
+            return flex_attention(q, k, v, score_mod=near, block_mask=blocks, enable_gqa=True)
+
+    plain, looked_at, seen = both_ways(run)
+    assert torch.equal(plain, looked_at)
+    keep = torch.ones(6, 6, dtype=torch.bool).tril()
+    apart = (torch.arange(6)[:, None] - torch.arange(6)).abs()
+    scores = q @ k.repeat_interleave(2, 1).mT / 8**0.5 - slopes[:, None, None] * apart
+    own = scores.masked_fill(~keep, -torch.inf).softmax(-1)
+    assert torch.allclose(seen.patterns[0], own, atol=1e-5)
+    assert torch.equal(seen.masks[0], keep.expand(2, 4, 6, 6))
+    assert seen.unseen == []
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize(
+    "attend",
+    [
+        lambda x: F.scaled_dot_product_attention(x, x, x),
+        lambda x: (x @ x.mT).softmax(-1) @ x,
+        lambda x: (x @ x.mT).sigmoid() @ x,
+        lambda x: identity_attention()(x, x, x)[0],
+        lambda x: identity_attention().eval()(x, x, x, need_weights=False)[0],
+    ],
+)
+@pytest.mark.parametrize("within", ["vmap", "grad"])
+def test_inside_torch_func_it_runs_and_is_named(
+    attend: Callable[[Tensor], Tensor], within: str
+) -> None:
+    def run() -> Tensor:
+        torch.manual_seed(0)
+        if within == "grad":
+            return torch.func.grad(lambda x: attend(x).sum())(rand(2, 4, 8))
+        return torch.vmap(attend, randomness="same")(rand(3, 2, 4, 8))
+
+    plain, looked_at, seen = both_ways(run)
+    assert torch.equal(plain, looked_at)
+    assert len(seen) == 0
+    assert seen.unseen
+
+
+def test_nested_tensors_are_named() -> None:
+    q = torch.nested.nested_tensor([rand(2, 3, 8), rand(2, 5, 8)], layout=torch.jagged)
+    parts = q.transpose(1, 2)
+
+    def run() -> Tensor:
+        return F.scaled_dot_product_attention(parts, parts, parts).values()
+
+    plain, looked_at, seen = both_ways(run)
+    assert torch.equal(plain, looked_at)
+    assert seen.unseen == ["outside a module (scaled_dot_product_attention)"]
+
+
+def test_an_operator_below_the_functions_is_named() -> None:
+    x = rand(1, 2, 4, 8)
+    with hl.capture() as seen:
+        torch.ops.aten.scaled_dot_product_attention(x, x, x)
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x)
+    assert len(seen) == 1
+    assert seen.unseen == ["outside a module (_scaled_dot_product_flash_attention_for_cpu)"]
+
+
+def test_a_pattern_that_does_not_give_the_output_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A kernel that does something else with the same arguments."""
+    from explorer.notebook import kernels
+
+    monkeypatch.setattr(kernels, "_wide", lambda tensor: 2 * tensor.detach().float())
+    with hl.capture() as seen:
+        x = rand(1, 2, 4, 8)
+        nn.Sequential(Calls())(x)
+    assert (len(seen), seen.unseen) == (0, ["0 (scaled_dot_product_attention)"])
+
+
+class Calls(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(x, x, x)
+
+
+class Names(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def transformer() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Transformer(8, 2, 1, 1, 16, batch_first=True).eval()
+
+
+def test_other_modes_see_what_they_see_without_a_capture() -> None:
+    model, src, tgt = transformer(), rand(2, 5, 8), rand(2, 3, 8)
+    names: list[list[str]] = []
+    flops: list[int] = []
+    for captured in (False, True):
+        with torch.no_grad(), Names() as outer, FlopCounterMode(display=False) as counter:
+            if captured:
+                with hl.capture():
+                    model(src, tgt)
+            else:
+                model(src, tgt)
+        names.append(outer.seen)
+        flops.append(counter.get_total_flops())
+    assert names[0] == names[1]
+    assert flops[0] == flops[1] > 0
+
+
+def test_a_capture_inside_a_layer_and_hooks_of_others_change_nothing() -> None:
+    model = transformer()
+    calls: list[str] = []
+
+    class Inside(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            with hl.capture() as self.seen:
+                return self.inner(*args, **kwargs)
+
+    first = model.encoder.layers[0]
+    model.encoder.layers[0].self_attn.register_forward_hook(lambda *_: calls.append("hook"))
+    src, tgt = rand(2, 5, 8), rand(2, 3, 8)
+    with torch.no_grad():
+        plain = model(src, tgt)
+        held = copy.copy(first)
+        model.encoder.layers[0] = first
+        with hl.capture() as outer:
+            inside = Inside(model)
+            looked_at = inside(src, tgt)
+    assert held is not first
+    assert torch.equal(plain, looked_at)
+    assert calls == ["hook", "hook"]
+    assert len(outer) == len(inside.seen) == 3
