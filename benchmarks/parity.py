@@ -98,6 +98,22 @@ LLAMA3: Small = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 60,
 }
+YARN: Small = {
+    "rope_type": "yarn",
+    "rope_theta": 1000.0,
+    "factor": 4.0,
+    "beta_fast": 4.0,
+    "original_max_position_embeddings": 40,
+}
+LONGROPE: Small = {
+    "rope_type": "longrope",
+    "rope_theta": 1000.0,
+    "short_factor": [1.0, 1.5, 2.0],
+    "long_factor": [1.0, 3.0, 9.0],
+    "original_max_position_embeddings": 13,
+}
+DYNAMIC: Small = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 3.0}
+PARTIAL: Small = {"partial_rotary_factor": 0.5}
 LINEAR: Small = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
 GEMMA: Small = {
     "head_dim": 10,
@@ -153,10 +169,24 @@ MODELS: dict[str, tuple[str, Small]] = {
     "llama-headless": ("LlamaModel", LLAMA),
     "llama3": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LLAMA3}),
     "llama-linear": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LINEAR}),
+    "llama-yarn": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": YARN}),
+    "llama-longrope": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LONGROPE}),
+    "llama-dynamic": (
+        "LlamaForCausalLM",
+        {**LLAMA, "rope_parameters": DYNAMIC, "max_position_embeddings": 13},
+    ),
     "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 5}),
     "qwen2": ("Qwen2ForCausalLM", LLAMA),
     "qwen2-window": ("Qwen2ForCausalLM", {**LLAMA, **WINDOW}),
     "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 10}),
+    "qwen3-yarn": (
+        "Qwen3ForCausalLM",
+        {
+            **LLAMA,
+            "head_dim": 10,
+            "rope_parameters": {**YARN, "mscale": 2.0, "mscale_all_dim": 0.5, "truncate": False},
+        },
+    ),
     "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 6}),
     "gemma3_text": ("Gemma3ForCausalLM", {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS}),
     "gemma3_text-linear": (
@@ -165,6 +195,8 @@ MODELS: dict[str, tuple[str, Small]] = {
     ),
     "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
     "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),
+    "gpt_neox-yarn": ("GPTNeoXForCausalLM", {**NEOX, "rope_parameters": {**YARN, **PARTIAL}}),
+    "gpt_neox-linear": ("GPTNeoXForCausalLM", {**NEOX, "rope_parameters": {**LINEAR, **PARTIAL}}),
     "marian": ("MarianMTModel", MARIAN),
     "marian-headless": ("MarianModel", MARIAN),
     "t5": ("T5ForConditionalGeneration", T5),
@@ -286,7 +318,8 @@ def padded_and_cached(
     for row, text in enumerate(TEXTS):
         expected = theirs[f"{text}/{name}"]
         worst["padded"] = max(worst["padded"], off(found[row, 3 : 3 + len(expected)], expected))
-    if not model.config.is_causal or model.predicts is None:
+    longest = ids["first.tgt"].shape[1]
+    if model.predicts != "next" or longest > model.config.cacheable:
         return worst | {"cached": math.nan}
     tgt, src = ids["first.tgt"], ids["first.src"] if source else None
     cache, steps = KVCache(model.config.n_layers), []

@@ -33,6 +33,13 @@ FORMER_MARKS = ("pad_id", "bos_id", "eos_id")
 """Fields of older checkpoints: marks belong to the tokenizer, and are read from there."""
 
 
+def _of_json(value: Any) -> Any:
+    """Lists as tuples; an object of exactly the fields of `Scaling` as one, others as they are."""
+    if isinstance(value, dict) and value.keys() == {each.name for each in fields(Scaling)}:
+        return Scaling(**{name: _of_json(each) for name, each in value.items()})
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _is_size(value: Any) -> bool:
     return type(value) is int and 1 <= value <= LARGEST
 
@@ -42,8 +49,10 @@ def _is_finite(value: Any) -> bool:
 
 
 def _is_scaling(value: Any) -> bool:
-    numbers = isinstance(value, tuple) and len(value) == 3 and all(map(_is_finite, value))
-    return numbers and value[0] > 0 and 0 < value[1] < value[2]
+    if not isinstance(value, Scaling) or (value.n_ctx is None) == bool(value.far or value.growth):
+        return False
+    numbers = [*(value.divisors or ()), *(value.far or ()), value.growth or 1, value.n_ctx or 1]
+    return all(_is_finite(each) and each > 0 for each in numbers)
 
 
 def _is_layers(value: Any) -> bool:
@@ -123,7 +132,8 @@ class ModelConfig:
             raise Refusal("gated_head", ffn=self.ffn)
         self._require("n_kv_heads", lambda v: self.n_heads % v == 0, "divides", of=heads)
         self._require("rotary_dim", lambda v: v <= self.d_head, "at_most", most=self.d_head)
-        widths = {"d_model": self.d_model, "d_head": self.rotary_dim or self.d_head}
+        self._require("rope_scaling", self._has_divisors, "divisors", pairs=self.n_turned // 2)
+        widths = {"d_model": self.d_model, "d_head": self.n_turned}
         paired = self.position_type.pairs
         if paired and widths[paired] % 2:
             raise Refusal("odd_width", name=paired, value=widths[paired], positions=self.positions)
@@ -148,6 +158,15 @@ class ModelConfig:
         return self.head_dim or self.d_model // self.n_heads
 
     @property
+    def n_turned(self) -> int:
+        """Features per head that rotary positions turn."""
+        return self.rotary_dim or self.d_head
+
+    def _has_divisors(self, scaling: Scaling) -> bool:
+        lists = (scaling.divisors, scaling.far)
+        return all(each is None or len(each) == self.n_turned // 2 for each in lists)
+
+    @property
     def divisor(self) -> float:
         """What q . k is divided by."""
         return self.score_divisor or math.sqrt(self.d_head)
@@ -170,6 +189,12 @@ class ModelConfig:
     def longest(self) -> int | None:
         """The most tokens that a stream can have; None where there is a position for any."""
         return self.n_ctx if self.position_type.bounded else None
+
+    @property
+    def cacheable(self) -> float:
+        """The longest row in which a later token leaves the keys of earlier ones as they are."""
+        scaling = self.rope_scaling
+        return math.inf if scaling is None or scaling.n_ctx is None else scaling.n_ctx
 
     @property
     def pattern_dropout(self) -> float:
@@ -210,5 +235,5 @@ class ModelConfig:
             raise Refusal("config_fields", names=", ".join(unknown))
         if "vocab_size" not in values:
             raise Refusal("config_vocab_size")
-        values = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+        values = {name: _of_json(value) for name, value in values.items()}
         return cls(**values)

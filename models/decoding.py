@@ -189,6 +189,8 @@ class _Writer:
 
     def logits(self) -> Float[Tensor, "row vocab"]:
         """Read what the cache does not hold; unembed the end of each row only, which costs most."""
+        if self.rows.tgt.shape[1] > self.model.config.cacheable:
+            self.cache = None  # from here on every token turns the earlier keys anew
         new = self.rows.tgt[:, self.cache.length if self.cache else 0 :]
         x = self.model.last_stack.run(replace(self.rows, tgt=new), self.memory, self.cache)
         return self.model.logits_of(x[:, -1:])[:, -1]

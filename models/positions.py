@@ -43,20 +43,38 @@ def frequencies(n_features: int, base: float = 10000.0) -> Float[Tensor, " pair"
     return base ** (-torch.arange(0, n_features, 2, dtype=torch.float64) / n_features)
 
 
-Scaling = tuple[float, float, float]  # how `stretched` changes angles
+@dataclass(frozen=True)
+class Scaling:
+    """How a rotation's angles shrink, for texts longer than those of the first training.
 
-
-def stretched(angles: Float[Tensor, " pair"], scaling: Scaling | None) -> Float[Tensor, " pair"]:
-    """Angles per position made smaller, for texts longer than those of the first training.
-
-    `scaling` is a factor and two wavelengths: pairs up to the first one stay, those from the second
-    one on are divided by the factor, and those between go over smoothly. Llama team 2024, §3.4.2.
+    Each pair's angle is divided by its entry in `divisors` (None: by 1). Rows of more than `n_ctx`
+    tokens use `far` instead; or, with `growth`, pair i of n is divided by
+    (growth * tokens / n_ctx - growth + 1)^(i / (n - 1)), which is known as dynamic NTK.
     """
+
+    divisors: tuple[float, ...] | None = None
+    n_ctx: int | None = None
+    far: tuple[float, ...] | None = None
+    growth: float | None = None
+
+
+def stretched(
+    angles: Float[Tensor, " pair"], scaling: Scaling | None, n_tokens: Tensor | int = 0
+) -> Float[Tensor, "*batch pair"]:
+    """Angles per position as `scaling` changes them in rows of `n_tokens`, an Int [batch]."""
     if scaling is None:
         return angles
-    factor, stay, divided = scaling
-    share = ((angles / (2 * math.pi) - 1 / divided) / (1 / stay - 1 / divided)).clamp(0, 1)
-    return angles * (share + (1 - share) / factor)
+    near = angles if scaling.divisors is None else angles / angles.new_tensor(scaling.divisors)
+    if scaling.n_ctx is None:
+        return near
+    n = torch.as_tensor(n_tokens)[..., None]
+    if scaling.growth is not None:
+        grown = scaling.growth * n / scaling.n_ctx - scaling.growth + 1
+        share = torch.arange(len(angles), dtype=angles.dtype) / max(1, len(angles) - 1)
+        far = angles / grown.clamp(min=1) ** share.to(grown.device)
+    else:
+        far = angles / angles.new_tensor(scaling.far)
+    return torch.where(n > scaling.n_ctx, far, near)
 
 
 def sinusoidal_table(
@@ -75,10 +93,12 @@ def rotation_at(
     d_head: int,
     base: float = 10000.0,
     scaling: Scaling | None = None,
+    n_tokens: Tensor | int = 0,
 ) -> Rotation:
-    """The rotation of every pair at these positions, ready to be applied by `rotate`."""
-    each = stretched(frequencies(d_head, base), scaling).to(positions.device)
-    angles = positions.double()[..., None] * each
+    """The rotation of every pair at these positions, ready to be applied by `rotate`; `scaling`
+    and `n_tokens` as in `stretched`."""
+    each = stretched(frequencies(d_head, base).to(positions.device), scaling, n_tokens)
+    angles = positions.double()[..., None] * each[..., None, :]
     angles = angles.reshape(-1, 1, positions.shape[-1], d_head // 2)  # [batch | 1, 1, pos, pair]
     return angles.cos(), angles.sin()
 
@@ -210,10 +230,11 @@ class Rotary(Positions):
 
     def place(self, queries: At, keys: At) -> Placement:
         config, near = self.config, None
-        n_turned = config.rotary_dim or config.d_head
+        n_turned = config.n_turned
         if config.near_rope_base is not None:
             near = Placement(rotation_at(queries, n_turned, config.near_rope_base))
-        rotation = rotation_at(queries, n_turned, config.rope_base, config.rope_scaling)
+        scaling, n_tokens = config.rope_scaling, keys.amax(1) + 1
+        rotation = rotation_at(queries, n_turned, config.rope_base, scaling, n_tokens)
         return Placement(rotation, near=near)
 
 

@@ -72,6 +72,16 @@ def neighbours(n_heads: int, turned: int | None = None) -> Fold:
     return fold
 
 
+def turned_times(factor: float, n_heads: int, turned: int) -> Fold:
+    """The first `turned` output features of each head times a constant."""
+
+    def fold(tensor: Tensor) -> Tensor:
+        heads = tensor.reshape(n_heads, -1, *tensor.shape[1:])
+        return torch.cat((heads[:, :turned] * factor, heads[:, turned:]), dim=1).flatten(0, 1)
+
+    return fold
+
+
 def halves(n_heads: int) -> Fold:
     """The opposite of `neighbours`, over all features of a head."""
 

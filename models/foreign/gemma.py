@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import Fold, as_is, in_turn, neighbours, plus_one
-from models.foreign.llama import IGNORED, near_layers, rope_scaling, window
+from models.foreign.folds import as_is, in_turn, plus_one
+from models.foreign.llama import near_layers, window
 from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, blocks, weight
-from models.positions import Scaling
+from models.foreign.rotation import TABLES, Turning, turning
 from models.refusals import Refusal
 
 NORMS = {
@@ -68,7 +68,7 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
     head = output(keys, keys.flag("tie_word_embeddings", True))
     n_layers, d_head = keys.layers("num_hidden_layers"), keys.size("head_dim", 256)
     usual = [layer for layer in range(n_layers) if (layer + 1) % full_every]
-    base, near, scaling = _bases(keys, "qk_norm" in more)
+    turn, near = _turning(keys, d_head, "qk_norm" in more)
     n_heads = keys.size("num_attention_heads")
     scalar = keys.number("query_pre_attn_scalar", 256.0)
     config = ModelConfig(
@@ -86,17 +86,15 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         norm_placement="pre",
         out_norms=True,
         final_norm=True,
-        positions="rotary",
-        rope_base=base,
         near_layers=near_layers(keys, usual),
         near_rope_base=near,
-        rope_scaling=scaling,
         window=window(keys, 4096),
         score_divisor=None if scalar == d_head else scalar**0.5,
         ffn="geglu_tanh",
         bias=False,
         dropout=0.0,
         **more,
+        **turn.settings(d_head),
         **head.settings,
     )
     rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm", plus_one)]
@@ -105,33 +103,27 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
             weight(f"{ours}.{mine}", f"{theirs}.{its}", plus_one) for mine, its in NORMS.items()
         ]
         normed = config.qk_norm
-        q, k = neighbours(config.n_heads), neighbours(config.kv_heads)
-        folds: dict[str, Fold] = {"q": q, "k": k}
+        heads = {"q": config.n_heads, "k": config.kv_heads}
+        folds = {name: turn.fold(n, not normed) for name, n in heads.items()}
         for name in "qkvo":
             path = f"{theirs}.self_attn.{name}_proj"
             rows.append(weight(f"{ours}.attn.w_{name}", path, folds.get(name, as_is)))
         for name in "qk" if normed else "":
-            fold = in_turn(plus_one, neighbours(1))
+            fold = in_turn(plus_one, turn.fold(1))
             path = f"{theirs}.self_attn.{name}_norm"
             rows.append(weight(f"{ours}.attn.{name}_norm", path, fold))
         for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
             rows.append(weight(f"{ours}.ffn.{mine}", f"{theirs}.mlp.{its}"))
-    return Plan(config, (*rows, *head.rows), (*IGNORED, *head.ignored))
+    return Plan(config, (*rows, *head.rows), (*TABLES, *head.ignored))
 
 
-def _bases(keys: Keys, has_two: bool) -> tuple[float, float | None, Scaling | None]:
-    """The bases of the angles, of the full layers and of the others where they differ, and how the
-    angles of the full layers are stretched."""
-    said = keys.object("rope_parameters")
+def _turning(keys: Keys, d_head: int, has_two: bool) -> tuple[Turning, float | None]:
+    """The rotation, and the base of the layers with a window where they have one of their own."""
     if not has_two:
-        for each in (Keys(said, ()), Keys(keys.object("rope_scaling"), ())):
-            each.only("rope_type", "default", None)
-        return Keys(said, ()).number("rope_theta", keys.number("rope_theta", 10000.0)), None, None
-    full, near = (Keys(said, ()).object(f"{each}_attention") for each in ("full", "sliding"))
-    Keys(near, ()).only("rope_type", "default", None)
-    stretched = {"rope_scaling": keys.object("rope_scaling") or full}
-    return (
-        Keys(full, ()).number("rope_theta", keys.number("rope_theta", 1e6)),
-        Keys(near, ()).number("rope_theta", keys.number("rope_local_base_freq", 1e4)),
-        rope_scaling(Keys(stretched, ())),
-    )
+        return turning(keys, d_head), None
+    near = turning(keys, d_head, bases=("rope_local_base_freq",), layers="sliding_attention")
+    full = turning(keys, d_head, base=1e6, layers="full_attention")
+    if near != Turning(near.base, full.n_turned) or full.size != 1:
+        said = keys.values.get("rope_parameters")
+        raise Refusal("rope_near", name="rope_parameters", value=repr(said))
+    return full, near.base

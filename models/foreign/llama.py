@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import Fold, as_is, neighbours, zeros
+from models.foreign.folds import Fold, as_is, zeros
 from models.foreign.outputs import output
 from models.foreign.plan import Keys, Plan, Row, blocks, weight
+from models.foreign.rotation import TABLES, Turning, turning
 from models.refusals import Refusal
-
-IGNORED = (r".*rotary_emb\.inv_freq",)
 
 
 def llama(keys: Keys) -> Plan:
@@ -32,9 +31,10 @@ def qwen2(keys: Keys) -> Plan:
 
 
 def qwen3(keys: Keys) -> Plan:
-    """As Llama, with a norm on every query and key and a width of heads of its own."""
+    """As Llama, with a norm on every query and key and heads of 128 features unless it says so."""
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
-    return _plan(keys, biased, qk_norm=True, **_upper_window(keys))
+    d_head = keys.size("head_dim", 128)
+    return _plan(keys, biased, qk_norm=True, d_head=d_head, **_upper_window(keys))
 
 
 def _upper_window(keys: Keys) -> dict[str, Any]:
@@ -62,53 +62,20 @@ def near_layers(keys: Keys, usual: Iterable[int]) -> tuple[int, ...]:
     return tuple(layer for layer, kind in enumerate(said) if kind == "sliding_attention")
 
 
-def rope_base(keys: Keys) -> float:
-    """The base of the angles, under the old key or the new."""
-    return rope_parameters(keys, "rope_theta")[0]
-
-
-def rope_scaling(keys: Keys) -> tuple[float, float, float] | None:
-    """How angles are stretched (`positions.stretched`), if they are.
-
-    Raises ValueError for other kinds than Llama 3's, and the one that divides all alike.
-    """
-    said = keys.object("rope_scaling") or keys.object("rope_parameters")
-    kind = said.get("rope_type", said.get("type", "default"))
-    if kind == "default":
-        return None
-    if kind not in ("llama3", "linear"):
-        raise Refusal("scaled_angles", value=repr(kind))
-    of = Keys(said, ())
-    factor = of.number("factor")
-    if kind == "linear":
-        return factor, 1e-9, 2e-9  # no wavelength is that short, so every pair is divided
-    n_ctx = of.number("original_max_position_embeddings")
-    return factor, n_ctx / of.number("high_freq_factor"), n_ctx / of.number("low_freq_factor")
-
-
-def rope_parameters(keys: Keys, old: str, share: float = 1.0) -> tuple[float, float]:
-    """The base of the angles, and the share of each head's features that is turned.
-
-    `old` is the key that held the base before all of this moved into `rope_parameters`; `share` is
-    that of a config that says none.
-    """
-    said = Keys(keys.object("rope_parameters"), ())
-    base = said.number("rope_theta", keys.number(old, 10000.0))
-    return base, said.number("partial_rotary_factor", share)
-
-
 def _plan(
     keys: Keys,
     biased: tuple[str, ...] = (),
     window: int | None = None,
     near: tuple[int, ...] | None = None,
     qk_norm: bool = False,
+    d_head: int | None = None,
 ) -> Plan:
-    """`near` are the layers that have the `window`; None: all."""
+    """`near` are the layers that have the `window`; None: all. `d_head`: None as Llama has it."""
     keys.activation("hidden_act", "silu")
     keys.only("hidden_act", "silu", "swish")
     d_model, n_heads = keys.size("hidden_size"), keys.size("num_attention_heads")
-    own = keys.values.get("head_dim")
+    d_head = d_head or keys.size("head_dim", max(1, d_model // n_heads))
+    turn = turning(keys, d_head)
     n_layers = keys.layers("num_hidden_layers")
     head = output(keys, keys.flag("tie_word_embeddings", False))
     config = ModelConfig(
@@ -118,7 +85,7 @@ def _plan(
         n_layers=n_layers,
         n_heads=n_heads,
         n_kv_heads=keys.size("num_key_value_heads", n_heads),
-        head_dim=None if own is None or own * n_heads == d_model else keys.size("head_dim"),
+        head_dim=None if d_head == d_model / n_heads else d_head,
         qk_norm=qk_norm,
         d_ff=keys.size("intermediate_size"),
         n_ctx=keys.size("max_position_embeddings"),
@@ -128,35 +95,33 @@ def _plan(
         norm_eps=keys.number("rms_norm_eps", 1e-6),
         norm_placement="pre",
         final_norm=True,
-        positions="rotary",
-        rope_base=rope_base(keys),
-        rope_scaling=rope_scaling(keys),
         ffn="swiglu",
         bias=bool(biased),
         scale_embeddings=False,
         dropout=0.0,
+        **turn.settings(d_head),
         **head.settings,
     )
     rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm")]
     for ours, theirs in blocks(config.n_layers):
         rows.append(weight(f"{ours}.attn_norm", f"{theirs}.input_layernorm"))
-        rows += _attention(config, f"{ours}.attn", f"{theirs}.self_attn", biased)
+        rows += _attention(config, turn, f"{ours}.attn", f"{theirs}.self_attn", biased)
         # The norm *before* the feed-forward net, whatever its name says.
         rows.append(weight(f"{ours}.ffn_norm", f"{theirs}.post_attention_layernorm"))
         for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
             n_out = config.d_model if mine == "w_down" else config.d_ff
             name = f"{ours}.ffn.{mine}"
             rows += _linear(config, name, f"{theirs}.mlp.{its}", n_out, "ffn" in biased)
-    return Plan(config, (*rows, *head.rows), (*IGNORED, *head.ignored))
+    return Plan(config, (*rows, *head.rows), (*TABLES, *head.ignored))
 
 
 def _attention(
-    config: ModelConfig, ours: str, theirs: str, biased: tuple[str, ...]
+    config: ModelConfig, turn: Turning, ours: str, theirs: str, biased: tuple[str, ...]
 ) -> Iterator[Row]:
-    n_q, n_kv = config.n_heads, config.kv_heads
+    n_q, n_kv, sized = config.n_heads, config.kv_heads, not config.qk_norm
     turned: dict[str, tuple[int, Fold]] = {
-        "q": (n_q, neighbours(n_q)),
-        "k": (n_kv, neighbours(n_kv)),
+        "q": (n_q, turn.fold(n_q, sized)),
+        "k": (n_kv, turn.fold(n_kv, sized)),
         "v": (n_kv, as_is),
     }
     for name, (n_heads, fold) in turned.items():
@@ -165,7 +130,7 @@ def _attention(
         yield from _linear(config, f"{ours}.w_{name}", its, n_out, name in biased, fold)
     if config.qk_norm:
         for name in "qk":
-            yield weight(f"{ours}.{name}_norm", f"{theirs}.{name}_norm", neighbours(1))
+            yield weight(f"{ours}.{name}_norm", f"{theirs}.{name}_norm", turn.fold(1))
     yield from _linear(config, f"{ours}.w_o", f"{theirs}.o_proj", config.d_model, "o" in biased)
 
 

@@ -6,6 +6,7 @@ from dataclasses import FrozenInstanceError, fields
 import pytest
 
 from models.config import ModelConfig
+from models.positions import Scaling
 
 BAD = [
     ("family", "decoder"),
@@ -123,7 +124,7 @@ EVERYTHING_CHANGED = {
     "near_rope_base": 20000.0,
     "near_layers": [0, 2],
     "window": 7,
-    "rope_scaling": [8.0, 20.0, 90.0],
+    "rope_scaling": {"divisors": [1.0, 4.0], "n_ctx": 9, "far": [2.0, 8.0], "growth": None},
     "rotary_dim": 4,
     "score_divisor": 3.0,
     "score_cap": 50.0,
@@ -133,6 +134,7 @@ EVERYTHING_CHANGED = {
 
 def test_every_field_survives_its_json():
     changes = {k: tuple(v) if isinstance(v, list) else v for k, v in EVERYTHING_CHANGED.items()}
+    changes["rope_scaling"] = Scaling((1.0, 4.0), 9, (2.0, 8.0))
     config = ModelConfig(**changes)
     default = ModelConfig(vocab_size=30)
     for field in fields(ModelConfig):

@@ -15,6 +15,7 @@ from models.positions import (
     POSITIONS,
     ALiBi,
     Learned,
+    Scaling,
     Sinusoidal,
     alibi_slopes,
     frequencies,
@@ -339,9 +340,31 @@ def test_positions_of_a_cached_step_continue():
     assert positions_of(None, new, past=3).tolist() == [[0, 1, 2, 3]] * 2
 
 
-def test_stretched_angles_by_hand():
-    """Wavelengths 10, 40 and 100 with the limits 20 and 50: kept, a sixth of the way, divided."""
-    angles = 2 * math.pi / torch.tensor([10.0, 40.0, 100.0], dtype=torch.float64)
-    factors = stretched(angles, (4.0, 20.0, 50.0)) / angles
-    torch.testing.assert_close(factors, torch.tensor([1.0, 1 / 6 + 5 / 24, 0.25]).double())
+def test_angles_are_divided_pair_by_pair():
+    angles = torch.tensor([6.0, 0.6, 0.06], dtype=torch.float64)
     assert torch.equal(stretched(angles, None), angles)
+    assert torch.equal(stretched(angles, Scaling(n_ctx=5, growth=2.0), 5), angles)
+    halved = stretched(angles, Scaling((1.0, 2.0, 3.0)), 99)
+    torch.testing.assert_close(halved, torch.tensor([6.0, 0.3, 0.02]).double())
+
+
+def test_each_row_beyond_n_ctx_has_its_own_angles():
+    """Of three rows with 4, 5 and 8 tokens one ends within the 5; growth 2 gives 1, 1 and 2.2."""
+    angles, lengths = torch.ones(3, dtype=torch.float64), torch.tensor([4, 5, 8])
+    far = stretched(angles, Scaling((1.0, 1.0, 2.0), 5, (4.0, 4.0, 4.0)), lengths)
+    assert far.tolist() == [[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.25, 0.25, 0.25]]
+    grown = stretched(angles, Scaling(n_ctx=5, growth=2.0), lengths)
+    expected = torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 2.2**-0.5, 1 / 2.2]])
+    torch.testing.assert_close(grown, expected.double())
+
+
+def test_a_row_is_turned_alike_alone_and_beside_a_longer_one(tiny_model):
+    scaling = Scaling(n_ctx=3, growth=4.0)
+    model = tiny_model(family="decoder-only", positions="rotary", rope_scaling=scaling).eval()
+    rows = Rows.of([[5, 6, 7], [5, 6, 7, 8, 9, 5]], None, 0, left=1)
+    together = model.read(rows)
+    for row, ids in enumerate(([5, 6, 7], [5, 6, 7, 8, 9, 5])):
+        alone = model.read(Rows.of([ids]))[0]
+        torch.testing.assert_close(together[row, 1 : 1 + len(ids)], alone)
+    short = model.read(Rows.of([[5, 6, 7]]))[0]
+    assert not torch.allclose(model.read(Rows.of([[5, 6, 7, 8]]))[0, :3], short), "new angles"

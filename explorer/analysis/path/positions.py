@@ -186,7 +186,7 @@ class Rotated:
 def rotary(loaded: LoadedModel, trace: Trace) -> Rotated | Missing:
     """Turn one query and one key of a head of self-attention as rotary positions do."""
     config = loaded.config
-    if config.d_head % 2 or config.d_head != (config.rotary_dim or config.d_head):
+    if config.d_head % 2 or config.d_head != (config.n_turned):
         return Missing("odd")
     stream = reading_stream(loaded)
     role = next(stack.role for stack in trace.stacks if stack.stream == stream)
@@ -200,7 +200,7 @@ def rotary(loaded: LoadedModel, trace: Trace) -> Rotated | Missing:
         return Missing("short")
     key = 1 + int(weights_of(trace, row)[1 : row.query].argmax())
     shift = round(varied(trace, 5, 20))
-    angles, pairs = angles_of(loaded, row.site.name), pairs_of(config.d_head, "interleaved")
+    angles, pairs = angles_of(loaded, trace, row.site.name), pairs_of(config.d_head, "interleaved")
     q = bare(loaded, trace, row.site.name, row.head, "q")[row.query]
     k = bare(loaded, trace, row.site.name, row.head, "k")[key]
 

@@ -83,19 +83,23 @@ def bare(
     vectors = torch.from_numpy(found[head // group if what == "k" else head].copy()).double()
     if not turns(loaded, site):
         return vectors.numpy()
-    back = _rotation(-torch.arange(len(vectors)), angles_of(loaded, site))
+    back = _rotation(-torch.arange(len(vectors)), angles_of(loaded, traced, site))
     return rotate(vectors[None, None], back)[0, 0].numpy()
 
 
-def angles_of(loaded: LoadedModel, site: str) -> Angles:
-    """Radians a position by which each pair of a head's features is turned at a site: those of its
-    layer, stretched where the config says so, and 0 for the features that are not turned."""
-    config, layer = loaded.config, loaded.site(site).layer
+def angles_of(loaded: LoadedModel, traced: Trace, site: str) -> Angles:
+    """Radians per position by which each pair of a head's features is turned at a site of this run:
+    scaled as the config says, and 0 for features that are not turned."""
+    config, at = loaded.config, loaded.site(site)
+    layer, src = at.layer, at.query_stream == "src"
+    n_tokens = int((traced.src_valid if src else traced.tgt_valid).sum())
     near = config.near_rope_base if config.looks_near(layer) else None
     base = config.rope_base if near is None else near
-    each = frequencies(config.rotary_dim or config.d_head, base)
+    each = frequencies(config.n_turned, base)
     angles = np.zeros(config.d_head // 2)
-    angles[: len(each)] = stretched(each, config.rope_scaling if near is None else None).numpy()
+    angles[: len(each)] = stretched(
+        each, config.rope_scaling if near is None else None, n_tokens
+    ).numpy()
     return angles
 
 
@@ -114,7 +118,7 @@ def turned(
     layout: Layout = "interleaved",
 ) -> Turned:
     """The query and key at two places of a head, pair by pair, before and after their turn."""
-    angles = angles_of(loaded, site)
+    angles = angles_of(loaded, traced, site)
     at = pairs_of(loaded.config.d_head, layout)
     q = bare(loaded, traced, site, head, "q")[query]
     k = bare(loaded, traced, site, head, "k")[key]

@@ -94,7 +94,7 @@ def _changes(view: View) -> list[str]:
     config = view.loaded.config
     found = [view.t("cell.changed_normed")] if config.qk_norm else []
     if config.position_type.acts == "turns" and view.site.kind == "self":
-        n = config.rotary_dim or config.d_head
+        n = config.n_turned
         partly = n < config.d_head
         found.append(
             view.t("cell.changed_partly", n=n) if partly else view.t("cell.changed_turned")

@@ -151,7 +151,7 @@ def _curve(
     offsets = np.arange(-far, far + 1)
     q = bare(view.loaded, view.trace, site.name, head, "q")[query]
     k = bare(view.loaded, view.trace, site.name, head, "k")[key]
-    angles = angles_of(view.loaded, site.name)
+    angles = angles_of(view.loaded, view.trace, site.name)
     st.markdown(f"**{view.t('positions.score_by_offset')}**")
     st.caption(view.t("positions.score_by_offset_note"))
     figure = lines(
@@ -171,7 +171,7 @@ def _layouts(view: View, site: AttentionSite, head: int) -> None:
     """What happens when weights made for one layout are read in the other."""
     q = bare(view.loaded, view.trace, site.name, head, "q")
     k = bare(view.loaded, view.trace, site.name, head, "k")
-    angles, divisor = angles_of(view.loaded, site.name), view.loaded.config.divisor
+    angles, divisor = angles_of(view.loaded, view.trace, site.name), view.loaded.config.divisor
     wrong, left = layout_difference(q, k, angles, divisor)
     st.markdown(
         view.t("positions.layouts", divisor=view.divisor, wrong=f"{wrong:.2f}", left=number(left))

@@ -19,7 +19,7 @@ from explorer.analysis.positions.turning import (
 )
 from explorer.library import LoadedModel
 from explorer.runs.trace import trace
-from models.positions import frequencies
+from models.positions import Scaling, frequencies
 
 Tiny = Callable[..., LoadedModel]
 
@@ -47,7 +47,7 @@ def test_pairs_add_up_to_the_model_s_own_score(kv_heads: int, tiny: Tiny) -> Non
         assert found.own
         assert found.score == pytest.approx(float(scores[head, query, key]), abs=1e-4)
         q, k = bare(loaded, traced, site, head, "q"), bare(loaded, traced, site, head, "k")
-        angles = angles_of(loaded, site)
+        angles = angles_of(loaded, traced, site)
         curve = score_by_offset(q[query], k[key], np.arange(-5, 6), angles, loaded.config.divisor)
         assert curve[query - key + 5] == pytest.approx(found.score, abs=1e-9)
         assert curve[5] == pytest.approx(q[query] @ k[key] / loaded.config.d_head**0.5)
@@ -68,7 +68,12 @@ def test_each_layer_has_its_own_angles(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"rotary_dim": 4}, {"rope_scaling": (8.0, 10.0, 40.0), "rope_base": 50.0}]
+    "changes",
+    [
+        {"rotary_dim": 4},
+        {"rope_scaling": Scaling((1.0, 2.0, 8.0)), "rope_base": 50.0},
+        {"rope_scaling": Scaling(n_ctx=4, growth=3.0), "rope_base": 50.0},
+    ],
 )
 def test_what_the_model_itself_turned_is_taken_back(changes: dict[str, Any], tiny: Tiny) -> None:
     """As in Pythia, which turns a part of each head, and in Llama 3, which stretches angles."""

@@ -248,10 +248,9 @@ def test_a_config_that_cannot_be_honoured(folder: Path, changes: Any, said: Any)
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "angles are scaled as 'dynamic'"),
-        ({"rope_parameters": {"rope_type": "yarn"}}, "angles are scaled as 'yarn'"),
         ({"rope_parameters": 3}, "config.json"),
-        ({"rope_scaling": {"type": "linear"}}, "factor is missing"),
+        ({"rope_scaling": {"type": "linear"}}, "describe two different rotations"),
+        ({"rope_scaling": {"type": "linear"}, "rope_parameters": 0}, "rope_parameters is 0"),
         ({"rope_parameters": "x"}, "rope_parameters is 'x': it must be an object"),
         ({"rope_scaling": [1]}, "rope_scaling is [1]: it must be an object"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'"),

@@ -1,0 +1,202 @@
+"""Rotary positions of other libraries: one reader of every way in which configs describe them.
+
+The settings stand in `rope_parameters` (transformers 5), or in `rope_scaling` with the base beside
+it (transformers 4); each family may name the base and the turned share in its own way. Every kind
+of scaling becomes one divisor per pair of features. What attention is multiplied by goes into the
+turned rows of the query and key matrices.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from models.foreign.folds import Fold, neighbours, turned_times
+from models.foreign.plan import Keys
+from models.positions import Scaling, frequencies
+from models.refusals import Refusal
+
+TABLES = (r".*rotary_emb\.inv_freq",)
+"""Angles that old files store; `transformers` computes them anew from the config."""
+
+_ALWAYS = {"rope_type", "type", "rope_theta", "partial_rotary_factor"}
+_FIRST = "original_max_position_embeddings"
+USED = {
+    "default": set[str](),
+    "linear": {"factor"},
+    "dynamic": {"factor", _FIRST},
+    "llama3": {"factor", "low_freq_factor", "high_freq_factor", _FIRST},
+    "yarn": {"factor", "beta_fast", "beta_slow", "truncate", "attention_factor", "mscale"}
+    | {"mscale_all_dim", _FIRST},
+    "longrope": {"short_factor", "long_factor", "factor", "attention_factor", _FIRST},
+}
+"""The settings that each kind of scaling has, besides those that all have."""
+
+
+@dataclass(frozen=True)
+class Turning:
+    """A rotation: its base, how many features of a head it turns, and how its angles are scaled.
+
+    `size` multiplies queries and keys where they are turned (the attention factor).
+    """
+
+    base: float
+    n_turned: int
+    scaling: Scaling | None = None
+    size: float = 1.0
+
+    def settings(self, d_head: int) -> dict[str, Any]:
+        """The fields of a config."""
+        return {
+            "positions": "rotary",
+            "rope_base": self.base,
+            "rope_scaling": self.scaling,
+            "rotary_dim": None if self.n_turned == d_head else self.n_turned,
+        }
+
+    def fold(self, n_heads: int, sized: bool = True, paired: bool = False) -> Fold:
+        """What makes the rows of w_q or w_k ours; `paired`: they turn neighbours as we do.
+
+        With a norm on queries and keys only the norm's weight is `sized`, as it comes later.
+        """
+        n = self.n_turned
+        into_pairs = (lambda tensor: tensor) if paired else neighbours(n_heads, n)
+        if self.size == 1.0 or not sized:
+            return into_pairs
+        grow = turned_times(self.size, n_heads, n)
+        return lambda tensor: grow(into_pairs(tensor))
+
+
+def turning(
+    keys: Keys,
+    d_head: int,
+    *,
+    base: float = 10000.0,
+    bases: Sequence[str] = ("rope_theta",),
+    share: float = 1.0,
+    shares: Sequence[str] = ("partial_rotary_factor",),
+    layers: str | None = None,
+) -> Turning:
+    """The rotation of a config, or of its `layers`, where two kinds of them have their own.
+
+    `bases` and `shares` are this family's keys outside `rope_parameters`, and `base` and `share`
+    what counts without any. Raises ValueError for a setting that cannot be honoured.
+    """
+    said = _settings(keys, layers)
+    kind = _kind(said)
+    of = keys.of(said)
+    base = of.number("rope_theta", _first(keys, bases, base))
+    part = of.number("partial_rotary_factor", _first(keys, shares, share))
+    n_turned = int(d_head * part + 1e-6)  # shares such as 3 / 49 are not exact
+    if n_turned % 2:
+        raise Refusal("odd_width", name="partial_rotary_factor", value=part, positions="rotary")
+    if kind == "default":
+        return Turning(base, n_turned)
+    n_ctx = keys.size("max_position_embeddings")
+    first = keys.size(_FIRST, of.size(_FIRST, n_ctx))
+    angles = frequencies(n_turned, base)
+    if kind == "longrope":
+        return _longrope(of, base, n_turned, n_ctx, first)
+    factor = of.number("factor", n_ctx / first if kind == "yarn" else None)
+    if kind == "dynamic":
+        of.only(_FIRST, None, n_ctx)
+        return Turning(base, n_turned, Scaling(n_ctx=n_ctx, growth=factor))
+    size = 1.0
+    if kind == "linear":
+        divisors = torch.full_like(angles, factor)
+    elif kind == "llama3":
+        divisors = _llama3(of, angles, factor, first)
+    else:
+        divisors, size = _yarn(of, angles, factor, first, base), _yarn_size(of, factor)
+    return Turning(base, n_turned, Scaling(tuple(divisors.tolist())), size)
+
+
+def _settings(keys: Keys, layers: str | None) -> Mapping[str, Any]:
+    """What the config says in an object, under the new key or the old one."""
+    old = {k: v for k, v in keys.object("rope_scaling").items() if v is not None}
+    new = keys.object("rope_parameters")
+    if layers is not None and any(name.endswith("_attention") for name in new):
+        new = keys.of(new).object(layers)
+    new = {k: v for k, v in new.items() if v is not None}
+    if layers == "sliding_attention":
+        old = {}  # it was for the others alone
+    if old and new and old != new:
+        raise Refusal("rope_twice")
+    return new or old
+
+
+def _kind(said: Mapping[str, Any]) -> str:
+    kind = said.get("rope_type", said.get("type", "default"))
+    if kind == "su" or (kind == "yarn" and "short_factor" in said):
+        kind = "longrope"  # its names in older configs
+    if not isinstance(kind, str) or kind not in USED:
+        raise Refusal("rope_kind", value=repr(kind), known=", ".join(USED))
+    used = _ALWAYS | USED[kind]
+    for name, value in said.items():
+        if name not in used:
+            known = ", ".join(sorted(used))
+            raise Refusal("rope_key", name=name, value=repr(value), kind=kind, known=known)
+    return kind
+
+
+def _first(keys: Keys, names: Sequence[str], usual: float) -> float:
+    """The first of these numbers that the config has."""
+    said = (name for name in names if keys.values.get(name) is not None)
+    return keys.number(next(said, names[0]), usual)
+
+
+def _llama3(of: Keys, angles: Tensor, factor: float, first: int) -> Tensor:
+    """Pairs with short wavelengths stay, those with long ones are divided by the factor, and those
+    between go over smoothly. Llama team 2024, §3.4.2."""
+    low, high = of.number("low_freq_factor"), of.number("high_freq_factor")
+    if high <= low:
+        raise Refusal("above", name="high_freq_factor", value=repr(high), least=low)
+    share = ((first * angles / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
+    return 1 / (share + (1 - share) / factor)
+
+
+def _yarn(of: Keys, angles: Tensor, factor: float, first: int, base: float) -> Tensor:
+    """As Llama 3's, but linear in the number of the pair. Peng et al. 2023 (YaRN), §3.2."""
+    n = 2 * len(angles)
+
+    def pair_that_turns(times: float) -> float:
+        """The pair that turns so many times within the first n_ctx, by its number."""
+        return n * math.log(first / (times * 2 * math.pi)) / (2 * math.log(base))
+
+    low = pair_that_turns(of.number("beta_fast", 32.0))
+    high = pair_that_turns(of.number("beta_slow", 1.0))
+    if of.flag("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, n - 1)
+    width = high - low if high != low else 0.001
+    divided = ((torch.arange(len(angles), dtype=angles.dtype) - low) / width).clamp(0, 1)
+    return 1 / (1 - divided + divided / factor)
+
+
+def _yarn_size(of: Keys, factor: float) -> float:
+    def size(times: float) -> float:
+        return 0.1 * times * math.log(factor) + 1 if factor > 1 else 1.0
+
+    usual = size(1.0)
+    if of.values.get("mscale") and of.values.get("mscale_all_dim"):
+        usual = size(of.number("mscale")) / size(of.number("mscale_all_dim"))
+    return of.number("attention_factor", usual)
+
+
+def _longrope(of: Keys, base: float, n_turned: int, n_ctx: int, first: int) -> Turning:
+    """Divisors that were searched for, some for short texts and some for long ones. Ding et al.
+    2024 (LongRoPE)."""
+    factor = of.number("factor", n_ctx / first)
+    usual = math.sqrt(1 + math.log(factor) / math.log(first)) if factor > 1 else 1.0
+    near, far = (_list(of, name, n_turned // 2) for name in ("short_factor", "long_factor"))
+    return Turning(base, n_turned, Scaling(near, first, far), of.number("attention_factor", usual))
+
+
+def _list(of: Keys, name: str, n: int) -> tuple[float, ...]:
+    said = of.values.get(name)
+    if not isinstance(said, list) or len(said) != n:
+        raise Refusal("rope_list", name=name, value=repr(said), pairs=n)
+    return tuple(of.of({name: each}).number(name) for each in said)
