@@ -60,6 +60,10 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_bomb": "name limit",  # bytes unpacked
         "upload_nothing": "name",
         "upload_pickle": "name",
+        "upload_file": "name file limit",  # bytes of one file in it
+        "upload_tensors": "name limit",  # bytes of the list of them
+        "upload_heavy": "name",
+        "heavy_tokenizer": "limit megabytes",  # seconds
         "upload_gone": "name",  # of another session, or no longer kept
         # a training
         "training_model": "reason",

@@ -5,7 +5,9 @@ the word after it, written "▁"; a text in an alphabetic script is treated as i
 so that a word is the same token at the start and in the middle. Chinese gets none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,33 @@ BLANK = "▁"
 _LIBRARY_ERRORS = (Exception,)  # the library raises bare Exception for a file it cannot read
 
 
+Read = Callable[[Path], Any]
+_read: ContextVar[Read | None] = ContextVar("read", default=None)
+
+
+@contextmanager
+def reading_by(read: Read) -> Iterator[None]:
+    """Make tokenizers of files by `read` inside the block, which may do so in another process.
+
+    It returns what has the methods of a `tokenizers.Tokenizer` that are used here.
+    """
+    token = _read.set(read)
+    try:
+        yield
+    finally:
+        _read.reset(token)
+
+
+def made_of(path: Path, usual: Read) -> Any:
+    """The library's tokenizer of a file, by `usual` if no block says otherwise."""
+    return (_read.get() or usual)(path)
+
+
+def of_json(path: Path) -> tokenizers.Tokenizer:
+    """The library's tokenizer of a `tokenizer.json`. Raises bare Exception as the library does."""
+    return tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+
+
 class Tokenizer:
     """Encodes without special tokens; a model's `with_marks` adds those that it expects.
 
@@ -48,7 +77,7 @@ class Tokenizer:
     def load(cls, path: Path) -> "Tokenizer":
         """Read a `tokenizer.json`. Raises ValueError, with the reason, when it is not one."""
         try:
-            return cls(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
+            return cls(made_of(path, of_json))
         except _LIBRARY_ERRORS as error:
             raise Refusal("no_tokenizer", file=path.name, reason=error) from error
 

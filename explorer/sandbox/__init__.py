@@ -10,18 +10,13 @@ import importlib.util
 import json
 import os
 import queue
-import selectors
-import signal
-import subprocess
-import sys
 import threading
-import time
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
+
+from explorer.sandbox.apart import Apart
 
 Kind = Literal[
     "call",
@@ -147,7 +142,7 @@ def run(
     }
     keeper = _KEEPERS.take()
     try:
-        reply = keeper.ask(json.dumps(asked).encode())
+        reply = keeper.ask(json.dumps(asked).encode(), DEADLINE if keeper.is_there else START)
     finally:
         _KEEPERS.give(keeper)
     count = sum(grid.queries * grid.keys for grid in grids) + len(cases)
@@ -163,78 +158,15 @@ def _read(reply: bytes, count: int) -> Answer:
     return Answer(tuple(said["values"]), fault, said["printed"])
 
 
-class _Keeper:
-    """One process with `keeper.py` in it, asked by one thread at a time; started when asked."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def ask(self, line: bytes) -> bytes | None:
-        """Its answer to one line; None where it gave none in time, or broke: then it is ended."""
-        patience = DEADLINE
-        if self._process is None or self._process.poll() is not None:
-            self._process, patience = self._started(), START
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(line + b"\n")
-            self._process.stdin.flush()
-            found = self._line(time.monotonic() + patience)
-        except (BrokenPipeError, OSError):
-            found = None
-        if found is None:
-            self.end()
-        return found
-
-    def _started(self) -> subprocess.Popen[bytes]:
-        kept = {name: os.environ[name] for name in ("PATH", "MONTY_BIN") if name in os.environ}
-        return subprocess.Popen(
-            [sys.executable, "-P", "-E", str(Path(__file__).with_name("keeper.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=kept,
-            start_new_session=True,  # ended as a group: it and its worker
-        )
-
-    def _line(self, until: float) -> bytes | None:
-        """What it writes up to the end of a line; None where it ends, or it is too late."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        source, parts = self._process.stdout.fileno(), []
-        with selectors.DefaultSelector() as ready:
-            ready.register(source, selectors.EVENT_READ)
-            while ready.select(max(0.0, until - time.monotonic())):
-                part = os.read(source, 1 << 16)
-                if not part:
-                    return None
-                parts.append(part)
-                if part.endswith(b"\n"):
-                    return b"".join(parts)
-        return None
-
-    def end(self) -> None:
-        """End it and its worker, wherever they are."""
-        if self._process is None:
-            return
-        with suppress(ProcessLookupError):  # it was over already
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with suppress(BrokenPipeError):  # a line that it never read
-                pipe.close()
-        self._process = None
-
-
 class _Keepers:
     """At most MOST_KEEPERS, made as they are needed; the one that was used last goes first."""
 
     def __init__(self) -> None:
-        self._idle: queue.LifoQueue[_Keeper] = queue.LifoQueue()
-        self._made: list[_Keeper] = []
+        self._idle: queue.LifoQueue[Apart] = queue.LifoQueue()
+        self._made: list[Apart] = []
         self._lock = threading.Lock()
 
-    def take(self) -> _Keeper:
+    def take(self) -> Apart:
         """One that nobody asks; waits for one where all are asked."""
         if not available():
             raise FileNotFoundError("running code needs the package pydantic-monty")
@@ -243,11 +175,11 @@ class _Keepers:
         except queue.Empty:
             with self._lock:
                 if len(self._made) < MOST_KEEPERS:
-                    self._made.append(_Keeper())
+                    self._made.append(Apart("keeper"))
                     return self._made[-1]
         return self._idle.get()
 
-    def give(self, keeper: _Keeper) -> None:
+    def give(self, keeper: Apart) -> None:
         if self._idle.qsize() >= MOST_IDLE:
             keeper.end()  # it starts again when it is asked
         self._idle.put(keeper)

@@ -1,17 +1,16 @@
 """The process beside the app in which a stranger's program is handed to Monty and its answer read.
 
-Started as a script of its own; it imports nothing of this project, and writes and reads lines of
-JSON. Monty is a Python interpreter in Rust without files, network or processes; each program runs
-in a worker process of it, within LIMITS. This process stands between that worker and the app:
-whatever a program gives back is unpacked here, where memory is bounded, and never in the app. (A
-list that holds one list ten times, eight times over, is a few hundred bytes there and 17 GB here.)
+Run by `apart`; it writes and reads lines of JSON. Monty is a Python interpreter in Rust without
+files, network or processes; each program runs in a worker process of it, within LIMITS. This
+process stands between that worker and the app: whatever a program gives back is unpacked here,
+where memory is bounded, and never in the app. (A list that holds one list ten times, eight times
+over, is a few hundred bytes there and 17 GB here.)
 
 Nothing of this project is defined in that worker but the program: it is fed expressions that call
 the program's function with literals, so there is nothing else that the program could change.
 """
 
 import json
-import os
 import random
 import re
 import sys
@@ -22,6 +21,8 @@ from itertools import chain
 from typing import Any
 
 import pydantic_monty as monty
+
+from explorer.sandbox.bounds import bounded
 
 LIMITS: monty.ResourceLimits = {
     "max_feed_duration_secs": 0.3,
@@ -49,24 +50,6 @@ POLICY: monty.OSPolicy = {
 """Time stands still, nobody sleeps, and chance repeats itself: an answer depends on the code."""
 PROGRAM = "<python-input-0>"
 """What Monty calls the first thing that a session is fed: here the visitor's program."""
-
-
-def bounded() -> None:
-    """Give up what no program needs: memory beyond ROOM, writing files, being first in line."""
-    if sys.platform == "win32":
-        return
-    import resource
-
-    os.nice(10)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    try:
-        with open("/proc/self/status", encoding="ascii") as status:
-            taken = next(int(line.split()[1]) for line in status if line.startswith("VmData"))
-    except (OSError, StopIteration):
-        return  # no Linux: the limits of the worker and the app's deadline remain
-    limit = taken * 1024 + ROOM
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
 def answered(pool: monty.Monty, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,7 +216,7 @@ def fault(error: monty.MontyError, code: str, called: bool = False) -> dict[str,
 
 def main() -> None:
     """Answer one line of JSON after another, until the app closes the line."""
-    bounded()
+    bounded(ROOM)
     with monty.Monty(
         min_processes=1,
         max_processes=1,

@@ -12,6 +12,7 @@ from typing import BinaryIO
 import streamlit as st
 
 from explorer.engine import cache, caching
+from explorer.engine.turns import TURNS
 from explorer.library import LoadedModel
 from explorer.text import UPLOADED
 from explorer.uploads import open_zip
@@ -63,7 +64,7 @@ def take(name: str, file: BinaryIO) -> str:
 
     Raises InputProblem as `uploads.open_zip`.
     """
-    return keep(open_zip(name, file))
+    return keep(open_zip(name, file, TURNS.away))
 
 
 def keep(loaded: LoadedModel) -> str:

@@ -37,6 +37,7 @@ from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_
 from models.foreign.weights import INDEX, Safetensors, fill, shaped
 from models.marks import Marks
 from models.refusals import Refusal
+from models.tokenizer import made_of
 from models.transformer import Model
 
 GENERATION = "generation_config.json"
@@ -326,7 +327,7 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder)
         else:
             _require_tokenizer(folder)
-            raw = tokenizers.Tokenizer.from_str(read_text(path))
+            raw = made_of(path, lambda path: tokenizers.Tokenizer.from_str(read_text(path)))
             raw.no_padding()
             raw.no_truncation()
             said = {**values, "eos_token_id": _ends(folder, values)}

@@ -16,6 +16,7 @@ from models.foreign.json_files import read_json
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
 from models.refusals import Refusal
+from models.tokenizer import made_of
 
 SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
 NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # types of pieces; control symbols are in no text
@@ -50,7 +51,8 @@ class MarianTokenizer(ForeignTokenizer):
             ids = read_json(folder / VOCABULARY)
             if sorted(ids.values()) != list(range(len(ids))):
                 raise Refusal("ids_with_gaps")
-            return cls(read_unigram(folder / SOURCE), read_unigram(folder / TARGET), ids)
+            source, target = (made_of(folder / name, read_unigram) for name in (SOURCE, TARGET))
+            return cls(source, target, ids)
         except (AttributeError, TypeError, KeyError, ValueError) as error:
             raise Refusal("within", file=VOCABULARY, reason=error) from error
 

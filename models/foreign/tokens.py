@@ -1,6 +1,7 @@
 """Tokenizers of other libraries: the text of their tokens, and what their special ones are for."""
 
 import codecs
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -94,7 +95,7 @@ class ForeignTokenizer(Tokenizer):
     @cached_property
     def _of_prompts(self) -> tokenizers.Tokenizer:
         """The same for texts in which special tokens are no text."""
-        tokenizer = tokenizers.Tokenizer.from_str(self._tokenizer.to_str())
+        tokenizer = copy.deepcopy(self._tokenizer)
         tokenizer.encode_special_tokens = False
         return tokenizer
 

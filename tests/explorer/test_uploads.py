@@ -11,8 +11,9 @@ import pytest
 from foreign import Golden
 
 from explorer import uploads
-from explorer.library import Stored
+from explorer.library import LoadedModel, Stored
 from explorer.problems import InputProblem
+from explorer.sandbox import unpacking
 from explorer.uploads import allowed, open_zip
 
 
@@ -62,16 +63,16 @@ def test_no_name_in_a_zip_becomes_a_path(folder: Path, place: Path) -> None:
     evil = ("../evil", "/tmp/headlight-evil", "mine/../../evil", "..\\evil", "mine/evil.py")
     written: list[str] = []
     files = files_of(folder, "mine/") | {name: b"evil" for name in evil}
-    original = uploads._unpack
+    original = uploads.open_model
 
-    def watched(name: str, file: io.BytesIO, into: Path) -> None:
-        original(name, file, into)
+    def watched(into: Path) -> LoadedModel:
         written.extend(str(each.relative_to(place)) for each in place.rglob("*") if each.is_file())
+        return original(into)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uploads, "_unpack", watched)
+        patch.setattr(uploads, "open_model", watched)
         assert open_zip("..zip/../a.zip", zipped(files)).name == "a"
-    assert {Path(each).name for each in written} <= uploads._FILES
+    assert {Path(each).name for each in written} <= unpacking.FILES
     assert all(Path(each).parent.name == "a" for each in written)
     assert not Path("/tmp/headlight-evil").exists()
 

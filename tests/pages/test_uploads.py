@@ -1,6 +1,7 @@
 """The uploader on the page of models, and who sees what was uploaded."""
 
 import io
+import json
 import threading
 import zipfile
 from collections.abc import Callable
@@ -182,3 +183,31 @@ def test_pages_open_for_an_upload(
     at = open_page(page, model=name, text="We went to the park.")
     assert not at.exception
     assert not at.warning
+
+
+@pytest.mark.parametrize("page", ["heads", "masks", "decoding", "cell", "causes"])
+def test_a_text_that_its_tokenizer_cuts_for_long_is_refused_in_words(
+    data: bytes, page: str, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = str(uploaded(slow(data)).query_params["model"])
+    monkeypatch.setattr(uploads, "own", lambda: (name,))
+    at = open_page(page, model=name, text="a" * 30 + "!")
+    assert not at.exception
+    begun = t("problems.heavy_tokenizer", lang="en", limit=1, megabytes=0).partition("0 MB")[0]
+    assert any(begun in str(each.value) for each in at.warning)
+
+
+def slow(data: bytes) -> bytes:
+    """The zip with a tokenizer whose expression takes twice as long for each letter."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as given, zipfile.ZipFile(file, "w") as archive:
+        for each in given.namelist():
+            content = given.read(each)
+            if each == "tokenizer.json":
+                said = json.loads(content)
+                pattern = {"Regex": "(a|a)*$"}
+                split = {"type": "Split", "pattern": pattern, "behavior": "Isolated"}
+                said["pre_tokenizer"] = {**split, "invert": False}
+                content = json.dumps(said).encode()
+            archive.writestr(each, content)
+    return file.getvalue()

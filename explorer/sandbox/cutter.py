@@ -1,0 +1,92 @@
+"""The process in which the `tokenizers` library reads a stranger's file and cuts texts by it.
+
+A regular expression, a chain of replacements or a long list of tokens in such a file may take any
+time and memory. Run by `apart`: lines of JSON in, lines of JSON out; `tokenizing` is the other end.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from explorer.sandbox.bounds import allow, bounded
+
+ROOM = 768_000_000
+"""Bytes that it may take: some 400 MB for the largest vocabularies that are in use, of 262,144."""
+MOST_TOKENS = 500_000
+
+
+def read(path: Path) -> tokenizers.Tokenizer:
+    """The library's tokenizer of a `tokenizer.json` or an `.spm` file. Raises Exception."""
+    if path.suffix == ".spm":
+        from models.foreign.sentencepieces import read_unigram  # with torch: two seconds
+
+        return read_unigram(path)
+    found = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    found.no_padding()
+    found.no_truncation()
+    return found
+
+
+def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
+    """What the app keeps of a tokenizer: its tokens, and what kinds of parts it has.
+
+    Raises ValueError for more than MOST_TOKENS.
+    """
+    if library.get_vocab_size() > MOST_TOKENS:
+        raise ValueError(f"it has more than {MOST_TOKENS:,} tokens")
+    vocab = library.get_vocab()
+    added = library.get_added_tokens_decoder()
+    parts = json.loads(library.to_str())
+    kinds = {
+        name: "ByteLevel" if "ByteLevel" in json.dumps(parts.get(name)) else ""
+        for name in ("pre_tokenizer", "decoder")
+    }
+    model = {
+        "type": parts["model"].get("type"),
+        "byte_fallback": parts["model"].get("byte_fallback"),
+    }
+    named = {token: library.id_to_token(token) for token in vocab.values()}
+    return {
+        "vocab": vocab,
+        "pieces": list(named.items()),
+        "special": [token for token, each in added.items() if each.special],
+        "added": list(added),
+        "parts": {**kinds, "model": model},
+    }
+
+
+def answered(library: tokenizers.Tokenizer, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A text cut, or ids written out."""
+    if "text" in asked:
+        library.encode_special_tokens = asked["special_is_text"]
+        found = library.encode(asked["text"], add_special_tokens=asked["marked"])
+        return {"ids": found.ids, "tokens": found.tokens}
+    return {"text": library.decode(asked["ids"], skip_special_tokens=True)}
+
+
+def main() -> None:
+    """Answer one line after another, the first about the file, each in its own `seconds`."""
+    said = json.loads(sys.stdin.readline())
+    path = Path(said["file"])
+    if path.suffix == ".spm":
+        import models.foreign.sentencepieces  # noqa: F401  (its memory is no part of ROOM)
+    bounded(ROOM)
+    allow(said["seconds"])
+    try:
+        library = read(path)
+        reply = tables(library)
+    except Exception as error:  # bare ones, of a file that the library cannot read
+        reply = {"error": str(error)[:500]}
+    print(json.dumps(reply), flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        allow(asked["seconds"])
+        print(json.dumps(answered(library, asked)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

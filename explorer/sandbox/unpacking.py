@@ -1,0 +1,159 @@
+"""The process that reads an uploaded zip: of its files, those that a model consists of are written.
+
+A zip names its files as it likes, and says of their sizes what it likes. So no name in it becomes a
+path: the files beside its one config.json are written under the names that this module knows, and
+bytes are counted while they are unpacked. Run by `apart`: one line of JSON in, one out.
+"""
+
+import json
+import lzma
+import os
+import re
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from explorer.sandbox.bounds import allow, bounded
+
+ROOM = 256_000_000
+"""Bytes that it may take: the list of files alone may be some 20 MB, unpacked by `zipfile`."""
+SECONDS = 20
+MOST_DIRECTORY = 1_000_000
+"""Bytes of a zip's list of files, which is read whole before anything else: 10,000 files."""
+MOST_HEADER = 2_000_000
+"""Bytes of the list of tensors in a file of weights: some 20,000 tensors."""
+MOST_TEXT = 1_000_000
+"""Bytes of a file that the app reads as text or JSON, if MOST_OF names no other number."""
+MOST_OF = {
+    "tokenizer.json": 64_000_000,  # read by `tokenizing`, never by the app
+    "source.spm": 16_000_000,
+    "target.spm": 16_000_000,
+    "vocab.json": 16_000_000,
+    "tokenizer_config.json": 8_000_000,  # it lists every added token
+    "model.safetensors.index.json": 8_000_000,
+}
+
+CONFIG = "config.json"
+FILES = frozenset(
+    {
+        *(CONFIG, "generation_config.json", "tokenizer.json"),
+        *("tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"),
+        *("model.safetensors", "model.safetensors.index.json", "vocab.json"),
+        *("source.spm", "target.spm", "README.md", "CARD.md"),
+    }
+)
+WEIGHTS = re.compile(r"model(-[0-9]{5}-of-[0-9]{5})?\.safetensors", re.ASCII)
+_PICKLE = re.compile(r".*\.(bin|pt|pth|pkl|pickle|ckpt)", re.ASCII | re.IGNORECASE)
+_END, _END_64 = b"PK\x05\x06", b"PK\x06\x07"
+_CHUNK = 1 << 20
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error)
+
+
+class RefusedError(Exception):
+    """A zip is not unpacked: a key of `explorer.problems`, and values beyond the zip's own."""
+
+    def __init__(self, key: str, **values: str | int) -> None:
+        super().__init__(key)
+        self.key, self.values = key, values
+
+
+def unpack(file: BinaryIO, folder: Path, most: int) -> None:
+    """Write a model's files, of `most` bytes together, into a folder. Raises RefusedError."""
+    size = file.seek(0, os.SEEK_END)
+    _check_directory(file, size)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            left = most
+            for known, member in _members(archive).items():
+                if member.flag_bits & 1:
+                    raise RefusedError("upload_encrypted")
+                left -= _write(archive, member, folder / known, left)
+    # What zipfile raises: for a damaged file, an unknown way of packing (a RuntimeError), a member
+    # cut short, without a name, or said to begin before the file.
+    except (*_DAMAGED, RuntimeError, EOFError, OSError, ValueError, IndexError) as error:
+        raise RefusedError("upload_no_zip") from error
+
+
+def _write(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: Path, left: int) -> int:
+    """Unpack one file; its bytes, at most `left`. Raises RefusedError."""
+    weights = WEIGHTS.fullmatch(path.name)
+    most = left if weights else MOST_OF.get(path.name, MOST_TEXT)
+    size, allowed = 0, min(left, most)
+    with path.open("wb") as out, archive.open(member) as packed:
+        while chunk := packed.read(min(_CHUNK, allowed - size + 1)):
+            if weights and not size and int.from_bytes(chunk[:8], "little") > MOST_HEADER:
+                raise RefusedError("upload_tensors", limit=MOST_HEADER)
+            size += len(chunk)
+            if size > allowed:
+                if allowed == left:
+                    raise RefusedError("upload_bomb")
+                raise RefusedError("upload_file", file=path.name, limit=most)
+            out.write(chunk)
+    return size
+
+
+def _check_directory(file: BinaryIO, size: int) -> None:
+    """Raise RefusedError for what is no zip, and for a list of files that would fill memory."""
+    tail = min(size, 65_557)  # the end of a zip with the longest comment
+    file.seek(size - tail)
+    end = file.read(tail)
+    at = end.rfind(_END)
+    if at < 0 or at + 22 > len(end):
+        raise RefusedError("upload_no_zip")
+    large = end[max(0, at - 20) : at].startswith(_END_64)  # of 4 GB or 65,536 files
+    if large or int.from_bytes(end[at + 12 : at + 16], "little") > MOST_DIRECTORY:
+        raise RefusedError("upload_bomb")
+
+
+def _members(archive: zipfile.ZipFile) -> Mapping[str, zipfile.ZipInfo]:
+    """The files of the one model in a zip, by the names under which they are written."""
+    members = [each for each in archive.infolist() if not each.is_dir()]
+    folders = [each.filename[: -len(CONFIG)] for each in members if _is(each, CONFIG)]
+    if not folders:
+        raise RefusedError("upload_nothing")
+    folder = min(folders, key=lambda each: (each.count("/"), each))  # the outermost
+    found = dict(_beside(members, folder))
+    if not any(each.endswith(".safetensors") for each in found):
+        pickles = [each for each in members if _PICKLE.fullmatch(each.filename)]
+        raise RefusedError("upload_pickle" if pickles else "upload_nothing")
+    return found
+
+
+def _is(member: zipfile.ZipInfo, name: str) -> bool:
+    return member.filename.rpartition("/")[2] == name
+
+
+def _beside(members: list[zipfile.ZipInfo], folder: str) -> Iterator[tuple[str, zipfile.ZipInfo]]:
+    for each in members:
+        rest = each.filename[len(folder) :] if each.filename.startswith(folder) else ""
+        for known in FILES:
+            if rest == known:
+                yield known, each
+        if (weights := WEIGHTS.fullmatch(rest)) is not None:
+            yield weights[0], each
+
+
+def answered(file: str, folder: str, most: int) -> dict[str, str | int]:
+    """Unpack a zip into a folder; nothing, or why not: the key of a refusal, and its values."""
+    try:
+        with Path(file).open("rb") as packed:
+            unpack(packed, Path(folder), most)
+    except RefusedError as refused:
+        return {"key": refused.key, **refused.values}
+    return {}
+
+
+def main() -> None:
+    """Answer one line."""
+    said = json.loads(sys.stdin.readline())
+    bounded(ROOM, said["most"])
+    allow(SECONDS)
+    print(json.dumps(answered(**said)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Zips of models that want to hold the server: by their tokenizer, their texts, their sizes."""
+
+import gc
+import io
+import json
+import struct
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign import Golden
+
+from explorer.library import LoadedModel, open_model
+from explorer.problems import InputProblem
+from explorer.sandbox import tokenizing
+from explorer.sandbox.apart import Apart
+from explorer.uploads import open_zip
+
+Change = Callable[[dict[str, Any]], None]
+OWN = 6.0
+"""Seconds of its own that this process may take for such a zip: it took 11, and all waited."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = Golden.load("llama").write(tmp_path_factory.mktemp("zipped") / "mine", "own")
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def zipped(files: dict[str, bytes]) -> io.BytesIO:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return file
+
+
+def changed(files: dict[str, bytes], change: Change) -> io.BytesIO:
+    """The zip with its tokenizer changed."""
+    tokenizer = json.loads(files["tokenizer.json"])
+    change(tokenizer)
+    return zipped(files | {"tokenizer.json": json.dumps(tokenizer).encode()})
+
+
+def refusal(file: io.BytesIO) -> str:
+    """What is said of a zip that is refused, by a process that spent few seconds on it."""
+    begun = time.process_time()
+    with pytest.raises(InputProblem) as caught:
+        open_zip("a.zip", file)
+    assert time.process_time() - begun < OWN
+    return str(caught.value)
+
+
+def served(loaded: LoadedModel) -> Apart:
+    """The process of a model's tokenizer."""
+    library: Any = loaded.tokenizer._tokenizer
+    assert isinstance(library, tokenizing.LibraryApart)
+    return library._served._process
+
+
+def many_tokens(tokenizer: dict[str, Any]) -> None:
+    token = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    tokenizer["added_tokens"] += [
+        {"id": 1000 + n, "content": f"<x{n}>", "special": False, **token} for n in range(400_000)
+    ]
+
+
+def split_by(pattern: str) -> Change:
+    def change(tokenizer: dict[str, Any]) -> None:
+        split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"}
+        tokenizer["pre_tokenizer"] = {**split, "invert": False}
+
+    return change
+
+
+def replacements(tokenizer: dict[str, Any]) -> None:
+    one = {"type": "Replace", "pattern": {"Regex": "."}, "content": "a" * 16}
+    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [one] * 8}
+
+
+def replaced_when_written(tokenizer: dict[str, Any]) -> None:
+    one = {"type": "Replace", "pattern": {"Regex": "."}, "content": "a" * 16}
+    tokenizer["decoder"] = {"type": "Sequence", "decoders": [one] * 8}
+
+
+def test_a_list_of_tokens_that_is_read_for_long_is_refused(
+    files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokenizing, "READING", 1)
+    assert "reading it takes more than 1 second or" in refusal(changed(files, many_tokens))
+
+
+def test_what_makes_the_library_panic_is_refused(files: dict[str, bytes]) -> None:
+    assert "tokenizer.json" in refusal(zipped(files | {"tokenizer.json": b"[" * 1_000_000}))
+    assert "tokenizer.json" in refusal(zipped(files | {"tokenizer.json": b"\xff"}))
+
+
+def test_a_model_whose_tokenizer_cuts_no_text_in_time_does_not_open(
+    files: dict[str, bytes],
+) -> None:
+    assert refusal(changed(files, replacements)).startswith("heavy_tokenizer")
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*$"])
+def test_a_text_that_is_cut_for_long_is_refused_and_others_are_not(
+    files: dict[str, bytes], pattern: str
+) -> None:
+    away: list[str] = []
+
+    @contextmanager
+    def elsewhere() -> Any:
+        away.append("left")
+        yield
+        away.append("came back")
+
+    loaded = open_zip("a.zip", changed(files, split_by(pattern)), elsewhere)
+    away.clear()
+    begun = time.process_time()
+    with pytest.raises(InputProblem, match="heavy_tokenizer"):
+        loaded.tokenizer.encode("a" * 40 + "!")
+    assert time.process_time() - begun < 1
+    assert away[:2] == ["left", "came back"]  # others computed meanwhile
+    assert loaded.tokenizer.encode("b"), "another text is cut by a new process"
+
+
+def test_ids_that_are_written_out_for_long_are_refused(files: dict[str, bytes]) -> None:
+    loaded = open_zip("a.zip", changed(files, replaced_when_written))
+    with pytest.raises(InputProblem, match="heavy_tokenizer"):
+        loaded.tokenizer.decode(loaded.tokenizer.encode("We went"))
+
+
+def test_white_space_is_no_way_to_fill_memory(files: dict[str, bytes]) -> None:
+    for name, size in (("config.json", 2), ("tokenizer.json", 65), ("README.md", 2)):
+        said = refusal(zipped(files | {name: b" " * size * 1_000_000 + files.get(name, b"")}))
+        assert said.startswith("upload_file"), said
+        assert name in said
+
+
+def test_a_list_of_tensors_without_end_is_not_read(files: dict[str, bytes]) -> None:
+    listed = {
+        f"t{n}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for n in range(100_000)
+    }
+    header = json.dumps(listed).encode()
+    weights = struct.pack("<Q", len(header)) + header
+    assert refusal(zipped(files | {"model.safetensors": weights})).startswith("upload_tensors")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
+def test_memory_for_a_text_is_bounded_by_the_kernel(files: dict[str, bytes]) -> None:
+    loaded = open_zip("a.zip", zipped(files))
+    process = served(loaded)._process
+    assert process is not None
+    limits = Path(f"/proc/{process.pid}/limits").read_text().splitlines()
+    data = next(line for line in limits if line.startswith("Max data size"))
+    assert int(data.split()[3]) < 1.5 * tokenizing.ROOM
+
+
+def test_few_processes_are_kept_and_those_that_ended_start_again(files: dict[str, bytes]) -> None:
+    loaded = [open_zip("a.zip", zipped(files)) for _ in range(tokenizing.MOST_PROCESSES + 2)]
+    kept = [served(each) for each in loaded]
+    assert sum(each.is_there for each in kept) <= tokenizing.MOST_PROCESSES
+    cut = {tuple(each.tokenizer.encode("We went to the park.")) for each in loaded}
+    assert len(cut) == 1
+    assert sum(each.is_there for each in kept) <= tokenizing.MOST_PROCESSES
+    del loaded
+    gc.collect()
+    assert not any(each.is_there for each in kept), "a process outlives its model"
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2", "bert", "marian", "t5"])
+def test_it_cuts_and_writes_as_the_library_does_here(tmp_path: Path, kind: str) -> None:
+    folder = Golden.load(kind).write(tmp_path / kind, "own")
+    here = open_model(folder).tokenizer
+    packed = zipped({path.name: path.read_bytes() for path in folder.iterdir()})
+    apart = open_zip("a.zip", packed).tokenizer
+    assert type(apart) is type(here)
+    assert (apart.marks, apart.vocab_size) == (here.marks, here.vocab_size)
+    for text in ("We went to the park.", "我们去了公园 </s> [MASK]", "", "\x00 é 你好👍"):
+        ids = here.encode(text)
+        assert apart.encode(text) == ids
+        assert apart.encode_output(text) == here.encode_output(text)
+        assert apart.decode(ids) == here.decode(ids)
+        assert apart.unknown(text) == here.unknown(text)
+    for token in range(here.vocab_size):
+        assert apart.piece(token) == here.piece(token)
+        assert apart.bytes_of(token) == here.bytes_of(token)
+        assert apart.is_special(token) == here.is_special(token)
