@@ -13,6 +13,7 @@ from explorer.components import frame
 from explorer.engine import cache
 from explorer.engine.turns import TURNS, in_turn
 from explorer.exhibits.links import Links, State
+from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import build, default_model
 from explorer.pages import HOME, PAGES, Page, shelf
 from explorer.pages.path.back import back_to_path
@@ -21,7 +22,6 @@ from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
 from explorer.ui.current import first_view
 from explorer.ui.hints import hints
-from explorer.ui.parts import PartChoices, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar import new_text, shown_text, sidebar
 from models.training.home import asset, data

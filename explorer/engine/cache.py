@@ -36,6 +36,21 @@ class Run:
     edits: tuple[Edit, ...] = ()
     pads: int = 0
 
+    @property
+    def loaded(self) -> LoadedModel:
+        """The model. Raises InputProblem."""
+        return open_model(self.model)
+
+    @property
+    def trace(self) -> tracing.Trace:
+        """All that happened. Raises InputProblem."""
+        return trace(self)
+
+    @property
+    def plain(self) -> "Run":
+        """The same text in the model as it is: no edit, no padding."""
+        return replace(self, edits=(), pads=0)
+
 
 def models() -> tuple[str, ...]:
     """The names on the shelf. Not cached: a checkpoint that was added shows up at once."""

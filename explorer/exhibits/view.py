@@ -1,13 +1,15 @@
 """One frozen View: everything that a page looks at, made from what the visitor chose."""
 
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from explorer import text
 from explorer.engine import cache
 from explorer.engine.cache import Run
 from explorer.engine.caching import cached
 from explorer.exhibits.links import FREE, State
+from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.library import LoadedModel
 from explorer.numbers import root
 from explorer.once import once
@@ -19,6 +21,16 @@ from explorer.text import LANGUAGES, in_order
 from models.hooks import ROLES, AttentionSite, Role
 
 Choices = TypeVar("Choices")
+Option = TypeVar("Option", bound=str)
+PLACE: dict[str, Callable[["View"], Any]] = {
+    "site": lambda view: view.site.name,
+    "head": lambda view: view.head,
+    "row": lambda view: view.row,
+    "layer": lambda view: view.layer,
+    "kind": lambda view: view.kind,
+    "others": lambda view: view.others,
+}
+"""What is looked at, which exists in the run whatever was chosen: by name, from a view."""
 MOST_OTHERS = 7
 """Further sentences in one batch; more would not fit the page."""
 
@@ -82,6 +94,22 @@ class View:
         """The choices of one page, by their class."""
         return self.state.of(kind)
 
+    def chosen(self, name: str, own: type | None = None) -> Any:
+        """What is looked at or chosen under this name, `own` being the choices of one subject.
+
+        Raises AttributeError for a name that nothing has.
+        """
+        if name in PLACE:
+            return PLACE[name](self)
+        owners = (kind for kind in (own, PartChoices, ScreenChoices) if kind is not None)
+        of = next((kind for kind in owners if name in {each.name for each in fields(kind)}), None)
+        return getattr(self.state if of is None else self.state.of(of), name)
+
+    def one_of(self, name: str, options: Sequence[Option]) -> Option:
+        """What is chosen under a name that several subjects share; the first for none of these."""
+        now = self.chosen(name)
+        return next((option for option in options if option == now), options[0])
+
     @property
     def run(self) -> Run:
         """What made the trace, and what everything else about it is asked for with."""
@@ -98,7 +126,7 @@ class View:
 
     def before(self) -> Trace:
         """The same sentence in the model as it is: no edit, no padding."""
-        return cache.trace(replace(self.run, edits=(), pads=0))
+        return self.run.plain.trace
 
     def t(self, key: str, /, **values: object) -> str:
         """The words at `key` in the visitor's language.

@@ -5,13 +5,13 @@ import streamlit as st
 from explorer import library, shelf, text
 from explorer import uploads as uploading
 from explorer.engine import cache
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import default_model
 from explorer.library import split_step
 from explorer.pages.heads.pair import compare_with
 from explorer.problems import InputProblem
 from explorer.shelf import Listed
 from explorer.ui import session, uploads
-from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
 from explorer.ui.share import show_link

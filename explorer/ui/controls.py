@@ -9,30 +9,34 @@ from typing import Any
 
 import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from explorer.analysis.heads.compare import compare
-from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.components import Panel, inside, matrices
 from explorer.components.pulse import is_due, pulse
 from explorer.components.standalone import Chart, Text, file_of, record
+from explorer.exhibits.escape import escape, plain
+from explorer.exhibits.saying import axis_title as axis_title
+from explorer.exhibits.saying import blocker_words as blocker_words
+from explorer.exhibits.saying import marked_words as marked_words
+from explorer.exhibits.saying import name_edit as name_edit
+from explorer.exhibits.saying import place_titles as place_titles
+from explorer.exhibits.saying import quoted as quoted
+from explorer.exhibits.saying import quoted_at as quoted_at
+from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.figures.heatmap import plotted
 from explorer.figures.matrix import Matrix
 from explorer.library import LoadedModel
 from explorer.numbers import percent
-from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch, format_edits
+from explorer.runs.edits import CellEdit, format_edits
 from explorer.text import shorten, telling
 from explorer.ui import session
 from explorer.ui.code.panel import code_panel
-from explorer.ui.escape import escape, plain
 from explorer.ui.painting import charts_last, words_first
-from explorer.ui.parts import ScreenChoices
 from explorer.ui.stage import enlarged, hero
 
 Figure = dict[str, Any]
 _ABOVE: ContextVar[st.delta_generator.DeltaGenerator | None] = ContextVar("above", default=None)
-SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 CHART = {
     "modeBarButtons": [["toImage"]],  # Plotly draws the PNG in the browser, with no network
     "displaylogo": False,
@@ -124,26 +128,6 @@ def clicked_point(key: str, size: int) -> int | None:
     if not isinstance(points, list) or not points or not isinstance(points[0], Mapping):
         return None
     return inside(points[0].get("point_index"), size)
-
-
-def quoted(view: View, token: str) -> str:
-    """A token in quotation marks, as Markdown."""
-    return view.t("place.quoted", token=escape(token))
-
-
-def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
-    """A token of a row in quotation marks; with its position below where it occurs twice."""
-    position = str(index).translate(SUBSCRIPTS) if tokens.count(tokens[index]) > 1 else ""
-    return quoted(view, tokens[index]) + position
-
-
-def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
-    """The names of `analysis.masks` in the visitor's language, cell by cell."""
-    words = np.full(names.shape, "", dtype=object)
-    for name in filter(None, BLOCKERS):
-        words[names == name] = view.t(f"blockers.{name}")
-    found: list[list[str]] = words.tolist()
-    return found
 
 
 @contextmanager
@@ -307,22 +291,6 @@ def pick_place(view: View, page: str, *, kind: bool = True) -> None:
             control(view, f"{page}.{name}")
 
 
-def place_titles(view: View) -> dict[str, Any]:
-    """Names and streams of the axes of the view's site, as figures and components take them."""
-    site = view.site
-    return {
-        "query_title": axis_title(view, "query", site.query_stream),
-        "key_title": axis_title(view, "key", site.key_stream),
-        "query_stream": site.query_stream,
-        "key_stream": site.key_stream,
-    }
-
-
-def axis_title(view: View, role: str, stream: str) -> str:
-    """ "query · target" and the like, in the visitor's language."""
-    return view.t(f"streams.{role}", stream=view.stream(stream))
-
-
 MOST_NAMED_CELLS = 3
 
 
@@ -371,42 +339,6 @@ def _translation_change(view: View) -> str:
     if comparison.same_output:
         return view.t("edits.same")
     return view.t("edits.changed", words=marked_words(comparison.words))
-
-
-def name_edit(view: View, edit: Edit) -> str:
-    """One edit in words, as Markdown."""
-    match edit:
-        case MaskSwitch(part, on):
-            state = "switch_on" if on else "switch_off"
-            return view.t(f"edits.{state}", part=view.t(f"edits.{part}"))
-        case MaskSize(part, size):
-            return view.t("edits.sized", part=view.t(f"edits.{part}"), size=size)
-        case HeadOff(name, head):
-            site = view.trace.site(name)
-            return view.t(
-                "edits.head_off",
-                kind=view.t(f"kinds.{site.role}"),
-                layer=site.layer + 1,
-                head=head + 1,
-            )
-        case CellEdit(_, _, query, key, is_open):
-            state = "cell_open" if is_open else "cell_shut"
-            return view.t(f"edits.{state}", query=query, key=key)
-
-
-def marked_words(words: Sequence[tuple[str, str]]) -> str:
-    """Tokens of a comparison as Markdown: what is gone struck out, what is new set off."""
-    parts = []
-    for index, (token, status) in enumerate(words):
-        inside = token.startswith("·")
-        shown = escape(token[1:] if inside else token)
-        blank = " " if index and not inside and token[:1].isascii() else ""
-        if status == "gone":
-            shown = f":gray[~~{shown}~~]"
-        elif status == "new":
-            shown = f":orange-background[**{shown}**]"
-        parts.append(blank + shown)
-    return "".join(parts)
 
 
 def small_print(

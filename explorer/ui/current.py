@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import streamlit as st
 
+from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
 from explorer.exhibits.view import View, build, without_text
 from explorer.problems import InputProblem
 from explorer.text import shorten, t
 from explorer.ui import session
-from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem, show_refused
 
 _GOOD, _STANDING_IN, _PADS = "view.good", "view.standing_in", "view.usual_pads"

@@ -9,6 +9,7 @@ import streamlit as st
 
 from explorer import text
 from explorer.engine import cache
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View, examples_of, first_sentence
 from explorer.library import LoadedModel, split_step
 from explorer.problems import InputProblem
@@ -16,7 +17,6 @@ from explorer.runs.edits import about_masks
 from explorer.runs.inputs import given_tokens
 from explorer.text import shorten
 from explorer.ui import session
-from explorer.ui.escape import escape
 
 _DROPPED = "hints.dropped"
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import quote
 
-from explorer.ui.escape import escape
+from explorer.exhibits.escape import escape
 
 # Without those that name tokens as well, of which a card may speak: <s>, <mask>, <pad>.
 _NAMES = (

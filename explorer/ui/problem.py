@@ -2,9 +2,9 @@
 
 import streamlit as st
 
+from explorer.exhibits.escape import escape
 from explorer.problems import InputProblem, Value
 from explorer.text import refusal, shorten, t
-from explorer.ui.escape import escape
 from models.refusals import Refusal
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.exhibits.shared import ScreenChoices
 from explorer.ui import session
-from explorer.ui.parts import ScreenChoices
 
 BEAMER = 1.3
 """How much larger pictures are in front of a class; page.css has the same number."""

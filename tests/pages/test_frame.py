@@ -10,11 +10,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from explorer import library
+from explorer.exhibits.escape import escape
 from explorer.exhibits.links import State
 from explorer.pages import PAGES, Page
 from explorer.shell import LINKS, first_state
 from explorer.text import LANGUAGES, t
-from explorer.ui.escape import escape
 from explorer.ui.stage import BEAMER
 from models.training.home import asset
 

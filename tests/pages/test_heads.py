@@ -16,6 +16,7 @@ from explorer import library
 from explorer.analysis.heads.contexts import shared_words
 from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
+from explorer.exhibits.escape import escape, plain
 from explorer.figures.theme import show
 from explorer.library import open_model
 from explorer.numbers import percent
@@ -23,7 +24,6 @@ from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.text import t
 from explorer.ui import controls
-from explorer.ui.escape import escape, plain
 
 Open = Callable[..., AppTest]
 

@@ -16,7 +16,9 @@ from explorer.analysis.positions.changes import Change
 from explorer.analysis.positions.turning import LAYOUTS
 from explorer.components import MAX_PINNED, SCALES
 from explorer.exhibits.choices import choice, form_of
+from explorer.exhibits.escape import escape
 from explorer.exhibits.links import FREE, MOST_PADS, Links, State
+from explorer.exhibits.shared import THEMES, PartChoices, ScreenChoices
 from explorer.pages import PAGES
 from explorer.pages.decoding.choices import MOST_NEW
 from explorer.pages.heads.choices import MEASURES
@@ -24,8 +26,6 @@ from explorer.pages.positions.choices import MOST_DIMS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS, CellEdit, HeadOff, MaskSize, MaskSwitch
 from explorer.shell import LINKS
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
-from explorer.ui.parts import THEMES, PartChoices, ScreenChoices
 from models.hooks import ROLES
 from models.strategies import Beam, Greedy, Sample
 

@@ -8,10 +8,10 @@ import pytest
 from shown import Open
 from streamlit.testing.v1 import AppTest
 
+from explorer.exhibits.escape import escape, plain
 from explorer.pages import LESSONS
 from explorer.text import t
 from explorer.ui.controls import unknown_words
-from explorer.ui.escape import escape, plain
 from models.marks import Marks
 
 

@@ -8,10 +8,10 @@ import pytest
 from foreign import Golden
 from streamlit.testing.v1 import AppTest
 
+from explorer.exhibits.escape import plain
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES
 from explorer.ui import session
-from explorer.ui.escape import plain
 from explorer.ui.problem import message
 from models.foreign.finding import VARIABLE
 from models.refusals import Refusal

@@ -6,6 +6,7 @@ import streamlit as st
 
 from explorer.analysis.alignment.aligned import Alignment, align_all
 from explorer.engine import cache, jobs
+from explorer.exhibits.escape import escape
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.alignment.opened import Opened, pick_aligner
 from explorer.pages.alignment.takeaway import downloads
@@ -14,7 +15,6 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import StepsDone
 from explorer.runs.sentences import FILE_TYPES, pairs_from_file
 from explorer.ui import controls, running
-from explorer.ui.escape import escape
 from explorer.ui.problem import message
 from explorer.ui.tables import table
 

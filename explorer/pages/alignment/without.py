@@ -12,6 +12,7 @@ from explorer.analysis.alignment.removal import (
     removal,
 )
 from explorer.engine import jobs
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, signed
@@ -19,7 +20,6 @@ from explorer.pages.alignment import cached
 from explorer.pages.alignment.opened import Opened
 from explorer.runs.generation import StepsDone
 from explorer.ui import controls, running
-from explorer.ui.escape import escape
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
 

@@ -10,6 +10,7 @@ from explorer.analysis.atlas.names import name_of
 from explorer.analysis.atlas.store import Head, numbers_of
 from explorer.analysis.atlas.sums import MEASURES
 from explorer.engine import cache, jobs
+from explorer.exhibits.escape import escape
 from explorer.figures import curves
 from explorer.figures.atlas import scatter
 from explorer.library import at_step, snapshots, split_step
@@ -31,7 +32,6 @@ from explorer.pages.atlas.shown import (
 from explorer.pages.heads.pair import pick_model, title
 from explorer.problems import InputProblem
 from explorer.ui import controls, running, session
-from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
 from explorer.ui.tables import table

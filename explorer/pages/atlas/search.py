@@ -9,6 +9,7 @@ from explorer.analysis.atlas.searching import Searched, features_of, in_sentence
 from explorer.analysis.atlas.store import Head
 from explorer.components import mask_matrix, stroke_of
 from explorer.engine import jobs
+from explorer.exhibits.escape import escape
 from explorer.figures import heatmap
 from explorer.numbers import fixed
 from explorer.pages.atlas import cached
@@ -18,7 +19,6 @@ from explorer.pages.atlas.sentences import beginning, draw_sentence
 from explorer.pages.atlas.shown import Shown, kind_words, place, short
 from explorer.runs.rerun import rows_of
 from explorer.ui import controls, running, session
-from explorer.ui.escape import escape
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
 

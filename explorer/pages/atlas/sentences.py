@@ -10,6 +10,7 @@ import streamlit as st
 from explorer.analysis.atlas.store import Head, Text
 from explorer.analysis.atlas.sums import MEASURES, Measure
 from explorer.components import sent_selection
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View, build
 from explorer.numbers import percent
 from explorer.pages.atlas import cached
@@ -19,7 +20,6 @@ from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.picture import draw_heads, shape_of
 from explorer.problems import InputProblem
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 
 LISTED = 160

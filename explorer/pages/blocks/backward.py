@@ -7,6 +7,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from explorer.analysis.blocks.norms import Backward, backward
+from explorer.exhibits.saying import SUBSCRIPTS
 from explorer.exhibits.view import View
 from explorer.figures.blocks.norms import gradients
 from explorer.figures.paired import paired
@@ -87,7 +88,7 @@ def _sliders(view: View) -> None:
         st.session_state[key] = view.choices(BlocksChoices).gamma[at] / 100
         with column:
             st.slider(
-                f"γ{at + 1}".translate(controls.SUBSCRIPTS),
+                f"γ{at + 1}".translate(SUBSCRIPTS),
                 0.0,
                 3.0,
                 step=0.05,

@@ -20,6 +20,7 @@ from explorer.analysis.blocks.norms_by_hand import (
     rms_norm_backward,
 )
 from explorer.analysis.positions.order import reading_stream
+from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View, examples_of
 from explorer.figures.blocks import norms as figures
 from explorer.figures.order import moved
@@ -27,7 +28,7 @@ from explorer.numbers import number, share
 from explorer.pages.blocks.backward import backward_by_hand, norm_of
 from explorer.problems import InputProblem
 from explorer.ui import controls
-from explorer.ui.parts import ScreenChoices, pick_one
+from explorer.ui.parts import pick_one
 from explorer.ui.problem import show_problem
 from models.norms import RMSNorm
 

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.numbers import number
 from explorer.pages.blocks.activations import curves_of
@@ -10,7 +11,7 @@ from explorer.pages.blocks.hidden import hidden_units
 from explorer.pages.blocks.norms import norms
 from explorer.pages.blocks.residual import placements
 from explorer.ui.page import draw_page
-from explorer.ui.parts import ScreenChoices, pick_part
+from explorer.ui.parts import pick_part
 
 DRAW = {
     "norms": norms,

@@ -7,11 +7,11 @@ import streamlit as st
 from explorer.analysis.card.facts import ModelFacts
 from explorer.analysis.card.words import MOST_CHARS, CardWords, card_words
 from explorer.components.standalone import Text, record
+from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.view import View
 from explorer.library import split_step
 from explorer.pages.card import cached
 from explorer.ui import controls, session
-from explorer.ui.escape import escape, plain
 from explorer.ui.markdown import harmless, has_more
 from explorer.ui.share import shared
 from explorer.ui.tables import table

@@ -4,12 +4,12 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.causes.writes import next_word, runner_up
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.pages.causes.choices import CausesChoices
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 
 N_OFFERED = 12
 NONE = -1

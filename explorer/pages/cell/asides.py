@@ -11,6 +11,7 @@ from explorer.analysis.cell import origin as cell_origin
 from explorer.analysis.cell.initial import fresh_scores
 from explorer.analysis.cell.scaling import SCALINGS, scaled
 from explorer.analysis.cell.steps import Cell, Effect
+from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.view import View
 from explorer.figures import cell as figures
 from explorer.figures.paired import paired
@@ -20,7 +21,7 @@ from explorer.pages.cell.choices import ASIDES, CellChoices
 from explorer.pages.cell.initial import initial
 from explorer.pages.cell.shown import pick_dropout
 from explorer.ui import controls, session
-from explorer.ui.parts import PartChoices, pick_one
+from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
 
 CODE: dict[str, tuple[object, ...]] = {

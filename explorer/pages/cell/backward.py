@@ -12,12 +12,12 @@ from explorer.analysis.cell.backward import (
     fused_forward,
 )
 from explorer.analysis.cell.steps import Cell, Effect
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures import cell as figures
 from explorer.numbers import byte_size, digits, number
 from explorer.pages.cell import cached
 from explorer.ui import controls
-from explorer.ui.escape import escape
 from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
 

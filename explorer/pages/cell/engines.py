@@ -16,12 +16,13 @@ from explorer.analysis.cell.engines import (
 from explorer.analysis.cell.layouts import possible_groups
 from explorer.analysis.cell.scaling import Scaling, divisor_of
 from explorer.analysis.cell.steps import Cell
+from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.view import View
 from explorer.numbers import fixed, number, percent
 from explorer.pages.cell.choices import CellChoices
 from explorer.pages.cell.shown import pick_dropout, weights
 from explorer.ui import controls, session
-from explorer.ui.parts import PartChoices, pick_one
+from explorer.ui.parts import pick_one
 from explorer.ui.tables import table
 from models.attention import attend
 

@@ -7,13 +7,13 @@ import numpy as np
 import streamlit as st
 
 from explorer.analysis.cell.steps import Cell, Effect, lengths
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures import bars
 from explorer.figures import cell as figures
 from explorer.numbers import fixed, percent, signed
 from explorer.pages.cell.choices import STAGES, CellChoices
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 
 
 def chain(view: View, cell: Cell, goal: Effect | None) -> None:

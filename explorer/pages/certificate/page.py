@@ -12,6 +12,7 @@ from explorer.analysis.certificate.probe import Probe
 from explorer.components import mask_matrix
 from explorer.engine import jobs
 from explorer.engine.cache import Run
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.exports.report import report_lines, report_record
 from explorer.numbers import number
@@ -20,7 +21,6 @@ from explorer.pages.certificate.choices import CertificateChoices
 from explorer.runs.edits import Edit, about_masks
 from explorer.runs.generation import StepsDone
 from explorer.ui import controls, running, session
-from explorer.ui.escape import escape
 from explorer.ui.page import draw_page
 from explorer.ui.share import file_name
 

@@ -11,6 +11,7 @@ from explorer.analysis.claims import CLAIMS, GROUPS, VERDICTS, Claim, Finding, V
 from explorer.components.standalone import Text, record
 from explorer.engine import jobs
 from explorer.engine.cache import Run
+from explorer.exhibits.escape import plain
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.figures.measured import measured
@@ -19,7 +20,6 @@ from explorer.pages.claims.formulas import FORMULAS
 from explorer.problems import InputProblem
 from explorer.runs.generation import StepsDone
 from explorer.ui import controls, running, session
-from explorer.ui.escape import plain
 from explorer.ui.findings import finding_label, finding_of, finding_table, finding_words, in_a_row
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_group

@@ -13,13 +13,13 @@ from explorer.analysis.decoding.caching import (
     lengths_for,
 )
 from explorer.components import cache_view, pack_cache_view
+from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import millions, number
 from explorer.pages.decoding import cached
 from explorer.runs.generation import Generation
 from explorer.ui import controls, running, session
-from explorer.ui.parts import PartChoices
 from models.cache import KVCache, LayerCache
 
 NAME = "caching.timings"

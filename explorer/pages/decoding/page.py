@@ -4,6 +4,7 @@ import numpy as np
 import streamlit as st
 
 from explorer.engine.turns import in_turn
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.numbers import fixed
 from explorer.pages.decoding.branches import branches, take_branch
@@ -18,7 +19,6 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, generate
 from explorer.ui import controls
 from explorer.ui.current import latest
-from explorer.ui.escape import escape
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.share import shared

@@ -12,6 +12,7 @@ from explorer.analysis.decoding.speculation import (
     passes,
     speculation,
 )
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
 from explorer.numbers import fixed, percent
@@ -19,7 +20,6 @@ from explorer.pages.decoding import cached
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.runs.speculative import first_layers, speculate
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from explorer.ui.problem import show_refused
 from explorer.ui.tables import table
 

@@ -4,10 +4,10 @@ import random
 
 import streamlit as st
 
+from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.pages.decoding.choices import MOST_NEW, DecodingChoices, Strategy
 from explorer.ui import session
-from explorer.ui.parts import ScreenChoices
 from models.strategies import Beam, Greedy, Sample
 
 NAMES: dict[str, type[Strategy]] = {"greedy": Greedy, "beam": Beam, "sample": Sample}

@@ -12,6 +12,7 @@ from explorer.analysis.heads.versus import Versus, input_role
 from explorer.components import HeadsSelection, sent_cell, sent_selection
 from explorer.engine import cache
 from explorer.engine.cache import Run
+from explorer.exhibits.escape import escape
 from explorer.exhibits.links import FREE, State
 from explorer.exhibits.view import View, build
 from explorer.library import split_step
@@ -28,7 +29,6 @@ from explorer.pages.heads.picture import (
 )
 from explorer.problems import InputProblem
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from explorer.ui.hints import trained
 from explorer.ui.problem import show_problem
 from explorer.ui.uploads import for_this_session, models

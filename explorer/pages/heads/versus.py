@@ -18,12 +18,12 @@ from explorer.analysis.heads.versus import (
     patterns,
 )
 from explorer.analysis.heads.versus import closest as closest_head
+from explorer.exhibits.escape import escape
 from explorer.figures import heatmap
 from explorer.numbers import fixed, percent
 from explorer.pages.heads.opened import Opened
 from explorer.pages.heads.pair import Pair, swap, title
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from explorer.ui.tables import table
 
 MOST_HEADS = 5

@@ -3,10 +3,10 @@
 import streamlit as st
 
 from explorer.analysis.machine.tying import N_NEAR, Tying, tying
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.numbers import fixed, number, percent
 from explorer.ui import controls
-from explorer.ui.escape import escape
 from explorer.ui.tables import table
 
 

@@ -13,13 +13,13 @@ from explorer.analysis.masks.conventions import (
     Handed,
     Outcome,
 )
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.clinic import suspect
 from explorer.figures.outcomes import Level, outcomes, written_mask
 from explorer.numbers import percent
 from explorer.pages.masks.choices import MasksChoices
 from explorer.ui import controls
-from explorer.ui.escape import escape
 from explorer.ui.parts import pick_one
 
 LEVEL_OF: dict[Outcome, Level] = {

@@ -9,6 +9,7 @@ from explorer.analysis.masks.ahead import ahead
 from explorer.analysis.masks.reasons import blocked_by
 from explorer.analysis.masks.twins import CHEAT, LONGEST, NO_CAUSAL, RIGHT
 from explorer.engine import cache
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.heatmap import weights
 from explorer.numbers import percent
@@ -17,7 +18,6 @@ from explorer.problems import InputProblem
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.interventions import rules_in_force
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from explorer.ui.tables import table
 
 PROSE = 640

@@ -3,13 +3,13 @@
 import streamlit as st
 
 from explorer.analysis.masks.batch import Member
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.numbers import number
 from explorer.pages.masks import cached
 from explorer.problems import InputProblem
 from explorer.text import shorten
 from explorer.ui import controls
-from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.tables import table
 

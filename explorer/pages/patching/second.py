@@ -6,6 +6,7 @@ from streamlit.delta_generator import DeltaGenerator
 from explorer.analysis.patching.pair import Pair
 from explorer.engine import jobs
 from explorer.exhibits.choices import RefusedError
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.pages.patching import cached
@@ -13,7 +14,6 @@ from explorer.pages.patching.cached import Asked
 from explorer.pages.patching.choices import PatchingChoices, format_places, parse_places
 from explorer.problems import InputProblem
 from explorer.ui import controls, running, session
-from explorer.ui.escape import escape
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero
 

@@ -9,11 +9,11 @@ import streamlit as st
 from explorer.analysis.patching.maps import BY_HEAD, Cell, Map, What
 from explorer.analysis.patching.pair import Pair
 from explorer.analysis.patching.patched import PatchedRun
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.patching.effect_map import Block, effect_map
 from explorer.numbers import percent, whole_percent
 from explorer.ui import controls
-from explorer.ui.escape import escape
 from explorer.ui.tables import table
 from models.rows import Stream
 

@@ -2,10 +2,10 @@
 
 import streamlit as st
 
+from explorer.exhibits.shared import ScreenChoices
 from explorer.pages.path.chapters import CHAPTER_OF, NAMES
 from explorer.text import t
 from explorer.ui import session
-from explorer.ui.parts import ScreenChoices
 
 
 def back_to_path(page: str, *, is_home: bool) -> None:

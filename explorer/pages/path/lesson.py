@@ -8,11 +8,11 @@ from explorer import text
 from explorer.analysis.path import Missing
 from explorer.components.standalone import Text, record
 from explorer.engine import cache
+from explorer.exhibits.escape import escape, plain
 from explorer.exhibits.view import View, build, default_model, first_sentence
 from explorer.pages.path.asked import Asked, Question, Step, asked
 from explorer.pages.path.choices import Answer, PathChoices
 from explorer.ui import controls, session
-from explorer.ui.escape import escape, plain
 from explorer.ui.stage import hero
 
 RIGHT, WRONG, OPEN = ":material/check_circle:", ":material/cancel:", ":material/circle:"

@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.pages.path.asked import Asked, Step
 from explorer.pages.path.choices import PathChoices
@@ -11,7 +12,6 @@ from explorer.pages.path.printed import printed
 from explorer.pages.path.views import class_sheet, contents, open_step, results, sheet, steps_of
 from explorer.problems import InputProblem
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from explorer.ui.page import draw_page
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem, show_refused

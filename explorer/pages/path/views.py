@@ -5,12 +5,12 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import streamlit as st
 
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.pages.path.choices import Answer, PathChoices, read_answers
 from explorer.pages.path.course import CHAPTERS, STEPS, chapter_of, number_of
 from explorer.pages.path.lesson import OPEN, RIGHT, WRONG
 from explorer.ui import session
-from explorer.ui.escape import escape
 from explorer.ui.tables import table
 
 MOST_LINKS = 100

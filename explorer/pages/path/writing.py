@@ -9,6 +9,7 @@ from explorer.analysis.decoding.one_pass import OnePass
 from explorer.analysis.path import writing as finding
 from explorer.analysis.path.writing import At, Cooled, Kept, Nucleus, Product, Searched
 from explorer.components import cache_view, pack_cache_view
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.bars import row as bars
 from explorer.figures.curves import lines
@@ -19,7 +20,6 @@ from explorer.pages.path import pictures
 from explorer.pages.path.asked import Asked, question, step
 from explorer.runs.generation import Generation
 from explorer.ui import controls
-from explorer.ui.escape import escape
 
 FLOOR = 1e-8
 """Where a difference of exactly 0 is drawn on a log axis."""

@@ -7,6 +7,7 @@ from explorer.analysis.positions.changes import position_functions
 from explorer.analysis.positions.order import Moved, moved, reading_stream, shuffled_order
 from explorer.components import token_strip
 from explorer.engine import cache, jobs
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures import order as figures
 from explorer.numbers import number, share
@@ -15,7 +16,6 @@ from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.code import positions_at
 from explorer.runs.edits import CellEdit, MaskSize
 from explorer.ui import controls, running, session
-from explorer.ui.escape import escape
 from explorer.ui.parts import pick_stream
 from explorer.ui.tables import table
 

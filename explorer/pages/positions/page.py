@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.positions.head import this_head
@@ -13,7 +14,7 @@ from explorer.pages.positions.sums import token_and_position
 from explorer.pages.positions.table import sines
 from explorer.ui import controls
 from explorer.ui.page import draw_page
-from explorer.ui.parts import ScreenChoices, pick_part
+from explorer.ui.parts import pick_part
 
 DRAW = {
     "order": shuffled,

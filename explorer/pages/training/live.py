@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from explorer.components import pulse
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.training.curves import Curve, over_steps
 from explorer.figures.training.heads import small_heads
@@ -18,7 +19,6 @@ from explorer.training.rooms import ROOMS, Room
 from explorer.training.runs import ENDED, Frame, Run, Score
 from explorer.training.setup import AT_START, FAULTS, LONGEST, Setup
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from models.hooks import ROLES, Role
 
 INTERVAL = 1.0

@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.figures.training.losses import token_losses
 from explorer.numbers import digits
@@ -14,7 +15,6 @@ from explorer.training.rooms import ROOMS, Room
 from explorer.training.runs import Run
 from explorer.training.setup import Setup
 from explorer.ui import controls, session
-from explorer.ui.escape import escape
 from explorer.ui.tables import table
 
 MOST_ROWS = 4

@@ -10,6 +10,7 @@ import streamlit as st
 from explorer import sandbox
 from explorer.analysis.workshop.tasks import KINDS, Task, task_of, tasks
 from explorer.engine import jobs
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.pages.workshop import cached
 from explorer.pages.workshop.choices import (
@@ -21,7 +22,6 @@ from explorer.pages.workshop.choices import (
 )
 from explorer.runs.generation import StepsDone
 from explorer.ui import running, session
-from explorer.ui.escape import escape
 from explorer.ui.tables import table
 
 MOST_LINKS, MOST_PASTED = 60, 800_000

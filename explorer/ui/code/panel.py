@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.ui.code.source import Lines, lines_of
-from explorer.ui.escape import escape
 
 
 def code_panel(view: View, code: Sequence[object]) -> None:

@@ -8,15 +8,15 @@ import streamlit as st
 
 from explorer import library, text
 from explorer.engine import cache
+from explorer.exhibits.escape import escape
+from explorer.exhibits.shared import THEMES, ScreenChoices
 from explorer.exhibits.view import MOST_OTHERS, default_model, examples_of, first_sentence
 from explorer.library import at_step, split_step
 from explorer.problems import InputProblem
 from explorer.runs.inputs import MAX_TOKENS, limit
 from explorer.runs.sentences import FILE_TYPES, MAX_CHARS, sentences_from_file
 from explorer.ui import session
-from explorer.ui.escape import escape
 from explorer.ui.hints import change_model
-from explorer.ui.parts import THEMES, ScreenChoices
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar.checking import self_check
 from explorer.ui.uploads import models

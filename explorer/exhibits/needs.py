@@ -1,0 +1,18 @@
+"""What an exhibit may need of the open model; why it is missing is said at `needs.NAME`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from explorer.exhibits.view import View
+
+
+@dataclass(frozen=True)
+class Need:
+    """A capability by its name, and whether the model of a view has it."""
+
+    name: str
+    met: Callable[[View], bool]
+
+
+CAUSAL = Need("causal", lambda view: view.loaded.config.is_causal)
+"""A causal mask."""

@@ -1,0 +1,86 @@
+"""Tokens, places, axes and changes of a view in its reader's words."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from explorer.analysis.masks.reasons import BLOCKERS
+from explorer.exhibits.escape import escape
+from explorer.exhibits.view import View
+from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
+
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def quoted(view: View, token: str) -> str:
+    """A token in quotation marks, as Markdown."""
+    return view.t("place.quoted", token=escape(token))
+
+
+def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
+    """A token of a row in quotation marks; with its position below where it occurs twice."""
+    position = str(index).translate(SUBSCRIPTS) if tokens.count(tokens[index]) > 1 else ""
+    return quoted(view, tokens[index]) + position
+
+
+def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
+    """The names of `analysis.masks` in the visitor's language, cell by cell."""
+    words = np.full(names.shape, "", dtype=object)
+    for name in filter(None, BLOCKERS):
+        words[names == name] = view.t(f"blockers.{name}")
+    found: list[list[str]] = words.tolist()
+    return found
+
+
+def place_titles(view: View) -> dict[str, Any]:
+    """Names and streams of the axes of the view's site, as figures and components take them."""
+    site = view.site
+    return {
+        "query_title": axis_title(view, "query", site.query_stream),
+        "key_title": axis_title(view, "key", site.key_stream),
+        "query_stream": site.query_stream,
+        "key_stream": site.key_stream,
+    }
+
+
+def axis_title(view: View, role: str, stream: str) -> str:
+    """ "query · target" and the like, in the visitor's language."""
+    return view.t(f"streams.{role}", stream=view.stream(stream))
+
+
+def name_edit(view: View, edit: Edit) -> str:
+    """One edit in words, as Markdown."""
+    match edit:
+        case MaskSwitch(part, on):
+            state = "switch_on" if on else "switch_off"
+            return view.t(f"edits.{state}", part=view.t(f"edits.{part}"))
+        case MaskSize(part, size):
+            return view.t("edits.sized", part=view.t(f"edits.{part}"), size=size)
+        case HeadOff(name, head):
+            site = view.trace.site(name)
+            return view.t(
+                "edits.head_off",
+                kind=view.t(f"kinds.{site.role}"),
+                layer=site.layer + 1,
+                head=head + 1,
+            )
+        case CellEdit(_, _, query, key, is_open):
+            state = "cell_open" if is_open else "cell_shut"
+            return view.t(f"edits.{state}", query=query, key=key)
+
+
+def marked_words(words: Sequence[tuple[str, str]]) -> str:
+    """Tokens of a comparison as Markdown: what is gone struck out, what is new set off."""
+    parts = []
+    for index, (token, status) in enumerate(words):
+        inside = token.startswith("·")
+        shown = escape(token[1:] if inside else token)
+        blank = " " if index and not inside and token[:1].isascii() else ""
+        if status == "gone":
+            shown = f":gray[~~{shown}~~]"
+        elif status == "new":
+            shown = f":orange-background[**{shown}**]"
+        parts.append(blank + shown)
+    return "".join(parts)
