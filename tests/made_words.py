@@ -26,13 +26,13 @@ from explorer.analysis.machine.parameters import KINDS as PART_KINDS
 from explorer.analysis.machine.parts import What
 from explorer.analysis.machine.reach import KINDS as NETS
 from explorer.analysis.machine.swaps import OPTIONS as SWAPS
-from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.analysis.patching.deletion import HOW
 from explorer.analysis.patching.maps import BY_HEAD, BY_PLACE
 from explorer.analysis.patching.rankings import RANKINGS
 from explorer.analysis.positions.sizes import DRAWN
 from explorer.analysis.workshop.grading import Relation
 from explorer.analysis.workshop.tasks import KINDS as TASK_KINDS
+from explorer.exhibits.reasons import BLOCKERS
 from explorer.figures.alignment.links import FOUND
 from explorer.figures.blocks.residual import Placement
 from explorer.library import CHECKPOINTS, list_models
@@ -67,7 +67,9 @@ CODE = "\n".join(
     path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer").rglob("*.py"))
 )
 PAGES_CODE = "\n".join(
-    path.read_text(encoding="utf-8") for path in sorted((ROOT / "explorer" / "pages").rglob("*.py"))
+    path.read_text(encoding="utf-8")
+    for folder in ("pages", "exhibits")
+    for path in sorted((ROOT / "explorer" / folder).rglob("*.py"))
 )
 IN_FORMULAS = {word_key(word) for word in re.findall(r"\\text\{([^{}]*)\}", PAGES_CODE)}
 

@@ -105,15 +105,16 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
     Without the checks of shapes, whose calls would be profiled too: other tests ask these pages.
     """
     found = Seen()
-    small_print = controls.small_print
+    small_prints = controls.small_prints
 
     def kept(view: View, name: str, **given: Any) -> None:
         lines = lines_of(given["code"], (view.loaded, view.loaded.model))
-        numbers = dict(given["numbers"]())
-        found.panels[name] = Panel(given["formula"], lines, numbers)
-        small_print(view, name, **given)
+        numbers = {key: column for each in given["numbers"] for key, column in each().items()}
+        formula = [line for each, _ in given["formulas"] for line in each]
+        found.panels[name] = Panel(formula, lines, numbers)
+        small_prints(view, name, **given)
 
-    monkeypatch.setattr(controls, "small_print", kept)
+    monkeypatch.setattr(controls, "small_prints", kept)
     with unchecked(), _noting(found):
         yield found
 

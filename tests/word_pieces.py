@@ -16,16 +16,17 @@ from explorer.analysis.claims import CLAIMS
 from explorer.analysis.clinic import PITFALLS
 from explorer.analysis.heads.attribution import MEASURES as CAUSES
 from explorer.analysis.heads.versus import Incomparable
-from explorer.analysis.masks.conventions import OUTCOMES, READERS, RENDERINGS
-from explorer.analysis.masks.fills import WAYS, Empty
 from explorer.analysis.positions.changes import CHANGE_KINDS
 from explorer.analysis.positions.order import Setting
 from explorer.analysis.positions.turning import LAYOUTS
+from explorer.exhibits import needs
+from explorer.exhibits.masks.choices import READERS, RENDERINGS, SCOPES, TOOLS, WAYS
+from explorer.exhibits.masks.conventions import OUTCOMES
+from explorer.exhibits.masks.fills import Empty
 from explorer.figures.blocks.residual import Placement
 from explorer.pages import LESSONS, PAGES
 from explorer.pages.alignment.choices import ROWS
 from explorer.pages.atlas.choices import SOURCES
-from explorer.pages.masks.matrices import SCOPES, TOOLS
 from explorer.pages.path.course import STEPS
 from explorer.runs.edits import SIZE_PARTS, USUAL_MASKS
 from explorer.text import LANGUAGES
@@ -34,6 +35,8 @@ from models.positions import POSITIONS
 
 # Keys that code writes as f"page.{...}"; each must also be named as a word of its own in the code.
 PIECES = {
+    *(f"needs.{need.name}" for need in vars(needs).values() if isinstance(need, needs.Need)),
+    *(f"masks.{field}" for field in ("rendering", "reader", "way")),
     *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),
     *(f"{page.name}.formula" for page in LESSONS if page.name != "clinic"),
     *(f"versus.{why}" for why in (*get_args(Incomparable), "nothing_read", "formula")),

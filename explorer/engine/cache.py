@@ -37,16 +37,6 @@ class Run:
     pads: int = 0
 
     @property
-    def loaded(self) -> LoadedModel:
-        """The model. Raises InputProblem."""
-        return open_model(self.model)
-
-    @property
-    def trace(self) -> tracing.Trace:
-        """All that happened. Raises InputProblem."""
-        return trace(self)
-
-    @property
     def plain(self) -> "Run":
         """The same text in the model as it is: no edit, no padding."""
         return replace(self, edits=(), pads=0)

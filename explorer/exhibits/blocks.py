@@ -7,12 +7,13 @@ blocks leaves out the controls where nobody can use them.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from explorer.exhibits.links import State
 from explorer.figures.matrix import Matrix
 
 Figure = dict[str, Any]
+Gap = Literal["small", "medium", "large"]
 Columned = Mapping[str, Sequence[Any]]
 
 
@@ -150,11 +151,14 @@ class Numbers:
 class Row:
     """Blocks side by side as far as there is room, in the widths that they need.
 
-    `middle`: on a common middle line, else on a common lower edge.
+    `middle`: on a common middle line, else on a common lower edge. `waits`: it stands here, and is
+    sent behind the block below it.
     """
 
     blocks: Sequence["Block"]
     middle: bool = False
+    gap: Gap = "small"
+    waits: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +172,7 @@ class Columns:
     widths: Sequence[float] = ()
     still: Callable[[], str] | None = None
     words: str = ""
-    gap: str = "large"
+    gap: Gap = "large"
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +208,16 @@ class Changes:
     """What the visitor changed in the model, in words, with a button that takes all of it back."""
 
     key: str
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A sentence on which a lesson shows better than on this one, where any is known.
+
+    The words are at `lessons.LESSON`.
+    """
+
+    lesson: str
 
 
 @dataclass(frozen=True)
@@ -272,7 +286,7 @@ class Button:
     disabled: bool = False
 
 
-Control = Pick | Slider | Toggle | Button | Undo
+Control = Pick | Slider | Toggle | Button | Undo | Offer
 Group = Row | Columns | Box | Fold | Hero
 Small = Formula | Code | Numbers
 Picture = Chart | Heatmaps | Canvas

@@ -26,10 +26,11 @@ class Offered:
 class Form:
     """How a link says one choice: `read` raises ValueError for what it cannot use.
 
+    `read` None: it is chosen for this session alone, and is in no link.
     `of_site`: it points into one kind of attention of one model, and is forgotten with it.
     """
 
-    read: Callable[[str], Any] | Offered
+    read: Callable[[str], Any] | Offered | None
     write: Callable[[Any], str]
     of_site: bool
 
@@ -43,6 +44,11 @@ def choice(
 ) -> Value:
     """A field of a dataclass of choices; see `Form`. A link leaves the default out, and None."""
     return field(default=default, metadata={"form": Form(read, write, of_site)})
+
+
+def unlinked(default: Value) -> Value:
+    """A field that is chosen as others are, and stands in no link: a tool in one's hand."""
+    return field(default=default, metadata={"form": Form(None, str, False)})
 
 
 def link_name(name: str) -> str:

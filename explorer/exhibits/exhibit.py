@@ -2,28 +2,46 @@
 
 A file `explorer/exhibits/SUBJECT/NAME.py` ends in `EXHIBIT = Exhibit(compute, show)`:
 
-- `compute(run, *, …)` answers the question, from a `Run` and from what its further parameters name:
-  a choice of the visitor (a field of the subject's `choices.py`, of `shared` or `links.State`), or
-  what the view looks at (`view.PLACE`). The answer is frozen, of numpy arrays, and knows neither
-  pictures nor language. It is kept under what was asked for: what has no parameter does not matter.
-- `show(answer, view)` yields blocks in the order in which they stand, the words by their keys.
+- `compute(…)` answers the question. Its parameters say by their names what it depends on: the run
+  (`RUN`), the place looked at (`view.PLACE`), and choices of the visitor, which are fields of the
+  subject's `choices.py`, of `shared` or of `links.State`. The answer is frozen, of numpy arrays,
+  and knows neither pictures nor language. It is kept under what the parameters were, for everybody.
+- `show(answer, view)` yields blocks in the order in which they stand, words by their keys.
 
 The app, a notebook, an exported page and a sheet of paper draw the same blocks (`explorer.render`).
 """
 
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
-from explorer.engine.caching import Cached, cached
+from explorer.engine import cache
+from explorer.engine.asking import Request, ask
 from explorer.exhibits.blocks import Block
 from explorer.exhibits.needs import Need
 from explorer.exhibits.view import View
-from explorer.once import once
 
 Answer = TypeVar("Answer")
+
+RUN: dict[str, tuple[Callable[[View], Hashable], Callable[[View], Any]]] = {
+    "loaded": (lambda view: view.loaded.name, lambda view: view.loaded),
+    "trace": (lambda view: view.run, lambda view: view.trace),
+    "before": (lambda view: view.run.plain, lambda view: view.before()),
+    "unedited": (
+        lambda view: replace(view.run, edits=()),
+        lambda view: cache.trace(replace(view.run, edits=())),
+    ),
+    "edits": (lambda view: view.trace.edits, lambda view: view.trace.edits),
+    "text": (lambda view: view.text, lambda view: view.text),
+    "shelf": (lambda view: cache.models(), lambda view: cache.models()),
+}
+"""What a question may be asked of, besides choices: what stands for it in the cache, and itself.
+
+The opened model; the run as it is, without edits and padding, and without edits alone; the edits
+that fit the run; the text; the names of all models.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,35 +65,26 @@ class Exhibit(Generic[Answer]):
         """Its address: SUBJECT.NAME."""
         return self.show.__module__.removeprefix("explorer.exhibits.")
 
-    @once
-    def _kept(self) -> Cached[..., Answer]:
-        assert self.compute is not None
-        return self.compute if isinstance(self.compute, Cached) else cached(self.compute)
-
-    @once
-    def asks(self) -> tuple[str, ...]:
-        """What it depends on besides the run."""
+    def request(self, view: View) -> Request[Answer] | None:
+        """What is asked of the engine for this view; None where there is nothing to compute."""
         if self.compute is None:
-            return ()
-        return tuple(inspect.signature(self.compute).parameters)[1:]
-
-    def asked(self, names: tuple[str, ...], view: View) -> dict[str, Any]:
-        """What is chosen or looked at under these names."""
-        return {name: view.chosen(name, self.choices) for name in names}
+            return None
+        names = inspect.signature(self.compute).parameters
+        chosen = self.chosen([name for name in names if name not in RUN], view)
+        run = {name: RUN[name] for name in names if name in RUN}
+        key = tuple(run[name][0](view) if name in run else chosen[name] for name in names)
+        return Request(
+            self.compute, key, lambda: chosen | {name: of(view) for name, (_, of) in run.items()}
+        )
 
     def answer(self, view: View) -> Answer:
-        """What is computed for this view, kept for all. Raises what `compute` raises."""
-        if self.compute is None:
-            return None  # type: ignore[return-value]
-        return self._kept(view.run, **self.asked(self.asks, view))
+        """What is computed for this view, kept for everybody. Raises what `compute` raises."""
+        request = self.request(view)
+        return None if request is None else ask(request)  # type: ignore[return-value]
 
-    def blocks(self, view: View) -> Iterator[Block]:
-        """What is shown of it: nothing where the model lacks what it needs.
-
-        Raises InputProblem where what was chosen cannot be read.
-        """
-        if self.needs is None or self.needs.met(view):
-            yield from self.show(self.answer(view), view)
+    def chosen(self, names: Iterable[str], view: View) -> dict[str, Any]:
+        """What is chosen or looked at under these names."""
+        return {name: view.chosen(name, self.choices) for name in names}
 
 
 def exhibit_of(name: str) -> Exhibit[Any]:

@@ -97,7 +97,8 @@ class Links:
                     both = f"{self._owner[each.name].__name__} and {kind.__name__}"
                     raise ValueError(f"{both} both have a choice named {each.name!r}")
                 self._owner[each.name], self._forms[each.name] = kind, form
-                self._read[each.name] = self._reader(form.read)
+                if form.read is not None:
+                    self._read[each.name] = self._reader(form.read)
 
     def _reader(self, read: Callable[[str], Any] | Offered) -> Callable[[str], Any]:
         if isinstance(read, Offered):
@@ -152,7 +153,7 @@ class Links:
         """The state as the parameters of a link; what is usual is left out, except the language."""
         params = {}
         for name, owner in self._owner.items():
-            value = self.chosen(state, name)
+            value = self.chosen(state, name) if name in self._read else None
             if value is not None and (name == "lang" or value != getattr(owner(), name)):
                 params[link_name(name)] = self._forms[name].write(value)
         return params

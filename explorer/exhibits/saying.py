@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.analysis.masks.reasons import BLOCKERS
 from explorer.exhibits.escape import escape
+from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.view import View
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
+from models.hooks import AttentionSite
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -26,7 +27,7 @@ def quoted_at(view: View, tokens: Sequence[str], index: int) -> str:
 
 
 def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
-    """The names of `analysis.masks` in the visitor's language, cell by cell."""
+    """The names of `reasons` in the visitor's language, cell by cell."""
     words = np.full(names.shape, "", dtype=object)
     for name in filter(None, BLOCKERS):
         words[names == name] = view.t(f"blockers.{name}")
@@ -36,7 +37,11 @@ def blocker_words(view: View, names: NDArray[np.str_]) -> list[list[str]]:
 
 def place_titles(view: View) -> dict[str, Any]:
     """Names and streams of the axes of the view's site, as figures and components take them."""
-    site = view.site
+    return site_titles(view, view.site)
+
+
+def site_titles(view: View, site: AttentionSite) -> dict[str, Any]:
+    """The same of any site."""
     return {
         "query_title": axis_title(view, "query", site.query_stream),
         "key_title": axis_title(view, "key", site.key_stream),

@@ -12,7 +12,6 @@ from explorer.exhibits.links import FREE, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.library import LoadedModel
 from explorer.numbers import root
-from explorer.once import once
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.inputs import given_tokens
@@ -23,11 +22,12 @@ from models.hooks import ROLES, AttentionSite, Role
 Choices = TypeVar("Choices")
 Option = TypeVar("Option", bound=str)
 PLACE: dict[str, Callable[["View"], Any]] = {
-    "site": lambda view: view.site.name,
+    "site": lambda view: view.site,
     "head": lambda view: view.head,
     "row": lambda view: view.row,
     "layer": lambda view: view.layer,
     "kind": lambda view: view.kind,
+    "kinds": lambda view: view.kinds,
     "others": lambda view: view.others,
 }
 """What is looked at, which exists in the run whatever was chosen: by name, from a view."""
@@ -115,7 +115,7 @@ class View:
         """What made the trace, and what everything else about it is asked for with."""
         return Run(self.loaded.name, self.text, self.target, self.edits, self.pads)
 
-    @once
+    @property
     def kinds(self) -> tuple[Role, ...]:
         """The kinds of attention that this model has."""
         return tuple(kind for kind in ROLES if self.sites_of(kind))
@@ -126,7 +126,7 @@ class View:
 
     def before(self) -> Trace:
         """The same sentence in the model as it is: no edit, no padding."""
-        return self.run.plain.trace
+        return cache.trace(self.run.plain)
 
     def t(self, key: str, /, **values: object) -> str:
         """The words at `key` in the visitor's language.

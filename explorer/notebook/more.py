@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.masks.reasons import RULES, rule_numbers
 from explorer.analysis.positions.encoding import gram, model_table
 from explorer.components.film import pack_film
 from explorer.components.mask_matrix import MAX_RULES, pack_mask_matrix
 from explorer.components.standalone import Block, Chart, Text, View
+from explorer.exhibits.reasons import RULES, rule_numbers
 from explorer.exports.film import How, frames_of, stacked, whole_row
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.masks.reasons import BLOCKERS, blocked_by
 from explorer.components.heads_payload import HeadsSelection
 from explorer.components.heads_view import pack_heads_view
 from explorer.components.standalone import Block, Text, View
+from explorer.exhibits.reasons import BLOCKERS, blocked_by
 from explorer.exports.picture import site_svg
 from explorer.library import LoadedModel
 from explorer.notebook.captured import Captured

@@ -1,9 +1,11 @@
 """The pages in the order of the menu: a name, an icon, and `render(view)` in `page.py`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 
+from explorer.exhibits.masks.choices import MasksChoices
 from explorer.exhibits.view import View
 from explorer.pages.alignment.choices import AlignmentChoices
 from explorer.pages.atlas.choices import AtlasChoices
@@ -18,12 +20,12 @@ from explorer.pages.clinic.choices import ClinicChoices
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.machine.choices import MachineChoices
-from explorer.pages.masks.choices import MasksChoices
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.positions.choices import PositionsChoices
 from explorer.pages.training.choices import TrainingChoices
 from explorer.pages.workshop.choices import WorkshopChoices
+from explorer.render.app import draw_page
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class Page:
     @property
     def render(self) -> Callable[[View], None]:
         """What draws it, imported when first asked for: no visitor waits for all of them."""
+        parts = getattr(self.choices, "parts", None)
+        if isinstance(parts, Mapping):
+            return partial(draw_page, page=self.name, parts=parts)
         drawn: Callable[[View], None] = import_module(f"explorer.pages.{self.name}.page").render
         return drawn
 

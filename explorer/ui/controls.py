@@ -57,7 +57,7 @@ def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **
     one `below_picture`, in a fragment whose picture is no chart, leaves its place empty in a
     session's first run, and the fragment runs again as soon as the browser has drawn that.
     """
-    file = file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1]))
+    file = picture_file(key)
     record(Chart(figure, alt, file))
     if is_due(WAITING) or not below_picture:
         st.session_state[CHARTS] = True
@@ -87,6 +87,11 @@ def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **
         )
 
 
+def picture_file(key: str) -> str:
+    """The name, without ending, of the file in which the picture with this key is kept."""
+    return file_of(re.sub(r"\W+", "-", key.split(".", 1)[-1]))
+
+
 def heatmaps(view: View, shown: Sequence[tuple[str, Matrix]], key: str) -> None:
     """Heatmaps side by side, each under the words for it: on a canvas, in a kept page by Plotly."""
     words, name = view.words("figures.heatmap"), re.sub(r"\W+", "-", key.split(".", 1)[-1])
@@ -112,11 +117,6 @@ def opening(view: View, page: str, **values: object) -> None:
     with st.container(key="opening-folded"), st.expander(view.t("shell.opening")):
         for each in words:
             st.markdown(each)
-
-
-def clicked(key: str) -> Any:
-    """What was just clicked in the component with this key, before it is drawn again; else None."""
-    return getattr(st.session_state.get(key), "picked", None)
 
 
 def clicked_point(key: str, size: int) -> int | None:
@@ -357,19 +357,38 @@ def small_print(
     its calls: functions, classes, methods of the objects at hand, modules of the model
     (`ui.code.source.lines_of`). `numbers` makes the table.
     """
-    key = f"{name}.more"
+    small_prints(
+        view,
+        name,
+        formulas=[(formula, view.t(explained or f"{name}.formula"))],
+        code=code,
+        numbers=[numbers],
+    )
+
+
+def small_prints(
+    view: View,
+    name: str,
+    *,
+    formulas: Sequence[tuple[Sequence[str], str]],
+    code: Sequence[object],
+    numbers: Sequence[Callable[[], Mapping[str, Sequence[Any]]]],
+) -> None:
+    """The same row for several pictures: lines of LaTeX with what explains them, and tables."""
     shown = st.segmented_control(
         view.t("more.label"),
         ("formula", "code", "numbers"),
         format_func=lambda part: view.t(f"more.{part}"),
-        key=key,
+        key=f"{name}.more",
         label_visibility="collapsed",
     )
     if shown == "formula":
-        for line in formula:
-            st.latex(view.formula(line))
-        st.caption(view.t(explained or f"{name}.formula"))
+        for lines, explained in formulas:
+            for line in lines:
+                st.latex(view.formula(line))
+            st.caption(explained)
     elif shown == "code":
         code_panel(view, code)
     elif shown == "numbers":
-        st.dataframe(dict(numbers()), hide_index=True, width="stretch")
+        for columns in numbers:
+            st.dataframe(dict(columns()), hide_index=True, width="stretch")

@@ -4,8 +4,8 @@ import tomllib
 
 import pytest
 
-from explorer.analysis.masks.twins import LONGEST
 from explorer.analysis.positions.order import four_texts
+from explorer.exhibits.masks.twins import LONGEST
 from explorer.library import open_model
 from explorer.pages.decoding.choices import DecodingChoices
 from explorer.pages.positions.choices import PositionsChoices

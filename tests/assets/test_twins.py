@@ -2,7 +2,7 @@
 
 import pytest
 
-from explorer.analysis.masks.twins import CHEAT, RIGHT, twins
+from explorer.exhibits.masks.twins import CHEAT, RIGHT, twins
 from explorer.library import open_model
 
 

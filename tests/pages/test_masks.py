@@ -7,8 +7,7 @@ import pytest
 from shown import everything, figure, reading
 from streamlit.testing.v1 import AppTest
 
-from explorer.analysis.masks.conventions import READERS, RENDERINGS
-from explorer.analysis.masks.fills import WAYS
+from explorer.exhibits.masks.choices import READERS, RENDERINGS, WAYS
 from explorer.text import LANGUAGES, t
 
 Open = Callable[..., AppTest]

@@ -18,7 +18,7 @@ from explorer.analysis.clinic.card import (
     own_case,
 )
 from explorer.analysis.clinic.senses import pattern_fault
-from explorer.analysis.masks.softmax import masked_softmax, stored
+from explorer.numerics import masked_softmax, stored
 from explorer.runs.trace import Trace
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -23,7 +23,7 @@ from explorer.analysis.clinic.card import (
 )
 from explorer.analysis.clinic.planting import plant_positions
 from explorer.analysis.heads.reading import entropy
-from explorer.analysis.masks.softmax import masked_softmax
+from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
 from models.attention import share_heads
 from models.hooks import NO_EDITS, Edits

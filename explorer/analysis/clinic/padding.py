@@ -18,7 +18,7 @@ from explorer.analysis.clinic.card import (
     own_site,
 )
 from explorer.analysis.clinic.planting import plant_mask, plant_pattern, plant_positions
-from explorer.analysis.masks.softmax import masked_softmax
+from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
 from models.attention import attend
 from models.hooks import NO_EDITS, AttentionSite, Edits

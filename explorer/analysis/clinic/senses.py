@@ -24,7 +24,7 @@ from explorer.analysis.clinic.card import (
     padding_only,
 )
 from explorer.analysis.clinic.planting import plant_pattern
-from explorer.analysis.masks.softmax import masked_softmax
+from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 

@@ -19,7 +19,7 @@ from explorer.analysis.clinic.card import (
     own_site,
 )
 from explorer.analysis.clinic.senses import pattern_fault
-from explorer.analysis.masks.softmax import masked_softmax
+from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
 from models.hooks import Edits
 from models.masks import causal_mask

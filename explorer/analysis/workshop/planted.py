@@ -18,9 +18,9 @@ from explorer.analysis.certificate.probe import Subject
 from explorer.analysis.certificate.quick import QuickProbe
 from explorer.analysis.clinic import Demonstration, Symptom, symptom
 from explorer.analysis.clinic.card import Pitfall, decoder_self
-from explorer.analysis.masks.softmax import masked_softmax
 from explorer.analysis.workshop.tasks import Task
 from explorer.library import LoadedModel
+from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
 from explorer.sandbox import Grid
 from models.hooks import AttentionSite, Edits

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from explorer.analysis.heads.measures import HeadMeasure
 from explorer.analysis.heads.ranks import need_map
-from explorer.analysis.masks.reasons import blocked_by
 from explorer.components import (
     Grid,
     HeadsSelection,
@@ -21,6 +20,7 @@ from explorer.components import (
     sent_selection,
 )
 from explorer.engine import cache, jobs
+from explorer.exhibits.reasons import blocked_by
 from explorer.exhibits.view import View
 from explorer.pages.heads import cached
 from explorer.pages.heads.matter import begun

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from explorer.analysis.masks.fills import FILLS, Fill
-from explorer.analysis.path import masks as finding
-from explorer.analysis.path.masks import Blocked, Filling, Open, Padded, Seen, Unmasked
+from explorer.exhibits.masks.fills import FILLS, LEVEL_OF, VALUES, Fill
+from explorer.exhibits.path import masks as finding
+from explorer.exhibits.path.masks import Blocked, Filling, Open, Padded, Seen, Unmasked
 from explorer.exhibits.view import View
 from explorer.figures.outcomes import Level, outcomes
 from explorer.numbers import digits, percent
-from explorer.pages.masks.fills import LEVEL_OF, VALUES
 from explorer.pages.path import pictures
 from explorer.pages.path.asked import Asked, question, step
 from explorer.runs.edits import MaskSwitch

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from explorer.analysis.masks.reasons import RULES, blocked_by, rule_numbers
 from explorer.analysis.path import Row
 from explorer.components import mask_matrix, token_strip
+from explorer.exhibits.reasons import RULES, blocked_by, rule_numbers
 from explorer.exhibits.view import View
 from explorer.figures.bars import row as bars
 from explorer.figures.heatmap import attention

@@ -8,7 +8,7 @@ from faults import BY_ID, close, figure
 
 from explorer.analysis.clinic import Figure
 from explorer.analysis.clinic.card import causal_keep, fixed_scores, padded_keep
-from explorer.analysis.masks.softmax import masked_softmax
+from explorer.numerics import masked_softmax
 from models.attention import attend
 from models.masks import causal_mask
 

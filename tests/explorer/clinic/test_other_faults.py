@@ -11,7 +11,7 @@ from torch import nn
 from explorer.analysis.clinic import Figure
 from explorer.analysis.clinic.card import causal_keep, fixed_scores
 from explorer.analysis.clinic.fills import fill_table
-from explorer.analysis.masks.softmax import masked_softmax
+from explorer.numerics import masked_softmax
 from models.positions import sinusoidal_table
 
 # Fill values.

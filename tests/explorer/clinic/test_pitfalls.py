@@ -11,8 +11,8 @@ from faults import BY_ID
 
 from explorer.analysis.clinic import PITFALLS, Pitfall
 from explorer.analysis.clinic.card import fixed_scores
-from explorer.analysis.masks.softmax import masked_softmax
 from explorer.library import LoadedModel
+from explorer.numerics import masked_softmax
 from explorer.runs.trace import trace
 from models.attention import attend
 

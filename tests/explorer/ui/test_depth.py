@@ -8,21 +8,32 @@ import pytest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 import explorer
-from explorer.engine import cache, caching
+from explorer.engine import asking, cache, caching
 from explorer.engine.cache import Run
 from explorer.engine.caching import Store
+from explorer.exhibits.exhibit import exhibit_of
+from explorer.exhibits.links import State
+from explorer.exhibits.view import build
 from explorer.pages.cell import cached as cell
 from explorer.pages.clinic import cached as clinic
 from explorer.pages.decoding import cached as decoding
 from explorer.pages.heads import cached as heads
-from explorer.pages.masks import cached as masks
 from explorer.pages.positions import cached as positions
+from explorer.runs.edits import MaskSwitch
 from models.strategies import Greedy
 
 MOST = 6
 EXPLORER = str(Path(explorer.__file__).parent)
 MODEL, TEXT = "twin-right", "Tom loves Mary."
+OFF = (MaskSwitch("causal", False),)
 RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
+
+
+def answered(name: str, state: State) -> object:
+    """What is computed for an exhibit, as the app asks for it."""
+    request = exhibit_of(name).request(build(state, dark=False))
+    assert request is not None
+    return asking.ask(request)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +43,8 @@ RUN, OTHER = Run(MODEL, TEXT), Run(MODEL, "I see.")
         lambda: heads.ablation(Run(MODEL, "I see.", pads=1)),
         lambda: heads.attribute(RUN, 1),
         lambda: cell.effect(RUN, "decoder.blocks.0.attn", (0, 1, 0), 1, None),
-        lambda: masks.batch(MODEL, (TEXT, "I see."), ()),
-        lambda: masks.forced(RUN, ()),
+        lambda: answered("masks.batch", State(model=MODEL, text=TEXT, beside="I see.")),
+        lambda: answered("masks.forced", State(model=MODEL, text=TEXT, edits=OFF)),
         lambda: clinic.symptom(RUN, "inverted_causal"),
         lambda: positions.shift_losses(RUN, "tgt", 3),
         lambda: decoding.pass_of(decoding.generate(MODEL, TEXT, Greedy(), (), 8)),
@@ -45,6 +56,7 @@ def test_at_most_six_steps_lie_between_a_page_and_the_model(
     monkeypatch.setattr(caching, "STORE", Store(10**9))
     heads.ablation(RUN)  # what a page has asked for before it asks for more
     cache.trace(Run(MODEL, "I see.", pads=1))
+    cache.trace(Run(MODEL, TEXT, edits=OFF))
     deepest: list[list[str]] = [[]]
 
     def count(module: object, args: object) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.masks.reasons import (
+from explorer.exhibits.reasons import (
     BLOCKERS,
     RULES,
     blocked_by,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explorer.analysis.masks.ahead import ahead
+from explorer.exhibits.masks.causal import ahead
 from explorer.library import LoadedModel, open_model
 from explorer.runs.edits import MaskSize, MaskSwitch
 from explorer.runs.trace import trace

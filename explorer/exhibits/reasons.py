@@ -17,7 +17,7 @@ Blocker = Literal["", "pad_key", "pad_query", "causal", "window", "block", "edit
 BLOCKERS: tuple[Blocker, ...] = get_args(Blocker)
 """What can block a cell; "" is an open one. "other": a mask that no rule here explains, which no
 model of ours applies."""
-RULES: tuple[Blocker, ...] = ("pad_key", "pad_query", "causal", "window", "block", "edit")
+RULES: tuple[Blocker, ...] = BLOCKERS[1:-1]
 """The blockers that a matrix of masks tells apart by hatching."""
 
 
@@ -92,17 +92,23 @@ def _once(cells: np.ndarray) -> np.ndarray:
     return cells[:1] if cells.strides[0] == 0 else cells
 
 
-def blocked_by(trace: Trace, site: str) -> np.ndarray:
-    """Per cell the name of what blocked it, one of `BLOCKERS`: str [head, query, key].
+def blocker_codes(trace: Trace, site: str) -> np.ndarray:
+    """Per cell what blocked it, as its place in `BLOCKERS`: uint8 [head, query, key], 0 for open.
 
     Where several rules block one cell, padding goes before causality, and that before the window
     and the block; `reasons` has them all.
     """
     why = reasons(trace, site)
-    names = np.full(_once(why.causal).shape, "", dtype="<U9")
+    codes = np.zeros(_once(why.causal).shape, np.uint8)
     for name in ("other", "edit", "block", "window", "causal", "pad_query", "pad_key"):
-        names[_once(getattr(why, name))] = name
-    return np.broadcast_to(names, why.causal.shape)
+        codes[_once(getattr(why, name))] = BLOCKERS.index(name)
+    return np.broadcast_to(codes, why.causal.shape)
+
+
+def blocked_by(trace: Trace, site: str) -> np.ndarray:
+    """Per cell the name of what blocked it, one of `BLOCKERS`: str [head, query, key]."""
+    codes = blocker_codes(trace, site)
+    return np.broadcast_to(np.array(BLOCKERS)[_once(codes)], codes.shape)
 
 
 def _edited(trace: Trace, site: str, opened: bool) -> Cells:
@@ -120,12 +126,8 @@ def rule_numbers(trace: Trace, site: str) -> np.ndarray:
 
     A mask that no rule explains counts as the last one.
     """
-    explained = blocked_by(trace, site)
-    names = _once(explained)
-    numbers = np.where(names == "", 0, len(RULES)).astype(np.uint8)
-    for number, name in enumerate(RULES, start=1):
-        numbers[names == name] = number
-    return np.broadcast_to(numbers, explained.shape)
+    codes = blocker_codes(trace, site)
+    return np.broadcast_to(np.minimum(_once(codes), len(RULES)).astype(np.uint8), codes.shape)
 
 
 def empty_rows(trace: Trace, site: str) -> Bool[np.ndarray, "head query"]:

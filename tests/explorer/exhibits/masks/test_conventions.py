@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from explorer.analysis.masks.conventions import (
+from explorer.exhibits.masks.conventions import (
     READERS,
     RENDERINGS,
     WRITTEN,

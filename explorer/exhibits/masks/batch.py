@@ -1,18 +1,27 @@
 """Sentences that share a padded batch: are their numbers the same as alone?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from explorer.exhibits.blocks import Block, Code, Note, Sentence, Table, Title
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
+from explorer.numbers import number
 from explorer.runs.edits import Edit
 from explorer.runs.generation import translate
 from explorer.runs.inputs import given_tokens, rows_of, str_tokens, target_row
 from explorer.runs.interventions import edit_functions
 from explorer.runs.run import run
+from explorer.text import shorten
 from models.hooks import LOGITS
 from models.rows import Rows
+
+NOTICED = 5e-5
+"""A change of a weight from which it is more than the rounding of float32."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +47,15 @@ class Member:
 
 
 def batch(
-    loaded: LoadedModel, texts: Sequence[str], edits: Sequence[Edit] = ()
+    loaded: LoadedModel, text: str, others: Sequence[str], edits: Sequence[Edit] = ()
 ) -> tuple[Member, ...]:
     """Put sentences into one batch, padded on the right to the longest, and read each also alone.
 
-    Raises InputProblem: as `given_tokens` and `target_row`.
+    Empty where there are no `others`. Raises InputProblem: as `given_tokens` and `target_row`.
     """
+    if not others:
+        return ()
+    texts = (text, *others)
     alone = [_alone(loaded, text, edits) for text in texts]
     together = Rows.of(
         [row for row, _, _ in alone],
@@ -111,3 +123,51 @@ def _moved(alone: Tensor, in_batch: Tensor) -> float:
     for axis, size in enumerate(alone.shape):
         in_batch = in_batch.narrow(axis, 0, size)
     return float((alone - in_batch).abs().max()) if alone.numel() else 0.0  # no logits
+
+
+def show(found: tuple[Member, ...], view: View) -> Iterator[Block]:
+    """Each of the sentences alone and in the batch."""
+    yield Title(view.t("masks.batch"))
+    if not found:
+        yield Note(view.t("masks.batch_empty"))
+        return
+    worst = max(found, key=lambda member: member.weight_moved)
+    same = "masks.batch_same_edits" if view.trace.edits else "masks.batch_same"
+    words = view.t(
+        "masks.batch_moved" if worst.weight_moved >= NOTICED else same,
+        points=f"{100 * worst.weight_moved:.1f}",
+        text=f"“{escape(shorten(worst.text, 40))}”",
+        exact=number(worst.weight_moved),
+    )
+    yield Sentence("batch", words)
+    yield _table(view, found)
+    yield Code((batch,))
+
+
+def _table(view: View, found: tuple[Member, ...]) -> Table:
+    translates = bool(view.sites_of("cross"))
+    names = ["sentence", "text_pads", "moved_head"]
+    if translates:
+        names = ["sentence", "pads", "alone", "together", "moved_head"]
+    rows = []
+    for member in found:
+        same = member.alone == member.together
+        together = escape(member.together)
+        cells = [
+            escape(member.text),
+            _pads(member),
+            *((escape(member.alone), together if same else f"**{together}**") * translates),
+            f"{100 * member.weight_moved:.1f}",
+        ]
+        rows.append(cells)
+    head = [view.t(f"masks.batch_{name}") for name in names]
+    return Table(head, rows, "l" * (len(names) - 1) + "r")
+
+
+def _pads(member: Member) -> str:
+    return (
+        f"{member.src_pads} + {member.tgt_pads}" if member.src_str_tokens else f"{member.tgt_pads}"
+    )
+
+
+EXHIBIT = Exhibit(batch, show)

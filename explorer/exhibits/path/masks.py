@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from explorer.analysis.masks.fills import Filled, fills
 from explorer.analysis.path import (
     Missing,
     Row,
@@ -16,6 +15,7 @@ from explorer.analysis.path import (
     softmax,
     varied,
 )
+from explorer.exhibits.masks.fills import Filled, fills
 from explorer.library import LoadedModel
 from explorer.runs import trace as tracing
 from explorer.runs.edits import MaskSwitch

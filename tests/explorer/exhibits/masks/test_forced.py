@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from explorer.analysis.masks.forced import forced
+from explorer.exhibits.masks.forced import forced
 from explorer.library import LoadedModel
 from explorer.runs.edits import CellEdit, MaskSwitch
 from explorer.runs.trace import trace

@@ -5,8 +5,9 @@ the scores of a head, so what a wrong pair does is measured, not remembered.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -15,17 +16,51 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from explorer.analysis.masks.softmax import masked_softmax
+from explorer.exhibits import picking, saying
+from explorer.exhibits.blocks import (
+    Block,
+    Box,
+    Chart,
+    Code,
+    Columns,
+    Formula,
+    Hint,
+    Note,
+    Numbers,
+    Prose,
+    Row,
+    Sentence,
+    Title,
+    Verbatim,
+)
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.masks.choices import (
+    READERS,
+    RENDERINGS,
+    MasksChoices,
+    ReaderName,
+    RenderingName,
+)
+from explorer.exhibits.view import View
+from explorer.figures.clinic import suspect
+from explorer.figures.outcomes import Level, outcomes, written_mask
+from explorer.numbers import percent
+from explorer.numerics import masked_softmax
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 from models.masks import causal_mask
 
-RenderingName = Literal["ones", "keep", "blocked", "infinite", "billion"]
-ReaderName = Literal["equals_zero", "true_hides", "added", "sdpa", "mha"]
 Outcome = Literal["right", "inverted", "unmasked", "wrong", "nan", "refused"]
-RENDERINGS: tuple[RenderingName, ...] = get_args(RenderingName)
-READERS: tuple[ReaderName, ...] = get_args(ReaderName)
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+LEVEL_OF: dict[Outcome, Level] = {
+    "right": "good",
+    "inverted": "silent",
+    "unmasked": "silent",
+    "wrong": "silent",
+    "nan": "loud",
+    "refused": "loud",
+}
 ROUNDING = 1e-5
 """Weights closer than this differ by the rounding of float32."""
 
@@ -185,10 +220,10 @@ class Conventions:
         return sum(each.outcome in outcomes for each in self.handed)
 
 
-def conventions(traced: Trace, site: AttentionSite, head: int) -> Conventions:
+def conventions(trace: Trace, site: AttentionSite, head: int) -> Conventions:
     """Every rendering of a head's mask given to every reader, on the head's own scores."""
-    scores = torch.tensor(traced.activations[site.hook("scores")][head])
-    return compared(scores, torch.tensor(traced.mask(site.name)[head]))
+    scores = torch.tensor(trace.activations[site.hook("scores")][head])
+    return compared(scores, torch.tensor(trace.mask(site.name)[head]))
 
 
 def compared(scores: Float[Tensor, "query key"], keep: Bool[Tensor, "query key"]) -> Conventions:
@@ -256,3 +291,139 @@ def _outcome(pattern: Tensor, right: Tensor, scores: Tensor, keep: Tensor, told:
     if (mine - scores[told].softmax(-1)).abs().max() < ROUNDING:
         return "unmasked"
     return "wrong"
+
+
+def show(found: Conventions, view: View) -> Iterator[Block]:
+    """The renderings of this head's mask, the grid of pairs, and the chosen pair in full."""
+    choices = view.choices(MasksChoices)
+    yield Prose(view.t("masks.conventions_lead"))
+    yield Row(picking.pick_place(view, "masks"))
+    yield Row(tuple(_rendering(view, found, name) for name in RENDERINGS))
+    yield Sentence("renderings", _alike(view, found))
+    if found.keep.all():
+        yield Hint(view.t("masks.conventions_open"))
+    yield Title(view.t("masks.conventions_grid"))
+    yield _grid(view, found)
+    counts = {
+        "count": len(found.handed),
+        "right": found.count("right"),
+        "silent": found.count("inverted", "unmasked", "wrong"),
+        "loud": found.count("nan", "refused"),
+    }
+    yield Sentence("conventions", view.t("masks.conventions_reading", **counts))
+    yield Row(
+        (
+            picking.pick_one(view, "masks", "rendering", RENDERINGS, choices.rendering),
+            picking.pick_one(view, "masks", "reader", READERS, choices.reader),
+        )
+    )
+    yield from _pair(view, found, found.of(choices.rendering, choices.reader))
+    yield from _small_print(view, found)
+
+
+def _rendering(view: View, found: Conventions, name: RenderingName) -> Box:
+    """The same mask, written in one way."""
+    title = view.t(f"masks.rendering_{name}")
+    draw = partial(written_mask, found.keep, _said(found.renderings[name]))
+    note = Note(view.t(f"masks.rendering_{name}_by"))
+    return Box((Title(title), Chart(f"masks.rendering.{name}", draw, title), note), 170)
+
+
+def _alike(view: View, found: Conventions) -> str:
+    words = {"alike": f"{found.alike:,}", "cells": f"{found.cells:,}", "count": len(RENDERINGS)}
+    said = view.t("masks.conventions_alike", **words)
+    return said if found.readers_of_all else f"{said} {view.t('masks.conventions_none')}"
+
+
+def _said(mask: np.ndarray) -> np.ndarray:
+    """The values of a mask as they are printed: T and F, 0 and 1, −∞, −1e9."""
+    if mask.dtype == np.bool_:
+        return np.where(mask, "T", "F")
+    names = {1.0: "1", 0.0: "0", -np.inf: "−∞", -1e9: "−1e9"}
+    return np.vectorize(lambda value: names[float(np.float64(value))], otypes=[str])(mask)
+
+
+def _grid(view: View, found: Conventions) -> Chart:
+    choices = view.choices(MasksChoices)
+    draw = partial(
+        outcomes,
+        [[LEVEL_OF[found.of(one, other).outcome] for other in READERS] for one in RENDERINGS],
+        [[_short(view, found.of(one, other)) for other in READERS] for one in RENDERINGS],
+        [view.t(f"masks.rendering_{name}") for name in RENDERINGS],
+        [view.t(f"masks.reader_{name}") for name in READERS],
+        selected=(RENDERINGS.index(choices.rendering), READERS.index(choices.reader)),
+    )
+    return Chart("masks.conventions", draw, view.t("masks.conventions_grid"))
+
+
+def _short(view: View, handed: Handed) -> str:
+    word = view.t(f"masks.outcome_{handed.outcome}")
+    return f"{word}\n{percent(handed.hidden)}" if handed.hidden > 0.0005 else word
+
+
+def _pair(view: View, found: Conventions, handed: Handed) -> Iterator[Block]:
+    """What comes out beside what should, or the message of the refusal."""
+    words = {
+        "rendering": view.t(f"masks.rendering_{handed.rendering}"),
+        "reader": view.t(f"masks.reader_{handed.reader}"),
+    }
+    said = view.t(f"masks.handed_{handed.outcome}", hidden=_share(handed), **words)
+    if handed.nan_rows:
+        said += " " + view.t("masks.handed_rows", count=handed.nan_rows)
+    yield Sentence("handed", said)
+    if handed.pattern is None:
+        yield Verbatim(handed.refused)
+        return
+    shown = (("right", found.right), ("got", handed.pattern))
+    yield Columns([_compared(view, found, name, pattern) for name, pattern in shown])
+
+
+def _compared(view: View, found: Conventions, name: str, pattern: np.ndarray) -> tuple[Block, ...]:
+    """A pattern, with what it puts on blocked keys, under its title."""
+    title = view.t(f"masks.handed_{name}_title")
+    draw = partial(
+        suspect,
+        pattern,
+        ~found.keep,
+        view.trace.query_tokens(view.site.name),
+        view.trace.key_tokens(view.site.name),
+        hidden_word=view.t("clinic.hidden"),
+        words=view.words("figures.heatmap"),
+        **saying.place_titles(view),
+    )
+    return Note(title), Chart(f"masks.handed.{name}", draw, title)
+
+
+def _share(handed: Handed) -> str:
+    return "–" if np.isnan(handed.hidden) else percent(handed.hidden)
+
+
+def _small_print(view: View, found: Conventions) -> Iterator[Block]:
+    choices = view.choices(MasksChoices)
+    yield Formula(
+        (
+            r"m^{01}_{ij} = [\,j\le i\,],\qquad m^{+}_{ij} = "
+            r"\begin{cases} 0 & j\le i \\ -\infty & j > i \end{cases},\qquad "
+            r"m^{\neg}_{ij} = [\,j > i\,]",
+            r"e^{s + m^{+}} = m^{01}\,e^{s} = (1 - m^{\neg})\,e^{s}",
+        ),
+        view.t("masks.conventions_formula"),
+    )
+    written = [WRITTEN[choices.rendering].causal] if found.causal else []
+    yield Code((*written, READ_BY[choices.reader], conventions))
+    yield Numbers(lambda: _numbers(view, found))
+
+
+def _numbers(view: View, found: Conventions) -> dict[str, list[object]]:
+    each = found.handed
+    return {
+        view.t("masks.rendering"): [view.t(f"masks.rendering_{one.rendering}") for one in each],
+        view.t("masks.reader"): [view.t(f"masks.reader_{one.reader}") for one in each],
+        view.t("masks.outcome"): [view.t(f"masks.outcome_{one.outcome}") for one in each],
+        view.t("masks.hidden_weight"): [_share(one) for one in each],
+        view.t("masks.nan_rows"): [one.nan_rows for one in each],
+        view.t("masks.refusal"): [escape(one.refused) for one in each],
+    }
+
+
+EXHIBIT = Exhibit(conventions, show, MasksChoices)

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from explorer.analysis.masks.fills import DTYPES, FILLS, WAYS, Filled, fills
+from explorer.exhibits.masks.choices import WAYS
+from explorer.exhibits.masks.fills import DTYPES, FILLS, Filled, fills
 
 SCORES = np.array([[1.0, -1.0, 0.0], [0.5, 2.0, -0.5], [0.0, 1.0, 2.0]], np.float32)
 KEEP = np.tril(np.ones((3, 3), bool))

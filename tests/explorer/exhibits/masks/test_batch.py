@@ -4,17 +4,18 @@ from collections.abc import Callable
 
 import pytest
 
-from explorer.analysis.masks.batch import batch
+from explorer.exhibits.masks.batch import batch
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.edits import MaskSwitch
 from explorer.runs.trace import trace
 
 TEXTS = ("I love you.", "A dog ran after the cat, and the cat ran away.", "The cat sat.")
+SPLIT = (TEXTS[0], TEXTS[1:])
 
 
 def test_under_right_masks_nobody_notices_the_others(translator: LoadedModel) -> None:
-    found = batch(translator, TEXTS)
+    found = batch(translator, *SPLIT)
     assert [member.text for member in found] == list(TEXTS)
     widths = {(len(member.src_str_tokens), len(member.tgt_str_tokens)) for member in found}
     assert len(widths) == 1
@@ -29,7 +30,7 @@ def test_under_right_masks_nobody_notices_the_others(translator: LoadedModel) ->
 def test_visible_padding_moves_the_short_ones_and_spares_the_longest(
     translator: LoadedModel,
 ) -> None:
-    found = batch(translator, TEXTS, (MaskSwitch("pad_keys", False),))
+    found = batch(translator, *SPLIT, (MaskSwitch("pad_keys", False),))
     # The longest source is seen to have no padding: only its target may have some, which the
     # causal mask hides.
     assert found[1].weight_moved < 1e-5
@@ -41,7 +42,7 @@ def test_visible_padding_moves_the_short_ones_and_spares_the_longest(
 def test_no_weight_of_the_encoder_moves_more_than_is_reported(translator: LoadedModel) -> None:
     """A trace with as many PADs reads the same source row, so it shows the same change there."""
     edits = (MaskSwitch("pad_keys", False),)
-    short, _ = batch(translator, ("The cat sat.", "The cat sat on the mat."), edits)
+    short, _ = batch(translator, "The cat sat.", ["The cat sat on the mat."], edits)
     alone = trace(translator, short.text, edits=edits)
     padded = trace(translator, short.text, edits=edits, pads=short.src_pads)
     encoder = [site.name for site in translator.sites if site.stack == "encoder"]
@@ -54,7 +55,7 @@ def test_no_weight_of_the_encoder_moves_more_than_is_reported(translator: Loaded
 
 
 def test_a_writer_has_target_rows_only(writer: LoadedModel) -> None:
-    found = batch(writer, TEXTS)
+    found = batch(writer, *SPLIT)
     assert all(member.src_str_tokens == () and member.alone == "" for member in found)
     assert found[1].tgt_pads == 0
     assert max(member.weight_moved for member in found) < 1e-5
@@ -62,13 +63,13 @@ def test_a_writer_has_target_rows_only(writer: LoadedModel) -> None:
 
 def test_an_unreadable_sentence_is_refused(translator: LoadedModel) -> None:
     with pytest.raises(InputProblem):
-        batch(translator, ("I love you.", "   "))
+        batch(translator, "I love you.", ["   "])
 
 
 def test_a_model_that_says_no_tokens_has_weights_that_move(
     tiny: Callable[..., LoadedModel],
 ) -> None:
     headless = tiny("headless", family="encoder-only", lm_head=False)
-    members = batch(headless, ("The cat sat.", "A dog"))
+    members = batch(headless, "The cat sat.", ["A dog"])
     assert [member.logprob_moved for member in members] == [0.0, 0.0]
     assert all(member.weight_moved < 1e-5 for member in members)

@@ -1,0 +1,143 @@
+"""What the causal mask is for: how far a run without it looks ahead, and why its newest row cannot
+tell.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from explorer.exhibits.blocks import (
+    Block,
+    Box,
+    Button,
+    Change,
+    Heatmaps,
+    Prose,
+    Row,
+    Sentence,
+)
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import State
+from explorer.exhibits.masks.weights import weights_of
+from explorer.exhibits.needs import CAUSAL
+from explorer.exhibits.reasons import blocker_codes
+from explorer.exhibits.view import View
+from explorer.numbers import percent
+from explorer.runs.edits import Edit, MaskSwitch
+from explorer.runs.interventions import rules_in_force
+from explorer.runs.trace import Trace
+from models.hooks import Role
+
+PROSE = 640
+"""Pixels beside a button; on a phone the words take the whole line, and the button the next."""
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What one kind of self-attention gives to later tokens.
+
+    `share` is the mean weight, 0 to 1, that a real token gives to the real tokens after it, over
+    all layers and heads and all tokens but the last, which has none after it; `layer` and `head`
+    (from 0) do so most, with `most`. `real` is the number of real tokens, `seen` how many of them
+    the last one may attend to: a causal mask leaves it all of them.
+    """
+
+    share: float
+    layer: int
+    head: int
+    most: float
+    real: int
+    seen: int
+
+
+def ahead(trace: Trace, role: Role) -> Ahead | None:
+    """Measure a run in its self-attention of this role.
+
+    None where there are fewer than two real tokens, so that none can be later.
+    """
+    sites = trace.sites_of(role)
+    real = int((trace.tgt_valid if sites[0].query_stream == "tgt" else trace.src_valid).sum())
+    if real < 2:
+        return None
+    later = np.triu(np.ones((real, real), bool), 1)
+    per_head = np.stack(
+        [
+            (trace.pattern(site.name)[:, :real, :real] * later).sum(-1)[:, :-1].mean(-1)
+            for site in sites
+        ]
+    )  # [layer, head]
+    layer, head = (int(at) for at in np.unravel_index(per_head.argmax(), per_head.shape))
+    return Ahead(
+        share=float(per_head.mean()),
+        layer=layer,
+        head=head,
+        most=float(per_head[layer, head]),
+        real=real,
+        seen=int(trace.mask(sites[0].name)[0, real - 1, :real].sum()),
+    )
+
+
+def compute(
+    before: Trace, trace: Trace, edits: tuple[Edit, ...]
+) -> tuple[Ahead, np.ndarray, np.ndarray] | None:
+    """Without the causal mask, how far it looks ahead, and what blocks the cells of the head that
+    does so most, before and now, as `blocker_codes` [query, key]; None with it.
+    """
+    if rules_in_force(edits)["causal"]:
+        return None
+    role = next(stack.role for stack in trace.stacks if stack.stream == "tgt")
+    found = ahead(trace, role)
+    if found is None:
+        return None
+    site = trace.sites_of(role)[found.layer].name
+    codes = (blocker_codes(each, site)[found.head] for each in (before, trace))
+    return (found, *codes)
+
+
+def show(found: tuple[Ahead, np.ndarray, np.ndarray] | None, view: View) -> Iterator[Block]:
+    """With the mask: why it is there, and a switch. Without it: the head that looks ahead most."""
+    why = Prose(f"**{view.t('masks.purpose')}** {view.t('masks.purpose_why')}")
+    if rules_in_force(view.trace.edits)["causal"]:
+        label = view.t("masks.purpose_off")
+        yield Row((Box((why,), PROSE), Button("masks.purpose", label, _OFF)), middle=True)
+        return
+    yield why
+    if found is not None:
+        yield from _looking_ahead(view, *found)
+
+
+def _switched_off(state: State) -> dict[str, Any]:
+    return {"edits": (*state.edits, MaskSwitch("causal", False))}
+
+
+_OFF = Change(_switched_off)
+
+
+def _looking_ahead(
+    view: View, found: Ahead, before: np.ndarray, now: np.ndarray
+) -> Iterator[Block]:
+    """The head that looks ahead most, as it was and as it is; why the output need not change."""
+    place = {"layer": found.layer + 1, "head": found.head + 1}
+    words = view.t("masks.ahead", share=percent(found.share), most=percent(found.most), **place)
+    yield Sentence("ahead", words)
+    if found.seen == found.real:
+        yield Prose(view.t("masks.newest", real=found.real))
+    else:
+        yield Prose(view.t("masks.newest_less", real=found.real, seen=found.seen))
+    site = view.sites_of(view.own_role)[found.layer]
+    with_it = view.t("masks.ahead_with", kind=view.t(f"kinds.{site.role}"), **place)
+    yield Heatmaps(
+        "masks.ahead",
+        (
+            (with_it, weights_of(view, view.before(), site, found.head, before)),
+            (
+                view.t("masks.ahead_without"),
+                weights_of(view, view.trace, site, found.head, now),
+            ),
+        ),
+    )
+
+
+EXHIBIT = Exhibit(compute, show, needs=CAUSAL)

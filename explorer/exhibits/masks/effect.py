@@ -1,0 +1,124 @@
+"""What changed masks and PADs did to one head: its weights before and after, its scores."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from explorer.exhibits import picking, saying
+from explorer.exhibits.blocks import Block, Columns, Heatmaps, Note, Pick, Row, Sentence
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.masks import largest
+from explorer.exhibits.masks.choices import MasksChoices
+from explorer.exhibits.masks.weights import weights_of
+from explorer.exhibits.reasons import BLOCKERS, blocker_codes
+from explorer.exhibits.view import View
+from explorer.figures.heatmap import change
+from explorer.figures.matrix import Matrix
+from explorer.figures.scores import scored
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
+
+
+@dataclass(frozen=True, eq=False)
+class Blockers:
+    """What blocks the cells of a head in both runs, as `blocker_codes`, uint8 [query, key]."""
+
+    before: np.ndarray
+    after: np.ndarray
+
+
+def compute(before: Trace, trace: Trace, site: AttentionSite, head: int) -> Blockers:
+    """Of the head that is looked at."""
+    return Blockers(*(blocker_codes(each, site.name)[head] for each in (before, trace)))
+
+
+def show(found: Blockers, view: View) -> Iterator[Block]:
+    """The head in the form that is chosen, below the menus for both."""
+    shown = view.one_of("picture", MasksChoices.pictures)
+    pick = Pick(
+        "masks.picture",
+        view.t("masks.picture"),
+        MasksChoices.pictures,
+        shown,
+        lambda name: view.t(f"masks.{name}"),
+        "picture",
+    )
+    yield Row((*picking.pick_place(view, "masks"), pick))
+    yield from {"sides": _sides, "scores": _scores, "difference": _difference}[shown](found, view)
+
+
+def _sides(found: Blockers, view: View) -> Iterator[Block]:
+    """Both runs side by side, below what they wrote."""
+    before = view.before()
+    if view.sites_of("cross"):
+        real = before.tgt_str_tokens[1 : int(before.tgt_valid.sum())]
+        written = {
+            "before": [(token, "same") for token in real],
+            "after": largest.EXHIBIT.answer(view).words,
+        }
+        yield Columns(
+            [
+                (Sentence(side, f":gray[{view.t(f'masks.{side}')}] {saying.marked_words(words)}"),)
+                for side, words in written.items()
+            ]
+        )
+    sides = (("before", before, found.before), ("after", view.trace, found.after))
+    yield Heatmaps(
+        "masks.sides",
+        [
+            (view.t(f"masks.{name}"), weights_of(view, trace, view.site, view.head, codes))
+            for name, trace, codes in sides
+        ],
+    )
+
+
+def _scores(found: Blockers, view: View) -> Iterator[Block]:
+    """What the softmax is given: the scores of the changed run, before and after the mask."""
+    site, head = view.site, view.head
+    values = view.trace.activations[site.hook("scores")][head]
+    top = float(np.abs(values[np.isfinite(values)]).max(initial=1e-6))
+    why = saying.blocker_words(view, np.array(BLOCKERS)[found.after])
+
+    def drawn(mask: np.ndarray | None) -> Matrix:
+        return scored(
+            values,
+            mask,
+            view.trace.query_tokens(site.name),
+            view.trace.key_tokens(site.name),
+            title=view.t("masks.score"),
+            top=top,
+            blocked_labels=why,
+            words=view.words("figures.heatmap"),
+            **saying.place_titles(view),
+        )
+
+    masks = {"unmasked": None, "masked": view.trace.mask(site.name)[head]}
+    shown = [(view.t(f"masks.{name}"), drawn(mask)) for name, mask in masks.items()]
+    yield Heatmaps("masks.scores", shown)
+
+
+def _difference(found: Blockers, view: View) -> Iterator[Block]:
+    """After less before, as far as both runs have the same tokens."""
+    site, before = view.site.name, view.before()
+    moved = largest.EXHIBIT.answer(view).sites[site]
+    if not moved.n_query or not moved.n_key:
+        yield Note(view.t("masks.nothing_shared"))
+        return
+    shared = (view.head, slice(moved.n_query), slice(moved.n_key))
+    changed = change(
+        before.pattern(site)[shared],
+        view.trace.pattern(site)[shared],
+        before.query_tokens(site)[: moved.n_query],
+        before.key_tokens(site)[: moved.n_key],
+        mask_before=before.mask(site)[shared],
+        mask_after=view.trace.mask(site)[shared],
+        words=view.words("figures.heatmap"),
+        **saying.place_titles(view),
+    )
+    yield Heatmaps("masks.difference", ((view.t("masks.difference"), changed),))
+    if not moved.whole:
+        yield Note(view.t("masks.shared_only"))
+
+
+EXHIBIT = Exhibit(compute, show, MasksChoices, answers=("site", "head"))

@@ -1,0 +1,176 @@
+"""What changed masks do under teacher forcing: the same written words, read again."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+
+from explorer.exhibits import saying
+from explorer.exhibits.blocks import Block, Chart, Code, Columns, Pick, Sentence, Table, Title
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.masks import largest
+from explorer.exhibits.masks.choices import MasksChoices
+from explorer.exhibits.view import View
+from explorer.figures.paired import paired
+from explorer.library import LoadedModel
+from explorer.numbers import percent
+from explorer.runs.edits import Edit
+from explorer.runs.interventions import edit_functions
+from explorer.runs.rerun import (
+    require_same_model,
+    rows_of,
+    token_logprobs,
+    written_tokens,
+)
+from explorer.runs.run import run
+from explorer.runs.trace import Trace
+from models.hooks import LOGITS
+
+N_NEXT = 6
+
+
+@dataclass(frozen=True)
+class Next:
+    """One token that might come next, with its probability before and after."""
+
+    token: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, eq=False)
+class Forced:
+    """The tokens that were written without edits, and how probable each is with them.
+
+    `losses_…` are -ln p of each token, [written]. `after[i]` are the likeliest tokens behind the
+    first i of them: the best before and after the edits, the most probable after them first.
+    """
+
+    tokens: tuple[str, ...]
+    losses_before: Float[np.ndarray, " written"]
+    losses_after: Float[np.ndarray, " written"]
+    after: tuple[tuple[Next, ...], ...]
+
+    @property
+    def loss_before(self) -> float:
+        """Mean loss of a token; NaN where nothing was written."""
+        return float(self.losses_before.mean()) if len(self.tokens) else float("nan")
+
+    @property
+    def loss_after(self) -> float:
+        return float(self.losses_after.mean()) if len(self.tokens) else float("nan")
+
+
+def forced(loaded: LoadedModel, traced: Trace, edits: Sequence[Edit]) -> Forced:
+    """Read the words of a Trace (made without edits) once more under `edits`.
+
+    Raises ValueError for a Trace of another model.
+    """
+    require_same_model(loaded, traced)
+    written = written_tokens(traced)
+    rows = rows_of(traced)
+    changes = edit_functions(loaded.sites, edits, rows.src_valid, rows.tgt_valid)
+    changed = run(loaded.model, rows, {LOGITS}, changes)[LOGITS][0].numpy()
+    n = len(written)
+    return Forced(
+        tokens=tuple(loaded.str_tokens(written)),
+        losses_before=-token_logprobs(traced.logits, written),
+        losses_after=-token_logprobs(changed, written),
+        after=tuple(
+            _next(loaded, old, new) for old, new in zip(traced.logits[:n], changed[:n], strict=True)
+        ),
+    )
+
+
+def _next(loaded: LoadedModel, old: np.ndarray, new: np.ndarray) -> tuple[Next, ...]:
+    before, after = _softmax(old), _softmax(new)
+    best = dict.fromkeys([*(-after).argsort()[:N_NEXT], *(-before).argsort()[:2]])
+    ids = [int(token) for token in best]
+    return tuple(
+        Next(shown, float(before[token]), float(after[token]))
+        for token, shown in zip(ids, loaded.str_tokens(ids), strict=True)
+    )
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    wide = np.exp(logits.astype(np.float64) - logits.max())
+    return wide / wide.sum()
+
+
+def compute(loaded: LoadedModel, unedited: Trace, edits: tuple[Edit, ...]) -> Forced | None:
+    """The words that the unchanged model wrote, read under the changes; None without any."""
+    return forced(loaded, unedited, edits) if edits else None
+
+
+def show(found: Forced | None, view: View) -> Iterator[Block]:
+    """The loss of each word under both masks, and the likeliest tokens after a beginning."""
+    if found is None or not found.tokens:
+        return
+    yield Title(view.t("masks.forced"))
+    draw = partial(
+        paired,
+        found.tokens,
+        found.losses_before,
+        found.losses_after,
+        (view.t("masks.right_masks"), view.t("masks.your_masks")),
+        title=view.t("clinic.token_loss"),
+        stream="tgt",
+    )
+    losses = (
+        Sentence("forced", _said(found, view)),
+        Chart("masks.loss", draw, view.t("clinic.token_loss")),
+    )
+    yield Columns((losses, _after(view, found)))
+    yield Code((forced,))
+
+
+def _said(found: Forced, view: View) -> str:
+    words = view.t("masks.loss", before=f"{found.loss_before:.2f}", after=f"{found.loss_after:.2f}")
+    cheaper = found.loss_after < found.loss_before - 0.005
+    same_output = largest.EXHIBIT.answer(view).same_output
+    if cheaper and not same_output and _looks_ahead(view.trace):
+        return f"{words} {view.t('masks.cheat')}"
+    return words
+
+
+def _looks_ahead(trace: Trace) -> bool:
+    """Whether a decoder's row may attend to a real token after it."""
+    n_real = int(trace.tgt_valid.sum())
+    return any(
+        np.triu(trace.mask(site.name)[..., :n_real, :n_real], 1).any()
+        for site in trace.sites_of("decoder")
+    )
+
+
+def _after(view: View, found: Forced) -> tuple[Block, ...]:
+    """The likeliest next tokens behind a beginning of the reader's choice."""
+    steps = range(len(found.tokens))
+    step = min(view.choices(MasksChoices).next_step, len(found.tokens) - 1)
+    rows = [
+        (saying.quoted(view, each.token), percent(each.before), percent(each.after))
+        for each in found.after[step]
+    ]
+    return (
+        Pick(
+            f"masks.next.{len(steps)}",
+            view.t("masks.next"),
+            steps,
+            step,
+            lambda at: _place(view, found, at),
+            "next_step",
+            menu=True,
+        ),
+        Table(("", view.t("masks.right_masks"), view.t("masks.your_masks")), rows),
+    )
+
+
+def _place(view: View, found: Forced, step: int) -> str:
+    """Where a prediction is made: behind a beginning, or at one token of a text read both ways."""
+    if view.trace.predicts == "same":
+        return f"{step + 1}  {view.trace.tgt_str_tokens[step]}"
+    return "<s> " + " ".join(found.tokens[:step])
+
+
+EXHIBIT = Exhibit(compute, show, MasksChoices)

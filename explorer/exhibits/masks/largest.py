@@ -1,0 +1,81 @@
+"""The largest change of any weight that the visitor's changes made, as one sentence."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from explorer.analysis.heads.compare import SiteDifference, Status, compare
+from explorer.exhibits.blocks import Block, Hero, Sentence
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+from explorer.numbers import number
+from explorer.runs.trace import Trace
+
+ROUNDING = 5e-5
+"""A change of a weight up to which it is the rounding of float32: what padding changes in the
+sharpest of the shipped models (twin-deep-branch, 2e-5)."""
+
+
+@dataclass(frozen=True)
+class SiteChange:
+    """How far the weights of one site are from those before: the largest change, 0 to 1, over the
+    `n_query` and `n_key` tokens that both runs have from the start; `whole`: those are all."""
+
+    site: str
+    most: float
+    n_query: int
+    n_key: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class RunChange:
+    """How far a run is from the same text in the model as it is.
+
+    `words` are the tokens of both outputs as `analysis.heads.compare` has them.
+    """
+
+    sites: dict[str, SiteChange]
+    words: tuple[tuple[str, Status], ...]
+    same_output: bool
+
+    @property
+    def most(self) -> float:
+        """The largest change of any weight."""
+        return max((site.most for site in self.sites.values()), default=0.0)
+
+
+def difference(before: Trace, trace: Trace) -> RunChange:
+    """Compare two runs weight by weight."""
+    found = compare(before, trace)
+    sites = {
+        name: SiteChange(name, each.max_abs, *_shared(each), each.whole)
+        for name, each in found.sites.items()
+    }
+    return RunChange(sites, found.words, found.same_output)
+
+
+def _shared(each: SiteDifference) -> tuple[int, int]:
+    _, n_query, n_key = each.difference.shape
+    return n_query, n_key
+
+
+def show(found: RunChange, view: View) -> Iterator[Block]:
+    """The sentence."""
+    yield Hero((Sentence("masks", _said(found, view)),))
+
+
+def _said(found: RunChange, view: View) -> str:
+    if found.most < ROUNDING:
+        why = "edits" if view.trace.edits else "pads" if view.pads else "same"
+        return view.t(f"masks.nothing_changed_{why}", exact=number(found.most))
+    points = 100 * found.most
+    site = view.trace.site(max(found.sites.values(), key=lambda each: each.most).site)
+    return view.t(
+        "masks.largest",
+        points=f"{points:.2g}" if points < 1 else f"{points:.0f}",
+        kind=view.t(f"kinds.{site.role}"),
+        layer=site.layer + 1,
+    )
+
+
+EXHIBIT = Exhibit(difference, show)

@@ -1,0 +1,296 @@
+"""The masks of the layer looked at: to point at, to choose a cell in, and to paint on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from explorer.analysis.heads.compare import compare
+from explorer.components import index_of, stroke_of
+from explorer.components.mask_matrix import pack_mask_matrix
+from explorer.exhibits import saying
+from explorer.exhibits.blocks import (
+    Block,
+    Button,
+    Canvas,
+    Change,
+    Code,
+    Columns,
+    Formula,
+    Hero,
+    Hint,
+    Numbers,
+    Pick,
+    Prose,
+    Row,
+    Title,
+    Undo,
+    choose,
+)
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import State
+from explorer.exhibits.masks import largest
+from explorer.exhibits.masks.choices import SCOPES, TOOLS, MasksChoices
+from explorer.exhibits.reasons import (
+    BLOCKERS,
+    RULES,
+    blocker_codes,
+    empty_rows,
+)
+from explorer.exhibits.view import View
+from explorer.exports.mask_picture import MaskPicture, masks_svg
+from explorer.runs.edits import CellEdit, MaskSize, MaskSwitch, paint
+from explorer.runs.interventions import (
+    edit_functions,
+    mask_of,
+    rules_in_force,
+    sizes_in_force,
+)
+from explorer.runs.masks import block_mask, prefix_mask
+from explorer.runs.trace import Trace
+from models.hooks import ROLES, AttentionSite
+from models.masks import causal_mask, padding_mask, window_mask
+
+BY_SIZE = {"window": window_mask, "prefix": prefix_mask, "block": block_mask}
+
+
+@dataclass(frozen=True, eq=False)
+class HeadMask:
+    """The mask of one head: `codes` uint8 [query, key] are its `blocker_codes`, 0 for open.
+
+    `n_empty` real queries may attend to nothing in some head of this site, `empty` is the first.
+    """
+
+    site: AttentionSite
+    head: int
+    codes: np.ndarray
+    n_empty: int
+    empty: int
+
+    @property
+    def rules(self) -> np.ndarray:
+        """What blocks each cell as `rule_numbers` has it."""
+        return np.minimum(self.codes, len(RULES))
+
+
+def masks_of(trace: Trace, site: AttentionSite, head: int) -> tuple[HeadMask, ...]:
+    """One mask a kind of attention: in the layer of `site`, or in the last one where a stack has
+    fewer; of its own kind that of `head`, else of the first head.
+    """
+    found = []
+    for role in ROLES:
+        sites = trace.sites_of(role)
+        if sites:
+            each = sites[min(site.layer, len(sites) - 1)]
+            at = head if role == site.role else 0
+            empty = np.argwhere(empty_rows(trace, each.name))[:, 1].tolist()
+            codes = blocker_codes(trace, each.name)[at]
+            found.append(HeadMask(each, at, codes, len(empty), empty[0] if empty else 0))
+    return tuple(found)
+
+
+def show(found: Sequence[HeadMask], view: View) -> Iterator[Block]:
+    """The matrices, what decides the chosen cell, and the tools that change them."""
+    picture = Columns(
+        [(Title(_title(view, mask)), _matrix(view, mask)) for mask in found],
+        still=lambda: _svg(found, view),
+        words=view.t("masks.take"),
+        gap="medium",
+    )
+    chosen = next(iter(_chosen(found, view)), None)
+    cell = () if chosen is None else (_cell(view, *chosen),)
+    empty = [_empty(view, mask) for mask in found if mask.n_empty]
+    yield Hero((picture, *cell, *empty))
+    yield _tools(view)
+    yield Formula(
+        (
+            r"\text{pattern}_{ij} = \frac{m_{ij}\,e^{s_{ij}}}{\sum_k m_{ik}\,e^{s_{ik}}},"
+            r"\qquad m_{ij}\in\{0,1\}",
+            r"m^{\text{encoder}}_{ij} = [\,j\ \text{real}\,],\quad "
+            r"m^{\text{decoder}}_{ij} = [\,j\ \text{real}\,]\cdot[\,j\le i\,],\quad "
+            r"m^{\text{cross}}_{ij} = [\,\text{source token}\ j\ \text{real}\,]",
+        ),
+        view.t("masks.formula"),
+    )
+    yield Code(_code(view))
+    yield Numbers(lambda: _numbers(view))
+
+
+def _title(view: View, mask: HeadMask) -> str:
+    kind = view.t(f"kinds.{mask.site.role}")
+    return view.t("masks.matrix", kind=kind, layer=mask.site.layer + 1)
+
+
+def _matrix(view: View, mask: HeadMask) -> Canvas:
+    brush = view.choices(MasksChoices).tool == "brush"
+    place = next((place for each, *place in _chosen([mask], view)), None)
+    pack = partial(
+        pack_mask_matrix,
+        mask.codes == 0,
+        mask.rules,
+        title=_title(view, mask),
+        rules=[view.t(f"blockers.{name}") for name in RULES],
+        query_tokens=view.trace.query_tokens(mask.site.name),
+        key_tokens=view.trace.key_tokens(mask.site.name),
+        selected=None if brush or place is None else (place[0], place[1]),
+        brush=brush,
+        words=view.words("components.mask_matrix"),
+        **saying.site_titles(view, mask.site),
+    )
+    return Canvas(
+        f"masks.matrix.{mask.site.role}",
+        "mask_matrix",
+        lambda file: pack(file=file),
+        {"picked": partial(_picked, mask), "painted": partial(_painted, view, mask)},
+    )
+
+
+def _picked(mask: HeadMask, sent: Any) -> Change | None:
+    place = index_of(sent, mask.codes.shape)
+    return None if place is None else choose(mask_cell=(mask.site.role, *place))
+
+
+def _painted(view: View, mask: HeadMask, sent: Any) -> Change | None:
+    """A stroke becomes edits: only cells that are not yet as the stroke wants them."""
+    stroke = stroke_of(sent, mask.codes.shape)
+    if stroke is None:
+        return None
+    scope = view.choices(MasksChoices).scope
+    where = mask.site.role if scope == "everywhere" else mask.site.name
+    head = mask.head if scope == "head" else None
+    cells = [cell for cell in stroke.cells if (mask.codes[cell] == 0) != stroke.open]
+    return _paint(where, head, cells, stroke.open)
+
+
+def _paint(where: str, head: int | None, cells: list[tuple[int, int]], is_open: bool) -> Change:
+    def choices(state: State) -> dict[str, Any]:
+        return {"edits": paint(state.edits, where, head, cells, is_open)}
+
+    return Change(choices)
+
+
+def _chosen(found: Sequence[HeadMask], view: View) -> Iterator[tuple[HeadMask, int, int]]:
+    """The cell last clicked, while it exists in this run."""
+    chosen = view.choices(MasksChoices).mask_cell
+    for mask in found:
+        if chosen is not None and chosen[0] == mask.site.role:
+            n_query, n_key = mask.codes.shape
+            if chosen[1] < n_query and chosen[2] < n_key:
+                yield mask, chosen[1], chosen[2]
+
+
+def _cell(view: View, mask: HeadMask, query: int, key: int) -> Row:
+    """What decides one cell, and a button that decides otherwise, in every layer of its kind."""
+    site, code = mask.site, int(mask.codes[query, key])
+    tokens = {
+        "query": saying.quoted_at(view, view.trace.query_tokens(site.name), query),
+        "key": saying.quoted_at(view, view.trace.key_tokens(site.name), key),
+    }
+    words = view.t("masks.cell_open", **tokens)
+    if code:
+        why = view.t(f"blockers.{BLOCKERS[code]}")
+        words = view.t("masks.cell_blocked", why=why, **tokens)
+    place: dict[str, Any] = {"site": site.role, "layer": site.layer, "head": mask.head}
+    return Row(
+        (
+            Prose(words),
+            Button(
+                "masks.edit_cell",
+                view.t("masks.open_cell" if code else "masks.shut_cell"),
+                _paint(site.role, None, [(query, key)], bool(code)),
+            ),
+            Button(
+                "masks.down",
+                view.t("cell.open_this"),
+                choose(visit="cell", **place, row=query, key=key, goal=None),
+                icon="center_focus_strong",
+                quiet=True,
+            ),
+        ),
+        middle=True,
+    )
+
+
+def _empty(view: View, mask: HeadMask) -> Hint:
+    """A row that may attend to nothing: what this app does with it, and what others would."""
+    query = saying.quoted_at(view, view.trace.query_tokens(mask.site.name), mask.empty)
+    words = {"query": query, "kind": view.t(f"kinds.{mask.site.role}"), "count": mask.n_empty}
+    return Hint(view.t("masks.empty_row", **words), "block")
+
+
+def _tools(view: View) -> Row:
+    """What a click does, to what it applies, and how to undo it."""
+    choices = view.choices(MasksChoices)
+    label = view.t("masks.tool")
+    tool = Pick(
+        "masks.tool", label, TOOLS, choices.tool, lambda each: view.t(f"masks.{each}"), "tool"
+    )
+    scope = Pick(
+        "masks.scope",
+        view.t("masks.scope"),
+        SCOPES,
+        choices.scope,
+        lambda each: view.t(f"masks.scope_{each}"),
+        "scope",
+    )
+    return Row((tool, *([scope] if choices.tool == "brush" else []), Undo("masks")))
+
+
+def _svg(found: Sequence[HeadMask], view: View) -> str:
+    """The matrices as one SVG."""
+    drawn = [
+        MaskPicture(
+            title=_title(view, mask),
+            blocked_by=mask.rules,
+            query_tokens=view.trace.query_tokens(mask.site.name),
+            key_tokens=view.trace.key_tokens(mask.site.name),
+            **saying.site_titles(view, mask.site),
+        )
+        for mask in found
+    ]
+    return masks_svg(
+        drawn,
+        title=view.t("masks.title"),
+        rules=[view.t(f"blockers.{name}") for name in RULES],
+        words=view.words("components.mask_matrix"),
+    )
+
+
+def _code(view: View) -> list[object]:
+    """The masks that were made for this sentence: the model's own, and those of changed rules."""
+    edits = view.trace.edits
+    sizes = sizes_in_force(edits)
+    rules = any(isinstance(edit, MaskSwitch | MaskSize) for edit in edits)
+    code: list[object] = [view.loaded.model.last_stack.run]
+    if rules:
+        code.append(mask_of)
+    if view.loaded.model.last_stack.causal:
+        code.append(causal_mask)
+    if rules or view.pads:
+        code.append(padding_mask)
+    causal = rules_in_force(edits)["causal"]
+    code += [BY_SIZE[part] for part in sizes if part != "prefix" or causal]
+    if any(isinstance(edit, CellEdit) for edit in edits):
+        code.append(edit_functions)
+    return [*code, blocker_codes, compare]
+
+
+def _numbers(view: View) -> dict[str, list[object]]:
+    moved = largest.EXHIBIT.answer(view).sites
+    rows = [
+        (site, 100 * moved[site.name].most, view.trace.mask(site.name)[0])
+        for kind in view.kinds
+        for site in view.trace.sites_of(kind)
+    ]
+    return {
+        view.t("place.kind"): [view.t(f"kinds.{site.role}") for site, _, _ in rows],
+        view.t("place.layer"): [site.layer + 1 for site, _, _ in rows],
+        view.t("masks.open_cells"): [int(mask.sum()) for _, _, mask in rows],
+        view.t("masks.blocked_cells"): [int((~mask).sum()) for _, _, mask in rows],
+        view.t("masks.largest_change"): [round(most, 4) for _, most, _ in rows],
+    }
+
+
+EXHIBIT = Exhibit(masks_of, show, MasksChoices)

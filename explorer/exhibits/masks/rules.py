@@ -1,0 +1,113 @@
+"""The named parts of the masks: switches, numbers, and PADs."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from explorer.exhibits.blocks import Block, Change, Changes, Fold, Note, Row, Slider, Toggle, choose
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.links import MOST_PADS, State
+from explorer.exhibits.view import View
+from explorer.runs.edits import (
+    SIZE_PARTS,
+    USUAL_MASKS,
+    Edit,
+    MaskPart,
+    MaskSize,
+    MaskSwitch,
+    SizePart,
+)
+from explorer.runs.interventions import rules_in_force, sizes_in_force
+from models.hooks import Role
+
+_CONCERNS: dict[str, Role] = {"cross_pad": "cross", "causal": "decoder", "prefix": "decoder"}
+"""The kind of attention that a rule is about, where it is about one alone."""
+
+
+def show(answer: None, view: View) -> Iterator[Block]:
+    """One row of switches, and below it what is changed, in words: these are sent first."""
+    in_force = rules_in_force(view.edits)
+    pads = Slider(
+        "masks.pads",
+        view.t("masks.pads"),
+        0,
+        MOST_PADS,
+        view.pads,
+        lambda count: choose(pads=count),
+        width=170,
+    )
+    switches = [
+        Toggle(
+            f"masks.{part}",
+            view.t(f"edits.{part}"),
+            in_force[part],
+            _switch(part),
+            help=view.t(f"masks.{part}_help"),
+        )
+        for part in USUAL_MASKS
+        if _concerns(view, part)
+    ]
+    further = Fold(view.t("masks.further"), tuple(_sizes(view, in_force)))
+    yield Row((pads, *switches, further), middle=True, gap="medium", waits=True)
+    yield Changes("masks.reset")
+
+
+def _concerns(view: View, part: MaskPart | SizePart) -> bool:
+    """Whether this model has any attention that a rule is about."""
+    return part not in _CONCERNS or bool(view.sites_of(_CONCERNS[part]))
+
+
+def _sizes(view: View, in_force: dict[MaskPart, bool]) -> Iterator[Block]:
+    """Sliding window, prefix and blocks: each a number, 0 for off."""
+    sizes = sizes_in_force(view.edits)
+    windows = [site.window for site in view.loaded.sites if site.kind == "self"]
+    own = [window for window in windows if window is not None]
+    if own:
+        sizes_of_it = {"layers": len(own), "all": len(windows), "before": f"{own[0] - 1:,}"}
+        yield Note(view.t("masks.own_window", **sizes_of_it))
+    longest = max(len(view.trace.src_tokens), len(view.trace.tgt_tokens), *sizes.values(), 2)
+    for part in SIZE_PARTS:
+        if _concerns(view, part):
+            yield Slider(
+                f"masks.{part}",
+                view.t(f"edits.{part}"),
+                0,
+                longest,
+                sizes.get(part, 0),
+                _resize(part),
+                help=view.t(f"masks.{part}_help"),
+                disabled=part == "prefix" and not in_force["causal"],
+            )
+
+
+def _switch(part: MaskPart) -> Callable[[bool], Change]:
+    """Only what differs from the usual masks is an edit, so a link says what was changed."""
+
+    def change(on: bool) -> Change:
+        return _replaced(part, () if on == USUAL_MASKS[part] else (MaskSwitch(part, on),))
+
+    return change
+
+
+def _resize(part: SizePart) -> Callable[[int], Change]:
+    return lambda size: _replaced(part, (MaskSize(part, size),) if size else ())
+
+
+def _replaced(part: str, edits: tuple[Edit, ...]) -> Change:
+    """The rules come before the painted cells, which are applied on top of them."""
+
+    def is_rule(edit: Edit) -> bool:
+        return isinstance(edit, MaskSwitch | MaskSize)
+
+    def choices(state: State) -> dict[str, Any]:
+        rules = (edit for edit in state.edits if is_rule(edit) and _part(edit) != part)
+        cells = (edit for edit in state.edits if not is_rule(edit))
+        return {"edits": (*rules, *edits, *cells)}
+
+    return Change(choices)
+
+
+def _part(edit: Any) -> str:
+    return str(edit.part)
+
+
+EXHIBIT = Exhibit(None, show)

@@ -1,0 +1,100 @@
+"""What a missing mask is worth in training, and what it costs: two models that differ in it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from explorer.engine import cache
+from explorer.exhibits.blocks import Block, Button, Offer, Prose, Sentence, Table, Title, choose
+from explorer.exhibits.escape import escape
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.masks.forced import forced
+from explorer.exhibits.view import View
+from explorer.library import LoadedModel
+from explorer.problems import InputProblem
+from explorer.runs.edits import Edit, MaskSwitch
+from explorer.runs.interventions import rules_in_force
+from explorer.runs.trace import trace
+from models.hooks import Role
+
+NO_CAUSAL: tuple[Edit, ...] = (MaskSwitch("causal", False),)
+RIGHT, CHEAT = "twin-right", "twin-no-causal"
+"""Shipped twins: the same data, seed and steps, with and without the causal mask."""
+LONGEST = 22
+"""Characters of the longest sentence that they were trained on, as their recipes say."""
+
+
+@dataclass(frozen=True)
+class Twin:
+    """One twin on one sentence: mean loss per token (nats) while it reads given words, and what
+    it writes by itself, both under the masks that it learned with."""
+
+    name: str
+    loss: float
+    writes: str
+
+
+def twins(
+    right: LoadedModel, cheat: LoadedModel, text: str, words: str | None = None
+) -> tuple[Twin, Twin]:
+    """Both twins read `words` (None: what the right one writes) and then write for themselves.
+
+    Raises InputProblem as `trace`.
+    """
+    words = words or trace(right, text).output
+    return _twin(right, text, words, ()), _twin(cheat, text, words, NO_CAUSAL)
+
+
+def _twin(loaded: LoadedModel, text: str, words: str, masks: Sequence[Edit]) -> Twin:
+    read = forced(loaded, trace(loaded, text, words), masks)
+    return Twin(loaded.name, read.loss_after, trace(loaded, text, edits=masks).output)
+
+
+def compute(
+    text: str,
+    target: str | None,
+    edits: tuple[Edit, ...],
+    kinds: tuple[Role, ...],
+    shelf: tuple[str, ...],
+) -> tuple[Twin, Twin] | None:
+    """The twins on this sentence, where the causal mask is switched off in a translator.
+
+    None too for a sentence that they cannot read: they know shorter ones, and the page is not
+    about them.
+    """
+    if rules_in_force(edits)["causal"] or "cross" not in kinds or not {RIGHT, CHEAT} <= {*shelf}:
+        return None
+    try:
+        return twins(cache.open_model(RIGHT), cache.open_model(CHEAT), text, target)
+    except InputProblem:
+        return None
+
+
+def show(found: tuple[Twin, Twin] | None, view: View) -> Iterator[Block]:
+    """Both twins' losses on given words and what they write, and the way to the one that copies."""
+    if found is None:
+        return
+    right, cheat = found
+    yield Title(view.t("masks.twins"))
+    yield Prose(view.t("masks.twins_lead"))
+    rows = [
+        (
+            view.t(f"masks.twins_{which}"),
+            f"{each.loss:.2f}",
+            escape(each.writes) or view.t("masks.twins_nothing"),
+        )
+        for which, each in (("right", right), ("cheat", cheat))
+    ]
+    yield Table(
+        [view.t(f"masks.twins_{name}") for name in ("model", "loss", "writes")], rows, "lrl"
+    )
+    key = "masks.twins_copies" if cheat.loss < right.loss else "masks.twins_alike"
+    losses = {"cheat": f"{cheat.loss:.2f}", "right": f"{right.loss:.2f}"}
+    yield Sentence("twins", view.t(key, **losses))
+    if len(view.text) > LONGEST:
+        yield Offer("twins")
+    if view.loaded.name != CHEAT:
+        there = choose(elsewhere=True, model=CHEAT, edits=NO_CAUSAL, text=view.text, step=None)
+        yield Button("masks.twins", view.t("masks.twins_open"), there)
+
+
+EXHIBIT = Exhibit(compute, show)

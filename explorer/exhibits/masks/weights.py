@@ -1,0 +1,26 @@
+"""The weights of one head as a heatmap in which each blocked cell says what blocks it."""
+
+import numpy as np
+
+from explorer.exhibits import saying
+from explorer.exhibits.reasons import BLOCKERS
+from explorer.exhibits.view import View
+from explorer.figures.heatmap import weights
+from explorer.figures.matrix import Matrix
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite
+
+
+def weights_of(
+    view: View, trace: Trace, site: AttentionSite, head: int, codes: np.ndarray
+) -> Matrix:
+    """One head of a run; `codes` [query, key] are its `blocker_codes`."""
+    return weights(
+        trace.pattern(site.name)[head],
+        trace.mask(site.name)[head],
+        trace.query_tokens(site.name),
+        trace.key_tokens(site.name),
+        blocked_labels=saying.blocker_words(view, np.array(BLOCKERS)[codes]),
+        words=view.words("figures.heatmap"),
+        **saying.site_titles(view, site),
+    )

@@ -1,0 +1,15 @@
+"""The sentence that was read, and what came out."""
+
+from collections.abc import Iterator
+
+from explorer.exhibits.blocks import Block, SentenceLine
+from explorer.exhibits.exhibit import Exhibit
+from explorer.exhibits.view import View
+
+
+def show(answer: None, view: View) -> Iterator[Block]:
+    """One line."""
+    yield SentenceLine()
+
+
+EXHIBIT = Exhibit(None, show)

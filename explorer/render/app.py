@@ -1,0 +1,336 @@
+"""A page of the app: its exhibits one below the other, each block drawn by Streamlit.
+
+Nothing here knows an exhibit. What a control does is a `Change`; whatever the browser sent is read
+before anything is drawn, since a widget calls back at the beginning of the run that it causes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from explorer.components.mount import view as canvas
+from explorer.engine.asking import ask
+from explorer.engine.turns import in_turn
+from explorer.exhibits import blocks as b
+from explorer.exhibits.exhibit import Exhibit, exhibit_of
+from explorer.exhibits.view import View
+from explorer.problems import InputProblem
+from explorer.ui import controls, history, painting, session
+from explorer.ui.current import latest
+from explorer.ui.parts import one_chosen, pick_part
+from explorer.ui.problem import show_problem
+from explorer.ui.share import file_name, shared
+from explorer.ui.stage import hero, stage
+from explorer.ui.tables import table
+
+Parts = Mapping[str, Sequence[str]]
+_VISIT = "render.visit"
+
+
+@dataclass
+class Sheet:
+    """What is drawn of one part of a page; what stands in its small print and in its exports is
+    collected on the way.
+    """
+
+    view: View
+    page: str
+    small: list[b.Small] = field(default_factory=list)
+    stills: list[b.Columns] = field(default_factory=list)
+
+
+def draw_page(view: View, page: str, parts: Parts) -> None:
+    """The page `page`: what it is about, and the exhibits of its part that is open.
+
+    `parts` are the addresses of their exhibits by the name of each part, "" for one without parts.
+    """
+    controls.opening(view, page)
+    _below(view, page, parts)
+
+
+@st.fragment
+@in_turn
+def _below(view: View, page: str, parts: Parts) -> None:
+    """All that a change on the page draws again, with the newest choices."""
+    visited = st.session_state.pop(_VISIT, None)
+    if visited is not None:
+        session.visit(visited)
+    sheet = Sheet(latest(view), page)
+    with shared(sheet.view, page, more=lambda: _exports(sheet)), stage():
+        _part(sheet, parts)
+
+
+def _part(sheet: Sheet, parts: Parts) -> None:
+    view, names = sheet.view, tuple(parts)
+    part = one_chosen(view, "part", names)
+    if len(names) > 1:
+        pick_part(view, sheet.page, names)
+    exhibits = [exhibit_of(name) for name in parts[part]]
+    drawn = {each: partial(_exhibit, sheet, each) for each in exhibits}
+    # One whose place is new is what a click asked for, and stands perhaps below the screen.
+    first = [drawn[each] for each in exhibits if each.answers and _is_new(sheet, each)]
+    painting.in_order([*drawn.values()], first=first[0] if first else None)
+    for each in exhibits:
+        if each.needs is not None and not each.needs.met(view):
+            st.caption(view.t(f"needs.{each.needs.name}"))
+    _small_print(sheet)
+
+
+def _is_new(sheet: Sheet, exhibit: Exhibit[Any]) -> bool:
+    answered = tuple(exhibit.chosen(exhibit.answers, sheet.view).values())
+    return painting.is_new(exhibit.name, answered)
+
+
+def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
+    view = sheet.view
+    if exhibit.needs is not None and not exhibit.needs.met(view):
+        return
+    try:
+        request = exhibit.request(view)
+        draw(sheet, exhibit.show(None if request is None else ask(request), view))
+    except InputProblem as problem:
+        show_problem(problem, sheet.view.lang)
+
+
+def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:
+    """Draw blocks one below the other, each as soon as it is there."""
+    waiting: list[tuple[Any, b.Row]] = []
+    for block in blocks:
+        if isinstance(block, b.Row) and block.waits:
+            waiting.append((_row(block), block))
+            continue
+        _DRAW[type(block)](sheet, block)
+        for place, row in waiting:
+            with place:
+                draw(sheet, row.blocks)
+        waiting = []
+
+
+def _small_print(sheet: Sheet) -> None:
+    """One row of buttons: the formulas, the code and the numbers of all exhibits."""
+    formulas = [each for each in sheet.small if isinstance(each, b.Formula)]
+    code = [each for each in sheet.small if isinstance(each, b.Code)]
+    numbers = [each for each in sheet.small if isinstance(each, b.Numbers)]
+    if sheet.small:
+        controls.small_prints(
+            sheet.view,
+            sheet.page,
+            formulas=[(each.lines, each.explained) for each in formulas],
+            code=[thing for each in code for thing in each.objects],
+            numbers=[each.columns for each in numbers],
+        )
+
+
+def _exports(sheet: Sheet) -> None:
+    """What can be kept besides the page: each picture that has a form for paper, as SVG."""
+    view = sheet.view
+    for number, each in enumerate(sheet.stills):
+        name = f"{sheet.page}-{number + 1}" if number else sheet.page
+        st.caption(each.words)
+        st.download_button(
+            view.t("take.svg"),
+            partial(_still, each),
+            file_name(view, name, "svg"),
+            "image/svg+xml",
+            key=f"{name}.take.svg",
+            on_click="ignore",
+        )
+
+
+def _still(block: b.Columns) -> bytes:
+    return b"" if block.still is None else block.still().encode()
+
+
+# What a control does.
+
+
+def _make(change: b.Change) -> None:
+    """Make the choices of a change; a new page is visited by the run that follows."""
+    chosen = dict(change.choices(session.state()))
+    if change.visit:
+        st.session_state[_VISIT] = change.visit
+    if change.elsewhere:
+        session.change_site(**chosen)
+        return
+    if "edits" in chosen:
+        history.change_edits(chosen.pop("edits"))
+    session.change(**chosen)
+
+
+def _changed(key: str, change: Callable[[Any], b.Change]) -> None:
+    _make(change(st.session_state[key]))
+
+
+def _sent(key: str, event: str, change: Callable[[Any], b.Change | None]) -> None:
+    found = change(getattr(st.session_state.get(key), event, None))
+    if found is not None:
+        _make(found)
+
+
+# How each block is drawn.
+
+
+def _title(sheet: Sheet, block: b.Title) -> None:
+    if block.large:
+        st.subheader(block.words, anchor=False)
+    else:
+        st.markdown(f"**{block.words}**")
+
+
+def _canvas(sheet: Sheet, block: b.Canvas) -> None:
+    told = {
+        f"on_{event}_change": partial(_sent, block.name, event, change)
+        for event, change in block.on.items()
+    }
+    file = controls.picture_file(block.name)
+    canvas(block.view)(key=block.name, data=block.pack(file), **told)
+
+
+def _row(block: b.Row) -> Any:
+    return st.container(
+        horizontal=True,
+        vertical_alignment="center" if block.middle else "bottom",
+        gap=block.gap,
+    )
+
+
+def _row_drawn(sheet: Sheet, block: b.Row) -> None:
+    with _row(block):
+        draw(sheet, block.blocks)
+
+
+def _columns(sheet: Sheet, block: b.Columns) -> None:
+    if block.still is not None:
+        sheet.stills.append(block)
+    places = st.columns(list(block.widths) or len(block.columns), gap=block.gap)
+    for place, column in zip(places, block.columns, strict=True):
+        with place:
+            draw(sheet, column)
+
+
+def _box(sheet: Sheet, block: b.Box) -> None:
+    with st.container(width=block.width):
+        draw(sheet, block.blocks)
+
+
+def _fold(sheet: Sheet, block: b.Fold) -> None:
+    with st.popover(block.label):
+        draw(sheet, block.blocks)
+
+
+def _hero(sheet: Sheet, block: b.Hero) -> None:
+    with hero():
+        draw(sheet, block.blocks)
+
+
+def _pick(sheet: Sheet, block: b.Pick) -> None:
+    st.session_state[block.key] = block.now
+    change = block.change or (lambda option: b.choose(**{block.field: option}))
+    hidden = "collapsed" if block.quiet else "visible"
+    common: dict[str, Any] = {
+        "key": block.key,
+        "format_func": block.said,
+        "on_change": partial(_changed, block.key, change),
+        "help": block.help,
+        "label_visibility": hidden,
+    }
+    with nullcontext() if block.width is None else st.container(width=block.width):
+        if block.menu:
+            st.selectbox(block.label, block.options, **common)
+        else:
+            st.segmented_control(block.label, block.options, required=True, **common)
+
+
+def _slider(sheet: Sheet, block: b.Slider) -> None:
+    st.session_state[block.key] = block.now
+    st.slider(
+        block.label,
+        block.low,
+        block.high,
+        key=block.key,
+        step=block.step,
+        help=block.help,
+        width=block.width or "stretch",
+        disabled=block.disabled,
+        on_change=partial(_changed, block.key, block.change),
+    )
+
+
+def _toggle(sheet: Sheet, block: b.Toggle) -> None:
+    st.session_state[block.key] = block.now
+    change = partial(_changed, block.key, block.change)
+    st.toggle(block.label, key=block.key, help=block.help, on_change=change)
+
+
+def _button(sheet: Sheet, block: b.Button) -> None:
+    st.button(
+        block.label,
+        key=block.key,
+        icon=f":material/{block.icon}:" if block.icon else None,
+        type="tertiary" if block.quiet else "secondary",
+        disabled=block.disabled,
+        on_click=partial(_make, block.change),
+    )
+
+
+def _undo(sheet: Sheet, block: b.Undo) -> None:
+    for name, act, possible in (
+        ("undo", history.undo, history.can_undo()),
+        ("redo", history.redo, history.can_redo()),
+    ):
+        st.button(
+            sheet.view.t(f"{block.prefix}.{name}"),
+            key=f"{block.prefix}.{name}",
+            icon=f":material/{name}:",
+            disabled=not possible,
+            on_click=act,
+        )
+
+
+def _reset() -> None:
+    history.change_edits(())
+    session.change(pads=None)
+
+
+def _kept(sheet: Sheet, block: b.Small) -> None:
+    sheet.small.append(block)
+
+
+def _words(write: Callable[[str], Any]) -> Callable[[Sheet, Any], None]:
+    return lambda sheet, block: write(block.words)
+
+
+_DRAW: dict[type, Callable[[Sheet, Any], object]] = {
+    b.Title: _title,
+    b.Prose: _words(lambda words: st.markdown(words)),
+    b.Note: _words(lambda words: st.caption(words)),
+    b.Hint: lambda _, block: st.info(block.words, icon=f":material/{block.icon}:"),
+    b.Sentence: lambda _, block: controls.reading(block.name, block.words),
+    b.Verbatim: lambda _, block: st.code(block.text, language=block.language, wrap_lines=True),
+    b.Table: lambda _, block: table(block.head, block.rows, block.align),
+    b.Chart: lambda sheet, block: controls.chart(
+        block.draw(dark=sheet.view.dark), block.name, block.alt, below_picture=block.waits
+    ),
+    b.Heatmaps: lambda sheet, block: controls.heatmaps(sheet.view, block.panels, block.name),
+    b.Canvas: _canvas,
+    b.Formula: _kept,
+    b.Code: _kept,
+    b.Numbers: _kept,
+    b.Row: _row_drawn,
+    b.Columns: _columns,
+    b.Box: _box,
+    b.Fold: _fold,
+    b.Hero: _hero,
+    b.SentenceLine: lambda sheet, _: controls.sentence_line(sheet.view),
+    b.Changes: lambda sheet, block: controls.edits_bar(sheet.view, block.key, reset=_reset),
+    b.Offer: lambda sheet, block: controls.offer(sheet.view, block.lesson),
+    b.Pick: _pick,
+    b.Slider: _slider,
+    b.Toggle: _toggle,
+    b.Button: _button,
+    b.Undo: _undo,
+}
