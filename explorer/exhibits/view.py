@@ -139,7 +139,7 @@ class View:
         return text.t(key, lang=self.lang, **values)
 
     def formula(self, latex: str) -> str:
-        """LaTeX with the words in its \\text{…} in the visitor's language."""
+        """LaTeX with its words in the visitor's language."""
         return text.formula(latex, lang=self.lang)
 
     @property
