@@ -69,6 +69,20 @@ def t(key: str, /, *, lang: str, **values: object) -> str:
     return _FILLED.vformat(found[key], (), values)
 
 
+LARGE_UNITS = {"en": (1e9, 1e6), "zh": (1e8, 1e4)}
+"""What the two words at `units` stand for: billion and million; 亿 and 万."""
+
+
+def in_units(count: int, /, *, lang: str) -> str:
+    """A large count in words: 7,600,000 as "7.6 million" or "760 万"."""
+    large, usual = LARGE_UNITS[lang]
+    if count < usual:
+        return f"{count:,}"
+    unit, scale = ("large", large) if count >= large else ("usual", usual)
+    value = count / scale
+    return t(f"units.{unit}", lang=lang, value=f"{value:,.0f}" if value >= 100 else f"{value:,.1f}")
+
+
 def problem(key: str, values: Mapping[str, object], /, *, lang: str) -> str:
     """What an InputProblem says outside the app: what the app says of its boxes and buttons is said
     there without them."""

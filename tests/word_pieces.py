@@ -37,6 +37,7 @@ from models.positions import POSITIONS
 PIECES = {
     *(f"needs.{need.name}" for need in vars(needs).values() if isinstance(need, needs.Need)),
     *(f"masks.{field}" for field in ("rendering", "reader", "way")),
+    *(f"units.{unit}" for unit in ("large", "usual")),
     *(f"{page.name}.{part}" for page in PAGES for part in ("title", "lead", "try")),
     *(f"{page.name}.formula" for page in LESSONS if page.name != "clinic"),
     *(f"versus.{why}" for why in (*get_args(Incomparable), "nothing_read", "formula")),

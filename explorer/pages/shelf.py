@@ -62,13 +62,17 @@ def _t(key: str, **values: object) -> str:
     return text.t(key, lang=session.state().lang, **values)
 
 
+def _parameters(count: int) -> str:
+    return text.in_units(count, lang=session.state().lang)
+
+
 def _uploaded() -> None:
     """The visitor's own uploads, and where to upload one more."""
     st.subheader(_t("shelf.uploaded"), anchor=False)
     for name in uploads.own():
         model = cache.open_model(name).model
         count = sum(each.numel() for each in model.parameters())
-        _offer(name, _t("shelf.upload_numbers", parameters=f"{count / 1e6:,.1f}"))
+        _offer(name, _t("shelf.upload_numbers", parameters=_parameters(count)))
         st.button(
             _t("shelf.remove", model=escape(_title(name))),
             key=f"shelf.remove.{name}",
@@ -158,7 +162,7 @@ def _numbers(each: Listed) -> str:
     return _t(
         "shelf.numbers",
         family=family,
-        parameters=f"{each.parameters / 1e6:,.1f}",
+        parameters=_parameters(each.parameters),
         layers=each.n_layers,
         heads=each.n_heads,
         d_model=each.d_model,

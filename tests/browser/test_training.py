@@ -40,7 +40,7 @@ def test_a_visitor_trains_breaks_compares_and_keeps(visitor: Visitor) -> None:
     stands(visitor, "Stopped after")
     # The second seed trains by now, without that fault: both stand in one chart.
     page.get_by_role("radio", name=t("training.parts.compared", lang="en")).click()
-    visitor.shows("With a single seed on one side")
+    visitor.shows("One side has a single seed")
     expect(page.get_by_text(re.compile("no causal mask from step")).first).to_be_visible()
     # What was learnt is a model like the others.
     press(visitor, "open")

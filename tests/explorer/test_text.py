@@ -12,7 +12,7 @@ from word_pieces import PIECES
 from explorer.__main__ import refusal
 from explorer.figures.theme import DARK, LIGHT
 from explorer.problems import PROBLEMS, InputProblem
-from explorer.text import LANGUAGES, examples, formula, t, words
+from explorer.text import LANGUAGES, examples, formula, in_units, t, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -172,9 +172,9 @@ def test_the_terminal_is_told_nothing_of_boxes_and_buttons(lang: str) -> None:
     for key in shell.split():
         values = dict.fromkeys(PROBLEMS[key], "1")
         said = refusal(InputProblem(key, **values), lang)
-        assert not re.search(r"on the left|\bbox\b|example|candidate|左侧|示例|清空|候选", said), (
-            key
-        )
+        assert not re.search(
+            r"in the sidebar|\bbox\b|example|candidate|左侧|示例|清空|候选", said
+        ), key
 
 
 def test_a_missing_key_or_value_or_language_raises() -> None:
@@ -189,6 +189,15 @@ def test_a_missing_key_or_value_or_language_raises() -> None:
 def test_values_fill_the_words() -> None:
     assert t("heads.large", lang="en", layer=2, head=5) == "Layer 2, head 5"
     assert t("heads.large", lang="zh", layer=2, head=5) == "第 2 层，第 5 头"
+
+
+def test_large_counts_are_in_the_units_of_the_language() -> None:
+    assert in_units(7_600_000, lang="en") == "7.6 million"
+    assert in_units(7_600_000, lang="zh") == "760 万"
+    assert in_units(135_000_000, lang="en") == "135 million"
+    assert in_units(135_000_000, lang="zh") == "1.4 亿"
+    assert in_units(12_345, lang="zh") == "1.2 万"
+    assert in_units(12_345, lang="en") == "12,345"
 
 
 def test_examples_are_sentences_and_come_for_any_model() -> None:

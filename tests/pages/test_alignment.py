@@ -17,9 +17,9 @@ def back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -> None:
     at = open_page("alignment", model="copy", text="d o g")
-    said = reading(at, "Read off ")
+    said = reading(at, "From ")
     assert "3 links for 3 of the 3 words" in said
-    assert "Both directions found 3 of them" in said
+    assert "3 of them are found in both directions" in said
     assert "No two links cross" in said
     assert figure(at)["data"][0]["name"] == "both directions"
     at.segmented_control(key="alignment.aligner").set_value("head").run()
@@ -28,7 +28,7 @@ def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -
     assert link(at)["aligner"] == "head"
     assert (link(at)["layer"], link(at)["head"]) == ("1", "4")
     at.segmented_control(key="alignment.row").set_value("write").run()
-    assert "layer 1 · head 4 (the row about to write the word)" in reading(at, "Read off ")
+    assert "layer 1 · head 4 (the row that predicts the word)" in reading(at, "From ")
     at.selectbox(key="alignment.back").set_value("none").run()
     assert link(at)["back"] == "none"
     assert t("alignment.one_way", lang="en") in everything(at)
@@ -37,9 +37,9 @@ def test_the_copier_links_each_letter_with_itself(open_page: Open, back: None) -
 
 def test_the_reverser_crosses_every_pair_of_links(open_page: Open, back: None) -> None:
     at = open_page("alignment", model="reverse", text="d o g", symmetrise="intersection")
-    assert "3 pairs of links cross" in reading(at, "Read off ")
+    assert "3 pairs of links cross" in reading(at, "From ")
     at = open_page("alignment", model="reverse", text="d o g", part="matrices")
-    assert "Of 8 matrices of cross-attention" in reading(at, "matrices")
+    assert "Of 8 cross-attention matrices" in reading(at, "matrices")
     assert "known answer of the task" in everything(at)
 
 
@@ -47,7 +47,7 @@ def test_without_a_model_of_the_other_direction_the_page_says_so(open_page: Open
     at = open_page("alignment", part="matrices")  # the test's own en-zh has no zh-en beside it
     assert not at.exception
     assert t("alignment.score_sharpness", lang="en") in everything(at)
-    assert "does not say that a head points at the right word" in everything(at)
+    assert "does not say whether a head points to the right word" in everything(at)
 
 
 def test_a_model_of_one_text_shows_what_there_is_instead(open_page: Open) -> None:

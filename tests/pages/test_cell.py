@@ -47,7 +47,7 @@ def test_every_step_has_its_picture_and_its_sentence(
         "en": (
             "provides the query q",
             "Dimension by dimension",
-            "ranks number",
+            "ranks",
             "of its attention",
             "is added to a residual stream",
         ),

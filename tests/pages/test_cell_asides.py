@@ -27,7 +27,7 @@ def test_models_with_biased_scores_or_without_logits_have_these_asides_too(
         assert "All three compute the same layer" in everything(at)
     if aside == "backward":
         assert ("no logits" in everything(at)) == (model == "headless")
-        assert "are autograd’s" in everything(at)
+        assert "equal autograd’s" in everything(at)
 
 
 def test_a_single_head_is_the_models_own_at_its_own_width_only(open_page: Open) -> None:
@@ -47,7 +47,7 @@ def test_a_single_head_is_the_models_own_at_its_own_width_only(open_page: Open) 
 def test_the_engine_is_a_switch(open_page: Open) -> None:
     at = open_page("cell", aside="engines", site="decoder", layer="1", head="1")
     assert "All three compute the same layer" in everything(at)
-    assert "still applies the dropout_p" in everything(at)
+    assert "still applies the given dropout_p" in everything(at)
     (own,) = panels(at)
     assert own["selected"] is not None
     at.segmented_control(key="cell.engine").set_value("fused").run()
@@ -59,14 +59,14 @@ def test_the_engine_is_a_switch(open_page: Open) -> None:
     assert len(panels(at)) == 2
     at.toggle(key="cell.training").set_value(True).run()
     assert at.query_params["training"] == "1"
-    assert "still applies the dropout_p" not in everything(at)
+    assert "still applies the given dropout_p" not in everything(at)
     at.slider(key="cell.engine_drop").set_value(0).run()
     assert at.query_params["drop"] == "0"
 
 
 def test_each_gradient_of_the_head_has_its_picture(open_page: Open) -> None:
     at = open_page("cell", aside="backward", site="cross", layer="1", head="1", row="1")
-    assert "are autograd’s" in everything(at)
+    assert "equal autograd’s" in everything(at)
     shapes = {}
     for name in ("v", "pattern", "scores", "q", "k"):
         at.segmented_control(key="cell.gradient").set_value(name).run()

@@ -13,22 +13,22 @@ FAMILIES = ("en-zh", "reader", "headless")
 
 def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page: Open) -> None:
     at = open_page("circuits", model="writer", part="circuit", made_of="by-hand")
-    said = reading(at, "looks back most")
+    said = reading(at, "attends most to the previous token")
     assert "layer 2 · head 1: 100 % of its attention" in said
-    assert "Without layer 1 · head 1" in said
+    assert "Ablating layer 1 · head 1" in said
     assert t("circuits.verdict_depends", lang="en") in said
     assert len(at.get("plotly_chart")) == 5
-    assert "100 % of the time" in everything(at)
+    assert "in 100 % of cases" in everything(at)
 
 
 def test_kinds_of_heads_are_chosen_and_kept_in_the_link(open_page: Open) -> None:
     at = open_page("circuits", model="writer")
-    best = reading(at, "rows of")
-    assert "looking at what followed" in best
+    best = reading(at, "sequences of")
+    assert "attention to what followed" in best
     at.segmented_control(key="circuits.behaviour").set_value("previous").run()
     assert not at.exception
     assert link(at)["behaviour"] == "previous"
-    assert "looking one step back" in reading(at, "rows of")
+    assert "attention to the previous token" in reading(at, "sequences of")
 
 
 def test_a_head_of_the_link_is_looked_at(open_page: Open) -> None:
@@ -37,7 +37,7 @@ def test_a_head_of_the_link_is_looked_at(open_page: Open) -> None:
     at.selectbox(key="circuits.head").set_value((0, 1)).run()
     assert (link(at)["layer"], link(at)["head"]) == ("1", "2")
     at.segmented_control(key="circuits.head_map").set_value("qk").run()
-    assert "By its weights alone" in reading(at, "looks most for")
+    assert "By the weights alone" in reading(at, "matches")
 
 
 @pytest.mark.parametrize(

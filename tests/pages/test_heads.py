@@ -50,7 +50,7 @@ def test_all_heads_are_sent_and_the_opened_one_exactly(open_page: Open) -> None:
     assert chosen(at)["opened"] == 7
     assert chosen(at)["shown"] == [7]
     assert arrays["exact"].shape[0] == 1
-    assert "layer 2, head 4" in reading(at, "puts its attention")
+    assert "layer 2, head 4" in reading(at, "attends to")
 
 
 def test_blocked_cells_of_the_opened_head_say_which_mask_blocked_them(open_page: Open) -> None:
@@ -81,7 +81,7 @@ def test_a_chosen_cell_comes_from_the_link_and_only_with_its_row(open_page: Open
 def test_a_free_row_lights_none_and_the_first_word_is_still_read(open_page: Open) -> None:
     at = open_page("heads", row="free")
     assert chosen(at)["query"] is None
-    assert " on “" in reading(at, "puts its attention")
+    assert "attends to “" in reading(at, "attends to")
     assert at.query_params["row"] == "free"
 
 
@@ -100,7 +100,7 @@ def test_extras_open_like_heads_and_are_read_by_their_name(
     label = {"mean-2": "L2 avg", "rollout": "Rollout", "flow": "Flow"}[name]
     head, _ = sent(at)
     assert head["labels"][chosen(at)["opened"]] == label
-    assert reading(at, "puts its attention").startswith(f"{label}: ")
+    assert reading(at, "attends to").startswith(f"{label}: ")
     assert "heads.off" not in {toggle.key for toggle in at.toggle}
 
 
@@ -163,13 +163,13 @@ def test_another_query_is_read_out_with_its_numbers(open_page: Open) -> None:
 
     def read_out(row: str) -> str:
         at = open_page("heads", text=text, site="encoder", layer="1", head="1", row=row)
-        return reading(at, "puts its attention")
+        return reading(at, "attends to")
 
     first = read_out("0")
     assert "“I”" in first
     assert "%" in first
     second = read_out("2")
-    assert "“you”" in second.split("puts its attention")[0]
+    assert "“you”" in second.split("attends to")[0]
 
 
 def test_switching_a_head_off_says_what_became_of_the_translation(open_page: Open) -> None:
@@ -221,7 +221,7 @@ def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page: Open) ->
     params = {"site": "encoder", "layer": "2", "head": "3", "pins": "1.1", "text": "I like <you>."}
     at = open_page("heads", **params)
     link, said, code = (each.value for each in at.code)
-    assert said == plain(reading(at, "puts its attention"))
+    assert said == plain(reading(at, "attends to"))
     assert dict(parse_qsl(link.split("?")[1])) == {**params, "lang": "en"}
     assert "traced.pattern('encoder.blocks.1.attn')[2]" in code
     assert "I like <you>." in code
@@ -330,7 +330,7 @@ def test_what_is_given_and_what_the_model_would_write_are_both_named(open_page: 
         for row, given in enumerate(own.tgt_str_tokens[1:])
         if given != own.predicted_str_tokens[row]
     )
-    said = reading(open_page("heads", text=text, target=target, row=str(row)), "would write")
+    said = reading(open_page("heads", text=text, target=target, row=str(row)), "would predict")
     for token in (own.predicted_str_tokens[row], own.tgt_str_tokens[row + 1]):
         assert escape(token) in said
 
@@ -350,7 +350,7 @@ def test_the_tokens_of_a_word_are_one_where_the_link_says_so(open_page: Open) ->
     np.testing.assert_allclose(arrays["sums"][0].view("<f8"), 1, atol=1e-5)
     row = words.of(last)
     assert chosen(at)["query"] == row
-    said = reading(at, "puts its attention")
+    said = reading(at, "attends to")
     top = int(pattern[row].argmax())
     assert f"“{escape(words.labels[row])}”" in said
     assert f"“{escape(words.labels[top])}” ({percent(float(pattern[row, top]))})" in said

@@ -125,7 +125,7 @@ def test_two_vocabularies_and_a_bias_are_counted_and_run_on_paper(open_page: Ope
 
 def test_the_model_itself_is_what_is_counted_first(open_page: Open) -> None:
     at = open_page("machine", model="writer")
-    assert f"{metric(at):,} parameters" in reading(at, "parameters; the largest part")
+    assert f"{metric(at):,} parameters" in reading(at, "parameters; the largest share")
 
 
 def test_sizes_that_cannot_be_are_said_and_left_out(open_page: Open) -> None:
@@ -178,7 +178,7 @@ def test_where_implementations_differ(open_page: Open, model: str) -> None:
 def test_a_model_without_predictions_has_none_that_could_change(open_page: Open) -> None:
     at = open_page("machine", model="headless", text="I like you.", further="differences")
     assert not at.exception
-    assert any("no output layer" in each.value for each in at.info)
+    assert any("no LM head" in each.value for each in at.info)
 
 
 @pytest.mark.parametrize("model", ["en-zh", "writer", "reader"])
@@ -193,4 +193,4 @@ def test_a_logit_is_taken_apart(open_page: Open, model: str) -> None:
 def test_a_model_without_a_log_of_its_training_says_so(open_page: Open) -> None:
     at = open_page("machine", text="I like you.", further="history")
     assert not at.exception
-    assert any("No training log" in each.value for each in at.info)
+    assert any("contains no training log" in each.value for each in at.info)

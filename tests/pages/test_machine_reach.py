@@ -32,8 +32,8 @@ def test_the_gradient_is_drawn_by_distance(open_page: Open, lang: str, model: st
     [
         (0.3, 1.0, "vanishes along the path: 11 tokens back"),
         (0.8, 1.0, "less than in attention (1.00) in every seed"),
-        (1.1, 1.0, "do not tell the two apart"),
-        (0.3, 0.3, "do not tell the two apart"),
+        (1.1, 1.0, "do not distinguish the two"),
+        (0.3, 0.3, "do not distinguish the two"),
     ],
 )
 def test_the_gradients_decide_what_is_said_of_them(

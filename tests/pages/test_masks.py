@@ -30,15 +30,15 @@ def test_each_part_is_drawn_for_every_family(
 
 def test_a_keep_mask_given_to_torchs_module_is_inverted_on_this_sentence(open_page: Open) -> None:
     at = open_page("masks", part="conventions", site="decoder", layer="1", head="1")
-    assert "**the mask is inverted**" in reading(at, "” given to “")
-    assert "100 %" in reading(at, "” given to “")
+    assert "**the mask is inverted**" in reading(at, "” passed to “")
+    assert "100 %" in reading(at, "” passed to “")
     at.segmented_control(key="masks.reader").set_value("sdpa").run()
     assert at.query_params["reader"] == "sdpa"
-    assert "**the right weights**" in reading(at, "” given to “")
+    assert "**the right weights**" in reading(at, "” passed to “")
     at.segmented_control(key="masks.rendering").set_value("ones").run()
-    assert "**wrong weights**" in reading(at, "” given to “")
+    assert "**wrong weights**" in reading(at, "” passed to “")
     at.segmented_control(key="masks.reader").set_value("true_hides").run()
-    assert "**an error**" in reading(at, "” given to “")
+    assert "**an error**" in reading(at, "” passed to “")
     assert any("masked_fill" in each.value for each in at.code)
 
 
@@ -62,10 +62,10 @@ def test_a_mask_that_blocks_nothing_says_so(open_page: Open) -> None:
 
 def test_lowered_scores_make_a_small_fill_leak(open_page: Open) -> None:
     at = open_page("masks", part="fills", site="decoder", layer="1", head="1", row="1")
-    assert "; 0 let weight through" in reading(at, "torch refuses")
+    assert "visible keys, 0 leak weight" in reading(at, "torch refuses")
     at.slider(key="masks.lowered").set_value(12_000).run()
     assert at.query_params["lowered"] == "12000"
-    assert "; 4 let weight through" in reading(at, "torch refuses")  # -1e4, in all four types
+    assert "visible keys, 4 leak weight" in reading(at, "torch refuses")  # -1e4, in all four types
     assert t("masks.fills_own", lang="en") in reading(at, "torch refuses")
 
 

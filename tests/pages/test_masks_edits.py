@@ -32,7 +32,7 @@ def test_that_nothing_changes_is_explained_by_what_was_done(open_page: Open) -> 
     assert _nothing_changed("same") in everything(at)
     at = open_page("masks", pads="3", edits="pad_queries-on", beside="She reads.")
     assert _nothing_changed("edits") in everything(at)
-    assert "With your changes to the model, too" in everything(at)
+    assert "remain invisible with your changes" in everything(at)
 
 
 def test_a_window_is_computed_as_its_help_says(open_page: Open, shelf: Path) -> None:

@@ -19,7 +19,7 @@ def said(at: AppTest, key: str, lang: str = "en", **values: object) -> bool:
 def test_a_second_sentence_is_offered_and_the_best_patch_is_open(open_page: Open) -> None:
     at = open_page("patching", text=FIRST)
     assert at.text_input(key="patching.second").value
-    assert "brings back" in everything(at)
+    assert "recovers" in everything(at)
     assert figure(at)["data"][-1]["type"] == "scatter"
     assert any("patched" in str(each.value) for each in at.markdown)
 
@@ -41,7 +41,7 @@ def test_sentences_of_different_length_are_aligned_and_say_what_is_compared(
 ) -> None:
     at = open_page("patching", text=FIRST, second="We went.", what="pattern")
     assert not at.exception
-    assert "Compared and patched" in everything(at)
+    assert "compared and patched" in everything(at)
     assert said(at, "no_pattern")
     assert at.selectbox(key="patching.what").value == "resid"
     box = at.text_input(key="patching.align")
@@ -65,7 +65,7 @@ def test_an_alignment_that_leaves_nothing_says_so(open_page: Open) -> None:
 def test_runs_that_answer_alike_say_that_nothing_can_come_back(open_page: Open, part: str) -> None:
     at = open_page("patching", text=FIRST, second=FIRST, part=part)
     assert not at.exception
-    assert "no difference that a patch could bring back" in everything(at)
+    assert "no difference to recover" in everything(at)
 
 
 def test_a_second_sentence_that_cannot_be_read_is_refused_in_words(open_page: Open) -> None:
@@ -80,7 +80,7 @@ def test_a_path_leads_from_a_head_to_another(open_page: Open) -> None:
     asked = {"receiver": "decoder-2-1", "sender": "decoder-1-3", "into_head": "k"}
     at = open_page("patching", model="writer", text=FIRST, part="paths", **asked)
     assert not at.exception
-    found = reading(at, "past all heads in between")
+    found = reading(at, "bypassing all heads in between")
     assert "From layer 1, head 3" in found
     assert "through its keys" in found
     assert link(at) | asked == link(at)

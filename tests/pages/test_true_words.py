@@ -32,7 +32,7 @@ def test_the_room_for_a_sentence_is_that_of_the_model(
         if model not in library.list_models(SHELF):
             pytest.skip(f"no {model} here")
     at = open_page("masks", model=model)
-    assert f"and {limit} tokens of this model" in at.text_area(key="sidebar.text").help
+    assert f"and {limit} tokens, including" in at.text_area(key="sidebar.text").help
 
 
 def test_a_bias_of_the_positions_stands_in_the_formula_of_attention(open_page: Open) -> None:
@@ -68,7 +68,7 @@ def test_changed_masks_that_know_the_order_are_not_called_rounding(open_page: Op
     assert "which is rounding" in plain
     assert t("positions.texts_same", lang="en") in plain
     changed = said(open_page("positions", part="order", edits="window-2"))
-    assert "the masks that you changed depend on the order" in changed
+    assert "the masks that you changed also depend on the order" in changed
     assert "which is rounding" not in changed
     assert t("positions.texts_same", lang="en") not in changed
 
@@ -108,7 +108,7 @@ def test_vectors_that_a_model_does_not_add_are_not_measured_in_it(open_page: Ope
 
 @pytest.mark.parametrize(
     ("text", "said_of_it"),
-    [("Tom loves Mary.", "it can look one position ahead"), ("She works at a bank.", "no better")],
+    [("Tom loves Mary.", "it attends to the next position"), ("She works at a bank.", "no better")],
 )
 def test_what_the_twins_show_follows_from_their_losses(
     open_page: Open, monkeypatch: pytest.MonkeyPatch, text: str, said_of_it: str
@@ -149,7 +149,7 @@ def test_an_empty_translation_says_why(open_page: Open, monkeypatch: pytest.Monk
     monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
     words = said(open_page("heads", model="twin-no-causal", text="Tom loves Mary."))
     assert t("place.nothing", lang="en") in words
-    share = words.split("the end token has ")[1].split(" %")[0]
+    share = words.split("with probability ")[1].split(" %")[0]
     assert float(share) > 20
     assert "does not stand for" not in words
 

@@ -154,7 +154,7 @@ VALUES = ("one", "other", "kind", "layers", "heads", "their_layers", "their_head
 def test_heads_without_numbers_in_common_open_beside_their_most_similar(open_page: Open) -> None:
     at = compared(open_page, "en-zh", model="writer", site="decoder", text="We went to the park.")
     nearest = sent(at, 1)["chosen"]["opened"]
-    assert "attends most like" in everything(at)
+    assert "is most similar to" in everything(at)
     at = compared(open_page, "en-zh", model="writer", site="decoder", text=TEXT, with_head="3.4")
     assert sent(at, 1)["chosen"]["opened"] == 11
     assert nearest is not None

@@ -116,7 +116,7 @@ def film(
 
 def _require_logits(loaded: LoadedModel) -> None:
     if loaded.model.predicts is None:
-        raise ValueError(f"{loaded.name} has no head that says words")
+        raise ValueError(f"{loaded.name} has no LM head")
 
 
 def depths_of(loaded: LoadedModel, stack: StackSite) -> tuple[Depth, ...]:

@@ -71,7 +71,7 @@ def next_word(traced: Trace, position: int) -> int:
     for a model without logits, IndexError for a position that is padding or not there.
     """
     if traced.predicts is None:
-        raise ValueError(f"{traced.model} has no head that says words")
+        raise ValueError(f"{traced.model} has no LM head")
     n_real = int(traced.tgt_valid.sum())
     if not 0 <= position < n_real:
         raise IndexError(f"the row has {n_real} positions, no {position}")
@@ -166,7 +166,7 @@ def pushes(
     """
     require_same_model(loaded, traced)
     if traced.predicts is None:
-        raise ValueError(f"{loaded.name} has no head that says words")
+        raise ValueError(f"{loaded.name} has no LM head")
     weights = traced.pattern(site.name)[head][query].astype(np.float64)
     keys = tuple(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
     direct = site.query_stream == traced.stacks[-1].stream

@@ -49,7 +49,7 @@ def induction(trace: Trace) -> HeadRole:
     row = trace.tgt_tokens[1 : int(trace.tgt_valid.sum())]
     half = len(row) // 2
     if half < 2 or row[:half] != row[half:]:
-        raise ValueError("the text must be one text said twice, of two tokens or more")
+        raise ValueError("the text must be repeated twice and have at least two tokens")
     queries = np.arange(half, 2 * half)[:-1] + 1  # in the second half; the start mark is 0
     keys = queries - half + 1
     best = max(

@@ -312,7 +312,9 @@ def _model() -> None:
             layers=" + ".join(str(stack.n_layers) for stack in loaded.model.stacks()),
             heads=config.n_heads,
             d_model=config.d_model,
-            parameters=f"{sum(p.numel() for p in loaded.model.parameters()) / 1e6:.1f}",
+            parameters=text.in_units(
+                sum(each.numel() for each in loaded.model.parameters()), lang=session.state().lang
+            ),
         )
     )
     if loaded.lacks_tokens:

@@ -24,7 +24,7 @@ def test_each_link_is_a_line_between_its_words() -> None:
     assert list(drawn) == [WORDS[name] for name in ("both", "forward", "reverse")]
     assert drawn["both directions"]["y"] == [0.0, 0.0, None]
     assert drawn["this direction"]["y"] == [1.0, 2.0, None]  # two words over three rows: 0 and 2
-    assert drawn["read back"]["y"] == [2.0, 2.0, None]
+    assert drawn["reverse model"]["y"] == [2.0, 2.0, None]
     assert len({trace["line"]["dash"] for trace in drawn.values()}) == 3
     middles = figure["data"][-1]
     assert "She – 她" in middles["customdata"][0]

@@ -229,7 +229,7 @@ def test_the_command_makes_an_atlas_and_goes_on_with_it(
     assert main(command) == 0
     assert "atlas.json" in capsys.readouterr().out
     assert main(command) == 0
-    assert "going on" in capsys.readouterr().err
+    assert "resuming" in capsys.readouterr().err
     assert main([*command[:3], str(tmp_path / "no.tsv")]) == 2
     pairs.write_text("", encoding="utf-8")
     assert main(command) == 2

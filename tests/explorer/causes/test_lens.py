@@ -29,7 +29,7 @@ def log_softmax(logits: np.ndarray) -> np.ndarray:
 def test_behind_the_last_sublayer_it_is_the_logits(each: Made) -> None:
     loaded, traced = each
     if traced.predicts is None:
-        with pytest.raises(ValueError, match="no head that says words"):
+        with pytest.raises(ValueError, match="no LM head"):
             lens(loaded, traced)
         return
     found = lens(loaded, traced)

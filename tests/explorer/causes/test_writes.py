@@ -130,7 +130,7 @@ def test_the_next_word_and_its_runner_up(design: Design) -> None:
         lambda: next_word(traced, 0),
         lambda: pushes(loaded, traced, traced.sites[0], 0, 0),
     ):
-        with pytest.raises(ValueError, match="no head that says words"):
+        with pytest.raises(ValueError, match="no LM head"):
             ask()
 
 

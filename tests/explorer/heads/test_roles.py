@@ -67,7 +67,7 @@ def test_what_cannot_be_measured_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="no sentence"):
         head_roles([])
-    with pytest.raises(ValueError, match="said twice"):
+    with pytest.raises(ValueError, match="repeated twice"):
         induction(trace(writer, "the cat ran"))
 
 

@@ -38,7 +38,7 @@ def test_the_formula_of_the_hidden_units_is_that_of_the_model(
 
 def test_why_the_sum_is_told_from_what_is_measured_at_this_depth(open_page: Open) -> None:
     deep = reading(open_page("blocks", part="residual", depth="12"), "At the first of")
-    assert "the tokens become alike" in deep
+    assert "makes the tokens alike" in deep
     on, off = re.findall(r"\*\*([\d.]+) %\*\*", deep)
     assert float(on) > 20
     assert float(off) < 1

@@ -53,11 +53,11 @@ def test_a_cell_is_chosen_and_compared_and_the_link_says_so(open_page: Open) -> 
 @pytest.mark.parametrize("side", ["query", "key"])
 def test_a_writer_is_taken_out_and_the_model_does_as_predicted(open_page: Open, side: str) -> None:
     at = open_page("causes", site="cross", layer="2", side=side, taken="1")
-    said = reading(at, "the model, run without it")
-    predicted = said.split("should go from ")[1].split(" to ")[1].split(";")[0]
+    said = reading(at, "run without it")
+    predicted = said.split("should change ")[1].split(" to ")[1].split(". The")[0]
     measured = said.split("gives **")[1].split("**")[0]
     assert predicted == measured
-    assert f"Without **{t('causes.writers.embedding', lang='en')}**" in said
+    assert f"Removing **{t('causes.writers.embedding', lang='en')}**" in said
 
 
 def test_a_hidden_key_counts_for_nothing(open_page: Open) -> None:
@@ -70,11 +70,11 @@ def test_words_are_picked(open_page: Open) -> None:
     written, *others = at.selectbox(key="causes.word").options
     at.selectbox(key="causes.word").set_value(others[1]).run()
     assert not at.exception
-    assert "was not written here" in everything(at)
+    assert "was not generated here" in everything(at)
     assert f"“{others[1].split(' · ')[0]}”" in reading(at, "times as probable")
     assert "word" in link(at)
     at.selectbox(key="causes.word").set_value(written).run()
-    assert "was not written here" not in everything(at)
+    assert "was not generated here" not in everything(at)
     none = t("causes.rival_none", lang="en")
     at.selectbox(key="causes.rival").set_value(none).run()
     assert link(at)["alone"] == "1"
@@ -99,13 +99,13 @@ def test_a_word_that_no_vocabulary_has_is_left_out_of_a_link(open_page: Open) ->
 
 def test_a_head_of_the_encoder_is_no_share_of_a_logit(open_page: Open) -> None:
     at = open_page("causes", part="writes", site="encoder", row="1")
-    assert "It is no share of any logit." in everything(at)
-    assert "Measured: with this head silent" in everything(at)
+    assert "It is not a share of any logit." in everything(at)
+    assert "Measured: with this head ablated" in everything(at)
 
 
 def test_the_lens_says_where_it_misleads_and_a_film_ends_at_its_step(open_page: Open) -> None:
     at = open_page("causes", part="lens")
-    assert "further from the final answer than a guess" in everything(at)
+    assert "farther from the final prediction than a uniform guess" in everything(at)
     at.toggle(key="causes.filmed").set_value(True).run()
     assert not at.exception
     steps = at.slider(key="causes.step").max

@@ -64,7 +64,7 @@ def test_a_causal_mask_tells_the_order(open_page: Open) -> None:
     at = open_page("positions", model="writer", text="She reads a book every morning.")
     said = reading(at, "on average when the words are moved")
     assert "Without positions the change is still" in said
-    assert "Without that mask too, it is **0 %**" in said
+    assert "Without that mask it is **0 %**" in said
 
 
 def test_one_word_cannot_be_shuffled(open_page: Open) -> None:
@@ -76,7 +76,7 @@ def test_one_word_cannot_be_shuffled(open_page: Open) -> None:
 
 def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
     at = open_page("positions", part="head", site="encoder")
-    assert "is on other keys now" in everything(at)
+    assert "has moved to other keys" in everything(at)
     at.segmented_control(key="positions.change").set_value("shift").run()
     assert at.query_params["change"] == "shift-20"
     at.slider(key="positions.shift").set_value(0).run()
@@ -94,7 +94,7 @@ def test_positions_are_changed_and_stand_in_the_link(open_page: Open) -> None:
         assert at.query_params["picture"] == shown
     again = open_page("positions", **link(at))
     assert again.segmented_control(key="positions.show").value == "scores"
-    assert reading(again, "is on other keys now") == reading(at, "is on other keys now")
+    assert reading(again, "has moved to other keys") == reading(at, "has moved to other keys")
 
 
 def test_a_rotary_model_does_not_notice_a_shift(open_page: Open) -> None:
@@ -102,7 +102,7 @@ def test_a_rotary_model_does_not_notice_a_shift(open_page: Open) -> None:
     losses = reading(at, "Loss per token").split("**")
     assert losses[1] == losses[3]
     at = open_page("positions", part="length", model="turner")
-    assert "this model sees distances" in everything(at)
+    assert "this model uses distances" in everything(at)
 
 
 def test_a_model_without_positions_has_none_to_change(open_page: Open) -> None:
@@ -147,7 +147,7 @@ def test_a_change_beyond_this_sentence_is_brought_back(open_page: Open) -> None:
 
 def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open) -> None:
     at = open_page("positions", part="learned")
-    assert "these are the 64 of **Twin trained with learned positional encoding**" in everything(at)
+    assert "the 64 vectors of **Twin trained with learned positional encoding**" in everything(at)
     assert t("positions.learned_unknown", lang="en") in everything(at)  # no training made it
     assert "Neighbouring positions have a cosine similarity of **0.95**" in everything(at)
     sines, before = (figure(at, place)["data"][0]["z"] for place in (0, 1))
@@ -159,7 +159,7 @@ def test_learned_vectors_of_another_model_stand_beside_the_sines(open_page: Open
 
 def test_how_far_training_came_is_measured(open_page: Open) -> None:
     at = open_page("positions", part="learned", model="twin-right")
-    assert "the 40 of this model" in everything(at)
+    assert "the 40 vectors of this model" in everything(at)
     assert "Training reached **7** positions" in everything(at)
     assert "moved them by 25 % of their norm" in everything(at)
     assert "From position **7** to 39 it moved nothing" in everything(at)
@@ -178,7 +178,7 @@ def test_a_long_text_is_read_with_all_of_it_and_with_its_end(open_page: Open) ->
     at = open_page("positions", part="length", model="turner")
     assert "**turner** reads the first 192 of" in everything(at)
     before = reading(at, "Beyond 64 tokens, the perplexity is")
-    assert "On the same 128 tokens" in everything(at)
+    assert "For the same 128 tokens" in everything(at)
     at.text_area(key="positions.story").set_value("We went to the park yesterday. " * 20).run()
     assert at.query_params["story"].startswith("We went")
     assert reading(at, "Beyond 64 tokens, the perplexity is") != before
