@@ -22,6 +22,10 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config, file_util
+from streamlit.runtime import Runtime
+from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.caching.ttl_cache import TTLCache
+from streamlit.runtime.session_manager import SessionInfo
 from streamlit.starlette import App
 from streamlit.web.server import server_util
 from uvicorn import Server
@@ -30,6 +34,8 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 OFTEN = 0.0005
 """Seconds after which a thread that waits for the interpreter gets it. Python's usual 0.005 would
 hold up every one of a browser's requests by that, as long as the imports take."""
+EVERY = 1.0
+"""Seconds between two looks for sessions whose time is over."""
 FOREVER = "public, immutable, max-age=31536000"
 """As Streamlit says of them: the name of such a file is a hash of its content."""
 
@@ -73,6 +79,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     A thread that still computes or imports while Python is torn down would abort the process.
     """
     send_at_once()
+    leaving = asyncio.create_task(let_go())
     over = threading.Event()
     getting_ready = threading.Thread(target=get_ready, args=(over,), name="get ready", daemon=True)
     getting_ready.start()
@@ -82,12 +89,40 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     if not config.get_option("server.headless"):
         cli_util.open_browser(url)
     yield
+    leaving.cancel()
     over.set()
     getting_ready.join()
     from explorer.engine.turns import TURNS  # with torch, which that thread has imported
 
     TURNS.end()
     end_without_signal()
+
+
+async def let_go() -> None:
+    """End each session `disconnectedSessionTTL` after its visitor left, until cancelled.
+
+    Streamlit drops such a session only when another visitor leaves, and does not shut it down. Its
+    three descriptors and its last Trace then wait for a garbage collection. A session is held here
+    until its script is over: only then does it close them.
+    """
+    while not Runtime.exists():
+        await asyncio.sleep(EVERY)
+    manager = Runtime.instance()._session_mgr
+    left = getattr(getattr(manager, "_session_storage", None), "_cache", None)
+    if not isinstance(left, TTLCache):
+        return
+    ending: set[AppSession] = set()
+
+    def end(session_id: str, info: SessionInfo) -> None:
+        if not manager.is_active_session(session_id):  # else the visitor is back
+            ending.add(info.session)
+            info.session.shutdown()
+
+    left._on_remove = end
+    while True:
+        await asyncio.sleep(EVERY)
+        left.expire()
+        ending -= {session for session in ending if session._scriptrunner is None}
 
 
 def end_without_signal() -> None:

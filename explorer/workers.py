@@ -26,6 +26,8 @@ HEAD = 64 * 1024
 """The largest head of a request, in bytes: cookies and address together."""
 PATIENCE = 30.0
 """Seconds for a connection to say what it wants and to find a worker."""
+EXPECTED = 5.0
+"""Seconds in which a browser that asks for the page for the first time opens its websocket."""
 USAGE = 2
 """The exit status with which Streamlit refuses an option."""
 _CHUNK = 64 * 1024
@@ -41,6 +43,7 @@ class Worker:
         self._options = options
         self.port = 0
         self.n_visitors = 0  # websockets that are open
+        self._n_expected = 0  # browsers that have asked for the page and open one soon
         self.process: asyncio.subprocess.Process | None = None
 
     async def keep(self) -> None:
@@ -65,6 +68,21 @@ class Worker:
                 self.process.terminate()
                 await self.process.wait()
 
+    def rank(self, known: int | None) -> tuple[bool, int, float]:
+        """The smallest is asked first: the worker of the cookie, then the one with fewest."""
+        return self.number != known, self.n_visitors + self._n_expected, random.random()
+
+    def come(self, head: bytes) -> None:
+        """Count a visitor: a websocket until it ends, a first request as one that will follow."""
+        if _is_upgrade(head):
+            self.n_visitors += 1
+        elif _known(head) is None:
+            self._n_expected += 1
+            asyncio.get_running_loop().call_later(EXPECTED, self._forget)
+
+    def _forget(self) -> None:
+        self._n_expected -= 1
+
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to it. Raises OSError while it does not listen."""
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -88,8 +106,6 @@ class Relay:
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             await _close(writer)
             return
-        is_visitor = _is_upgrade(head)
-        worker.n_visitors += is_visitor
         to_worker.write(_one_request(head))
         ways = (
             asyncio.create_task(_pass(reader, to_worker)),
@@ -98,7 +114,7 @@ class Relay:
         try:  # either end may end it
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            worker.n_visitors -= is_visitor
+            worker.n_visitors -= _is_upgrade(head)
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
@@ -110,16 +126,19 @@ class Relay:
     ) -> tuple[Worker, tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         """The visitor's worker and a connection to it; while it is gone, one that listens.
 
-        A newcomer goes where the fewest are; of several such, to any.
+        A newcomer goes to the worker with the fewest visitors; of several such, to any. A visitor
+        is counted before the connection is made, so that many who come at once are spread evenly.
         """
         known = _known(head)
         while True:
-            for worker in sorted(
-                self._workers,
-                key=lambda each: (each.number != known, each.n_visitors, random.random()),
-            ):
-                with contextlib.suppress(OSError):
+            for worker in sorted(self._workers, key=lambda each: each.rank(known)):
+                worker.come(head)
+                try:
                     return worker, await worker.connect()
+                except BaseException as problem:
+                    worker.n_visitors -= _is_upgrade(head)
+                    if not isinstance(problem, OSError):
+                        raise
             await asyncio.sleep(_AGAIN)
 
 

@@ -9,11 +9,12 @@ import time
 import tomllib
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
 import pytest
-from browser.app import answers, free_port
+from browser.app import answers, free_port, serving
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -174,6 +175,28 @@ def test_who_has_left_is_let_go_soon() -> None:
     """
     settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text(encoding="utf-8"))
     assert 5 <= settings["server"]["disconnectedSessionTTL"] <= 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor() -> None:
+    """Streamlit looks for such sessions only when the next one ends: the last ones stayed."""
+    port = free_port()
+    options = ["--server.port", str(port), "--server.headless", "true"]
+    command = ["-m", "streamlit", "run", "app.py", *options]
+    with serving([*command, "--server.disconnectedSessionTTL", "1"], port) as pid:
+        opened = Path(f"/proc/{pid}/fd")
+        before = len(list(opened.iterdir()))
+        address = f"ws://127.0.0.1:{port}/_stcore/stream"
+        with ExitStack() as visitors:
+            for _ in range(5):
+                client = visitors.enter_context(connect(address, subprotocols=STREAM))
+                client.send(rerun(""))
+                assert session_id(client)
+            assert len(list(opened.iterdir())) >= before + 15  # three of each event loop
+        until = time.monotonic() + 60
+        while len(list(opened.iterdir())) > before and time.monotonic() < until:
+            time.sleep(0.2)
+        assert len(list(opened.iterdir())) <= before
 
 
 @pytest.fixture

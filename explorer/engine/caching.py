@@ -30,11 +30,10 @@ from explorer.engine.turns import TURNS
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
-USUAL_MEGABYTES = 1000
-"""Room for every shipped model (165 MB, copies in another layout included) and for hundreds of
-their Traces (0.1 to 8 MB), or for a dozen of a model of 135 million parameters on long texts
-(75 MB each at 1,024 tokens). Python, torch and Streamlit take 300 MB more; with 512, a machine
-of 1 GB is enough for what is shipped."""
+USUAL_MEGABYTES = 300
+"""Room for some 80 sessions that each read one sentence (3.7 MB on average), or for three Traces of
+a model of 135 million parameters (75 MB each at 1,024 tokens), in addition to Python, torch,
+Streamlit and the models in use (750 MB). With 1,000, a server grew for 270 sessions."""
 VARIABLE = "HEADLIGHT_CACHE_MB"
 """The environment variable that sets another number of megabytes; 0 keeps none
 but the models in use."""
@@ -245,7 +244,7 @@ def _walk(value: object, visit: Callable[[np.ndarray], None]) -> int:
     return total
 
 
-FOR_PARTS = 10
+FOR_PARTS = 4
 """One part in so many of the budget is for parts of runs that are read again."""
 PARTS = Store(budget() // FOR_PARTS)
 """Parts of runs: whoever goes through all layers of a long text reads a gigabyte of them once, and

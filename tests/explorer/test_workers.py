@@ -43,6 +43,7 @@ class Front:
     def __init__(self) -> None:
         self.workers = [Stub(0), Stub(1)]
         self.servers: list[asyncio.Server] = []
+        self.visitors: list[asyncio.StreamWriter] = []
         self.port = 0
 
     async def begin(self, worker: Stub) -> None:
@@ -58,6 +59,13 @@ class Front:
         finally:
             writer.close()
 
+    async def open(self, further: str) -> None:
+        """Ask, read the head of the answer, and stay."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.visitors.append(writer)
+        writer.write(f"GET / HTTP/1.1\r\nHost: here\r\n{further}\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+
 
 @asynccontextmanager
 async def front(n_running: int = 2):  # type: ignore[no-untyped-def]
@@ -69,7 +77,7 @@ async def front(n_running: int = 2):  # type: ignore[no-untyped-def]
     try:
         yield found
     finally:
-        for server in (relay, *found.servers):
+        for server in (*found.visitors, relay, *found.servers):
             server.close()
         serving = asyncio.all_tasks() - {asyncio.current_task()}
         await asyncio.gather(*serving, return_exceptions=True)
@@ -97,6 +105,19 @@ def test_newcomers_go_where_the_fewest_are_and_come_back_to_the_same_worker() ->
                 assert again[-1] == str(there)
                 assert "Set-Cookie" not in again
                 at.workers[there].n_visitors = 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("further", ["", UPGRADE])
+def test_many_who_come_at_once_are_spread_evenly(further: str) -> None:
+    """All 50 visitors of a class once went to one worker: none of them was counted yet."""
+
+    async def test() -> None:
+        async with front() as at:
+            at.workers[0].n_visitors = 1  # one visitor is here already
+            await asyncio.gather(*(at.open(further) for _ in range(11)))
+            assert sorted(len(worker.asked) for worker in at.workers) == [5, 6]
 
     run(test)
 
