@@ -1,13 +1,17 @@
-"""Asking what a pure function says, once for all visitors."""
+"""Asking what a pure function says, once for all visitors: at once, or step by step."""
 
-from collections.abc import Callable, Hashable, Mapping
+import inspect
+from collections.abc import Callable, Generator, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from explorer import library
 from explorer.engine import caching
+from explorer.engine.jobs import StoppedError
+from explorer.engine.turns import TURNS
 
 Answer = TypeVar("Answer")
+Tell = Callable[[int, int], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -15,17 +19,54 @@ class Request(Generic[Answer]):
     """A function and what it is asked.
 
     `key` says it shorter than `values()`, the arguments by name: of an opened model, or of all that
-    happened in a run, it has a name, and it is all that is kept of them.
+    happened in a run, it has a name, and it is all that is kept of them. A generator function
+    `takes_long`: it yields (done, total) on the way to its answer, which it returns.
     """
 
-    function: Callable[..., Answer]
+    function: Callable[..., Any]
     key: tuple[Hashable, ...]
     values: Callable[[], Mapping[str, Any]]
 
+    @property
+    def takes_long(self) -> bool:
+        """Whether others should not wait for it, nor whoever asked without seeing how far it is."""
+        return inspect.isgeneratorfunction(self.function)
 
-def ask(request: Request[Answer]) -> Answer:
-    """What the function says, kept for everybody. Raises what the function raises."""
-    function = request.function
-    name = f"{function.__module__}.{function.__qualname__}"
-    key = (name, str(library.CHECKPOINTS), *request.key)
-    return caching.STORE.get(key, lambda: function(**request.values()))
+    @property
+    def address(self) -> tuple[Hashable, ...]:
+        """What the answer is kept under."""
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        return (name, str(library.CHECKPOINTS), *self.key)
+
+
+def is_answered(request: Request[Any]) -> bool:
+    """Whether the answer is at hand."""
+    return request.address in caching.STORE
+
+
+def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
+    """What the function says, kept for everybody. Raises what the function raises.
+
+    `tell(done, total)` hears how far it is; its answer False ends it with StoppedError.
+    """
+    if not request.takes_long:
+        return caching.STORE.get(request.address, lambda: request.function(**request.values()))
+    return caching.STORE.get(
+        request.address,
+        lambda progress=None: _walked(request.function(**request.values()), progress),
+        tell,
+    )
+
+
+def _walked(steps: Generator[tuple[int, int], None, Answer], tell: Tell | None) -> Answer:
+    """The answer of a generator; between two of its steps others may go first."""
+    while True:
+        try:
+            done, total = next(steps)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer
+        TURNS.rest()
+        if tell is not None and tell(done, total) is False:
+            steps.close()
+            raise StoppedError

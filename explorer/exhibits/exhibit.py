@@ -5,7 +5,9 @@ A file `explorer/exhibits/SUBJECT/NAME.py` ends in `EXHIBIT = Exhibit(compute, s
 - `compute(…)` answers the question. Its parameters say by their names what it depends on: the run
   (`RUN`), the place looked at (`view.PLACE`), and choices of the visitor, which are fields of the
   subject's `choices.py`, of `shared` or of `links.State`. The answer is frozen, of numpy arrays,
-  and knows neither pictures nor language. It is kept under what the parameters were, for everybody.
+  and knows neither pictures nor language. It is kept for everybody under what the parameters were.
+  If it takes more than a moment, `compute` is a generator: it yields (done, total) on the way,
+  which the app shows with a button to stop, and returns the answer.
 - `show(answer, view)` yields blocks in the order in which they stand, words by their keys.
 
 The app, a notebook, an exported page and a sheet of paper draw the same blocks (`explorer.render`).
@@ -51,7 +53,8 @@ class Exhibit(Generic[Answer]):
     `compute` None: there is nothing to compute, and `show` is given None. `choices` is the class of
     the subject's own choices, `needs` what the open model must have. `answers`: where one of these
     (names as `compute` may have) was just changed, the picture is what was asked for, and is
-    painted before what stands above it.
+    painted before what stands above it. `working` is the key of the words that say what is done
+    while a long computation goes on.
     """
 
     compute: Callable[..., Answer] | None
@@ -59,6 +62,7 @@ class Exhibit(Generic[Answer]):
     choices: type | None = None
     needs: Need | None = None
     answers: tuple[str, ...] = ()
+    working: str = "shell.working"
 
     @property
     def name(self) -> str:

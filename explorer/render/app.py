@@ -13,13 +13,13 @@ from typing import Any
 import streamlit as st
 
 from explorer.components.mount import view as canvas
-from explorer.engine.asking import ask
+from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.turns import in_turn
 from explorer.exhibits import blocks as b
 from explorer.exhibits.exhibit import Exhibit, exhibit_of
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
-from explorer.ui import controls, history, painting, session
+from explorer.ui import controls, history, painting, running, session
 from explorer.ui.current import latest
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.problem import show_problem
@@ -91,9 +91,26 @@ def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
         return
     try:
         request = exhibit.request(view)
-        draw(sheet, exhibit.show(None if request is None else ask(request), view))
+        if request is None:
+            draw(sheet, exhibit.show(None, view))
+        elif not request.takes_long or is_answered(request):
+            draw(sheet, exhibit.show(ask(request), view))
+        else:
+            _awaited(sheet, exhibit, request)
     except InputProblem as problem:
         show_problem(problem, sheet.view.lang)
+
+
+def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None:
+    """Show how far it is; once the answer is there, what is shown of it."""
+
+    def work(tell: Callable[[int, int], bool]) -> tuple[Any]:
+        return (ask(request, tell),)
+
+    view, name = sheet.view, f"{exhibit.name}.job"
+    found = running.awaited(name, request.address, work, view.t(exhibit.working), view.lang)
+    if found is not None:
+        draw(sheet, exhibit.show(found[0], view))
 
 
 def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:

@@ -1,0 +1,112 @@
+"""Asking: what is answered once is kept, and what takes long goes step by step."""
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from explorer.engine import caching
+from explorer.engine.asking import Request, ask, is_answered
+from explorer.engine.caching import Store
+from explorer.engine.jobs import StoppedError
+from explorer.engine.turns import TURNS
+
+Asked = list[str]
+
+
+@pytest.fixture(autouse=True)
+def _own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "STORE", Store(10**6))
+
+
+def request_of(function: Callable[..., Any], **values: int) -> Request[Any]:
+    return Request(function, tuple(values.values()), lambda: values)
+
+
+def test_what_was_answered_is_not_asked_again() -> None:
+    asked: Asked = []
+
+    def doubled(number: int) -> int:
+        asked.append("doubled")
+        return 2 * number
+
+    assert [ask(request_of(doubled, number=each)) for each in (3, 3, 4)] == [6, 6, 8]
+    assert len(asked) == 2
+    assert is_answered(request_of(doubled, number=4))
+    assert not is_answered(request_of(doubled, number=5))
+
+
+def test_the_arguments_are_made_only_where_the_answer_is_not_at_hand() -> None:
+    made: Asked = []
+
+    def values() -> dict[str, int]:
+        made.append("values")
+        return {"number": 1}
+
+    for _ in range(2):
+        assert ask(Request(lambda number: number, (1,), values)) == 1
+    assert made == ["values"]
+
+
+def counting(to: int) -> Iterator[tuple[int, int]]:
+    for each in range(to):
+        yield each + 1, to
+    return to * to  # type: ignore[return-value]
+
+
+def test_a_generator_tells_how_far_it_is_and_returns_its_answer() -> None:
+    request, told = request_of(counting, to=3), list[tuple[int, int]]()
+    assert request.takes_long
+    assert ask(request, lambda done, total: told.append((done, total))) == 9
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert ask(request) == 9
+
+
+def test_a_generator_that_is_stopped_ends_there_and_leaves_no_answer() -> None:
+    ended: Asked = []
+
+    def endless() -> Iterator[tuple[int, int]]:
+        try:
+            while True:
+                yield 1, 2
+        finally:
+            ended.append("ended")
+
+    with pytest.raises(StoppedError):
+        ask(request_of(endless), lambda done, total: False)
+    assert ended == ["ended"]
+    assert not is_answered(request_of(endless))
+
+
+def test_others_compute_between_two_steps() -> None:
+    """Whoever has computed less goes first, as soon as a step ends."""
+    order: Asked = []
+    begun, waiting = threading.Event(), threading.Event()
+
+    def long() -> Iterator[tuple[int, int]]:
+        begun.set()
+        waiting.wait(5)
+        order.append("first step")
+        yield 1, 2
+        order.append("second step")
+
+    def short() -> None:
+        ticket = TURNS.ticket()
+        begun.wait(5)
+        threading.Thread(target=lambda: (ahead(ticket), waiting.set())).start()
+        with TURNS.turn(ticket):
+            order.append("short work")
+
+    def ahead(ticket: Any) -> None:
+        while not TURNS.ahead(ticket):
+            pass
+
+    other = threading.Thread(target=short)
+    other.start()
+    mine = TURNS.ticket()
+    mine.used = 1.0  # it has computed for a second already
+    with TURNS.turn(mine):
+        ask(request_of(long))
+    other.join(5)
+    assert order == ["first step", "short work", "second step"]
