@@ -187,6 +187,7 @@ MODELS: dict[str, tuple[str, Small]] = {
             "rope_parameters": {**YARN, "mscale": 2.0, "mscale_all_dim": 0.5, "truncate": False},
         },
     ),
+    "gemma": ("GemmaForCausalLM", {**LLAMA, "head_dim": 10}),
     "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 6}),
     "gemma3_text": ("Gemma3ForCausalLM", {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS}),
     "gemma3_text-linear": (

@@ -16,8 +16,7 @@ from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
 from models.foreign.folds import neighbours
-from models.foreign.gguf_file import KEYS
-from models.foreign.gguf_file import NAMES as GGUF_NAMES
+from models.foreign.gguf_file import FAMILIES as GGUF_FAMILIES
 
 GOLDEN = Path(__file__).parent / "models" / "foreign" / "golden"
 VOCABULARY = 61  # of every golden model; no other size is 61
@@ -257,16 +256,22 @@ def write_gguf(
     """The golden model as llama.cpp's converter writes it, without a tokenizer's words."""
     import gguf  # here, since it takes half a second, and each worker collects every test
 
-    kind = golden.config["model_type"]
+    kind = golden.config["model_type"].removesuffix("_text")
+    _, names, keys = GGUF_FAMILIES[kind]
     writer = gguf.GGUFWriter(path, kind)
-    config = golden.config | golden.config["rope_parameters"]
-    for theirs, ours in KEYS.items():
+    rotation = golden.config["rope_parameters"]
+    config = golden.config | rotation.get("full_attention", rotation)
+    for theirs, ours in keys.items():
         value = config.get(ours)
         if isinstance(value, float):
             writer.add_float32(f"{kind}.{theirs}", value)
         elif value is not None:
             writer.add_uint32(f"{kind}.{theirs}", value)
-    back = {theirs: ours for ours, theirs in GGUF_NAMES.items()}
+    back = {theirs: ours for ours, theirs in names.items()}
+    n_turned = fields.pop("turned", config.get("head_dim") or 6)
+    writer.add_uint32(f"{kind}.rope.dimension_count", n_turned)
+    if (factors := fields.pop("factors", None)) is not None:
+        writer.add_tensor("rope_freqs.weight", np.array(factors, dtype=np.float32))
     for name, tensor in golden.tensors(vocab).items():
         plain = name.removeprefix("model.").rpartition(".")[0]
         number = ""
@@ -274,7 +279,9 @@ def write_gguf(
             _, number, plain = plain.split(".", 2)
         if kind == "llama" and plain in ("self_attn.q_proj", "self_attn.k_proj"):
             key = "num_attention_heads" if "q_" in plain else "num_key_value_heads"
-            tensor = neighbours(config[key])(tensor)
+            tensor = neighbours(config[key], n_turned)(tensor)
+        if kind.startswith("gemma") and plain.endswith("norm"):
+            tensor = tensor + 1
         ours = f"blk.{number}.{back[plain]}" if number else back[plain]
         numbers, leaf = tensor.numpy(), name.rpartition(".")[2]
         if quantised and numbers.ndim == 2:
@@ -282,6 +289,9 @@ def write_gguf(
         writer.add_tensor(f"{ours}.{leaf}", numbers)
     words = fields.pop("words", ["a", "b", "ab", *(f"<{i}>" for i in range(vocab - 3))])
     writer.add_token_list(words)
+    for key in [key for key in fields if key.startswith(kind)]:
+        value = fields.pop(key)
+        writer.add_key_value(key, value, *_type(value))
     for key, value in ({"model": "gpt2", "pre": "gpt-2", "merges": ["a b"]} | fields).items():
         writer.add_key_value(f"tokenizer.ggml.{key}", value, *_type(value))
     writer.write_header_to_file()

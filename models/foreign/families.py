@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from models.foreign.bert import bert, distilbert, roberta
-from models.foreign.gemma import gemma2, gemma3, gemma3_with_pictures
+from models.foreign.gemma import gemma, gemma2, gemma3, gemma3_with_pictures
 from models.foreign.gpt2 import gpt2
 from models.foreign.llama import llama, mistral, qwen2, qwen3
 from models.foreign.marian import marian
@@ -27,6 +27,7 @@ FAMILIES: dict[str, Family] = {
     "mistral": Family(mistral),
     "qwen2": Family(qwen2),
     "qwen3": Family(qwen3),
+    "gemma": Family(gemma),
     "gemma2": Family(gemma2),
     "gemma3_text": Family(gemma3),
     "gemma3": Family(

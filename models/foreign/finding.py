@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from models.checkpoint import CONFIG
-from models.foreign.gguf_file import ENDING
+from models.foreign.gguf_header import ENDING
 from models.foreign.system import of_system
 from models.refusals import Refusal
 

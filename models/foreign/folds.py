@@ -82,12 +82,15 @@ def turned_times(factor: float, n_heads: int, turned: int) -> Fold:
     return fold
 
 
-def halves(n_heads: int) -> Fold:
-    """The opposite of `neighbours`, over all features of a head."""
+def halves(n_heads: int, turned: int) -> Fold:
+    """The opposite of `neighbours`."""
 
     def fold(tensor: Tensor) -> Tensor:
-        pairs = tensor.reshape(n_heads, -1, 2, *tensor.shape[1:])
-        return pairs.transpose(1, 2).reshape(tensor.shape)
+        heads = tensor.reshape(n_heads, -1, *tensor.shape[1:])
+        first = heads[:, :turned]
+        pairs = first.reshape(n_heads, -1, 2, *tensor.shape[1:])
+        halved = pairs.transpose(1, 2).reshape(first.shape)
+        return torch.cat((halved, heads[:, turned:]), dim=1).flatten(0, 1)
 
     return fold
 

@@ -1,4 +1,4 @@
-"""Gemma 2 and the text models of Gemma 3. Gemma team 2024 and 2025."""
+"""Gemma 1 and 2, and the text models of Gemma 3. Gemma team 2024 and 2025."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,6 +18,19 @@ NORMS = {
     "ffn_norm": "pre_feedforward_layernorm",
     "ffn_out_norm": "post_feedforward_layernorm",
 }
+
+
+PLAIN_NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+
+
+def gemma(keys: Keys) -> Plan:
+    """As Llama, with a gate of GELU, scaled embeddings and norms that store their weight less 1.
+
+    GELU is by tanh also where older configs say "gelu".
+    """
+    keys.only("hidden_act", "gelu_pytorch_tanh", "gelu")
+    no_window = {"out_norms": False, "window": None, "near_layers": None, "score_divisor": None}
+    return _plan(keys, 1, no_window)
 
 
 def gemma2(keys: Keys) -> Plan:
@@ -71,6 +84,12 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
     turn, near = _turning(keys, d_head, "qk_norm" in more)
     n_heads = keys.size("num_attention_heads")
     scalar = keys.number("query_pre_attn_scalar", 256.0)
+    between: dict[str, Any] = {
+        "out_norms": True,
+        "near_layers": near_layers(keys, usual),
+        "window": window(keys, 4096),
+        "score_divisor": None if scalar == d_head else scalar**0.5,
+    }
     config = ModelConfig(
         family="decoder-only",
         vocab_size=keys.size("vocab_size"),
@@ -84,23 +103,20 @@ def _plan(keys: Keys, full_every: int, more: Mapping[str, Any]) -> Plan:
         norm="rmsnorm",
         norm_eps=keys.number("rms_norm_eps", 1e-6),
         norm_placement="pre",
-        out_norms=True,
         final_norm=True,
-        near_layers=near_layers(keys, usual),
         near_rope_base=near,
-        window=window(keys, 4096),
-        score_divisor=None if scalar == d_head else scalar**0.5,
         ffn="geglu_tanh",
         bias=False,
         dropout=0.0,
-        **more,
+        **{**between, **more},
         **turn.settings(d_head),
         **head.settings,
     )
     rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm", plus_one)]
     for ours, theirs in blocks(n_layers):
+        norms = NORMS if config.out_norms else PLAIN_NORMS
         rows += [
-            weight(f"{ours}.{mine}", f"{theirs}.{its}", plus_one) for mine, its in NORMS.items()
+            weight(f"{ours}.{mine}", f"{theirs}.{its}", plus_one) for mine, its in norms.items()
         ]
         normed = config.qk_norm
         heads = {"q": config.n_heads, "k": config.kv_heads}

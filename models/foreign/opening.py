@@ -27,7 +27,8 @@ from models.checkpoint import (
 from models.config import ModelConfig
 from models.foreign.families import FAMILIES, Family
 from models.foreign.finding import unreadable
-from models.foreign.gguf_file import GGUF, architecture, gguf_in, header, real_name
+from models.foreign.gguf_file import GGUF, architecture
+from models.foreign.gguf_header import gguf_in, header
 from models.foreign.json_files import read_object, read_text
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
@@ -134,7 +135,7 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
         raise
     except _LIBRARY_ERRORS as error:
         raise CheckpointError("within", file=path.name, reason=error) from error
-    model = fill(plan.config, plan.rows, stored, real_name, placing)
+    model = fill(plan.config, plan.rows, stored, stored.real_name, placing)
     give_marks(model, tokenizer)
     return Checkpoint(model, tokenizer, plan.config, path)
 

@@ -191,8 +191,10 @@ def _longrope(of: Keys, base: float, n_turned: int, n_ctx: int, first: int) -> T
     2024 (LongRoPE)."""
     factor = of.number("factor", n_ctx / first)
     usual = math.sqrt(1 + math.log(factor) / math.log(first)) if factor > 1 else 1.0
+    # A file of llama.cpp has one list alone, without a length from which another one counts.
     near, far = (_list(of, name, n_turned // 2) for name in ("short_factor", "long_factor"))
-    return Turning(base, n_turned, Scaling(near, first, far), of.number("attention_factor", usual))
+    scaling = Scaling(near) if near == far else Scaling(near, first, far)
+    return Turning(base, n_turned, scaling, of.number("attention_factor", usual))
 
 
 def _list(of: Keys, name: str, n: int) -> tuple[float, ...]:

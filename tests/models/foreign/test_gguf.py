@@ -1,6 +1,9 @@
 """GGUF files of the Llama and Qwen families: the numbers of the folders they were made from."""
 
 import builtins
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +12,14 @@ import pytest
 import torch
 from foreign import CORPUS, Golden, byte_level, metaspace, write_gguf
 
+import explorer as hl
 from explorer.labels import str_tokens
 from models import CheckpointError
 from models.foreign import found, look, open_folder
 from models.foreign.folds import halves, neighbours
 from models.foreign.gguf_file import GGUF
 from models.rows import Rows
+from models.transformer import Model
 
 TEXTS = ("We went to the park, 我 too.", "the  then 1984", CORPUS[0])
 
@@ -28,9 +33,105 @@ def test_the_numbers_are_those_of_the_folder(name: str, tmp_path: Path) -> None:
     assert np.abs(logits - expected).max() <= 1e-4 * np.abs(expected).max()
 
 
+def logits_of(model: Model, golden: Golden) -> np.ndarray:
+    return model.read(Rows(torch.tensor(golden.arrays["first.tgt"])[None]))[0].numpy()
+
+
+@pytest.mark.parametrize("name", ["gemma", "gemma2", "gemma3_text"])
+def test_gemma_adds_one_to_its_norms_before_it_is_written(name: str, tmp_path: Path) -> None:
+    """Its scores are divided by √d_head, as the file cannot say otherwise; 27B has its own."""
+    golden = Golden.load(name)
+    plain = replace(golden, config=golden.config | {"query_pre_attn_scalar": 10})
+    if name == "gemma3_text":  # the pattern of all files: every sixth layer sees all
+        plain.config["layer_types"] = ["sliding_attention"] * 2
+    folder = open_folder(plain.write(tmp_path / "folder"))
+    file = open_folder(write_gguf(plain, tmp_path / "tiny.gguf"))
+    assert replace(file.config, norm_eps=1e-6) == folder.config  # the file has float32
+    expected = logits_of(folder.model, golden)
+    assert np.abs(logits_of(file.model, golden) - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+def test_the_largest_gemma_divides_scores_by_the_usual_width() -> None:
+    for kind, family, layers in (("gemma2", "gemma2", 46), ("gemma3", "gemma3_text", 62)):
+        for n, divided in ((layers, 6), (layers - 1, 10)):
+            file = object.__new__(GGUF)
+            file.kind, file.shapes = kind, {}
+            sizes = {"embedding_length": 24, "attention.head_count": 4, "block_count": n}
+            said = file._rotation(sizes | {"attention.key_length": 10})
+            assert said["query_pre_attn_scalar"] == divided, family
+
+
+def test_factors_of_the_angles_are_those_of_llama_3(tmp_path: Path) -> None:
+    """A converter writes a factor for each pair instead of the settings that they follow from."""
+    golden = Golden.load("llama3")
+    scaling = open_folder(golden.write(tmp_path / "folder")).config.rope_scaling
+    assert scaling is not None
+    assert scaling.divisors is not None
+    assert max(scaling.divisors) > 2
+    path = write_gguf(golden, tmp_path / "tiny.gguf", factors=scaling.divisors)
+    expected = golden.arrays["first/hook_logits"]
+    model = open_folder(path).model
+    assert np.abs(logits_of(model, golden) - expected).max() <= 1e-4 * np.abs(expected).max()
+    assert model.config.cacheable == np.inf
+
+
+@pytest.mark.parametrize(("kind", "name"), [("llama", "llama-tied"), ("qwen2", "qwen2")])
+def test_part_of_each_head_may_be_turned(kind: str, name: str, tmp_path: Path) -> None:
+    golden = Golden.load(name)
+    folder = golden.write(tmp_path / "folder")
+    config = golden.config | {"partial_rotary_factor": 4 / 6}
+    (folder / "config.json").write_text(json.dumps(config))
+    part = open_folder(folder)
+    file = open_folder(write_gguf(golden, tmp_path / "tiny.gguf", turned=4))
+    assert part.config.rotary_dim == file.config.rotary_dim == 4
+    expected = logits_of(part.model, golden)
+    assert np.abs(logits_of(file.model, golden) - expected).max() <= 1e-5 * np.abs(expected).max()
+    assert np.abs(golden.arrays["first/hook_logits"] - expected).max() > 0.1
+
+
+def test_angles_divided_alike(tmp_path: Path) -> None:
+    golden = Golden.load("llama-linear")
+    said = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+    model = open_folder(write_gguf(golden, tmp_path / "tiny.gguf", **said)).model
+    expected = golden.arrays["first/hook_logits"]
+    assert np.abs(logits_of(model, golden) - expected).max() <= 1e-4 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("rope.scaling.type", "yarn", "angles scaled in other ways than linearly"),
+        ("expert_count", 8, "experts, and angles scaled"),
+        ("attention.clamp_kqv", 8.0, "attention.clamp_kqv is 8.0, which cannot be honoured"),
+        ("attention.sliding_window", 4, "attention.sliding_window is 4"),
+        ("attention.causal", False, "attention.causal is False"),
+        ("logit_scale", 0.5, "logit_scale is 0.5"),
+    ],
+)
+def test_a_setting_that_is_not_honoured_is_refused(
+    key: str, value: Any, said: str, tmp_path: Path
+) -> None:
+    path = write_gguf(Golden.load("qwen2"), tmp_path / "t.gguf", **{f"qwen2.{key}": value})
+    with pytest.raises(CheckpointError, match=re.escape(said)):
+        open_folder(path)
+
+
+def test_a_notebook_opens_a_file_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = byte_level()
+    words = [raw.id_to_token(i) for i in range(raw.get_vocab_size())]
+    fields: Any = {"words": words, "merges": ["Ġ t", "h e", "Ġt he"], "vocab": len(words)}
+    write_gguf(Golden.load("qwen2"), tmp_path / "x.gguf", **fields)
+    monkeypatch.chdir(tmp_path)
+    for name in ("x.gguf", Path("x.gguf"), str(tmp_path)):
+        assert hl.open_model(name).config.d_model == 24
+
+
 def test_halves_undo_neighbours() -> None:
     weight = torch.randn(12, 5)
-    assert torch.equal(halves(3)(neighbours(3)(weight)), weight)
+    for turned in (4, 2):
+        assert torch.equal(halves(3, turned)(neighbours(3, turned)(weight)), weight)
 
 
 def test_blocks_of_fewer_bits_become_floats(tmp_path: Path) -> None:
@@ -66,6 +167,41 @@ def test_a_byte_level_tokenizer_is_inside(tmp_path: Path) -> None:
     )
     with pytest.raises(CheckpointError, match=r"other\.gguf: its tokenizer cuts words as 'falcon'"):
         open_folder(path)
+
+
+@pytest.mark.parametrize("pre", ["llama-bpe", "llama3", "llama-v3", "tekken", "qwen2"])
+def test_a_word_of_the_vocabulary_is_taken_whole_by_some(pre: str, tmp_path: Path) -> None:
+    """No merges build the token " zebra". The tokenizers of Llama 3 and Mistral's tekken take it
+    whole, and begin a text with the start mark; Qwen's does neither, but composes accents."""
+    raw = byte_level()
+    listed = [raw.id_to_token(i) for i in range(raw.get_vocab_size())]
+    words = [*listed, "Ġzebra", "Ã©"]
+    fields: Any = {
+        "words": words,
+        "merges": ["Ġ t", "h e", "Ġt he", "Ã ©"],
+        "token_type": [3 if word.startswith("<|") else 1 for word in words],
+        "eos_token_id": len(listed) - 1,
+        "bos_token_id": len(listed) - 1,
+        "pre": pre,
+    }
+    golden = Golden.load("qwen2")
+    path = write_gguf(golden, tmp_path / "tiny.gguf", vocab=len(words), **fields)
+    opened = open_folder(path)
+    ids = opened.tokenizer.encode("the zebra")
+    if pre == "qwen2":
+        assert len(ids) == len(["t", "he"]) + len(" zebra")
+        assert opened.tokenizer.encode("e\u0301") == [len(words) - 1]
+        assert opened.model.with_marks("tgt", [9]) == (9,)
+    else:
+        assert ids[-1] == len(words) - 2
+        assert len(opened.tokenizer.encode("e\u0301")) == 3
+        assert opened.model.with_marks("tgt", [9]) == (len(listed) - 1, 9)
+    text = "aB 1234 Cd"
+    cuts = {"qwen2": [1, 1, 1, 1], "tekken": [1, 1, 1, 1]}.get(pre, [3, 1])
+    cutting = opened.tokenizer._tokenizer.pre_tokenizer
+    pieces = [piece for piece, _ in cutting.pre_tokenize_str(text)]
+    assert [len(piece) for piece in pieces if piece.isdecimal()] == cuts
+    assert pieces[0] == ("a" if pre == "tekken" else "aB")
 
 
 def test_a_tokenizer_of_sentencepiece_is_inside(tmp_path: Path) -> None:
