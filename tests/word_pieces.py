@@ -42,13 +42,17 @@ PIECES = {
     *(f"{page.name}.formula" for page in LESSONS if page.name != "clinic"),
     *(f"versus.{why}" for why in (*get_args(Incomparable), "nothing_read", "formula")),
     *(f"circuits.what_{name}" for name in BEHAVIOURS),
-    *(f"circuits.best_{name}" for name in ("clear", "slight", "none", "successor")),
+    *(
+        f"circuits.{kind}_{name}"
+        for kind in ("best", "next")
+        for name in ("clear", "slight", "none", "untested")
+    ),
+    *(f"circuits.step_copies_{name}" for name in ("clear", "slight", "none")),
     *(f"circuits.{kind}_{what}" for kind in MAPS for what in ("note", "reading", "value")),
     *(f"circuits.{kind}_{what}" for kind in MAPS for what in ("row", "column")),
     *(f"circuits.way_{way}" for way in READS),
-    *(f"circuits.composed_{how}" for how in ("above", "even", "score")),
+    *(f"circuits.composed_{how}" for how in ("above", "even", "untested", "score")),
     *(f"circuits.off_{name}" for name in ("one", "many", "most")),
-    *(f"circuits.verdict_{name}" for name in ("depends", "alone")),
     *(f"circuits.curve_{name}" for name in ("first", "others", "even")),
     *(f"circuits.alt_{name}" for name in ("copies", "finds", "fails")),
     *(f"circuits.{name}" for name in ("part", "later", "earlier")),

@@ -13,10 +13,14 @@ from models.rows import Stream
 Choice = TypeVar("Choice", bound=str)
 
 
-def one_chosen(view: View, field: str, options: Sequence[Choice]) -> Choice:
-    """Which of a few the state keeps as `field`; the first where it names none of them."""
+def one_chosen(
+    view: View, field: str, options: Sequence[Choice], usual: Choice | None = None
+) -> Choice:
+    """Which of a few the state keeps as `field`; `usual`, else the first, where it names none of
+    them."""
     kept = session.links().chosen(view.state, field)
-    return next((option for option in options if option == kept), options[0])
+    usual = options[0] if usual is None else usual
+    return next((option for option in options if option == kept), usual)
 
 
 def pick_one(
@@ -26,13 +30,14 @@ def pick_one(
     options: Sequence[Choice],
     key: str,
     format_func: Callable[[Choice], str],
+    usual: Choice | None = None,
     **more: Any,
 ) -> Choice:
     """Which of a few, as buttons; the state keeps it as `field`.
 
-    The first where the state names none of them: several pages share a field.
+    `usual`, else the first, where the state names none of them: several pages share a field.
     """
-    st.session_state[key] = now = one_chosen(view, field, options)
+    st.session_state[key] = now = one_chosen(view, field, options, usual)
     st.segmented_control(
         label,
         options,

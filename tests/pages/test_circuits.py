@@ -5,6 +5,8 @@ from itertools import product
 import pytest
 from shown import Open, everything, link, reading
 
+from explorer import library
+from explorer.pages.circuits import roles
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.text import t
 
@@ -13,22 +15,21 @@ FAMILIES = ("en-zh", "reader", "headless")
 
 def test_the_circuit_built_by_hand_fails_without_its_first_head(open_page: Open) -> None:
     at = open_page("circuits", model="writer", part="circuit", made_of="by-hand")
-    said = reading(at, "attends most to the previous token")
+    said = reading(at, "attends most to how")
     assert "layer 2 · head 1: 100 % of its attention" in said
     assert "Ablating layer 1 · head 1" in said
-    assert t("circuits.verdict_depends", lang="en") in said
+    assert t("circuits.verdict_depends", lang="en", count=1, sets=1, rate="50 %") in said
     assert len(at.get("plotly_chart")) == 5
     assert "in 100 % of cases" in everything(at)
 
 
 def test_kinds_of_heads_are_chosen_and_kept_in_the_link(open_page: Open) -> None:
-    at = open_page("circuits", model="writer")
-    best = reading(at, "sequences of")
-    assert "attention to what followed" in best
+    at = open_page("circuits", model="writer", behaviour="induction")
+    assert "attention to what followed" in reading(at, "of its attention there")
     at.segmented_control(key="circuits.behaviour").set_value("previous").run()
     assert not at.exception
     assert link(at)["behaviour"] == "previous"
-    assert "attention to the previous token" in reading(at, "sequences of")
+    assert "attention to the previous token" in reading(at, "of its attention there")
 
 
 def test_a_head_of_the_link_is_looked_at(open_page: Open) -> None:
@@ -60,3 +61,63 @@ def test_a_text_of_one_token_has_nothing_to_foresee(open_page: Open) -> None:
     assert [each.value for each in at.info] == [t("circuits.one_token", lang="en")]
     at = open_page("circuits", model="writer", text="a")
     assert not at.exception
+
+
+def test_a_model_without_an_output_is_the_reason_that_successors_cannot_be_found(
+    open_page: Open,
+) -> None:
+    words = everything(open_page("circuits", model="headless"))
+    assert t("circuits.no_output", lang="en") in words
+    assert t("circuits.no_series", lang="en") not in words
+
+
+SHELF = library.CHECKPOINTS
+
+
+@pytest.mark.parametrize("text", [None, "I like you."])
+def test_a_head_that_is_no_better_than_chance_depends_on_nothing(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    """3.4 % beside 3.0 % even: the copies with shuffled weights have such heads too."""
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+    made = {"made_of": "text", "text": text} if text else {}
+    words = everything(open_page("circuits", model="twin-deep-branch", part="circuit", **made))
+    assert t("circuits.second_none", lang="en", rate="5.0 %") in words
+    assert "depends on" not in words.replace(t("circuits.second_none", lang="en", rate="5.0 %"), "")
+    assert "**2 · layer" in words
+    assert "does not find" in words
+    assert "So it can tell most tokens" not in words
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "said"),
+    [
+        ("en-zh", "first", "layer 1 · head 1 is of this type"),
+        pytest.param(*("stories", "first", "is of this type"), marks=pytest.mark.sweep),
+    ],
+)
+def test_the_page_opens_on_a_kind_that_some_head_is_of(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, model: str, kind: str, said: str
+) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", SHELF)
+    at = open_page("circuits", model=model)
+    assert at.segmented_control(key="circuits.behaviour").value == kind
+    assert said in reading(at, "of its attention there")
+    assert "behaviour" not in link(at)
+    other = open_page("circuits", model=model, behaviour="successor")
+    assert other.segmented_control(key="circuits.behaviour").value == "successor"
+    words = everything(other)
+    assert t("circuits.chance_note", lang="en", copies=19, rate="5.0 %") in words
+
+
+def test_a_large_model_is_compared_with_chance_when_asked(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roles, "AT_ONCE", 0)
+    at = open_page("circuits", model="writer", behaviour="previous")
+    assert "has not been tested" in reading(at, "of its attention there")
+    assert t("circuits.chance_note", lang="en", copies=19, rate="5.0 %") not in everything(at)
+    at.button(key="circuits.test").click().run()
+    assert not at.exception
+    assert "chance" in reading(at, "of its attention there")
+    assert not [each for each in at.button if each.key == "circuits.test"]

@@ -1,11 +1,14 @@
 """The Patching page: its inputs, in both directions, and what it says of those it cannot use."""
 
+import re
 from collections.abc import Callable
 
 import pytest
 from shown import everything, figure, link, reading
 from streamlit.testing.v1 import AppTest
 
+from explorer.analysis.patching.maps import Map
+from explorer.pages.patching.shown import said as share
 from explorer.text import t
 
 Open = Callable[..., AppTest]
@@ -110,3 +113,25 @@ def test_masked_words_are_asked_about_where_the_mask_is(open_page: Open) -> None
     at = open_page("patching", model="reader", text=text, second=text.replace("She", "He"))
     assert not at.exception
     assert len(at.selectbox(key="patching.question").options) == 1
+
+
+def test_what_misplaced_activations_do_too_is_no_more_than_chance(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """47 % +- 136 of the control stood below a claim that did not know of it."""
+    for most, key in ((0.01, "above_chance"), (7.0, "within_chance")):
+        monkeypatch.setattr(Map, "chance", property(lambda _, most=most: (0.47, 1.36, most)))
+        for part in ("patch", "paths"):
+            at = open_page("patching", model="en-zh", text=FIRST, part=part, what="z")
+            assert said(at, key, most=share(most)) or "of that; the most is" in everything(at)
+
+
+def test_how_many_accounts_are_better_than_chance_names_the_rate(open_page: Open) -> None:
+    at = open_page("patching", part="flow", text=FIRST)
+    words = everything(at)
+    beaten = re.search(r"(\d) of 5 accounts beats? all random orders clearly", words)
+    assert (t("patching.test_none", lang="en") in words) != bool(beaten)
+    if beaten:
+        assert "in at most 5.0 % of cases" in words
+    short = everything(open_page("patching", model="writer", part="flow", text="She"))
+    assert "to be better than chance: " in short or "hardly moves" in short

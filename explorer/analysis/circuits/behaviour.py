@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from explorer.analysis.circuits.chance import Chance
 from explorer.analysis.circuits.rows import (
     Twice,
     own_sites,
@@ -33,8 +34,9 @@ Behaviour = Literal["induction", "previous", "duplicate", "first", "successor"]
 BEHAVIOURS: tuple[Behaviour, ...] = get_args(Behaviour)
 Heads = Float[np.ndarray, "layer head"]
 CLEAR, SLIGHT = 0.4, 2.0
-"""A head is clearly one of a kind from this share of its attention on; slightly, from so many times
-what attending evenly would give."""
+"""A head is clearly one of a kind from this share on; slightly, from so many times what attending
+evenly, or guessing, would give. Either way, its score must be above chance."""
+Strength = Literal["clear", "slight", "none", "untested"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +63,26 @@ class Looked:
         layer, head = np.unravel_index(np.nan_to_num(found, nan=-1).argmax(), found.shape)
         return int(layer), int(head)
 
-    def strength(self, behaviour: Behaviour) -> Literal["clear", "slight", "none"]:
-        """Whether the best head deserves the name."""
-        score = float(self.scores[behaviour][self.best(behaviour)])
-        if score >= CLEAR:
-            return "clear"
-        return "slight" if score >= SLIGHT * self.even[behaviour] else "none"
+    def strength(self, behaviour: Behaviour, chance: Chance | None) -> Strength:
+        """Whether the best head deserves the name; `chance` None: it was not asked."""
+        if chance is None:
+            return "untested"
+        score = float(self.scores[behaviour].max())
+        return strength(behaviour, score, self.even[behaviour], chance)
+
+    def clearest(self, chance: Chance | None) -> Behaviour:
+        """The first behaviour that some head has clearly, else slightly; else the first of all."""
+        order = ("clear", "slight", "none", "untested")
+        return min(self.scores, key=lambda name: order.index(self.strength(name, chance)))
+
+
+def strength(
+    behaviour: Behaviour, score: float, even: float, chance: Chance
+) -> Literal["clear", "slight", "none"]:
+    """Whether a head with this score, picked as the best of several, deserves the name."""
+    if not chance.beaten(behaviour, score) or score < SLIGHT * even:
+        return "none"
+    return "clear" if score >= CLEAR else "slight"
 
 
 def behaviour(loaded: LoadedModel, edits: Edits = NO_EDITS) -> Looked:

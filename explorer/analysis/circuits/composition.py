@@ -8,7 +8,8 @@ K   M = W_QK    in the key: what an induction head needs of a previous-token hea
 V   M = W_OV    in the value
 
 Matrices that have nothing to do with each other do not give 0: random ones of the same shape are
-the baseline.
+the baseline, and the strongest of all pairs must beat the strongest in copies of the model with
+shuffled weights (`chance`).
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
+from explorer.analysis.circuits.chance import Chance, by_chance
 from explorer.analysis.circuits.rows import own_sites
 from explorer.analysis.circuits.weights import HeadWeights, head_weights
 from explorer.library import LoadedModel
@@ -26,6 +28,8 @@ Way = Literal["k", "q", "v"]
 WAYS: tuple[Way, ...] = get_args(Way)
 RANDOM_PAIRS, SEED = 64, 27
 MOST_HEADS = 512
+MOST_TESTED = 96
+"""Heads up to which the copies with shuffled weights are compared too."""
 Tell = Callable[[int, int], object]
 
 
@@ -33,13 +37,15 @@ Tell = Callable[[int, int], object]
 class Composition:
     """`scores[way]` [later, earlier] by heads in the order of (layer, head); NaN where the second
     is not of an earlier layer. `baseline` is the mean of random matrices of the same shapes, and
-    `spread` their standard deviation.
+    `spread` their standard deviation. `chance` is what the strongest pair of copies with shuffled
+    weights has, None above MOST_TESTED heads.
     """
 
     heads: tuple[tuple[int, int], ...]
     scores: dict[Way, Float[np.ndarray, "later earlier"]]
     baseline: float
     spread: float
+    chance: Chance | None = None
 
     def strongest(self, way: Way) -> tuple[tuple[int, int], tuple[int, int]] | None:
         """The (later, earlier) heads that compose most; None for a model of one layer."""
@@ -49,16 +55,38 @@ class Composition:
         later, earlier = np.unravel_index(np.nan_to_num(found, nan=-1).argmax(), found.shape)
         return self.heads[int(later)], self.heads[int(earlier)]
 
+    def stands_out(self, way: Way) -> bool | None:
+        """Whether the strongest pair is above chance; None where that was not asked, or where there
+        is no pair."""
+        if self.chance is None or way not in self.chance.best:
+            return None
+        return self.chance.beaten(way, float(np.nanmax(self.scores[way])))
+
 
 def composition(loaded: LoadedModel, tell: Tell | None = None) -> Composition:
     """Every pair of a head and one of an earlier layer; `tell(done, total)` is told of heads.
 
     Raises ValueError for a model with more than MOST_HEADS heads.
     """
-    sites = own_sites(loaded)
-    heads = tuple((site.layer, head) for site in sites for head in range(site.n_heads))
+    heads = _heads(loaded)
     if len(heads) > MOST_HEADS:
         raise ValueError(f"{len(heads)} heads are too many to compare; the limit is {MOST_HEADS}")
+    scores = _scores(loaded, tell)
+    chance = None
+    if len(heads) <= MOST_TESTED and np.isfinite(scores["k"]).any():
+        chance = by_chance(loaded, _scores, tell)
+    drawn = random_scores(loaded.config.d_model, loaded.config.d_head)
+    return Composition(heads, scores, float(drawn.mean()), float(drawn.std()), chance)
+
+
+def _heads(loaded: LoadedModel) -> tuple[tuple[int, int], ...]:
+    return tuple((site.layer, head) for site in own_sites(loaded) for head in range(site.n_heads))
+
+
+def _scores(
+    loaded: LoadedModel, tell: Tell | None = None
+) -> dict[Way, Float[np.ndarray, "later earlier"]]:
+    sites, heads = own_sites(loaded), _heads(loaded)
     weights = [head_weights(loaded, sites[layer], head) for layer, head in heads]
     scores = {way: np.full((len(heads), len(heads)), np.nan) for way in WAYS}
     for later, (layer, _) in enumerate(heads):
@@ -69,8 +97,7 @@ def composition(loaded: LoadedModel, tell: Tell | None = None) -> Composition:
             )
         if tell is not None:
             tell(later + 1, len(heads))
-    drawn = random_scores(loaded.config.d_model, loaded.config.d_head)
-    return Composition(heads, scores, float(drawn.mean()), float(drawn.std()))
+    return scores
 
 
 def composed(

@@ -2,13 +2,15 @@
 
 After every word that is gone the model is run again. The sooner the probability of the written word
 falls, the more area lies over its curve. Samek et al. 2017, "Evaluating the Visualization of What a
-Deep Neural Network Has Learned", eq. 12. Random orders are the control: a ranking that does no
-better than most of them has found nothing.
+Deep Neural Network Has Learned", eq. 12. Random orders are the control: a ranking is better than
+chance if it beats all of them. Of rankings that are random themselves, each does so in 1 of
+N_RANDOM + 1 cases at most, and one of several in as many times that (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import factorial
 from typing import Literal, get_args
 
 import numpy as np
@@ -24,9 +26,12 @@ from models.hooks import Change, Edits, visiting
 
 How = Literal["hide", "replace"]
 HOW: tuple[How, ...] = get_args(How)
-N_RANDOM = 20
+N_RANDOM = 99
 """Random orders of the control."""
-MOST_STEPS = 16
+MARGIN = 0.25
+"""Standard deviations of random areas by which all must be beaten: beating them would be enough for
+`Deletion.rate`, on average."""
+MOST_STEPS = 10
 """Points of a curve: of a longer text several words are taken away at once."""
 MAX_ROWS = 32
 
@@ -63,6 +68,22 @@ class Deletion:
     def beaten(self, name: str) -> int:
         """How many random orders a ranking does better than."""
         return sum(self.curves[name].area > curve.area for curve in self.random)
+
+    @property
+    def better(self) -> tuple[str, ...]:
+        """The rankings that beat every random order, by MARGIN at least."""
+        most = max(curve.area for curve in self.random) + MARGIN * self.chance[1]
+        return tuple(name for name, curve in self.curves.items() if curve.area > most)
+
+    @property
+    def rate(self) -> float:
+        """How often one of as many random rankings would beat every random order, at most."""
+        return min(1.0, len(self.curves) / (len(self.random) + 1))
+
+    @property
+    def n_orders(self) -> int:
+        """How many orders the words have; no ranking can stand out among fewer than are drawn."""
+        return factorial(len(self.random[0].order))
 
 
 def delete(

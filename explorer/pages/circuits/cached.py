@@ -9,7 +9,8 @@ from explorer.analysis.circuits import by_hand as building
 from explorer.analysis.circuits import composition as composing
 from explorer.analysis.circuits import induction
 from explorer.analysis.circuits import vocabulary as mapping
-from explorer.analysis.circuits.rows import Twice, half_for, own_sites, twice
+from explorer.analysis.circuits.chance import COPIES, Chance, by_chance
+from explorer.analysis.circuits.rows import Twice, half_for, own_sites, random_twice, twice
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.library import LoadedModel
@@ -38,6 +39,19 @@ def behaviour(model: str, *, progress: Progress | None = None) -> behaving.Looke
     if progress is not None:
         progress(1, 1)
     return found
+
+
+def work_of_chance(loaded: LoadedModel) -> int:
+    """Tokens times parameters that `chance` goes through."""
+    rows = random_twice(loaded).rows
+    n_tokens = sum(rows.tokens(stream).numel() for stream in loaded.model.reads)
+    return COPIES * n_tokens * sum(each.numel() for each in loaded.model.parameters())
+
+
+@cached
+def chance(model: str, *, progress: Progress | None = None) -> Chance:
+    """What the best head reaches by chance on made-up rows; `progress` counts the copies."""
+    return by_chance(opened(model), lambda copy: behaving.behaviour(copy).scores, progress)
 
 
 @cached
@@ -71,7 +85,8 @@ def pattern(model: str, text: str, layer: int, head: int) -> tuple[np.ndarray, n
 def circuit(model: str, text: str | None, *, progress: Progress | None = None) -> induction.Circuit:
     """The induction circuit on made-up rows, or on a text said twice. Raises InputProblem."""
     if text is None:
-        return induction.circuit(opened(model), behaviour(model), tell=progress)
+        drawn = chance(model, progress=progress)
+        return induction.circuit(opened(model), behaviour(model), chance=drawn, tell=progress)
     found, given = on_text(model, text), said_twice(model, text)[0]
     return induction.circuit(opened(model), found, given, tell=progress)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import streamlit as st
 
+from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
 from explorer.analysis.circuits.composition import (
     MOST_HEADS,
     WAYS,
@@ -16,7 +17,7 @@ from explorer.analysis.circuits.weights import head_weights
 from explorer.engine import jobs
 from explorer.exhibits.view import View
 from explorer.figures.circuits.composed import composed as composed_figure
-from explorer.numbers import fixed
+from explorer.numbers import fixed, percent
 from explorer.pages.circuits import cached
 from explorer.pages.circuits.choices import CircuitsChoices
 from explorer.pages.circuits.roles import place
@@ -71,6 +72,7 @@ def reading_each_other(view: View) -> None:
         )
         controls.chart(figure, "circuits.composed", alt=view.t("circuits.composed_alt"))
     _first(view, found, way)
+    tested = [] if found.chance is None else [by_chance, shuffle]
     if view.loaded.config.norm_placement != "pre":
         st.caption(view.t("circuits.norms_behind"))
     controls.small_print(
@@ -81,7 +83,7 @@ def reading_each_other(view: View) -> None:
             r"Q: \frac{\|W_{QK}^\top W_{OV}'\|}{\|W_{QK}\|\,\|W_{OV}'\|}, \qquad "
             r"V: \frac{\|W_{OV}\,W_{OV}'\|}{\|W_{OV}\|\,\|W_{OV}'\|}",
         ),
-        code=(composition, composed, head_weights, random_scores),
+        code=(composition, composed, head_weights, random_scores, *tested),
         numbers=lambda: _numbers(view, found),
         explained="circuits.composition_formula",
     )
@@ -94,16 +96,18 @@ def _reading(
     strongest: tuple[tuple[int, int], tuple[int, int]],
 ) -> str:
     score = float(np.nanmax(found.scores[way]))
-    above = (score - found.baseline) / found.spread if found.spread else 0.0
+    state = {True: "above", False: "even", None: "untested"}[found.stands_out(way)]
     return view.t(
-        f"circuits.composed_{'above' if above > 4 else 'even'}",
+        f"circuits.composed_{state}",
         way=view.t(f"circuits.ways.{way}"),
         later=place(view, strongest[0]),
         earlier=place(view, strongest[1]),
         score=fixed(score, 3),
         random=fixed(found.baseline, 3),
         spread=fixed(found.spread, 3),
-        mean=fixed(float(np.nanmean(found.scores[way])), 3),
+        chance="" if found.chance is None else fixed(found.chance.most(way), 3),
+        copies=COPIES,
+        rate=percent(RATE),
     )
 
 

@@ -7,6 +7,7 @@ import streamlit as st
 
 from explorer.analysis.circuits.behaviour import looked, places_of
 from explorer.analysis.circuits.by_hand import NAME, by_hand
+from explorer.analysis.circuits.chance import COPIES, RATE, by_chance
 from explorer.analysis.circuits.induction import Circuit, circuit, copied, silenced
 from explorer.engine import jobs
 from explorer.exhibits.view import View
@@ -82,8 +83,12 @@ def _reading(view: View, found: Circuit) -> str:
             second=place(view, found.second),
             score=percent(found.intact),
             even=percent(found.even),
+            chance=percent(found.chance.most("induction")),
+            copies=COPIES,
         )
     ]
+    if not found.stands_out:
+        return in_a_row([*said, view.t("circuits.second_none", rate=percent(RATE))])
     if not found.counts:
         return in_a_row([*said, view.t("circuits.no_first")])
     at, last = found.chosen, len(found.counts) - 1
@@ -105,8 +110,10 @@ def _reading(view: View, found: Circuit) -> str:
                 others=percent(float(found.others[:, last].mean())),
             )
         )
-    said.append(view.t(f"circuits.verdict_{'depends' if found.depends else 'alone'}"))
-    return in_a_row(said)
+    if found.depends:
+        sets = {"count": found.n_off, "sets": len(found.rivals), "rate": percent(found.rate)}
+        return in_a_row([*said, view.t("circuits.verdict_depends", **sets)])
+    return in_a_row([*said, view.t("circuits.verdict_alone")])
 
 
 def _steps(view: View, loaded: LoadedModel, found: Circuit) -> None:
@@ -115,14 +122,20 @@ def _steps(view: View, loaded: LoadedModel, found: Circuit) -> None:
     back = partial(ringed, queries=places["previous"][0], keys=places["previous"][1])
     onwards = partial(ringed, queries=places["induction"][0], keys=places["induction"][1])
     second = place(view, found.second)
-    finds = view.t("circuits.step_finds", second=second, share=percent(found.intact))
+    finds = view.t(
+        "circuits.step_finds" if found.stands_out else "circuits.step_finds_none",
+        second=second,
+        share=percent(found.intact),
+        even=percent(found.even),
+    )
     shown = [("finds", finds, found.before, onwards)]
     if found.carried is not None and found.after is not None:
         first = found.order[0]
         copies = view.t(
-            "circuits.step_copies",
+            f"circuits.step_copies_{found.first_looks_back}",
             first=place(view, first),
             share=percent(float(found.previous[first])),
+            even=percent(found.even_back),
         )
         fails = view.t(
             "circuits.step_fails",
@@ -217,7 +230,7 @@ def _alone(view: View, found: Circuit) -> None:
     controls.chart(figure, "circuits.alone", alt=view.t("circuits.alone_title"))
     worst = np.unravel_index(lost.argmax(), lost.shape)
     at = int(worst[0]), int(worst[1])
-    if at != found.order[0] and lost[at] > lost[found.order[0]]:
+    if found.stands_out and at != found.order[0] and lost[at] > lost[found.order[0]]:
         st.caption(
             view.t(
                 "circuits.other_worst",
@@ -229,7 +242,7 @@ def _alone(view: View, found: Circuit) -> None:
 
 
 def _code(made_of: str, found: Circuit) -> list[object]:
-    code: list[object] = [circuit, looked, places_of, silenced]
+    code: list[object] = [circuit, looked, places_of, by_chance, silenced]
     code += [copied] if np.isfinite(found.wrote) else []
     return [*code, by_hand] if made_of == BY_HAND else code
 

@@ -15,6 +15,7 @@ from explorer.analysis.circuits.behaviour import (
     places_of,
     successors,
 )
+from explorer.analysis.circuits.chance import COPIES, RATE, Chance, by_chance, shuffle
 from explorer.analysis.circuits.rows import random_twice, series_of, twice
 from explorer.engine import jobs
 from explorer.exhibits.view import View
@@ -32,21 +33,27 @@ from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 from explorer.ui.tables import table
 
-JOB = "circuits.job.behaviour"
+JOB, ASKED = "circuits.job.behaviour", "circuits.chance.asked"
+AT_ONCE = 3e11
+"""Tokens times parameters up to which the wait for chance is too short to ask first: three times
+those of a translator of 7.6 million parameters."""
 
 
-def found_of(view: View) -> Looked | None:
-    """What every head does on made-up rows, with the open text read too; None while it is computed,
+def found_of(view: View, tested: bool = True) -> tuple[Looked, Chance | None] | None:
+    """What every head does on made-up rows, with the open text read too, and what the best one does
+    by chance, if that is to be `tested` and is quick or was asked for; None while it is computed,
     and after a stop. Raises InputProblem."""
     model, text = view.loaded.name, view.text
+    known = cached.chance.is_kept(model) or st.session_state.get(ASKED) == model
+    asked = tested and (known or cached.work_of_chance(view.loaded) <= AT_ONCE)
 
-    def work(tell: StepsDone) -> Looked:
+    def work(tell: StepsDone) -> tuple[Looked, Chance | None]:
         step = jobs.whole(tell)
-        found = cached.behaviour(model, progress=step)
+        found = cached.behaviour(model, progress=None if asked else step)
         cached.on_text(model, text)
-        return found
+        return found, cached.chance(model, progress=step) if asked else None
 
-    return running.awaited(JOB, (model, text), work, view.t("circuits.working"), view.lang)
+    return running.awaited(JOB, (model, text, asked), work, view.t("circuits.working"), view.lang)
 
 
 def open_head(view: View, found: Looked, name: Behaviour) -> tuple[int, int]:
@@ -66,15 +73,18 @@ def place(view: View, at: tuple[int, int]) -> str:
 
 def by_behaviour(view: View) -> None:
     """The part."""
-    found = found_of(view)
-    if found is None:
+    made = found_of(view)
+    if made is None:
         return
+    found, chance = made
     names = [name for name in BEHAVIOURS if name in found.scores]
     chosen = view.choices(CircuitsChoices).behaviour
-    name = chosen if chosen in names else names[0]
+    name = chosen if chosen in names else found.clearest(chance)
     at = open_head(view, found, name)
     with hero():
-        controls.reading("circuits", _reading(view, found, name, at))
+        controls.reading("circuits", _reading(view, found, chance, name, at))
+    if chance is None:
+        st.button(view.t("circuits.test"), key="circuits.test", on_click=_ask, args=(view,))
     pick_one(
         view,
         "behaviour",
@@ -82,6 +92,7 @@ def by_behaviour(view: View) -> None:
         names,
         "circuits.behaviour",
         lambda each: view.t(f"circuits.behaviours.{each}"),
+        usual=name,
     )
     st.caption(view.t(f"circuits.what_{name}"))
     with hero():
@@ -99,9 +110,14 @@ def by_behaviour(view: View) -> None:
                 copied=percent(found.copied),
             )
         )
-    _best_of_all(view, found, names)
+    _best_of_all(view, found, chance, names)
+    notes = [view.t("circuits.measured_on", rows=found.n_rows, n=found.n)]
+    if chance is not None:
+        notes.append(view.t("circuits.chance_note", copies=COPIES, rate=percent(RATE)))
+    st.caption(" ".join(notes))
     if "successor" not in found.scores:
-        st.caption(view.t("circuits.no_series"))
+        silent = view.trace.predicts is None
+        st.caption(view.t("circuits.no_output" if silent else "circuits.no_series"))
     controls.small_print(
         view,
         "circuits",
@@ -109,23 +125,28 @@ def by_behaviour(view: View) -> None:
             r"\text{score}(h) = \frac1{|Q|}\sum_{i \in Q} \text{pattern}_{h,\,i,\,j(i)}",
             r"j(i) = i - 1, \qquad i - n, \qquad i - n + 1, \qquad 0",
         ),
-        code=_code(found),
+        code=_code(found, chance),
         numbers=lambda: _numbers(view, found, names),
     )
 
 
-def _reading(view: View, found: Looked, name: Behaviour, at: tuple[int, int]) -> str:
-    """How good the best head is, and what the open one does in the open text."""
-    best = found.best(name)
+def _ask(view: View) -> None:
+    st.session_state[ASKED] = view.loaded.name
+
+
+def _reading(
+    view: View, found: Looked, chance: Chance | None, name: Behaviour, at: tuple[int, int]
+) -> str:
+    """How good the best head is beside chance, and what the open one does in the open text."""
+    best, kind = found.best(name), "next" if name == "successor" else "best"
     said = [
         view.t(
-            f"circuits.best_{'successor' if name == 'successor' else found.strength(name)}",
+            f"circuits.{kind}_{found.strength(name, chance)}",
             name=view.t(f"circuits.names.{name}"),
             place=place(view, best),
             score=percent(float(found.scores[name][best])),
             even=percent(found.even[name]),
-            rows=found.n_rows,
-            n=found.n,
+            chance="" if chance is None else percent(chance.most(name)),
         )
     ]
     if name != "successor":
@@ -210,8 +231,8 @@ def tokens_heatmap(
     )
 
 
-def _best_of_all(view: View, found: Looked, names: list[Behaviour]) -> None:
-    """The best head of each behaviour."""
+def _best_of_all(view: View, found: Looked, chance: Chance | None, names: list[Behaviour]) -> None:
+    """The best head of each behaviour, and of the copies with shuffled weights."""
     rows = []
     for name in names:
         best = found.best(name)
@@ -221,14 +242,16 @@ def _best_of_all(view: View, found: Looked, names: list[Behaviour]) -> None:
                 place(view, best),
                 percent(float(found.scores[name][best])),
                 percent(found.even[name]),
+                "–" if chance is None else percent(chance.most(name)),
             ]
         )
-    head = [view.t(f"circuits.columns.{column}") for column in ("what", "best", "score", "even")]
-    table(head, rows, "llrr")
+    columns = ("what", "best", "score", "even", "chance")
+    table([view.t(f"circuits.columns.{column}") for column in columns], rows, "llrrr")
 
 
-def _code(found: Looked) -> list[object]:
+def _code(found: Looked, chance: Chance | None) -> list[object]:
     further = [successors, series_of] if "successor" in found.scores else []
+    further += [by_chance, shuffle] if chance is not None else []
     return [behaviour, random_twice, twice, looked, places_of, *further]
 
 

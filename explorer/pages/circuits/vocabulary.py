@@ -25,9 +25,10 @@ DRAWN = 20
 
 def over_the_vocabulary(view: View) -> None:
     """The part."""
-    looked = found_of(view)
-    if looked is None:
+    made = found_of(view, tested=False)
+    if made is None:
         return
+    looked, _ = made
     kinds = MAPS if view.loaded.config.lm_head else ("qk",)
     asked = view.choices(CircuitsChoices).head_map
     kind = asked if asked in kinds else kinds[0]

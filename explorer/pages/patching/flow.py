@@ -290,15 +290,26 @@ def _said_of(view: View, ranked: Rankings, deleted: Deletion) -> str:
     mean, spread = deleted.chance
     most = max(each.area for each in deleted.curves.values())
     best = [name for name, each in deleted.curves.items() if each.area > most - TIE]
-    return view.t(
+    said_first = view.t(
         "patching.test_read",
         best=" / ".join(view.t(f"patching.rankings.{name}") for name in best),
         area=fixed(most),
         mean=fixed(mean),
         spread=fixed(spread),
-        better=sum(each.area > mean + spread for each in deleted.curves.values()),
-        count=len(deleted.curves),
+        orders=len(deleted.random),
     )
+    return f"{said_first} {_better(view, deleted)}"
+
+
+def _better(view: View, deleted: Deletion) -> str:
+    """How many rankings are better than chance, with the rate of false alarms."""
+    n_words, better = len(deleted.random[0].order), len(deleted.better)
+    if not better and deleted.n_orders <= len(deleted.random):
+        return view.t("patching.test_few", words=n_words, count=deleted.n_orders)
+    if not better:
+        return view.t("patching.test_none")
+    rate = percent(deleted.rate)
+    return view.t("patching.test_better", better=better, count=len(deleted.curves), rate=rate)
 
 
 def _numbers(

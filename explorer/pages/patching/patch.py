@@ -38,6 +38,7 @@ from explorer.pages.patching.shown import (
     stream_of,
 )
 from explorer.ui import controls, running, session
+from explorer.ui.findings import in_a_row
 from explorer.ui.stage import hero
 
 JOB = "patching.map"
@@ -161,11 +162,16 @@ def _wanted(view: View, asked: Asked, both: Pair, what: What) -> bool:
 def _reading(view: View, both: Pair, mapped: Map) -> str:
     """What the map says, in one or two sentences."""
     if mapped.what == "resid":
-        return " ".join([_carried(view, both, mapped), _arrived(view, both, mapped)]).strip()
+        return in_a_row(
+            [
+                *(_carried(view, both, mapped), _arrived(view, both, mapped)),
+                beside_chance(view, mapped, _carrying(mapped)),
+            ]
+        )
     cell = telling(mapped)
     effect = mapped.effect(cell)
     values = np.concatenate([part.effects.ravel() for part in mapped.parts])
-    return view.t(
+    words = view.t(
         "patching.read_best" if effect >= LITTLE else "patching.read_little",
         place=cell_words(view, both, mapped.what, cell),
         effect=said(effect),
@@ -174,6 +180,26 @@ def _reading(view: View, both: Pair, mapped: Map) -> str:
         limit=said(LITTLE),
         together=said(mapped.together),
     )
+    return in_a_row([words, beside_chance(view, mapped, effect)]) if effect >= LITTLE else words
+
+
+def beside_chance(view: View, mapped: Map, effect: float) -> str:
+    """Whether a patch brings back more than every activation from the wrong place; "" where there
+    was no such activation."""
+    most = mapped.chance[2]
+    if math.isnan(most):
+        return ""
+    key = "patching.above_chance" if effect > most else "patching.within_chance"
+    return view.t(key, most=said(most))
+
+
+def _carrying(mapped: Map) -> float:
+    """What the word that brings back most still brings back in the last layer in which that is half
+    of the answer."""
+    known = np.nan_to_num(mapped.parts[0].effects, nan=-np.inf)
+    column = int(known[0].argmax())
+    rows = np.flatnonzero(known[:, column] >= HALF)
+    return float(known[int(rows[-1]) if rows.size else 0, column])
 
 
 def _carried(view: View, both: Pair, mapped: Map) -> str:

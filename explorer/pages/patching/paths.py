@@ -15,10 +15,17 @@ from explorer.numbers import fixed
 from explorer.pages.patching import cached
 from explorer.pages.patching.cached import Asked
 from explorer.pages.patching.choices import PatchingChoices
-from explorer.pages.patching.patch import LITTLE, chance, computed_map, nothing_to_bring_back
+from explorer.pages.patching.patch import (
+    LITTLE,
+    beside_chance,
+    chance,
+    computed_map,
+    nothing_to_bring_back,
+)
 from explorer.pages.patching.second import two_runs
 from explorer.pages.patching.shown import cell_words, draw_map, head_words, run_tables, said
 from explorer.ui import controls, running, session
+from explorer.ui.findings import in_a_row
 from explorer.ui.parts import pick_one
 from explorer.ui.stage import hero
 
@@ -147,7 +154,8 @@ def _reading(view: View, shown: Paths, best: Cell) -> str:
     key = (
         "patching.paths_best" if effect >= LITTLE * abs(shown.everything) else "patching.paths_none"
     )
-    return f"{whole} " + view.t(key, sender=head_words(view, best), effect=said(effect))
+    words = view.t(key, sender=head_words(view, best), effect=said(effect))
+    return in_a_row([whole, words, beside_chance(view, shown.heads, effect)])
 
 
 def _run(view: View, asked: Asked, shown: Paths, sender: Cell) -> None:

@@ -1,5 +1,6 @@
 """Heads by behaviour, the induction circuit, composition and maps: on weights placed by hand."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -16,6 +17,7 @@ from explorer.analysis.circuits.behaviour import (
     successors,
 )
 from explorer.analysis.circuits.by_hand import LETTERS, by_hand
+from explorer.analysis.circuits.chance import COPIES, RATE, by_chance, shuffle
 from explorer.analysis.circuits.composition import WAYS, composed, composition, random_scores
 from explorer.analysis.circuits.induction import circuit, copied
 from explorer.analysis.circuits.rows import (
@@ -29,9 +31,10 @@ from explorer.analysis.circuits.rows import (
 )
 from explorer.analysis.circuits.vocabulary import vocabulary_map
 from explorer.analysis.circuits.weights import HeadWeights, head_weights, unembedding
-from explorer.library import LoadedModel
+from explorer.library import LoadedModel, open_model
 from explorer.runs.run import run
 from models.rows import Rows
+from models.transformer import build_model
 
 FIRST, SECOND, EMPTY = (0, 0), (1, 0), (0, 1)
 
@@ -46,12 +49,19 @@ def found(built: LoadedModel) -> Looked:
     return behaviour(built)
 
 
-def test_each_behaviour_is_found_at_the_head_that_has_it(found: Looked) -> None:
+def test_each_behaviour_is_found_at_the_head_that_has_it(built: LoadedModel, found: Looked) -> None:
     assert found.best("previous") == FIRST
     assert found.best("induction") == SECOND
     assert found.scores["previous"][FIRST] > 0.95
     assert found.scores["induction"][SECOND] > 0.95
-    assert found.strength("induction") == found.strength("previous") == "clear"
+    drawn = by_chance(built, lambda copy: behaviour(copy).scores)
+    assert found.strength("induction", drawn) == found.strength("previous", drawn) == "clear"
+    for name in ("duplicate", "first", "successor"):
+        assert found.strength(name, drawn) == "none"
+    assert found.strength("induction", None) == "untested"
+    assert found.clearest(drawn) == found.clearest(None) == "induction"
+    higher = replace(drawn, best={**drawn.best, "induction": np.array([1.0])})
+    assert found.clearest(higher) == "previous"
     assert found.scores["induction"][EMPTY] == pytest.approx(found.even["induction"], abs=1e-5)
     assert found.copied == 1.0
     assert found.second_half > -0.1 > found.first_half
@@ -86,13 +96,16 @@ def test_without_the_first_head_the_second_fails_and_controls_do_not(
     assert (shown.counts, shown.n_off) == ((1,), 1)
     assert shown.together[0] == pytest.approx(shown.even, abs=1e-5)
     assert shown.others.min() == pytest.approx(shown.intact, abs=1e-5)
-    assert shown.depends
+    assert shown.stands_out
+    assert (shown.first_looks_back, shown.depends) == ("clear", True)
+    assert shown.rivals == pytest.approx([shown.intact], abs=1e-5)  # the one other head
+    assert shown.rate == 1 / 2
     assert shown.alone[FIRST] == shown.together[0]
     assert shown.alone[EMPTY] == pytest.approx(shown.intact, abs=1e-5)
     assert np.isnan(shown.alone[1]).all()
     assert shown.lost[FIRST] < -1
     assert shown.lost[EMPTY] == pytest.approx(0, abs=1e-5)
-    assert (shown.wrote, told[-1]) == (1.0, (6, 6))
+    assert (shown.wrote, told[COPIES - 1], told[-2:]) == (1.0, (19, 19), [(6, 6), (1, 1)])
     assert shown.guess == pytest.approx(1 / len(LETTERS))
     queries, keys = places_of(shown.given)["induction"]
     assert shown.after is not None
@@ -105,9 +118,18 @@ def test_what_does_not_fall_or_falls_with_any_head_does_not_depend(
     built: LoadedModel, found: Looked
 ) -> None:
     shown = circuit(built, found)
-    for together, others in ((shown.intact, shown.intact), (shown.even, shown.even)):
-        joint, control = np.array([together]), np.full((3, 1), others)
-        assert not replace(shown, together=joint, others=control).depends
+    intact, even = shown.intact, shown.even
+    for together, other, depends in (
+        (intact, intact, False),
+        (even, even, False),  # a single set that does as much is enough
+        (even, intact, True),
+    ):
+        rivals = np.array([intact, other, intact])
+        shown_so = replace(shown, together=np.array([together]), rivals=rivals)
+        assert shown_so.depends == depends
+    chance = replace(shown.chance, best={**shown.chance.best, "induction": np.ones(1)})
+    assert not replace(shown, chance=chance).depends
+    assert not replace(shown, chance=chance).stands_out
 
 
 def test_a_head_of_the_first_layer_has_none_before_it(built: LoadedModel, found: Looked) -> None:
@@ -116,6 +138,8 @@ def test_a_head_of_the_first_layer_has_none_before_it(built: LoadedModel, found:
     assert shown.second == (0, 0)
     assert (shown.order, shown.counts, shown.n_off, shown.after) == ((), (), 0, None)
     assert not shown.depends
+    with pytest.raises(ValueError, match="before the second"):
+        _ = shown.first_looks_back
     with pytest.raises(ValueError, match="before the second"):
         _ = shown.chosen
 
@@ -130,6 +154,17 @@ def test_the_heads_compose_in_the_key_alone(built: LoadedModel) -> None:
     assert shown.scores["q"][later, earlier] == pytest.approx(0)
     assert shown.scores["v"][later, earlier] == pytest.approx(0)
     assert np.isnan(shown.scores["k"][earlier, later])
+
+
+def test_a_pair_stands_out_above_the_strongest_of_shuffled_copies() -> None:
+    shown = composition(open_model("masked-en"))
+    assert shown.chance is not None
+    strongest = float(np.nanmax(shown.scores["k"]))
+    assert shown.stands_out("k")
+    assert strongest > shown.chance.most("k") > shown.baseline + 2 * shown.spread
+    high = replace(shown.chance, best={**shown.chance.best, "k": np.full(19, strongest)})
+    assert not replace(shown, chance=high).stands_out("k")
+    assert replace(shown, chance=None).stands_out("k") is None
 
 
 def test_composition_is_the_quotient_of_norms() -> None:
@@ -227,3 +262,75 @@ def test_rows_are_made_for_every_family(
     assert np.isnan(behaviour(reader).second_half)
     with pytest.raises(ValueError, match="one length"):
         twice(translator, [[4, 5], [6]])
+
+
+def test_shuffled_copies_share_no_weights_and_keep_their_numbers(
+    tiny: Callable[..., LoadedModel],
+) -> None:
+    loaded = tiny("copied", family="decoder-only", positions="learned")
+    before = {name: each.clone() for name, each in loaded.model.named_parameters()}
+    seen = []
+
+    def measure(copy: LoadedModel) -> dict[str, np.ndarray]:
+        for name, each in copy.model.named_parameters():
+            if each.ndim == 2:
+                assert not torch.equal(each, before[name]), name
+            assert torch.equal(each.flatten().sort().values, before[name].flatten().sort().values)
+        seen.append(copy.model.get_parameter("embed.weight").clone())
+        return {"first": np.array([[0.1, float(len(seen))]])}
+
+    found = by_chance(loaded, measure)
+    assert found.best["first"].tolist() == list(range(1, COPIES + 1))
+    assert not found.beaten("first", 19 + np.arange(1, 20).std())
+    assert found.beaten("first", 19.1 + np.arange(1, 20).std())
+    assert not any(torch.equal(seen[0], each) for each in seen[1:])
+    for name, each in loaded.model.named_parameters():
+        assert torch.equal(each, before[name])
+    rows = behaviour(loaded)
+    assert rows.scores["first"].shape == (2, 4)
+
+
+UNTRAINED = {
+    "pre-norm": {"family": "decoder-only", "norm_placement": "pre", "final_norm": True},
+    "post-norm": {"family": "decoder-only"},
+    "rotary": {"family": "decoder-only", "positions": "rotary", "n_kv_heads": 2},
+    "alibi": {"family": "decoder-only", "positions": "alibi"},
+    "translator": {},
+    "encoder": {"family": "encoder-only", "positions": "learned"},
+}
+N_SEEDS, MOST = 100, 5
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("kind", UNTRAINED)
+def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(
+    tiny: Callable[..., LoadedModel], kind: str
+) -> None:
+    """False alarms of each verdict of the page, at the level that it states."""
+    sizes = {"d_model": 24, "n_layers": 3, "n_encoder_layers": 1, "n_heads": 4, "n_ctx": 40}
+    loaded = tiny("untrained", **{**sizes, **UNTRAINED[kind]})
+    alarms: Counter[str] = Counter()
+    for seed in range(N_SEEDS):
+        torch.manual_seed(seed)
+        model = build_model(loaded.config).requires_grad_(False).eval()
+        model.marks = loaded.model.marks
+        other = replace(loaded, model=model)
+        found = behaviour(other)
+        chance = by_chance(other, lambda copy: behaviour(copy).scores)
+        alarms.update(name for name in found.scores if found.strength(name, chance) != "none")
+        above = [name for name in found.scores if chance.beaten(name, found.scores[name].max())]
+        alarms.update(f"{name}, however small" for name in above)
+        alarms["depends"] += circuit(other, found, chance=chance).depends
+        drawn = composition(other)
+        alarms.update(f"composed {way}" for way in WAYS if drawn.stands_out(way))
+    print(kind, dict(alarms))
+    assert MOST == RATE * N_SEEDS
+    assert max(alarms.values()) <= MOST, alarms
+
+
+def test_shuffling_is_the_same_for_the_same_draw(tiny: Callable[..., LoadedModel]) -> None:
+    models = [tiny("drawn", family="decoder-only").model for _ in range(2)]
+    for model in models:
+        shuffle(model, torch.Generator().manual_seed(3))
+    first, second = (dict(model.named_parameters()) for model in models)
+    assert all(torch.equal(first[name], second[name]) for name in first)

@@ -1,6 +1,7 @@
 """Flow: shares that add up, parts that close, gradients by autograd and by their sum, the test."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from foreign import Golden
 
 from explorer.analysis.heads.flow import attention_flow
 from explorer.analysis.heads.rollout import cross_rollout, rollout
-from explorer.analysis.patching.deletion import N_RANDOM, delete
+from explorer.analysis.patching.deletion import N_RANDOM, Curve, Deletion, delete
 from explorer.analysis.patching.gradients import gradients
 from explorer.analysis.patching.network import (
     Network,
@@ -27,6 +28,7 @@ from explorer.runs.rerun import rows_of, token_logprobs
 from explorer.runs.run import run
 from explorer.runs.trace import Trace, trace
 from models.hooks import LOGITS, AttentionSite, Edits
+from models.transformer import build_model
 
 Tiny = Callable[..., LoadedModel]
 TEXT = "A cat ran."
@@ -236,3 +238,41 @@ def test_all_rankings_stand_side_by_side(translator: LoadedModel) -> None:
     ranked = rank(translator, found, 0)
     assert tuple(ranked.scores) == RANKINGS
     assert {len(scores) for scores in ranked.scores.values()} == {len(ranked.asked.words)}
+
+
+def test_a_ranking_is_better_than_chance_only_if_it_beats_every_random_order() -> None:
+    """Areas by hand: one, two and all of the random orders are beaten."""
+
+    def curve(area: float, n_words: int = 6) -> Curve:
+        return Curve(tuple(range(n_words)), np.array([1.0, 1.0 - area]))
+
+    random = tuple(curve(area) for area in np.linspace(0, 0.5, N_RANDOM))
+    curves = {"all": curve(0.6), "nearly": curve(0.53), "ties": curve(0.5), "most": curve(0.49)}
+    found = Deletion((0, 6), curves, random)
+    assert found.better == ("all",)
+    assert found.rate == pytest.approx(0.04)
+    assert found.n_orders == 720 > N_RANDOM
+    few = replace(found, random=tuple(curve(0.1, 4) for _ in random))
+    assert few.n_orders == 24 < N_RANDOM
+
+
+@pytest.mark.sweep
+def test_five_random_rankings_are_called_better_in_five_of_a_hundred_models(tiny: Tiny) -> None:
+    """On twelve words, which have orders enough for any rank."""
+    loaded = tiny("untrained", family="decoder-only", n_ctx=40)
+    alarms = 0
+    for seed in range(100):
+        torch.manual_seed(seed)
+        model = build_model(loaded.config).requires_grad_(False).eval()
+        model.marks = loaded.model.marks
+        other = replace(loaded, model=model)
+        found = trace(other, "the cat ran and the dog sat on the mat.")
+        asked = explained(other, found, int(found.tgt_valid.sum()) - 1)
+        draw = np.random.default_rng(seed)
+        rankings = {name: draw.normal(size=len(asked.words)) for name in RANKINGS}
+        tested = delete(other, found, asked, rankings, "hide")
+        assert tested.n_orders > N_RANDOM
+        assert tested.rate <= 0.05
+        alarms += bool(tested.better)
+    print("alarms", alarms)
+    assert alarms <= 5
