@@ -16,7 +16,9 @@ from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import build, default_model
 from explorer.pages import HOME, PAGES, Page, shelf
+from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.path.back import back_to_path
+from explorer.pages.start.choices import StartChoices
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
@@ -45,7 +47,7 @@ def run() -> None:
     _settle()
     # Before the menu, which would take its first page's icon for the tab, from a host of icons.
     st.set_page_config(page_icon=str(asset("icon.svg")), layout="wide")
-    session.start(LINKS, first_state)
+    begins = session.start(LINKS, first_state)
     lang = session.state().lang
     pages = {
         page.name: st.Page(
@@ -72,10 +74,13 @@ def run() -> None:
     session.keep_pages(pages, HOME)
     titles = {name: t(f"{_WORDS.get(name, name)}.title", lang=lang) for name in pages}
     current = st.navigation(menu, position="top")
+    beamer = session.state().of(ScreenChoices).beamer
     st.set_page_config(
         page_title=f"{titles[current.url_path or HOME]} · Headlight",
-        initial_sidebar_state="collapsed" if session.state().of(ScreenChoices).beamer else "auto",
+        initial_sidebar_state="collapsed" if current is pages[HOME] or beamer else "auto",
     )
+    if begins and current is pages[HOME] and _is_of_heads():
+        session.visit("heads")
     state = session.state()
     screen = state.of(ScreenChoices)
     picked = frame(
@@ -94,6 +99,19 @@ def run() -> None:
     if session.state().of(ScreenChoices).beamer:  # page.css looks for it
         st.container(key="beamer").empty()
     current.run()
+
+
+def _is_of_heads() -> bool:
+    """Whether the address was made when Heads was at the root: it points at a head, a row or what
+    only Heads shows, and does not say what is open on Start."""
+    state = session.state()
+    if state.of(StartChoices) != StartChoices():
+        return False
+    plain = State(lang=state.lang, owned=state.owned)
+    pointing = ("site", "layer", "head", "row", "key", "beside")
+    return state.of(HeadsChoices) != HeadsChoices() or any(
+        getattr(state, name) != getattr(plain, name) for name in pointing
+    )
 
 
 def get_ready() -> None:
@@ -155,7 +173,8 @@ def show(page: Page) -> None:
     with st.container(key="head", horizontal=True, vertical_alignment="center"):
         if not session.state().of(ScreenChoices).beamer:  # the menu says it too
             st.title(t(f"{page.name}.title", lang=lang), anchor=False, width="content")
-        back_to_path(page.name, is_home=page.name == HOME)
+        if page.name != HOME:
+            back_to_path(page.name)
     try:
         view = first_view(page.usual_pads)
     except InputProblem as problem:  # nothing can be shown: no model opens

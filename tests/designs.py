@@ -44,6 +44,7 @@ def claims(own: bool, slow: bool) -> list[Visit]:
 STEPS: list[Visit] = [("path", {"lesson": step}) for step in COURSE]
 CASES: list[Visit] = [("clinic", {"case": pitfall.id}) for pitfall in PITFALLS]
 VISITS: dict[str, list[Visit]] = {
+    "start": [("start", {}), ("start", {"door": "head"}), ("start", {"edits": "window-1"})],
     "masks": parts_of("heads", "masks", "certificate"),
     "blocks": parts_of("blocks"),
     "machine": [

@@ -47,6 +47,7 @@ from explorer.pages.heads.choices import MEASURES
 from explorer.pages.machine.choices import ASIDES as MACHINE_ASIDES
 from explorer.pages.machine.sizes import OWN, PRESETS
 from explorer.pages.path.course import CHAPTERS
+from explorer.pages.start.masks import MaskName
 from explorer.pages.training.setting import NAMES as TRAINING_NAMES
 from explorer.problems import PROBLEMS
 from explorer.sandbox import Kind as FaultKind
@@ -122,6 +123,9 @@ def said_in_claims(family: str) -> set[str]:
 
 # Families of keys whose last name is made at run time, with all the names it can take.
 MADE = {
+    "components.start": words_of("start"),
+    "start.masks": set(get_args(MaskName)),
+    "start.kinds": set(ROLES),
     "frame": {"page", "more", "sentence", "run"},
     "kinds": set(ROLES),
     "models": set(list_models(CHECKPOINTS)),

@@ -1,8 +1,9 @@
 """The only palette, light and dark: what a colour means is decided here and nowhere else.
 
-Teal is the source stream and amber the target stream; attention is one hue from the background to
-indigo; differences diverge around a neutral zero; a blocked cell is hatched grey. Every pair that
-appears side by side also differs in lightness or in pattern, so colour is never the only carrier.
+Teal is the source stream and amber the target stream; queries are pink, keys blue and values
+green; attention is one hue from the background to indigo; differences diverge around a neutral
+zero; a blocked cell is hatched grey. Every pair that appears side by side also differs in lightness
+or in pattern, so colour is never the only carrier.
 """
 
 import unicodedata
@@ -31,6 +32,9 @@ class Palette:
     target: str
     target_soft: str
     accent: str
+    query: str
+    key: str
+    value: str
     blocked: str
     hatch: str
     attention: tuple[str, ...]
@@ -54,6 +58,9 @@ LIGHT = Palette(
     target="#b45309",
     target_soft="#fcebcb",
     accent="#4338ca",
+    query="#be185d",
+    key="#0369a1",
+    value="#4d7c0f",
     blocked="#ececef",
     hatch="#b4b6bf",
     attention=("#f7f7fc", "#cccdf0", "#9596de", "#5f5bc0", "#2e2a7d"),
@@ -73,6 +80,9 @@ DARK = Palette(
     target="#fbbf24",
     target_soft="#463310",
     accent="#a5b0ff",
+    query="#f472b6",
+    key="#38bdf8",
+    value="#a3e635",
     blocked="#23262f",
     hatch="#555967",
     attention=("#171a25", "#2c2e63", "#4d50b3", "#8689ec", "#dcdeff"),

@@ -23,6 +23,7 @@ from explorer.pages.machine.choices import MachineChoices
 from explorer.pages.patching.choices import PatchingChoices
 from explorer.pages.path.choices import PathChoices
 from explorer.pages.positions.choices import PositionsChoices
+from explorer.pages.start.choices import StartChoices
 from explorer.pages.training.choices import TrainingChoices
 from explorer.pages.workshop.choices import WorkshopChoices
 from explorer.render.app import draw_page
@@ -56,6 +57,7 @@ class Page:
 
 
 LESSONS: tuple[Page, ...] = (
+    Page("start", ":material/play_circle:", StartChoices),
     Page("path", ":material/route:", PathChoices, follows_edits=False),
     Page("heads", ":material/grid_view:", HeadsChoices),
     Page("cell", ":material/center_focus_strong:", CellChoices),
@@ -107,9 +109,10 @@ LESSONS: tuple[Page, ...] = (
     ),
     Page("claims", ":material/quiz:", ClaimsChoices, "practise", 0, False),
 )
-"""The path through all of it; then, in the order in which one learns, attention, its masks,
-positions, the rest of a block, the whole model, what it writes, and why; then the pages that test
-what was learned, one of which trains a model. Each draws what it computed.
+"""The model at work as one picture; the path through all of it; then, in the order in which one
+learns, attention, its masks, positions, the rest of a block, the whole model, what it writes, and
+why; then the pages that test what was learned, one of which trains a model. Each draws what it
+computed.
 """
 
 PAGES: tuple[Page, ...] = (
@@ -118,5 +121,5 @@ PAGES: tuple[Page, ...] = (
 )
 """The lessons, and last the page about the open model, which computes nothing from the sentence."""
 
-HOME = "heads"
+HOME = "start"
 """The page at the root, where a visit without a page's address begins."""

@@ -32,7 +32,7 @@ def links() -> Links:
     return found
 
 
-def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=lang)) -> None:
+def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=lang)) -> bool:
     """Read the link, once when the session begins and again after the browser's back button.
 
     `links` is the grammar that this and all links of the session are read and written in; `first`
@@ -41,14 +41,18 @@ def start(links: Links, first: Callable[[str], State] = lambda lang: State(lang=
     An address without parameters is a change of page (the menu drops them), not a wish. And while
     a visitor clicks fast, a run may still carry the address before the last change: a run that a
     widget caused is therefore never taken for the back button.
+
+    Returns whether the session begins with this run.
     """
     st.session_state[_LINKS], st.session_state[_FIRST] = links, first
     params = st.query_params.to_dict()
     moved = st.session_state.pop(_CHANGED, False)
     if _STATE not in st.session_state:
         _load(params, lang=_preferred_language())
-    elif params and params != st.session_state.get(_WRITTEN) and not moved:
+        return True
+    if params and params != st.session_state.get(_WRITTEN) and not moved:
         _load(params, lang=state().lang)
+    return False
 
 
 def _load(params: Mapping[str, str], lang: str) -> None:

@@ -46,7 +46,7 @@ def state(visitor: Visitor) -> dict[str, list[str]]:
 def test_a_first_visit_shows_a_translated_sentence_and_an_open_head(
     visitor: Visitor, lang: str
 ) -> None:
-    visitor.open(lang=lang)
+    visitor.open("heads", lang=lang)
     visitor.page.locator(".hl .panel canvas").first.wait_for()
     # Each language opens on the translator that its readers read.
     assert bool(CHINESE.search(translation(visitor))) == (lang == "en")
@@ -57,7 +57,7 @@ def test_a_first_visit_shows_a_translated_sentence_and_an_open_head(
 @pytest.mark.sweep  # asked without the browser in tests/pages
 @pytest.mark.parametrize("lang", ["en"])
 def test_a_typed_sentence_is_translated_and_stands_in_the_link(visitor: Visitor, lang: str) -> None:
-    visitor.open(lang=lang)
+    visitor.open("heads", lang=lang)
     before = translation(visitor)
     visitor.type_sentence(t("sidebar.sentence", lang=lang), "Thank you.")
     visitor.shows("谢谢")
@@ -90,7 +90,7 @@ def test_the_causal_mask_off_gives_another_translation_and_on_the_first_again(
 
 @pytest.mark.sweep  # asked without the browser in tests/pages
 def test_the_language_switch_translates_the_page_and_keeps_the_sentence(visitor: Visitor) -> None:
-    visitor.open(text="I like dogs.")
+    visitor.open("heads", text="I like dogs.")
     said = translation(visitor)
     visitor.page.get_by_text("中文", exact=True).first.click()
     visitor.shows(t("heads.lead", lang="zh").split("*")[0])
@@ -121,7 +121,7 @@ def test_a_page_opened_on_a_phone_draws_without_errors_and_fits(
 
 @pytest.mark.parametrize(
     "place",
-    ["", *(pytest.param(page, marks=pytest.mark.sweep) for page in ("masks", "decoding"))],
+    ["heads", *(pytest.param(page, marks=pytest.mark.sweep) for page in ("masks", "decoding"))],
 )
 def test_html_in_a_sentence_is_text_everywhere(visitor: Visitor, place: str) -> None:
     nasty = '<script>alert(1)</script> "><img src=x onerror=alert(2)> **bold** $x$'
@@ -133,7 +133,7 @@ def test_html_in_a_sentence_is_text_everywhere(visitor: Visitor, place: str) -> 
 
 @pytest.mark.sweep  # asked without the browser in tests/pages
 def test_a_sentence_that_is_refused_keeps_the_last_good_picture(visitor: Visitor) -> None:
-    visitor.open(text="I like dogs.")
+    visitor.open("heads", text="I like dogs.")
     said = translation(visitor)
     visitor.type_sentence(t("sidebar.sentence", lang="en"), "   ")
     visitor.shows(t("problems.whitespace_only", lang="en"))
@@ -143,7 +143,7 @@ def test_a_sentence_that_is_refused_keeps_the_last_good_picture(visitor: Visitor
 
 
 def test_an_uploaded_file_gives_sentences_to_pick(visitor: Visitor) -> None:
-    visitor.open()
+    visitor.open("heads")
     visitor.page.get_by_text(t("sidebar.file", lang="en"), exact=True).first.click()
     upload = visitor.page.locator("input[type=file]").first
     upload.set_input_files(

@@ -23,13 +23,13 @@ def test_back_leaves_a_page_of_the_menu_in_one_press(visitor: Visitor) -> None:
     assert urlsplit(visitor.page.url).path == "/masks"
     visitor.settle()
     visitor.page.go_back()
-    expect(visitor.page.locator("h1")).to_have_text(t("heads.title", lang="en"))
+    expect(visitor.page.locator("h1")).to_have_text(t("start.title", lang="en"))
     assert urlsplit(visitor.page.url).path == "/"
 
 
 def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> None:
     visitor.page.set_viewport_size({"width": 1280, "height": 720})
-    visitor.open(lang="en", beamer="1", theme="dark")
+    visitor.open("heads", lang="en", beamer="1", theme="dark")
     picture = visitor.page.locator(".hl .panel canvas").first
     picture.wait_for()
     visitor.settle()
@@ -43,7 +43,7 @@ def test_a_link_for_a_class_is_large_and_wears_its_theme(visitor: Visitor) -> No
     assert sizes[0][0] == "20px"
     assert sizes[1][1] == "rgb(14, 17, 23)"
     visitor.fits(1280)
-    visitor.open(lang="en", theme="light")
+    visitor.open("heads", lang="en", theme="light")
     expect(visitor.page.locator("[data-testid=stApp]")).to_have_css(
         "background-color", "rgb(255, 255, 255)"
     )

@@ -34,18 +34,18 @@ def open_sidebar(phone: Visitor) -> None:
 def test_the_bar_names_the_page_and_leads_to_the_others(phone: Visitor) -> None:
     phone.open(lang="en", text="I love you.")
     expect(menu(phone)).to_be_in_viewport()
-    expect(menu(phone)).to_have_value("heads")
+    expect(menu(phone)).to_have_value("start")
     menu(phone).select_option("blocks")
     expect(phone.page).to_have_title(f"{word('blocks.title')} · Headlight")
     phone.settle()
     assert parse_qs(urlsplit(phone.page.url).query)["text"] == ["I love you."]
     phone.page.go_back()
-    expect(phone.page).to_have_title(f"{word('heads.title')} · Headlight")
-    expect(menu(phone)).to_have_value("heads")
+    expect(phone.page).to_have_title(f"{word('start.title')} · Headlight")
+    expect(menu(phone)).to_have_value("start")
 
 
 def test_another_sentence_runs_from_the_bar(phone: Visitor) -> None:
-    phone.open(lang="en", text="I love you.")
+    phone.open("heads", lang="en", text="I love you.")
     bar = phone.page.locator(".st-key-frame")
     box = bar.get_by_role("textbox", name=word("frame.sentence"))
     run = bar.get_by_role("button", name=word("frame.run"), exact=True)
@@ -83,7 +83,7 @@ def test_the_sidebar_goes_once_something_was_chosen_in_it(phone: Visitor) -> Non
 @pytest.mark.parametrize(
     ("place", "picture"),
     [
-        ("", ".hl canvas"),
+        ("heads", ".hl canvas"),
         pytest.param("cell", ".js-plotly-plot", marks=pytest.mark.sweep),
         pytest.param("masks", ".hl canvas", marks=pytest.mark.sweep),
         pytest.param("positions", ".js-plotly-plot", marks=pytest.mark.sweep),

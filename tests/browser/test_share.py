@@ -11,10 +11,11 @@ from tests.browser.conftest import Visitor
 
 pytestmark = pytest.mark.browser
 
-CORE = ("",)
+CORE = ("heads",)
 """The page that `make test` saves; `make sweep` saves all."""
 PICTURES = {
-    "": ".hl .panel canvas",
+    "heads": ".hl .panel canvas",
+    "start": ".hl canvas.main",
     "cell": ".js-plotly-plot",
     "masks": ".hl canvas",
     "positions": ".js-plotly-plot",
@@ -37,7 +38,7 @@ def test_a_page_is_one_file_that_needs_no_network(
     with visitor.page.expect_download() as started:
         visitor.page.get_by_role("button", name=t("take.html", lang="en"), exact=True).click()
     name = started.value.suggested_filename
-    assert name == f"headlight-en-zh-{place or 'heads'}-I-love-you.html"
+    assert name == f"headlight-en-zh-{place}-I-love-you.html"
     file = tmp_path / "page.html"
     started.value.save_as(file)
     page = visitor.page.context.new_page()
@@ -46,7 +47,7 @@ def test_a_page_is_one_file_that_needs_no_network(
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(file.as_uri())
     page.locator(PICTURES[place]).first.wait_for()
-    expect(page.locator("h1")).to_contain_text(t(f"{place or 'heads'}.title", lang="en"))
+    expect(page.locator("h1")).to_contain_text(t(f"{place}.title", lang="en"))
     expect(page.locator("body")).to_contain_text("I love you.")
     if place == "decoding":  # the film plays by itself, and again from its start
         count = page.locator(".player .count")
@@ -56,7 +57,7 @@ def test_a_page_is_one_file_that_needs_no_network(
             shown.append(count.inner_text())
         assert shown[-1] == shown[0]
         assert len(set(shown)) == len(shown) - 1
-    if place == "":
+    if place == "heads":
         page.locator(".hl .panel canvas").last.hover()
         expect(page.locator(".panel .readout").first).to_contain_text("→")
     assert errors == []

@@ -6,6 +6,7 @@ from shown import WHOLE, Open
 from explorer.pages import LESSONS
 
 SOURCES = {
+    "start": "def flow(",
     "path": "def look(",
     "heads": "def attend(",
     "masks": "def causal_mask(",

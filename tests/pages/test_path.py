@@ -221,7 +221,7 @@ def test_answers_come_back_from_their_link() -> None:
 
 
 def test_what_the_causal_mask_is_for_is_two_clicks_from_the_first_page(open_page: Open) -> None:
-    home = open_page("heads")
+    home = open_page("start")
     assert home.button(key="path.way").label == words("new_here")
     at = open_page("path")
     at.segmented_control(key="path.chapter").set_value("masks").run()

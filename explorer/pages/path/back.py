@@ -1,4 +1,4 @@
-"""The line in the head of every other page that leads to its chapter of the path."""
+"""The ways to the path: from a page to its chapter, and from the start for newcomers."""
 
 import streamlit as st
 
@@ -8,19 +8,22 @@ from explorer.text import t
 from explorer.ui import session
 
 
-def back_to_path(page: str, *, is_home: bool) -> None:
-    """A small button; on the page that a first visit opens, it is for those who are new.
-
-    Nothing in front of a class, and on pages of no chapter.
-    """
+def back_to_path(page: str) -> None:
+    """A small button to the page's chapter; none in presentation mode, or for pages without one."""
     chapter, state = CHAPTER_OF.get(page), session.state()
     if chapter is None or state.of(ScreenChoices).beamer:
         return
-    label = t("path.new_here", lang=state.lang)
-    if not (is_home and session.is_untouched()):
-        named = t(f"path.groups.{chapter}", lang=state.lang)
-        number = NAMES.index(chapter) + 1
-        label = t("path.chapter_of", lang=state.lang, number=number, chapter=named)
+    named = t(f"path.groups.{chapter}", lang=state.lang)
+    number = NAMES.index(chapter) + 1
+    _way(chapter, t("path.chapter_of", lang=state.lang, number=number, chapter=named))
+
+
+def new_here() -> None:
+    """A small button to the first chapter."""
+    _way(NAMES[0], t("path.new_here", lang=session.state().lang))
+
+
+def _way(chapter: str, label: str) -> None:
     if st.button(label, key="path.way", type="tertiary", icon=":material/route:"):
         # The course imports the analyses of all its steps: only who goes there waits for them.
         from explorer.pages.path.course import CHAPTERS

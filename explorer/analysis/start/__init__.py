@@ -1,0 +1,1 @@
+"""What the picture of a whole model at work shows: its threads, its heads, its steps."""

@@ -1,0 +1,282 @@
+"""One text on its way through a model: tokens, positions, every head, and what each step wrote."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+
+from explorer.library import LoadedModel
+from explorer.runs.activations import survey
+from explorer.runs.edits import Edit
+from explorer.runs.generation import Generation
+from explorer.runs.inputs import rows_of, str_tokens, target_row
+from explorer.runs.trace import Trace
+from models.hooks import AttentionSite, StackSite
+from models.positions import frequencies, stretched
+from models.rows import Rows
+
+MOST_THREADS = 72
+"""A longer row is drawn in bins of neighbouring tokens, at most this many."""
+MOST_CELLS = 1_500_000
+"""Cells of all heads together; a model with very many heads gets fewer bins."""
+WAVES = 6
+"""Dimensions of the positions that are drawn, from the fastest to the slowest."""
+SHOWN_VALUES = 24
+"""Values of an embedding that are drawn: the first ones."""
+MOST_CANDIDATES = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """One attention sublayer. `pattern` [head, query, key] comes from one pass over the whole row.
+
+    `allowed` [head, query, key] is True where any token of a bin may attend. `steps` [step, head,
+    key] is the row of each step when the step was taken; there, keys that did not exist yet are
+    `allowed_then` False.
+    """
+
+    site: AttentionSite
+    pattern: Float[np.ndarray, "head query key"]
+    allowed: Bool[np.ndarray, "head query key"]
+    steps: Float[np.ndarray, "step head key"]
+    allowed_then: Bool[np.ndarray, "step key"]
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """One sequence: its tokens, `starts` the first token of each thread, its blocks in order.
+
+    `embedded` [thread, value] and `waves` [thread, wave] are those of each thread's first token.
+    `turns` says that the waves are not added but turn queries and keys. None: no such thing here.
+    """
+
+    stack: StackSite
+    tokens: tuple[str, ...]
+    starts: tuple[int, ...]
+    embedded: Float[np.ndarray, "thread value"] | None
+    waves: Float[np.ndarray, "thread wave"] | None
+    turns: bool
+    blocks: tuple[tuple[Attention, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One step: the thread that is read out, and what could follow, most probable first.
+
+    `chosen` is a place in `tokens`, None where nothing is written, and `text` all that is written
+    after it; `token` is the position of the query.
+    """
+
+    token: int
+    thread: int
+    tokens: tuple[str, ...] = ()
+    chances: tuple[float, ...] = ()
+    chosen: int | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """All that the picture needs. `lanes` are the source, where there is one, and the target.
+
+    `given` tokens of the last lane are there before the first step.
+    """
+
+    lanes: tuple[Lane, ...]
+    given: int
+    steps: tuple[Step, ...]
+
+
+def flow(
+    loaded: LoadedModel, traced: Trace, made: Generation | None, edits: Sequence[Edit] = ()
+) -> Flow:
+    """The way of a text through the model: of `made` where something was written, else of `traced`.
+
+    `edits` are those that `made` was decoded under. Raises ValueError for another model's run.
+    """
+    if loaded.name != traced.model or (made is not None and made.model != traced.model):
+        raise ValueError(f"the run is of {traced.model!r}, the model is {loaded.name!r}")
+    rows = rows_of_flow(loaded, traced, made)
+    activations, _ = survey(loaded, rows, edits)
+    sizes = {stream: rows.tokens(stream).shape[1] for stream in loaded.model.reads}
+    starts = {
+        stream: bins(n, sum(site.n_heads for site in traced.sites)) for stream, n in sizes.items()
+    }
+
+    def attention(site: AttentionSite) -> Attention:
+        across = starts[site.query_stream], starts[site.key_stream]
+        steps, then = _steps_of(site, made, sizes[site.key_stream], across[1])
+        return Attention(
+            site,
+            in_bins(activations[site.hook("pattern")], *across),
+            _any_in_bins(activations[site.hook("mask")], *across),
+            steps,
+            then,
+        )
+
+    lanes = tuple(
+        Lane(
+            stack=stack,
+            tokens=str_tokens(loaded, rows, stack.stream),
+            starts=starts[stack.stream],
+            embedded=_firsts(activations.get(stack.hook("embed")), starts[stack.stream]),
+            blocks=tuple(
+                tuple(
+                    attention(site)
+                    for site in traced.sites
+                    if site.stack == stack.role and site.layer == layer
+                )
+                for layer in range(stack.n_layers)
+            ),
+            waves=_waves(loaded, activations.get(stack.hook("pos_embed")), starts[stack.stream]),
+            turns=loaded.config.positions == "rotary",
+        )
+        for stack in traced.stacks
+    )
+    steps = _read_out(starts["tgt"]) if made is None else _written(loaded, made, starts["tgt"])
+    n_given = sizes["tgt"]
+    if made is not None and loaded.model.predicts == "next":
+        n_given -= len(made.steps) - 1
+    return Flow(lanes, n_given, steps)
+
+
+def bins(n_tokens: int, n_heads: int) -> tuple[int, ...]:
+    """Where the threads of a row begin: a thread a token, or bins of almost equal size."""
+    most = max(8, min(MOST_THREADS, isqrt(MOST_CELLS // max(1, n_heads))))
+    if n_tokens <= most:
+        return tuple(range(n_tokens))
+    return tuple(int(start) for start in np.linspace(0, n_tokens, most + 1)[:-1])
+
+
+def in_bins(
+    pattern: Float[np.ndarray, "*head query key"],
+    queries: Sequence[int],
+    keys: Sequence[int],
+) -> Float[np.ndarray, "*head query_bin key_bin"]:
+    """A pattern in bins: weights on the keys of a bin are summed, rows of a bin averaged.
+
+    So a row still sums to what it summed to.
+    """
+    n_query = pattern.shape[-2]
+    sizes = np.diff([*queries, n_query])[:, None]
+    summed = np.add.reduceat(pattern, keys, axis=-1)
+    return np.add.reduceat(summed, queries, axis=-2) / sizes
+
+
+def _any_in_bins(
+    mask: Bool[np.ndarray, "head query key"], queries: Sequence[int], keys: Sequence[int]
+) -> Bool[np.ndarray, "head query_bin key_bin"]:
+    open_keys = np.logical_or.reduceat(mask, keys, axis=-1)
+    return np.logical_or.reduceat(open_keys, queries, axis=-2)
+
+
+def rows_of_flow(loaded: LoadedModel, traced: Trace, made: Generation | None) -> Rows:
+    """The rows of the last step, before its own token: read in one pass, they show every step."""
+    if made is None:
+        tgt, src = list(traced.tgt_tokens), list(traced.src_tokens)
+    elif loaded.model.predicts == "same":
+        tgt, src = list(made.given), []
+        for step in made.steps[:-1]:
+            tgt[step.position] = step.chosen
+    elif "src" in loaded.model.reads:
+        tgt, src = list(target_row(loaded, made.tokens[:-1])), list(made.given)
+    else:
+        tgt, src = [*made.given, *made.tokens[:-1]], []
+    return rows_of(loaded, src, tgt) if src else rows_of(loaded, tgt)
+
+
+def _steps_of(
+    site: AttentionSite, made: Generation | None, n_keys: int, keys: Sequence[int]
+) -> tuple[Float[np.ndarray, "step head key"], Bool[np.ndarray, "step key"]]:
+    """The rows of a decoder's site at every step, in bins; none at other sites."""
+    if made is None or not made.steps or site.name not in made.steps[0].rows:
+        return np.zeros((0, site.n_heads, len(keys)), np.float32), np.zeros((0, len(keys)), bool)
+    rows = np.zeros((len(made.steps), site.n_heads, n_keys), np.float32)
+    then = np.zeros((len(made.steps), n_keys), bool)
+    for at, step in enumerate(made.steps):
+        row = step.rows[site.name]
+        rows[at, :, : row.shape[-1]] = row
+        then[at, : row.shape[-1]] = True
+    return np.add.reduceat(rows, keys, axis=-1), np.logical_or.reduceat(then, keys, axis=-1)
+
+
+def _firsts(values: np.ndarray | None, starts: Sequence[int]) -> np.ndarray | None:
+    return None if values is None else values[list(starts), :SHOWN_VALUES]
+
+
+def _waves(
+    loaded: LoadedModel, added: np.ndarray | None, starts: Sequence[int]
+) -> Float[np.ndarray, "thread wave"] | None:
+    """What positions add, in dimensions from fast to slow; for rotary ones, the sine of the angle
+    by which each pair is turned. None where positions do neither."""
+    config = loaded.config
+    if added is not None:
+        pairs = _telling(added.shape[1] // 2, starts[-1], config.rope_base)
+        return np.asarray(added[list(starts)][:, 2 * pairs])
+    if config.positions != "rotary":
+        return None
+    angles = stretched(
+        frequencies(config.rotary_dim or config.d_head, config.rope_base), config.rope_scaling
+    )
+    pairs = _telling(len(angles), starts[-1], config.rope_base)
+    turned = torch.tensor(starts, dtype=torch.float64)[:, None] * angles[pairs]
+    return torch.sin(turned).numpy()
+
+
+def _telling(n_pairs: int, last: int, base: float) -> np.ndarray:
+    """Pairs of dimensions from the fastest to one whose wave is several times as long as the row:
+    slower ones would be straight lines."""
+    slowest = n_pairs * np.log(max(last / 2, 2)) / np.log(base)
+    return np.unique(np.linspace(0, min(n_pairs - 1, slowest), WAVES).round().astype(int))
+
+
+def _thread(token: int, starts: Sequence[int]) -> int:
+    return int(np.searchsorted(starts, token, side="right")) - 1
+
+
+GAP = "___"
+"""What stands for a word that is not filled in yet."""
+
+
+def text_after(loaded: LoadedModel, made: Generation, step: int) -> str:
+    """What is written after a step: the translation, the continued text, or the filled text."""
+    if loaded.model.predicts == "next":
+        before = () if "src" in loaded.model.reads else made.given
+        return loaded.tokenizer.decode([*before, *made.tokens[: step + 1]])
+    parts: list[list[int]] = [[]]
+    filled = {each.position: each.chosen for each in made.steps[: step + 1]}
+    for place, token in enumerate(made.given):
+        if token == loaded.marks.mask and place not in filled:
+            parts.append([])
+        else:
+            parts[-1].append(filled.get(place, token))
+    return f" {GAP} ".join(loaded.tokenizer.decode(part) for part in parts).strip()
+
+
+def _written(loaded: LoadedModel, made: Generation, starts: Sequence[int]) -> tuple[Step, ...]:
+    """The steps of a decoding, with its most probable candidates and the chosen one."""
+    steps = []
+    for at, step in enumerate(made.steps):
+        place = len(step.input_tokens) - 1 if step.position == -1 else step.position
+        shown = list(step.candidates[:MOST_CANDIDATES])
+        if step.chosen not in [each.token for each in shown]:
+            shown[-1:] = [each for each in step.candidates if each.token == step.chosen]
+        steps.append(
+            Step(
+                token=place,
+                thread=_thread(place, starts),
+                tokens=tuple(each.str_token for each in shown),
+                chances=tuple(float(np.exp(each.logprob)) for each in shown),
+                chosen=[each.token for each in shown].index(step.chosen),
+                text=text_after(loaded, made, at),
+            )
+        )
+    return tuple(steps)
+
+
+def _read_out(starts: Sequence[int]) -> tuple[Step, ...]:
+    """A text that is read and not written: a step per thread."""
+    return tuple(Step(token=start, thread=at) for at, start in enumerate(starts))

@@ -1,0 +1,284 @@
+"""The whole model at work on one sentence, as one picture that plays in the browser."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from explorer.components.mount import inside, sent, view
+from explorer.components.payload import (
+    Bools,
+    Bytes,
+    Floats,
+    Words,
+    check_index,
+    check_length,
+    check_words,
+    encode_weights,
+    pack,
+    tokens_head,
+)
+from explorer.figures.theme import Stream, show
+
+WORDS = (
+    *("play", "pause", "back", "next", "step", "reading", "close", "hint", "masks", "all_heads"),
+    *("waves", "steps", "candidates", "chosen", "same", "open_head", "opens", "mean", "stage"),
+    *("query", "key", "value", "scores", "mask", "softmax", "output", "blocked", "shown_of"),
+    *("turns", "no_waves", "nothing", "memory", "read_step", "read_pair", "read_score"),
+    *("to_head", "to_heads", "to_masks", "to_positions", "to_steps"),
+    *("told_scores", "told_mask", "told_softmax", "told_output", "told_waves"),
+)
+"""The words that the view shows, by the names under which the caller passes them."""
+Door = Literal["", "head", "waves", "steps", "heads"]
+"""What is open in the picture: one head, the waves of positions, the steps, all heads large."""
+DOORS: tuple[Door, ...] = ("head", "waves", "steps", "heads")
+
+
+@dataclass(frozen=True)
+class Heads:
+    """An attention sublayer: `cells` [head, query, key] and where they are `allowed`, and the rows
+    of each step, `rows` [step, head, key], over keys that were `there` [step, key]."""
+
+    title: str
+    role: str
+    cells: Floats
+    allowed: Bools
+    rows: Floats
+    there: Bools
+    href: str = ""
+
+
+@dataclass(frozen=True)
+class Thread:
+    """A sequence through its blocks: its `tokens`, one a thread, and what belongs to each.
+
+    `embedded` [thread, value] and `waves` [thread, wave] are None where there is no such thing.
+    """
+
+    stream: Stream
+    title: str
+    tokens: Sequence[str]
+    given: int
+    embedded: Floats | None
+    waves: Floats | None
+    turns: bool
+    blocks: Sequence[tuple[str, Sequence[Heads]]]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One step: the thread that is read out and the candidates; `said` is the text after it."""
+
+    thread: int
+    tokens: Sequence[str] = ()
+    chances: Sequence[float] = ()
+    chosen: int | None = None
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A head with its numbers: `at` is its block and sublayer in the last lane that has them."""
+
+    at: tuple[int, int, int]
+    head: int
+    queries: Sequence[str]
+    keys: Sequence[str]
+    vectors: Mapping[Literal["q", "k", "v", "z"], Floats]
+    scores: Floats
+    allowed: Bools
+    pattern: Floats
+    whole: tuple[int, int]
+    links: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True)
+class Picked:
+    """What the visitor just did: opened a door or a head, chose a mask, followed a link."""
+
+    door: Door | None = None
+    head: tuple[int, int, int, int] | None = None
+    mask: str | None = None
+    link: str | None = None
+
+
+def start(
+    lanes: Sequence[Thread],
+    moments: Sequence[Moment],
+    *,
+    key: str,
+    masks: Sequence[tuple[str, str]],
+    mask: str,
+    diff: Sequence[tuple[str, str]],
+    door: str,
+    opened: Opened | None,
+    links: Mapping[str, str],
+    said: str,
+    prompt: str,
+    words: Words,
+) -> None:
+    """Show the picture; `sent_pick` tells what was done in it. The arguments are `pack_start`'s."""
+    data = pack_start(
+        lanes,
+        moments,
+        masks=masks,
+        mask=mask,
+        diff=diff,
+        door=door,
+        opened=opened,
+        links=links,
+        said=said,
+        prompt=prompt,
+        words=words,
+    )
+    view("start")(key=key, data=data, on_picked_change=lambda: None)
+
+
+def sent_pick(key: str, lanes: Sequence[Sequence[Sequence[int]]], masks: Sequence[str]) -> Picked:
+    """What was just done in the picture with this key; nothing where it was nothing, or stale.
+
+    `lanes` are the numbers of heads, by lane, block and sublayer.
+    """
+    given = sent(key, "picked")
+    if not isinstance(given, Mapping):
+        return Picked()
+    door, mask, link = given.get("door"), given.get("mask"), given.get("link")
+    return Picked(
+        door if door in ("", *DOORS) else None,
+        _place(given.get("head"), lanes),
+        mask if mask in masks else None,
+        link if isinstance(link, str) else None,
+    )
+
+
+def _place(
+    given: Any, lanes: Sequence[Sequence[Sequence[int]]]
+) -> tuple[int, int, int, int] | None:
+    if not isinstance(given, list | tuple) or len(given) != 4:
+        return None
+    lane = inside(given[0], len(lanes))
+    block = None if lane is None else inside(given[1], len(lanes[lane]))
+    if lane is None or block is None:
+        return None
+    site = inside(given[2], len(lanes[lane][block]))
+    head = None if site is None else inside(given[3], lanes[lane][block][site])
+    return None if site is None or head is None else (lane, block, site, head)
+
+
+def pack_start(
+    lanes: Sequence[Thread],
+    moments: Sequence[Moment],
+    *,
+    masks: Sequence[tuple[str, str]],
+    mask: str,
+    diff: Sequence[tuple[str, str]],
+    door: str,
+    opened: Opened | None,
+    links: Mapping[str, str],
+    said: str,
+    prompt: str,
+    words: Words,
+) -> bytes:
+    """The payload. `masks` are (name, words) of which `mask` is in force; `diff` the written tokens
+    beside those without the change, empty where nothing was changed; `links` lead from a station to
+    its page; `said` is the whole text, which begins with the `prompt` ("" for none). Raises
+    ValueError naming sizes that disagree.
+    """
+    matrices: dict[str, Bytes] = {}
+    packed = [_lane(at, lane, len(moments), matrices) for at, lane in enumerate(lanes)]
+    for moment in moments:
+        check_index("thread", moment.thread, len(lanes[-1].tokens), "threads")
+        check_index("chosen", moment.chosen, len(moment.tokens), "candidates")
+    head = {
+        "lanes": packed,
+        "moments": [
+            {
+                "thread": moment.thread,
+                "tokens": [show(token) for token in moment.tokens],
+                "chances": [round(float(chance), 5) for chance in moment.chances],
+                "chosen": moment.chosen,
+                "said": moment.said,
+            }
+            for moment in moments
+        ],
+        "masks": [list(each) for each in masks],
+        "mask": mask,
+        "diff": [[show(token), status] for token, status in diff],
+        "door": door,
+        "opened": None if opened is None else _opened(opened, matrices),
+        "links": dict(links),
+        "said": said,
+        "prompt": prompt,
+        "words": check_words(WORDS, words),
+    }
+    return pack(head, **matrices)
+
+
+def _lane(at: int, lane: Thread, n_steps: int, matrices: dict[str, Bytes]) -> dict[str, Any]:
+    n = len(lane.tokens)
+    for name, values in (("embedded", lane.embedded), ("waves", lane.waves)):
+        if values is not None:
+            check_length(name, len(values), n, "threads")
+            matrices[f"{name}{at}"] = signed(values)
+    blocks = []
+    for b, (title, sites) in enumerate(lane.blocks):
+        for s, site in enumerate(sites):
+            check_length("cells", site.cells.shape[1], n, "threads")
+            check_length("rows", len(site.rows), n_steps if len(site.rows) else 0, "steps")
+            matrices[f"cells{at}.{b}.{s}"] = encode_weights(site.cells, site.allowed)
+            there = site.there[:, None] if len(site.rows) else None
+            matrices[f"rows{at}.{b}.{s}"] = encode_weights(site.rows, there)
+        blocks.append(
+            {
+                "title": title,
+                "sites": [
+                    {
+                        "title": site.title,
+                        "role": site.role,
+                        "heads": site.cells.shape[0],
+                        "keys": site.cells.shape[2],
+                        "href": site.href,
+                    }
+                    for site in sites
+                ],
+            }
+        )
+    return {
+        "stream": lane.stream,
+        "title": lane.title,
+        **tokens_head(lane.tokens),
+        "given": lane.given,
+        "turns": lane.turns,
+        "embedded": lane.embedded is not None,
+        "waves": 0 if lane.waves is None else lane.waves.shape[1],
+        "blocks": blocks,
+    }
+
+
+def _opened(opened: Opened, matrices: dict[str, Bytes]) -> dict[str, Any]:
+    n_query, n_key = len(opened.queries), len(opened.keys)
+    if not opened.scores.shape == opened.pattern.shape == (n_query, n_key):
+        raise ValueError(
+            f"scores have shape {opened.scores.shape}, expected {(n_query, n_key)} as the tokens"
+        )
+    for name, values in opened.vectors.items():
+        matrices[f"open_{name}"] = signed(values)
+    return {
+        "at": list(opened.at),
+        "head": opened.head,
+        "queries": [show(token) for token in opened.queries],
+        "keys": [show(token) for token in opened.keys],
+        "scores": np.round(np.nan_to_num(opened.scores, posinf=0, neginf=0), 3).tolist(),
+        "allowed": opened.allowed.astype(int).tolist(),
+        "pattern": np.round(opened.pattern, 5).tolist(),
+        "whole": list(opened.whole),
+        "links": [list(each) for each in opened.links],
+    }
+
+
+def signed(values: Floats) -> Bytes:
+    """Numbers around zero as bytes: 127 is 0, 0 and 254 are minus and plus the largest size."""
+    finite = np.nan_to_num(values.astype(np.float64), posinf=0, neginf=0)
+    top = float(np.abs(finite).max(initial=0)) or 1.0
+    return (127 + np.rint(127 * finite / top)).astype(np.uint8)

@@ -1,0 +1,86 @@
+// The numbers of the payload as the picture asks for them: means over heads, pictures of heads.
+
+import { css, rgb, shades } from "./palette.js";
+import { BLOCKED, weightOf } from "./payload.js";
+
+const weight = (code) => (code === BLOCKED ? 0 : weightOf(code));
+
+/** All attention of a flow. `row(place, query)`, `atStep(place, step)`: a Float32Array over keys. */
+export function attentionOf(head, arrays) {
+  const known = new Map();
+  const shape = (lane, block, site) => {
+    const { heads, keys } = head.lanes[lane].blocks[block].sites[site];
+    return { heads, keys, queries: head.lanes[lane].tokens.length };
+  };
+  function mean(name, rows, { heads, keys }, at, only, byStep) {
+    const id = `${name} ${at} ${only}`;
+    if (known.has(id)) return known.get(id);
+    const codes = arrays[name];
+    const sum = new Float32Array(keys);
+    const from = only === undefined ? 0 : only;
+    const to = only === undefined ? heads : only + 1;
+    for (let h = from; h < to; h += 1) {
+      const start = byStep ? (at * heads + h) * keys : (h * rows + at) * keys;
+      for (let k = 0; k < keys; k += 1) sum[k] += weight(codes[start + k]) / (to - from);
+    }
+    known.set(id, sum);
+    return sum;
+  }
+  return {
+    row: (lane, block, site, query, only) => {
+      const of = shape(lane, block, site);
+      return mean(`cells${lane}.${block}.${site}`, of.queries, of, query, only, false);
+    },
+    atStep: (lane, block, site, step, only) => {
+      const name = `rows${lane}.${block}.${site}`;
+      if (!arrays[name]?.length) return null;
+      return mean(name, 0, shape(lane, block, site), step, only, true);
+    },
+  };
+}
+
+/** One picture a sublayer, its heads side by side: [canvas, keys wide and queries tall each]. */
+export function picturesOf(head, arrays, theme) {
+  const colours = shades(theme);
+  const blocked = rgb(theme.get("blocked"));
+  const made = {};
+  head.lanes.forEach((lane, l) => lane.blocks.forEach((block, b) => block.sites.forEach((site, s) => {
+    const [nq, nk] = [lane.tokens.length, site.keys];
+    const codes = arrays[`cells${l}.${b}.${s}`];
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [nk * site.heads, nq];
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(canvas.width, nq);
+    for (let h = 0; h < site.heads; h += 1) for (let q = 0; q < nq; q += 1) for (let k = 0; k < nk; k += 1) {
+      const code = codes[(h * nq + q) * nk + k];
+      // The root that was sent is what is shown: small weights are to be seen in a small picture.
+      const [r, g, b2] = code === BLOCKED ? blocked : colours[code];
+      image.data.set([r, g, b2, 255], 4 * (q * canvas.width + h * nk + k));
+    }
+    context.putImageData(image, 0, 0);
+    made[`${l}.${b}.${s}`] = canvas;
+  })));
+  return made;
+}
+
+/** The colours that are asked for in every frame. */
+export function coloursOf(theme, root) {
+  const style = getComputedStyle(root);
+  const names = ["ink", "muted", "line", "paper", "source", "source-soft", "target", "target-soft", "accent", "blocked", "hatch", "query", "key", "value", "attention-0", "attention-3"];
+  const found = Object.fromEntries(names.map((name) => [name, theme.get(name)]));
+  const parts = Object.fromEntries(names.map((name) => [name, rgb(found[name])]));
+  const made = new Map();
+  return {
+    ...found,
+    text: style.color,
+    ground: style.getPropertyValue("--st-background-color") || found.paper,
+    /** A colour of the palette with an opacity, in steps of a hundredth. */
+    faint(name, alpha) {
+      const id = `${name} ${Math.round(alpha * 100)}`;
+      if (!made.has(id)) made.set(id, css(parts[name], Math.round(alpha * 100) / 100));
+      return made.get(id);
+    },
+    diverging: shades(theme, "diverging"),
+    attention: shades(theme),
+  };
+}

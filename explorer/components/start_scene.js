@@ -1,0 +1,48 @@
+// What all parts of the picture ask of a moment: who is there, how far it has come, where it lands.
+
+import { lerp, smooth, within } from "./start_clock.js";
+
+export const STREAM = { src: "source", tgt: "target" };
+
+export const isLast = (scene, at) => at === scene.head.lanes.length - 1;
+
+/** How many threads of a lane there are, and how far along `u` the newest one has come. */
+export function present(scene, at) {
+  const { head, layout, moment } = scene;
+  const lane = head.lanes[at];
+  const geometry = layout.lanes[at];
+  const [from, to] = [geometry.label[1], geometry.out[0]];
+  const grows = isLast(scene, at) && lane.given < lane.tokens.length;
+  const begins = isLast(scene, at) && head.lanes.length > 1;
+  if (moment.step < 0) {
+    // The source is read first; what a decoder begins with waits for its first step.
+    const reach = begins ? from : lerp(from, to, smooth(moment.read));
+    return { count: lane.given, front: reach, query: null, from, to };
+  }
+  const query = isLast(scene, at) ? head.moments[moment.step].thread : null;
+  const count = grows ? Math.min(lane.tokens.length, lane.given + moment.step) : lane.tokens.length;
+  const front = query === null ? to : lerp(from, to, within(moment.p, 0, 0.55));
+  return { count, front, query, from, to };
+}
+
+export function line(context, layout, u0, v0, u1, v1) {
+  context.moveTo(...layout.P(u0, v0));
+  context.lineTo(...layout.P(u1, v1));
+}
+
+export function curve(context, layout, [u0, v0], [u1, v1], [u2, v2], [u3, v3]) {
+  context.moveTo(...layout.P(u0, v0));
+  context.bezierCurveTo(...layout.P(u1, v1), ...layout.P(u2, v2), ...layout.P(u3, v3));
+}
+
+/** The chosen token's way from the candidates to its thread: where it lands, null where nowhere. */
+export function landing({ head, moment }) {
+  const { given, tokens } = head.lanes.at(-1);
+  const { thread, chosen } = head.moments[moment.step];
+  if (chosen === null) return null;
+  if (head.lanes.length === 1 && given === tokens.length) return thread;
+  const next = given + moment.step;
+  return next < tokens.length ? next : null;
+}
+
+export const isLanding = (scene, thread) => scene.moment.p > 0.8 && scene.moment.p < 0.97 && landing(scene) === thread;

@@ -1,0 +1,23 @@
+"""What the Start page computes, kept as `ui.work.caching` says."""
+
+from explorer.analysis.start import flow as flows
+from explorer.analysis.start import opened as opening
+from explorer.runs.edits import Edit
+from explorer.runs.generation import Generation
+from explorer.ui import cache
+from explorer.ui.cache import Run
+from explorer.ui.work.caching import cached
+
+
+@cached
+def flow(run: Run, made: Generation | None, edits: tuple[Edit, ...]) -> flows.Flow:
+    """The way of a text through the model. Raises InputProblem."""
+    return flows.flow(cache.open_model(run.model), cache.trace(run), made, edits)
+
+
+@cached
+def open_head(
+    run: Run, made: Generation | None, edits: tuple[Edit, ...], site: str, head: int
+) -> opening.OpenHead:
+    """One head of it with its numbers. Raises InputProblem."""
+    return opening.open_head(cache.open_model(run.model), cache.trace(run), made, edits, site, head)

@@ -1,0 +1,32 @@
+"""The masks that can be changed in the picture itself, with one click each."""
+
+from typing import Literal
+
+from explorer.runs.edits import Edit, MaskSize, MaskSwitch
+from explorer.ui.view import View
+
+MaskName = Literal["trained", "causal", "alone"]
+CHANGES: dict[MaskName, tuple[Edit, ...]] = {
+    "trained": (),
+    "causal": (MaskSwitch("causal", False),),
+    "alone": (MaskSize("window", 1),),
+}
+"""As the model was trained; without its causal mask; every token attends to itself alone."""
+
+
+def offered(view: View) -> tuple[MaskName, ...]:
+    """Those that this model has; only a decoder has a causal mask to switch off."""
+    causal = view.loaded.model.last_stack.causal
+    return tuple(name for name in CHANGES if name != "causal" or causal)
+
+
+def in_force(edits: tuple[Edit, ...]) -> str:
+    """The name of the change in force, "" where it is none of these."""
+    changed = tuple(edit for edit in edits if isinstance(edit, MaskSwitch | MaskSize))
+    return next((name for name, change in CHANGES.items() if change == changed), "")
+
+
+def with_mask(edits: tuple[Edit, ...], name: MaskName) -> tuple[Edit, ...]:
+    """`edits` with this change in place of every other rule of the masks."""
+    others = (edit for edit in edits if not isinstance(edit, MaskSwitch | MaskSize))
+    return (*others, *CHANGES[name])

@@ -1,0 +1,129 @@
+"""Start: the whole model at work on the visitor's sentence, as one picture that plays."""
+
+import streamlit as st
+
+from explorer import text
+from explorer.analysis.start.flow import Flow, flow
+from explorer.numbers import percent
+from explorer.pages.decoding import cached as decoding
+from explorer.pages.path.back import new_here
+from explorer.pages.start.choices import SHUT, StartChoices
+from explorer.pages.start.picture import show, take_moves
+from explorer.problems import InputProblem
+from explorer.runs.generation import Generation, generate
+from explorer.ui import controls, session
+from explorer.ui.current import latest
+from explorer.ui.hints import change_model
+from explorer.ui.parts import ScreenChoices
+from explorer.ui.problem import message
+from explorer.ui.share import shared
+from explorer.ui.sidebar import new_text, shown_text
+from explorer.ui.uploads import models
+from explorer.ui.view import View
+from explorer.ui.work import running
+from explorer.ui.work.turns import in_turn
+from models.strategies import Greedy
+
+MOST_NEW = {"next": 24, "same": 64, "src": 64}
+"""Tokens that are written at most: of a continuation, of gaps, of a translation."""
+
+
+def render(view: View) -> None:
+    """The page."""
+    _picture(view)
+
+
+@st.fragment
+@in_turn
+def _picture(view: View) -> None:
+    view = latest(view)
+    if take_moves(view):
+        view = latest(view)
+    elif view.choices(StartChoices) == StartChoices():
+        session.change(door=SHUT)
+        view = latest(view)
+    _line(view)
+    with shared(view, "start"):
+        _drawn(view)
+
+
+def _line(view: View) -> None:
+    """The sentence, read while it is typed, and the model."""
+    with st.container(horizontal=True, vertical_alignment="center", key="start-line"):
+        # Only what differs is written: a browser takes over whatever is, typed letters or not.
+        if st.session_state.get("start.text") != shown_text():
+            st.session_state["start.text"] = shown_text()
+        st.text_input(
+            view.t("sidebar.sentence"),
+            key="start.text",
+            live=True,
+            label_visibility="collapsed",
+            on_change=lambda: new_text(st.session_state["start.text"]),
+        )
+        names = text.in_order(models(), lang=view.lang)
+        current = view.loaded.name.split("@")[0]
+        st.session_state["start.model"] = current if current in names else None
+        with st.container(width=290):
+            st.selectbox(
+                view.t("sidebar.model"),
+                names,
+                format_func=lambda name: text.model_name(name, lang=view.lang),
+                key="start.model",
+                label_visibility="collapsed",
+                on_change=lambda: change_model(current, st.session_state["start.model"]),
+            )
+
+
+def _drawn(view: View) -> None:
+    made = before = None
+    try:
+        made = _written(view, "start.written")
+        before = _written(view, "start.before", edited=False) if view.edits else None
+    except InputProblem as problem:
+        if problem.key not in ("no_logits", "nothing_to_fill"):
+            st.caption(message(problem, view.lang))
+    except _WaitingError:
+        return
+    found = show(view, made, before)
+    if not view.choices(ScreenChoices).beamer:
+        st.caption(f"{view.t('start.lead')} {view.t('start.try')}")
+        new_here()
+    controls.small_print(
+        view,
+        "start",
+        formula=(
+            r"x_i = E_{t_i} + P_i",
+            r"x \leftarrow x + \mathrm{softmax}\!\left(" + view.scaled(r"QK^\top") + r"\right)V",
+            r"p = \mathrm{softmax}(W x_i)",
+        ),
+        code=(view.loaded.model.read, flow, *([generate] if made is not None else [])),
+        numbers=lambda: _numbers(view, found),
+    )
+
+
+class _WaitingError(Exception):
+    """The text is still being written; a bar shows how far it is."""
+
+
+def _written(view: View, name: str, *, edited: bool = True) -> Generation:
+    """What the model writes, greedily. Raises InputProblem, `_WaitingError`."""
+    loaded = view.loaded
+    limit = MOST_NEW["src" if "src" in loaded.model.reads else loaded.model.predicts or "same"]
+    key = (loaded.name, view.text, Greedy(), view.edits if edited else (), limit, ())
+    job = running.job(name, key, lambda tell: decoding.generate(*key, progress=tell))
+    words = view.t("decoding.working"), view.t("decoding.stop")
+    if not running.finished(job, name, *words, view.lang):
+        raise _WaitingError
+    return job.result()
+
+
+def _numbers(view: View, found: Flow) -> dict[str, list[object]]:
+    """Each step's query, and its most probable tokens with their probabilities."""
+    tokens = found.lanes[-1].tokens
+    return {
+        view.t("place.query"): [f"{step.token} {tokens[step.token]}" for step in found.steps],
+        view.t("decoding.token"): [
+            " ".join(f"{token} {percent(chance)}" for token, chance in pairs)
+            for pairs in (zip(step.tokens, step.chances, strict=True) for step in found.steps)
+        ],
+    }

@@ -1,0 +1,167 @@
+"""Start in real Chromium: it plays, pauses and steps; stations open; a mask changes the output."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from explorer.library import open_model
+from explorer.runs.edits import MaskSwitch
+from explorer.runs.trace import trace
+from explorer.text import t
+from tests.browser.conftest import Visitor
+
+pytestmark = pytest.mark.browser
+
+TEXT = "She reads a book every morning."
+SETTLED = "canvas.main"
+
+
+def word(key: str, **values: object) -> str:
+    return t(f"components.start.{key}", lang="en", **values)
+
+
+def said(visitor: Visitor) -> Locator:
+    return visitor.page.locator(".hl .said")
+
+
+def count(visitor: Visitor) -> int:
+    """The step that the picture shows."""
+    return int(visitor.page.locator(".player .count").inner_text().split("/")[0])
+
+
+def test_it_plays_pauses_and_steps(visitor: Visitor) -> None:
+    visitor.open(lang="en", text=TEXT)
+    page = visitor.page
+    output = trace(open_model("en-zh"), TEXT).output
+    page.get_by_role("button", name=word("pause")).click()  # it plays by itself
+    play = page.get_by_role("button", name=word("play"), exact=True)
+    play.wait_for()
+    shown = page.locator(".player input").input_value()
+    page.wait_for_timeout(300)
+    assert page.locator(".player input").input_value() == shown
+    now = count(visitor)
+    page.keyboard.press("ArrowRight")
+    assert count(visitor) == now + 1
+    page.keyboard.press("ArrowLeft")
+    page.get_by_role("button", name=word("back")).click()
+    assert count(visitor) == max(0, now - 1)
+    page.locator(".player input").evaluate(
+        "(node) => { node.value = 1; node.dispatchEvent(new Event('input')) }"
+    )
+    expect(said(visitor)).to_have_text(output)
+    play.focus()
+    page.keyboard.press("Space")
+    expect(said(visitor)).not_to_have_text(output)
+    expect(said(visitor)).to_have_text(output)  # it comes to its end
+
+
+def test_a_mask_switched_off_gives_another_sentence_and_shows_the_difference(
+    visitor: Visitor,
+) -> None:
+    visitor.open(lang="en", text=TEXT)
+    model = open_model("en-zh")
+    before = trace(model, TEXT).output
+    after = trace(model, TEXT, edits=(MaskSwitch("causal", False),)).output
+    assert before != after
+    visitor.page.get_by_text(t("start.masks.causal", lang="en"), exact=True).click()
+    expect(said(visitor).locator("del").first).to_be_visible()
+    left = said(visitor).evaluate(
+        "(node) => [...node.childNodes].filter((each) => each.tagName !== 'DEL')"
+        ".map((each) => each.textContent).join('')"
+    )
+    assert left == after
+    visitor.page.wait_for_url("**edits=causal-off**")
+    visitor.page.get_by_text(t("start.masks.trained", lang="en"), exact=True).click()
+    expect(said(visitor)).to_have_text(before)
+
+
+def test_a_station_opens_in_place_by_keyboard_and_leads_to_its_page(visitor: Visitor) -> None:
+    visitor.open(lang="en", text=TEXT)
+    page = visitor.page
+    name = word(
+        "opens",
+        place=", ".join(
+            (
+                t("streams.tgt", lang="en"),
+                t("start.block", lang="en", number=2),
+                t("start.kinds.cross", lang="en"),
+            )
+        ),
+        heads=8,
+    )
+    station = page.get_by_role("button", name=name)
+    station.press("Enter")
+    opened = page.locator(".hl .open")
+    expect(opened.get_by_role("heading")).to_contain_text(t("start.kinds.cross", lang="en"))
+    page.wait_for_url("**door=head**")
+    close = page.get_by_role("button", name=word("close"), exact=True)
+    expect(close).to_be_focused()
+    close.press("Escape")
+    expect(station).to_be_focused()
+    station.press("Enter")
+    softmax = opened.get_by_role("button", name=word("softmax"))
+    softmax.click()
+    expect(softmax).to_have_attribute("aria-pressed", "true")
+    expect(opened.locator(".readout")).to_have_text(word("told_softmax"))
+    opened.get_by_role("link", name=word("to_heads")).click()
+    page.wait_for_url("**/heads?**")
+    asked = parse_qs(urlsplit(page.url).query)
+    assert asked["text"] == [TEXT]
+    assert asked["layer"] == ["2"]
+    page.go_back()
+    page.locator(".hl .open").wait_for()
+    page.get_by_role("button", name=word("close"), exact=True).press("Escape")
+    expect(page.locator(".hl .open")).to_have_count(0)
+
+
+def test_waves_steps_and_all_heads_are_one_click_away(visitor: Visitor) -> None:
+    visitor.open(lang="en", text=TEXT)
+    page = visitor.page
+    for door in ("waves", "steps"):
+        page.get_by_role("button", name=word(door), exact=True).click()
+        expect(page.locator(".hl .open h3")).to_have_text(word(door))
+        page.get_by_role("button", name=word("close"), exact=True).click()
+        expect(page.locator(".hl .open")).to_have_count(0)
+    visitor.settle()
+    before = page.locator("canvas.main").evaluate("(node) => node.clientHeight")
+    page.get_by_role("button", name=word("all_heads"), exact=True).click()
+    page.wait_for_function(
+        "before => document.querySelector('[class*=st-key-start]') !== null"
+        " && [...document.querySelectorAll('*')].some((each) => each.shadowRoot?.querySelector("
+        "'canvas.main')?.clientHeight > before)",
+        arg=before,
+    )
+
+
+def test_it_is_read_while_typed(visitor: Visitor) -> None:
+    visitor.open(lang="en", text=TEXT)
+    box = visitor.page.get_by_role("textbox", name=t("sidebar.sentence", lang="en")).last
+    box.fill("")
+    box.press_sequentially("I like dogs.", delay=60)
+    expect(said(visitor)).to_have_text(trace(open_model("en-zh"), "I like dogs.").output)
+    expect(box).to_have_value("I like dogs.")
+
+
+def test_who_asks_for_less_motion_sees_it_still_and_whole(visitor: Visitor) -> None:
+    visitor.page.emulate_media(reduced_motion="reduce")
+    visitor.open(lang="en", text=TEXT)
+    expect(said(visitor)).to_have_text(trace(open_model("en-zh"), TEXT).output)
+    expect(visitor.page.get_by_role("button", name=word("play"), exact=True)).to_be_visible()
+    visitor.page.emulate_media(reduced_motion="no-preference")
+
+
+def test_a_link_made_for_heads_at_the_root_still_shows_heads(visitor: Visitor) -> None:
+    visitor.open(lang="en", text=TEXT, site="cross", layer="2", head="3")
+    visitor.page.wait_for_url("**/heads?**")
+    assert parse_qs(urlsplit(visitor.page.url).query)["head"] == ["3"]
+    visitor.page.locator(".hl .head.opened").first.wait_for()
+
+
+def test_it_begins_on_the_first_screen_of_a_phone(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 844})
+    visitor.open(lang="en", text=TEXT)
+    box = visitor.page.locator("canvas.main").bounding_box()
+    assert box is not None
+    assert box["y"] < 300
+    visitor.fits(390)

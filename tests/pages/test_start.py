@@ -1,0 +1,159 @@
+"""Start: what the picture is sent for every family, and what is done in it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from shown import everything, payloads
+from streamlit.testing.v1 import AppTest
+
+from explorer import library
+from explorer.components.payload import BLOCKED
+from explorer.pages.start.masks import CHANGES, in_force, with_mask
+from explorer.runs.edits import HeadOff, MaskSize, MaskSwitch
+from explorer.runs.trace import generate, trace
+from explorer.text import t
+from models.strategies import Greedy
+
+Open = Callable[..., AppTest]
+TEXT = "I like you."
+
+
+def picture(at: AppTest) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What the picture was sent."""
+    assert not at.exception
+    return next(each for each in payloads(at) if "moments" in each[0])
+
+
+def weights(codes: np.ndarray) -> np.ndarray:
+    return np.where(codes == BLOCKED, 0, (codes / 254) ** 2)
+
+
+@pytest.mark.parametrize(("model", "lanes"), [("en-zh", 2), ("writer", 1)])
+def test_the_picture_holds_the_numbers_of_the_run(open_page: Open, model: str, lanes: int) -> None:
+    head, arrays = picture(open_page("start", model=model, text=TEXT))
+    loaded = library.open_model(model, library.CHECKPOINTS)
+    made = generate(loaded, TEXT, Greedy(), 64 if lanes == 2 else 24)
+    assert len(head["lanes"]) == lanes
+    assert [moment["tokens"][moment["chosen"]] for moment in head["moments"]] == [
+        step.chosen_str for step in made.steps
+    ]
+    assert head["said"] == head["moments"][-1]["said"]
+    assert head["said"].endswith(made.text)
+    for lane, each in enumerate(head["lanes"]):
+        for block, of in enumerate(each["blocks"]):
+            for place, site in enumerate(of["sites"]):
+                rows = arrays[f"rows{lane}.{block}.{place}"]
+                if lane < lanes - 1:
+                    assert len(rows) == 0
+                    continue
+                name = next(
+                    s.name
+                    for s in loaded.sites
+                    if (s.stack, s.layer, s.role) == ("decoder", block, site["role"])
+                )
+                for at, step in enumerate(made.steps):
+                    row = step.rows[name]
+                    seen = weights(rows[at])[:, : row.shape[-1]]
+                    np.testing.assert_allclose(seen, row, atol=0.006)
+
+
+def test_the_source_of_a_translator_is_that_of_its_trace(open_page: Open) -> None:
+    head, arrays = picture(open_page("start", text=TEXT))
+    traced = trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT)
+    assert head["lanes"][0]["tokens"] == list(traced.src_str_tokens)
+    for layer, site in enumerate(traced.sites_of("encoder")):
+        seen = weights(arrays[f"cells0.{layer}.0"])
+        np.testing.assert_allclose(seen, traced.pattern(site.name), atol=0.006)
+
+
+def test_a_gap_is_filled_in_where_it_is(open_page: Open) -> None:
+    head, _ = picture(open_page("start", model="reader", text="I [MASK] you."))
+    (moment,) = head["moments"]
+    lane = head["lanes"][0]
+    assert lane["special"][moment["thread"]]
+    assert lane["given"] == len(lane["tokens"])
+    assert head["said"] == moment["said"]
+    assert "___" not in head["said"]
+
+
+@pytest.mark.parametrize("model", ["headless", "reader"])
+def test_a_model_that_writes_nothing_is_read(open_page: Open, model: str) -> None:
+    head, arrays = picture(open_page("start", model=model, text=TEXT))
+    traced = trace(library.open_model(model, library.CHECKPOINTS), TEXT)
+    assert [moment["thread"] for moment in head["moments"]] == list(range(len(traced.tgt_tokens)))
+    assert head["said"] == TEXT
+    for layer, site in enumerate(traced.sites):
+        seen = weights(arrays[f"cells0.{layer}.0"])
+        np.testing.assert_allclose(seen, traced.pattern(site.name), atol=0.006)
+
+
+def test_a_changed_mask_shows_what_it_took_and_brought(open_page: Open) -> None:
+    head, _ = picture(open_page("start", text=TEXT, edits="window-1"))
+    assert head["mask"] == "alone"
+    loaded = library.open_model("en-zh", library.CHECKPOINTS)
+    before, after = (
+        [step.chosen_str for step in generate(loaded, TEXT, Greedy(), 64, edits).steps[:-1]]
+        for edits in ((), CHANGES["alone"])
+    )
+    assert before != after
+    assert [token for token, status in head["diff"] if status != "new"] == before
+    assert [token for token, status in head["diff"] if status != "gone"] == after
+    assert picture(open_page("start", text=TEXT))[0]["diff"] == []
+
+
+def test_only_a_decoder_has_a_causal_mask_to_switch_off(open_page: Open) -> None:
+    for model, names in (("en-zh", list(CHANGES)), ("reader", ["trained", "alone"])):
+        head, _ = picture(open_page("start", model=model, text=TEXT))
+        assert [name for name, _ in head["masks"]] == names
+        assert head["mask"] == "trained"
+
+
+def test_a_mask_takes_the_place_of_other_masks_and_leaves_heads_alone() -> None:
+    off = HeadOff("decoder.blocks.0.attn", 1)
+    edits = with_mask((off, MaskSize("window", 4)), "causal")
+    assert edits == (off, MaskSwitch("causal", False))
+    assert in_force(edits) == "causal"
+    assert in_force(with_mask(edits, "trained")) == "trained"
+    assert in_force((MaskSize("window", 4),)) == ""
+
+
+@pytest.mark.parametrize("door", ["head", "waves", "steps", "heads"])
+@pytest.mark.parametrize("model", ["en-zh", "writer", "reader", "headless"])
+def test_every_door_opens_from_its_link(open_page: Open, model: str, door: str) -> None:
+    at = open_page("start", model=model, text=TEXT, door=door)
+    head, arrays = picture(at)
+    assert head["door"] == door
+    assert at.query_params["door"] == door
+    assert (head["opened"] is not None) == (door == "head")
+    assert ("open_q" in arrays) == (door == "head")
+
+
+def test_an_opened_head_is_the_one_of_the_link(open_page: Open) -> None:
+    head, _ = picture(open_page("start", text=TEXT, door="head", site="cross", layer="2", head="3"))
+    opened = head["opened"]
+    traced = trace(library.open_model("en-zh", library.CHECKPOINTS), TEXT)
+    site = traced.sites_of("cross")[1]
+    assert opened["at"] == [1, 1, 1]
+    assert opened["head"] == 2
+    np.testing.assert_allclose(opened["pattern"], traced.pattern(site.name)[2], atol=1e-5)
+    scores = traced.activations[site.hook("scores")][2]
+    np.testing.assert_allclose(opened["scores"], scores, atol=1e-3)
+
+
+def test_the_sentence_is_read_while_it_is_typed(open_page: Open) -> None:
+    at = open_page("start", text=TEXT)
+    at.text_input(key="start.text").set_value("She reads a book.").run()
+    head, _ = picture(at)
+    traced = trace(library.open_model("en-zh", library.CHECKPOINTS), "She reads a book.")
+    assert head["lanes"][0]["tokens"] == list(traced.src_str_tokens)
+    assert at.query_params["text"] == "She reads a book."
+    assert at.text_area(key="sidebar.text").value == "She reads a book."
+
+
+def test_a_prompt_without_room_is_shown_and_says_so(open_page: Open) -> None:
+    at = open_page("start", model="writer", text="I like you. " * 12)
+    head, _ = picture(at)
+    assert all(not moment["tokens"] for moment in head["moments"]) or head["moments"]
+    assert t("start.lead", lang="en") in everything(at)
