@@ -2,11 +2,11 @@
 
 from explorer.analysis.start import flow as flows
 from explorer.analysis.start import opened as opening
+from explorer.engine import cache
+from explorer.engine.cache import Run
+from explorer.engine.caching import cached
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
-from explorer.ui import cache
-from explorer.ui.cache import Run
-from explorer.ui.work.caching import cached
 
 
 @cached

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from explorer.components.start import DOORS, Door
-from explorer.ui.choices import choice, one_of
+from explorer.components.start import DOORS
+from explorer.exhibits.choices import choice, one_of
 
-SHUT: Literal["shut"] = "shut"
+DoorChoice = Literal["", "head", "waves", "steps", "heads", "shut"]
+SHUT: DoorChoice = "shut"
 
 
 @dataclass(frozen=True)
@@ -17,4 +18,4 @@ class StartChoices:
     Heads, which was at the root in earlier versions.
     """
 
-    door: Door | Literal["shut"] = choice("", one_of((*DOORS, SHUT)))
+    door: DoorChoice = choice("", one_of((*DOORS, SHUT)))

@@ -2,8 +2,8 @@
 
 from typing import Literal
 
+from explorer.exhibits.view import View
 from explorer.runs.edits import Edit, MaskSize, MaskSwitch
-from explorer.ui.view import View
 
 MaskName = Literal["trained", "causal", "alone"]
 CHANGES: dict[MaskName, tuple[Edit, ...]] = {

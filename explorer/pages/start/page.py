@@ -4,6 +4,9 @@ import streamlit as st
 
 from explorer import text
 from explorer.analysis.start.flow import Flow, flow
+from explorer.engine.turns import in_turn
+from explorer.exhibits.shared import ScreenChoices
+from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.pages.decoding import cached as decoding
 from explorer.pages.path.back import new_here
@@ -11,17 +14,13 @@ from explorer.pages.start.choices import SHUT, StartChoices
 from explorer.pages.start.picture import show, take_moves
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, generate
-from explorer.ui import controls, session
+from explorer.ui import controls, running, session
 from explorer.ui.current import latest
 from explorer.ui.hints import change_model
-from explorer.ui.parts import ScreenChoices
 from explorer.ui.problem import message
 from explorer.ui.share import shared
 from explorer.ui.sidebar import new_text, shown_text
 from explorer.ui.uploads import models
-from explorer.ui.view import View
-from explorer.ui.work import running
-from explorer.ui.work.turns import in_turn
 from models.strategies import Greedy
 
 MOST_NEW = {"next": 24, "same": 64, "src": 64}

@@ -7,14 +7,14 @@ from explorer.analysis.heads.compare import token_diff
 from explorer.analysis.start.flow import Flow, Lane
 from explorer.components import start as component
 from explorer.components.start import Heads, Moment, Opened, Thread, sent_pick
+from explorer.engine.cache import Run
+from explorer.exhibits.view import View
 from explorer.library import LoadedModel
 from explorer.pages.start import cached
 from explorer.pages.start.choices import SHUT, StartChoices
 from explorer.pages.start.masks import MaskName, in_force, offered, with_mask
 from explorer.runs.generation import Generation
 from explorer.ui import session
-from explorer.ui.cache import Run
-from explorer.ui.view import View
 
 KEY = "start.picture"
 PAGES = {
