@@ -41,9 +41,13 @@ def as_array(given: Any) -> np.ndarray:
     if hasattr(given, "detach"):
         if given.is_meta:
             raise ValueError("the tensor is on the meta device and holds no numbers")
-        given = given.detach().cpu()
-        given = given if given.layout == torch.strided else given.to_dense()
-        return given.float().numpy() if given.dtype.is_floating_point else given.numpy()
+        try:
+            given = given.detach().cpu()
+            given = given if given.layout == torch.strided else given.to_dense()
+            given = given.float() if given.dtype.is_floating_point else given
+            return np.asarray(given.as_subclass(torch.Tensor).numpy())
+        except (RuntimeError, TypeError) as error:  # of a class without numbers of its own
+            raise ValueError(f"a {type(given).__name__} cannot be read: {error}") from None
     if isinstance(given, list | tuple) and any(hasattr(part, "detach") for part in given):
         given = [as_array(part) for part in given]
     try:

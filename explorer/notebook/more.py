@@ -14,7 +14,8 @@ from explorer.exhibits.reasons import RULES, rule_numbers
 from explorer.exports.film import How, frames_of, stacked, whole_row
 from explorer.figures.positions import encoding as figures
 from explorer.library import LoadedModel
-from explorer.notebook.given import Patterns, as_array, tokens_for
+from explorer.notebook.given import Patterns, tokens_for
+from explorer.notebook.masks import for_queries, n_queries, read_mask
 from explorer.notebook.opening import opened, worded
 from explorer.notebook.picture import Picture, Table
 from explorer.notebook.show import ROLES, axis_titles, cells_table, parts_svg
@@ -49,12 +50,17 @@ def mask(
 ) -> Picture:
     """Masks as matrices, queries down and keys across, with the reason of every blocked cell.
 
-    `what` is a model (name, folder, opened) with a text, a Trace, or a mask of your own: Bool
-    [query, key], True = may attend, with axes before these of which `layer` and `head` choose.
-    Of a model, one matrix a kind of attention is shown, for its `layer` and `head`, with `pads`
-    padding tokens appended. Of your own mask, `why` [query, key] may give a reason in words for
-    each blocked cell, of six at most.
-    Raises ValueError for a mask that is not Bool, for shapes and token lists that do not fit.
+    `what` is a model (name, folder, opened) with a text, a Trace, or a mask of your own: [query,
+    key], with axes before these of which `layer` and `head` choose. Of a model, one matrix per kind
+    of attention is shown, for its `layer` and `head`, with `pads` padding tokens appended.
+
+    Your own mask may be Bool (True = may attend), 0 and 1 of any dtype (1 = may attend), or numbers
+    added to the scores (0 = may attend, -inf or another number of -5,000 or less = blocked). The
+    picture says how numbers were read, and if the mask looks inverted. A padding mask [key] or
+    [1, 1, 1, key] serves as many queries as there are `tokens`. `why` [query, key] may give a
+    reason in words for each blocked cell, six different ones at most.
+    Raises ValueError for numbers that block nothing, and for shapes and token lists that do not
+    fit.
     """
     if isinstance(what, str | Path | LoadedModel):
         if not isinstance(tokens, str):
@@ -62,13 +68,17 @@ def mask(
         what = run_trace(opened(what), tokens, target, (), pads)
     words = family("components.mask_matrix", lang=lang)
     name = title or t("notebook.masks", lang=lang)
+    notes: tuple[str, ...] = ()
     if isinstance(what, Trace):
         parts, numbers = _masks_of(what, layer, head, lang)
         rules = [t(f"blockers.{rule}", lang=lang) for rule in RULES]
     else:
-        allowed = _chosen(as_array(what), layer, head)
         if isinstance(tokens, str):
             raise ValueError("tokens are one string; give a list of tokens")
+        allowed, said = read_mask(what, lang)
+        allowed, more = for_queries(allowed, n_queries(allowed, tokens, key_tokens), lang)
+        allowed = _chosen(allowed, layer, head)
+        notes = (*said, *more)
         if key_tokens is None and allowed.shape[0] == allowed.shape[1]:
             key_tokens = tokens
         rows = (
@@ -79,7 +89,7 @@ def mask(
         parts, numbers = [_part(name, allowed, *rows)], [number]
 
     def blocks(_: int) -> list[Block]:
-        made: list[Block] = []
+        made: list[Block] = [Text(note) for note in notes]
         for part, number in zip(parts, numbers, strict=True):
             if len(parts) > 1:
                 made.append(Text(part.title, is_reading=True))
@@ -144,8 +154,6 @@ def _index(name: str, index: int, count: int) -> int:
 
 
 def _chosen(given: np.ndarray, layer: int, head: int) -> np.ndarray:
-    if given.dtype != np.bool_:
-        raise ValueError(f"the mask is {given.dtype}, expected bool with True = may attend")
     if not 2 <= given.ndim <= 4 or 0 in given.shape:
         raise ValueError(f"the mask has shape {list(given.shape)}, expected [query, key]")
     if given.ndim == 4:

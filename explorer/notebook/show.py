@@ -16,6 +16,7 @@ from explorer.exports.picture import site_svg
 from explorer.library import LoadedModel
 from explorer.notebook.captured import Captured
 from explorer.notebook.given import Patterns, as_array, checked, layers_of, tokens_for
+from explorer.notebook.masks import read_mask
 from explorer.notebook.opening import opened, worded
 from explorer.notebook.picture import Picture, Table
 from explorer.runs.trace import Trace
@@ -50,7 +51,7 @@ def show(
       precision, with `tokens` of the queries and `key_tokens` (the same, where None, for as many
       keys as queries). Leading axes may be left out. With a batch it is [layer, batch, head, query,
       key], or a list of [batch, head, query, key], one a layer, and `batch` chooses the sequence.
-      `mask` (True = may attend) is broadcastable to the weights;
+      `mask`, of any kind that `mask` reads, is broadcastable to the weights;
     - what `capture` saw, of the sequence `batch`. Attention of the same kind is one view, its
       calls the layers. A list of tokens belongs to the axes that have its length.
 
@@ -85,25 +86,24 @@ def show(
     queries = tokens_for(tokens, n_query, "query")
     if key_tokens is None and tokens is not None and n_key == n_query:
         key_tokens = tokens
+    allowed, how = (None, []) if mask is None else _fitting(mask, weights.shape, lang)
     part = Patterns(
         name,
         weights,
         queries,
         tokens_for(key_tokens, n_key, "key"),
-        mask=None if mask is None else _fitting(mask, weights.shape),
-        notes=(*notes, *odd),
+        mask=allowed,
+        notes=(*notes, *odd, *how),
     )
     return _picture(name, [part], [], lang)
 
 
-def _fitting(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
-    given = as_array(mask)
-    if given.dtype != np.bool_:
-        raise ValueError(f"the mask is {given.dtype}, expected bool with True = may attend")
+def _fitting(mask: Any, shape: tuple[int, ...], lang: str) -> tuple[np.ndarray, list[str]]:
+    allowed, notes = read_mask(mask, lang)
     try:
-        return np.broadcast_to(given, shape)
+        return np.broadcast_to(allowed, shape), notes
     except ValueError:
-        raise ValueError(f"the mask has shape {given.shape}, the weights {shape}") from None
+        raise ValueError(f"the mask has shape {allowed.shape}, the weights {shape}") from None
 
 
 def _of_trace(traced: Trace, lang: str) -> list[Patterns]:

@@ -120,7 +120,7 @@ def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
         (_weights(1, 1, 4, 4), {"lang": "de"}, "lang is 'de', expected one of en, zh"),
         (np.ones((4, 4), bool), {}, "these are masks"),
         (_weights(1, 1, 4, 4), {"mask": np.ones((3, 3), bool)}, "the mask has shape"),
-        (_weights(1, 1, 4, 4), {"mask": np.ones((4, 4))}, "expected bool with True = may attend"),
+        (_weights(1, 1, 4, 4), {"mask": np.full((4, 4), 0.5)}, "none of which blocks"),
     ],
 )
 def test_refusals(given: object, more: dict[str, object], message: str) -> None:
@@ -246,8 +246,11 @@ def test_masks_of_your_own() -> None:
 @pytest.mark.parametrize(
     ("given", "more", "message"),
     [
-        (np.ones((2, 2)), {}, "the mask is float32, expected bool"),
-        (np.ones(2, bool), {}, "expected \\[query, key\\]"),
+        (np.full((2, 2), 0.5), {}, "numbers from 0.5 to 0.5, none of which blocks; expected Bool"),
+        (np.full((2, 2), np.nan), {}, "the mask holds NaN"),
+        (np.ones((0, 2), bool), {}, "holds nothing"),
+        (np.ones((1, 1, 1, 2, 2), bool), {}, "expected \\[query, key\\]"),
+        (np.ones((2, 3), bool), {"tokens": list("abc")}, "give one sequence: mask\\[0\\]"),
         (np.ones((2, 2, 2), bool), {"head": 2}, "head is 2, but there are 2"),
         (np.zeros((2, 2), bool), {"why": [["a"]]}, "why has shape"),
         (np.zeros((1, 7), bool), {"why": [list("abcdefg")]}, "7 different reasons, at most 6"),
@@ -258,6 +261,76 @@ def test_masks_of_your_own() -> None:
 def test_refusals_of_masks(given: object, more: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         hl.mask(given, **more)
+
+
+TRI = np.tri(3, dtype=bool)
+ADDED = np.where(TRI, 0.0, -np.inf)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (TRI.astype(np.uint8), "1 = may attend"),
+        (TRI.astype(np.int64).tolist(), "1 = may attend"),
+        (torch.tensor(TRI).float(), "block nothing if attention adds them"),
+        (torch.tensor(TRI).half(), "mask.bool()"),
+        (ADDED, "−∞ = blocked"),
+        (torch.tensor(ADDED).bfloat16(), "mask &gt; -5000"),
+        (np.where(TRI, 0.0, -1e9), "−1e+09 = blocked"),
+        (np.where(TRI, -0.5, -np.inf), "adds numbers from −0.5 to −0.5"),
+        (TRI[None, None], ""),
+    ],
+)
+def test_masks_as_people_have_them_are_drawn_and_the_convention_is_named(
+    given: object, said: str
+) -> None:
+    shown = hl.mask(given, ["a", "b", "c"])
+    assert np.array_equal(shown.numpy()["Masks"], TRI)
+    assert said in shown.html()
+    if not said:
+        assert "Mask read as" not in shown.html()
+    over = hl.show(_weights(1, 1, 3, 3), mask=given)
+    assert said in over.html()
+    assert np.array_equal(over.dataframe().allowed.to_numpy().reshape(3, 3), TRI)
+
+
+def test_a_mask_of_zeros_is_read_by_its_kind() -> None:
+    assert hl.mask(np.zeros((2, 2))).numpy()["Masks"].all()
+    assert not hl.mask(np.zeros((2, 2), int)).numpy()["Masks"].any()
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1, 3), (1, 1, 1, 3)])
+def test_a_padding_mask_has_a_row_for_every_query(shape: tuple[int, ...]) -> None:
+    padding = np.array([1, 1, 0]).reshape(shape)
+    shown = hl.mask(padding, ["a", "b", "PAD"])
+    assert np.array_equal(shown.numpy()["Masks"], np.array([[1, 1, 0]] * 3, bool))
+    assert "applies to each of the 3 queries" in shown.html()
+    assert hl.mask(padding).numpy()["Masks"].shape == (1, 3)
+    crossed = hl.mask(padding, ["x", "y"], ["a", "b", "PAD"])
+    assert crossed.numpy()["Masks"].shape == (2, 3)
+
+
+def test_an_inverted_mask_is_drawn_as_it_is_and_said_to_look_inverted() -> None:
+    wrong = ~TRI  # True = blocked, as nn.MultiheadAttention has it
+    shown = hl.mask(wrong)
+    assert np.array_equal(shown.numpy()["Masks"], wrong)
+    assert "If True means blocked, as in nn.MultiheadAttention" in shown.html()
+    assert "If 1 means blocked" in hl.mask(wrong.astype(int)).html()
+    for right in (TRI, np.tri(3, k=-1, dtype=bool), np.zeros((3, 3), bool)):
+        assert "means blocked" not in hl.mask(right).html()
+
+
+def test_masks_that_torch_keeps_as_rules_are_written_out() -> None:
+    from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+
+    lower = hl.mask(causal_lower_right(2, 5)).numpy()["Masks"]
+    assert np.array_equal(lower, np.tri(2, 5, 3, dtype=bool))
+    upper = hl.mask(causal_upper_left(2, 5)).numpy()["Masks"]
+    assert np.array_equal(upper, np.tri(2, 5, dtype=bool))
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    blocks = create_block_mask(lambda b, h, q, k: q >= k, None, None, 4, 4, device="cpu")
+    assert np.array_equal(hl.mask(blocks).numpy()["Masks"], np.tri(4, dtype=bool))
 
 
 @pytest.mark.parametrize("strategy", ["greedy", "beam", "sample"])
