@@ -31,10 +31,11 @@ def read_mask(given: Any, lang: str) -> tuple[np.ndarray, list[str]]:
     if not array.size:
         raise ValueError(f"the mask has shape {list(array.shape)} and holds nothing")
     if array.dtype == np.bool_:
-        allowed, notes, name = array, [], "True"
+        name, allowed = "True", array
+        notes: list[str] = []
     else:
-        allowed, notes = _read_numbers(array, _is_float(given), lang)
         name = "1"
+        allowed, notes = _read_numbers(array, _is_float(given), lang)
     if looks_inverted(allowed):
         notes.append(t("notebook.convention.inverted", lang=lang, value=name))
     return allowed, notes
@@ -62,8 +63,8 @@ def _read_numbers(array: np.ndarray, is_float: bool, lang: str) -> tuple[np.ndar
     notes = [t("notebook.convention.added", lang=lang, fill=said)]
     shown = array[allowed]
     if shown.size and (shown != 0).any():
-        low, high = (minus(f"{each:.4g}") for each in (shown.min(), shown.max()))
-        notes.append(t("notebook.convention.biased", lang=lang, low=low, high=high))
+        ends = {"low": minus(f"{shown.min():.4g}"), "high": minus(f"{shown.max():.4g}")}
+        notes.append(t("notebook.convention.biased", lang=lang, **ends))
     return allowed, notes
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from explorer.analysis.certificate.examiner import N_PADS, Examiner, Location, Worst
+from explorer.analysis.certificate.placing import TOLERANCE
 from explorer.analysis.certificate.probe import Interference, Probe, Subject
 from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
@@ -40,14 +41,16 @@ FINDINGS = (
     "open_cells",
     "cache",
     "prefix",
+    "mixing",
+    "positions",
 )
-"""Every promise, in the order of a report. `cross_mask` only where there is cross-attention,
-`cache` only where a cache is used."""
+"""Every promise, in the order of a report. `cross_mask` only if there is cross-attention, `cache`
+only if a cache is used, `positions` only if the config names a formula for them."""
 
 
-LeftOut = Literal["no_cross", "both_ways", "uncached"]
-"""Why a promise is not tested: there is no cross-attention, the model reads both ways, or it never
-decodes with a cache."""
+LeftOut = Literal["no_cross", "both_ways", "uncached", "no_formula"]
+"""Why a promise is not tested: there is no cross-attention, the model reads both ways, it never
+decodes with a cache, or no formula is named for its positions."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,8 @@ class Examination:
             left_out["cache"] = "uncached"
         if not config.reads_source:
             left_out["cross_mask"] = "no_cross"
+        if config.positions == "none" or not hasattr(model, "stacks"):
+            left_out["positions"] = "no_formula"
         self.left_out = {name: left_out[name] for name in FINDINGS if name in left_out}
         self.names = tuple(name for name in FINDINGS if name not in left_out)
         room = min(MAX_PROBED, config.n_ctx)
@@ -177,6 +182,7 @@ class Examination:
         if name not in self._found:
             try:
                 worst, tolerance = _CHECKS[name](self._ready()), self._ready().tolerance
+                tolerance = max(tolerance, TOLERANCE) if name == "positions" else tolerance
                 finding = Finding(name, worst.deviation, tolerance, worst.where)
             except (RuntimeError, ValueError, IndexError, TypeError) as error:
                 finding = Finding(name, math.inf, 0.0, error=f"{type(error).__name__}: {error}")
@@ -210,6 +216,8 @@ _CHECKS: dict[str, Callable[[Examiner], Worst]] = {
     "open_cells": Examiner.open_cells,
     "cache": Examiner.cache,
     "prefix": Examiner.prefix,
+    "mixing": Examiner.mixing,
+    "positions": Examiner.positions,
 }
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from explorer.analysis.certificate.placing import placed
 from explorer.analysis.certificate.probe import Probe, stacked
-from models.hooks import LOGITS, AttentionSite
+from models.hooks import AttentionSite
 from models.masks import window_mask
 from models.rows import Rows, Stream
 
@@ -98,7 +99,7 @@ class Examiner:
         """Change each target token in turn: nothing before it may move, in any layer."""
         row, worst = self.alone(right=N_PADS), Worst()
         n_tgt = row.tgt.shape[1]
-        self.reach["decoder"] = self._reach(row, "tgt", LOGITS)
+        self.reach["decoder"] = self._reach(row, "tgt", self.probe.outcome)
         after = self.probe.run(self.probe.with_changed(row, "tgt", [[key] for key in range(n_tgt)]))
         before_it = torch.ones(n_tgt, n_tgt).tril(-1).bool()  # [changed, pos]
         for name, tensor in after.items():
@@ -129,7 +130,7 @@ class Examiner:
             row = self.alone(right=N_PADS)
             last = [name for name, site in self.probe.blocks.items() if site.stack == "encoder"][-1]
             self.reach["encoder"] = self._reach(row, "src", last)
-            self.reach["cross"] = self._reach(row, "src", LOGITS)
+            self.reach["cross"] = self._reach(row, "src", self.probe.outcome)
         return worst
 
     def _reach(self, row: Rows, stream: Stream, name: str) -> np.ndarray:
@@ -164,22 +165,66 @@ class Examiner:
         return turned(self.sentence[0]), turned(self.sentence[1])
 
     def cache(self) -> Worst:
-        """Token by token with the cache: the logits of one pass, with padding and without."""
-        worst = Worst()
+        """With the cache, in steps of one token, of several and of all: the numbers of one pass,
+        with padding and without."""
+        worst, outcome = Worst(), self.probe.outcome
         for left in (0, N_PADS):
             row = self.alone(left=left)
-            whole = self.probe.run(row)[LOGITS][0, left:]
-            moved = _moved(self.probe.stepwise(row)[0, left:], whole)
-            worst.see(moved, lambda pos, left=left: self._at(LOGITS, pos + left, left=left))
+            whole = self.probe.run(row)[outcome][0, left:]
+            n = row.tgt.shape[1]
+            for sizes in ([1] * n, [n // 2, n - n // 2], [n]):
+                if 0 in sizes:
+                    continue
+                moved = _moved(self.probe.stepwise(row, sizes)[0, left:], whole)
+                worst.see(moved, lambda pos, left=left: self._at(outcome, pos + left, left=left))
+        return worst
+
+    # What is shown, beside what ran; positions, beside their formula.
+
+    def mixing(self) -> Worst:
+        """Patterns as they are shown, times values: the output of each head in a run in which
+        nobody looks at patterns."""
+        worst = Worst()
+        used = {site.hook(what) for site in self.probe.sites for what in ("v", "z")}
+        shown = {site.hook("pattern") for site in self.probe.sites}
+        ran = self.probe.record(self.padded, used.__contains__)
+        patterns = self.probe.record(self.padded, shown.__contains__)
+        for site in self.probe.sites:
+            z, v = ran[site.hook("z")], ran[site.hook("v")]
+            v = v.repeat_interleave(z.shape[1] // v.shape[1], dim=1)
+            made = patterns[site.hook("pattern")].to(v.dtype) @ v
+            # A row that is NaN in both breaks other promises.
+            off = (made - z).masked_fill(made.isnan() & z.isnan(), 0.0).abs().amax(-1)
+            real = self.padded.valid(site.query_stream)[:, None]
+            scale = v.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
+            worst.see(
+                (off / scale).masked_fill(~real, 0.0),
+                lambda layout, head, query, site=site: self._cell(site, layout, head, query),
+            )
+        return worst
+
+    def positions(self) -> Worst:
+        """What positions add, turn or bias: as the formula that the config names."""
+        worst = Worst()
+        for each in placed(self.probe, self.alone()):
+            moved = _moved(each.found, each.expected)
+            worst.see(
+                moved,
+                lambda *at, each=each: (
+                    Location(each.hook, query=at[-1], stack=each.stack)
+                    if each.site is None
+                    else self._cell(each.site, 0, at[1], at[-1])
+                ),
+            )
         return worst
 
     def prefix(self) -> Worst:
         """A prefix of the target alone: the same logits as in one pass over all of it."""
-        worst, (src, tgt) = Worst(), self.sentence
+        worst, outcome, (src, tgt) = Worst(), self.probe.outcome, self.sentence
         for length in range(1, len(tgt)):
             found = self.probe.run(self.probe.batch_of([(src, tgt[:length])]))
-            whole = self.plain[LOGITS][0, :length]
-            worst.see(_moved(found[LOGITS][0], whole), lambda pos: self._at(LOGITS, pos))
+            whole = self.plain[outcome][0, :length]
+            worst.see(_moved(found[outcome][0], whole), lambda pos: self._at(outcome, pos))
         return worst
 
     # Recovered weights.

@@ -9,6 +9,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -83,6 +84,11 @@ class Probe:
             site.block_hook("resid_post"): site for site in self.sites if site.kind == "self"
         }
 
+    @property
+    def outcome(self) -> str:
+        """The hook point of what a pass gives: the logits, or without a head the last stream."""
+        return LOGITS if self.config.lm_head else list(self.blocks)[-1]
+
     def batch_of(
         self,
         sentences: Sequence[tuple[Sequence[int], Sequence[int]]],
@@ -119,7 +125,7 @@ class Probe:
     def run(self, rows: Rows) -> dict[str, Tensor]:
         """The residual stream after every block, and the logits where the model says any, each
         [batch, pos, ...]."""
-        seen = {*self.blocks, *([LOGITS] if self.config.lm_head else [])}
+        seen = {*self.blocks, self.outcome}
         return self.record(rows, seen.__contains__)
 
     def weights(
@@ -141,16 +147,17 @@ class Probe:
             parts.append(self.record(rows, lambda name: name == hook, marks)[hook])
         return torch.cat(parts, dim=-1)[..., :n_key]
 
-    def stepwise(self, rows: Rows) -> Float[Tensor, "batch tgt vocab"]:
-        """The logits, one target position after another, with the cache."""
-        cache = KVCache(self.config.n_layers)
+    def stepwise(self, rows: Rows, sizes: Sequence[int]) -> Float[Tensor, "batch tgt feature"]:
+        """The outcome with the cache, in steps of so many target positions."""
+        cache, record = KVCache(self.config.n_layers), self._visitor(rows, self.outcome.__eq__)
         steps = []
-        with torch.inference_mode(), visiting(self._visitor(rows, lambda name: False)):
+        with torch.inference_mode(), visiting(record):
             memory = self.model.memory_of(rows)
-            for end in range(1, rows.tgt.shape[1] + 1):
-                new = rows.tgt[:, end - 1 : end]
+            for size, end in zip(sizes, accumulate(sizes), strict=True):
+                new = rows.tgt[:, end - size : end]
                 step = replace(rows, tgt=new, tgt_valid=rows.valid("tgt")[:, :end])
-                steps.append(self.model.read(step, memory, cache))
+                self.model.read(step, memory, cache)
+                steps.append(record.activations[self.outcome])
         return torch.cat(steps, dim=1)
 
     def record(

@@ -190,6 +190,8 @@ def _place(view: View, certificate: Certificate, place: Location) -> str:
         ]
     elif place.layer is not None:
         words = [view.t(f"certificate.behind_{place.stack}", layer=place.layer + 1)]
+    elif place.stack:
+        words = [view.t("certificate.added")]
     else:
         words = [view.t("certificate.logits")]
     if place.head is not None:

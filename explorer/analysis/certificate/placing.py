@@ -1,0 +1,170 @@
+"""What positions do in a run, beside the formula that the config names.
+
+The formulas are written a second time here, number by number, so that a fault in `models.positions`
+shows. Only learned tables are read from the model.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explorer.analysis.certificate.probe import Probe
+from models.config import ModelConfig
+from models.hooks import AttentionSite, Change, StackSite
+from models.rows import Rows
+
+TOLERANCE = 1e-6
+"""Tables of positions are rounded to float32 in any model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """What was found at a hook point and what the formula gives, [..., pos, feature].
+
+    `site` is None for what is added to the embeddings of the `stack`.
+    """
+
+    hook: str
+    stack: str
+    found: Tensor
+    expected: Tensor
+    site: AttentionSite | None = None
+
+
+def placed(probe: Probe, rows: Rows) -> Iterator[Placed]:
+    """Everything that positions add, turn or bias in one run over rows without padding.
+
+    Nothing for a model without positions. Raises ValueError where a hook point was not passed.
+    """
+    ways = {"sinusoidal": _added, "learned": _added, "rotary": _turned}
+    way = ways.get(probe.config.positions, _biased)
+    if probe.config.positions != "none":
+        for stack in probe.model.stacks():
+            yield from way(probe, rows, stack)
+
+
+def _seen(found: dict[str, Tensor], hook: str) -> Tensor:
+    if hook not in found:
+        raise ValueError(f"{hook} was not passed: the run knows no positions there")
+    return found[hook]
+
+
+def _added(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
+    hook, n = stack.hook("pos_embed"), rows.tokens(stack.stream).shape[1]
+    found = _seen(probe.record(rows, hook.__eq__), hook)
+    if probe.config.positions == "learned":
+        table = probe.model.get_submodule(stack.path("positions")).weight.detach()[:n]
+    else:
+        table = sines(n, probe.config.d_model, probe.config.rope_base)
+    yield Placed(hook, stack.role, found, table.to(found.dtype).expand(found.shape))
+
+
+def sines(n: int, width: int, base: float) -> Tensor:
+    """[pos, feature]: feature 2i is sin(pos / base^(2i / width)), feature 2i + 1 the cosine."""
+    rows = []
+    for pos in range(n):
+        angles = [pos / base ** (2 * (at // 2) / width) for at in range(width)]
+        rows.append([math.cos(x) if at % 2 else math.sin(x) for at, x in enumerate(angles)])
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _turned(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
+    """Queries and keys, compared with those of a run in which every position is 0 and nothing is
+    turned. Attention adds nothing to the stream in both, so that all layers read the same."""
+    sites = [site for site in probe.sites if site.kind == "self" and _in(site, stack)]
+    silent: dict[str, Change] = {
+        site.block_hook("attn_out" if site.kind == "self" else "cross_attn_out"): torch.zeros_like
+        for site in probe.sites
+    }
+    hooks = {site.hook(what): site for site in sites for what in ("q", "k")}
+    turned = probe.record(rows, hooks.__contains__, silent)
+    still = {stack.hook("positions"): torch.zeros_like}
+    straight = probe.record(rows, hooks.__contains__, silent | still)
+    for hook, site in hooks.items():
+        found, before = _seen(turned, hook), _seen(straight, hook)
+        angles = angles_of(probe.config, site.layer, found.shape[2])
+        yield Placed(hook, stack.role, found, turn(before, angles), site)
+
+
+def _in(site: AttentionSite, stack: StackSite) -> bool:
+    return site.block == stack.path("blocks", site.layer)
+
+
+def angles_of(config: ModelConfig, layer: int, n: int) -> list[list[float]]:
+    """How far each position turns each pair, [pos][pair], in radians."""
+    base, scaling = config.rope_base, config.rope_scaling
+    if config.looks_near(layer) and config.near_rope_base is not None:
+        base, scaling = config.near_rope_base, None
+    width = config.rotary_dim or config.d_head
+    each = [base ** (-2 * pair / width) for pair in range(width // 2)]
+    if scaling is not None:
+        each = [_scaled(angle, *scaling) for angle in each]
+    return [[pos * angle for angle in each] for pos in range(n)]
+
+
+def _scaled(angle: float, factor: float, stay: float, divided: float) -> float:
+    wavelength = 2 * math.pi / angle
+    if wavelength <= stay:
+        return angle
+    if wavelength >= divided:
+        return angle / factor
+    share = (divided / wavelength - 1) / (divided / stay - 1)
+    return angle * (share + (1 - share) / factor)
+
+
+def turn(x: Tensor, angles: list[list[float]]) -> Tensor:
+    """Features 2i and 2i + 1 of x [batch, head, pos, d_head] as one complex number, multiplied by
+    that of their angle; further features stay."""
+    given = torch.tensor(angles, dtype=torch.float64, device=x.device)
+    turned = x[..., : 2 * given.shape[1]].double()
+    pairs = torch.view_as_complex(turned.reshape(*turned.shape[:-1], -1, 2))
+    after = torch.view_as_real(pairs * torch.polar(torch.ones_like(given), given)).flatten(-2)
+    return torch.cat((after.to(x.dtype), x[..., 2 * given.shape[1] :]), dim=-1)
+
+
+def _biased(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
+    hooks = {
+        site.hook("bias"): site for site in probe.sites if site.kind == "self" and _in(site, stack)
+    }
+    found = probe.record(rows, hooks.__contains__)
+    n = rows.tokens(stack.stream).shape[1]
+    if probe.config.positions == "alibi":
+        expected = distances(probe.config.n_heads, n)
+    else:
+        weight = probe.model.get_submodule(stack.path("positions")).weight.detach()
+        causal = stack.role == "decoder"
+        buckets = [[bucket(key - query, causal) for key in range(n)] for query in range(n)]
+        expected = weight[torch.tensor(buckets)].permute(2, 0, 1)
+    for hook, site in hooks.items():
+        bias = _seen(found, hook)
+        yield Placed(hook, stack.role, bias, expected.to(bias.dtype).expand(bias.shape), site)
+
+
+def distances(n_heads: int, n: int) -> Tensor:
+    """ALiBi's bias [head, query, key]: the distance times the slope of the head."""
+
+    def slopes(count: int) -> list[float]:
+        return [2 ** (-8 * (head + 1) / count) for head in range(count)]
+
+    power = 2 ** (n_heads.bit_length() - 1)
+    each = slopes(power) + slopes(2 * power)[0::2][: n_heads - power]
+    apart = [[-abs(query - key) for key in range(n)] for query in range(n)]
+    made: Any = torch.tensor(each, dtype=torch.float64)[:, None, None]
+    return made * torch.tensor(apart, dtype=torch.float64)
+
+
+def bucket(offset: int, causal: bool, n_buckets: int = 32, furthest: int = 128) -> int:
+    """T5's bucket of an offset key - query."""
+    first, apart = 0, max(-offset, 0)
+    if not causal:
+        n_buckets //= 2
+        first, apart = n_buckets if offset > 0 else 0, abs(offset)
+    exact = n_buckets // 2
+    if apart < exact:
+        return first + apart
+    wide = math.log(apart / exact) / math.log(furthest / exact) * (n_buckets - exact)
+    return first + min(exact + int(wide), n_buckets - 1)
