@@ -24,16 +24,16 @@ def test_the_certificate_waits_for_a_click_and_then_keeps_up(open_page: Open) ->
     assert not at.main.get("bidi_component")
     assert t("certify.future_leak.title", lang="en") in everything(at)
     at.button(key="certificate.run").click().run()
-    assert "All 14 properties" in reading(at, "properties")
+    assert "All 14 properties" in reading(at, "Largest deviation")
     assert at.query_params["tested"] == "1"
     assert len(at.main.get("bidi_component")) == 3
     at.button(key="sidebar.example.first.1").click().run()
-    assert "All 14 properties" in reading(at, "properties")
+    assert "All 14 properties" in reading(at, "Largest deviation")
 
 
 def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page: Open) -> None:
     at = open_page("certificate", tested="1", edits="causal-off~head-decoder.blocks.0.attn-1")
-    assert "**3** of 13 properties" in reading(at, "properties")
+    assert "**3** of 13 properties" in reading(at, "Largest deviation")
     assert t("certify.future_mass.broken", lang="en") in everything(at)
     where = next(
         str(each.value) for each in at.caption if "Decoder self-attention · layer" in each.value
@@ -41,5 +41,5 @@ def test_the_certificate_of_changed_masks_says_what_breaks_and_where(open_page: 
     assert "allowed 10⁻⁸" in where
     assert "query “" in where
     at.button(key="certificate.reset").click().run()
-    assert "All 14 properties" in reading(at, "properties")
+    assert "All 14 properties" in reading(at, "Largest deviation")
     assert "edits" not in at.query_params

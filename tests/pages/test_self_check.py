@@ -67,7 +67,7 @@ def test_a_failure_names_what_is_broken(
     open_page: Open, lang: str, started: dict[object, threading.Thread],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    broken = SelfCheck(12, ("future_leak", "prefix"))
+    broken = SelfCheck(14, ("future_leak", "prefix"))
     monkeypatch.setattr(checking, "check", lambda loaded, step: broken)
     finish(started, "en-zh")
     button = open_page("card", lang=lang).button(key="self_check.open")

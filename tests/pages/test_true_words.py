@@ -124,10 +124,10 @@ def test_what_the_twins_show_follows_from_their_losses(
 @pytest.mark.parametrize(
     ("params", "count", "why"),
     [
-        ({}, 12, ()),
-        ({"edits": "causal-off"}, 11, ("uncached",)),
-        ({"model": "writer", "text": "I like you."}, 11, ("no_cross",)),
-        ({"model": "reader", "text": FILL_IN}, 7, ("both_ways", "no_cross")),
+        ({}, 14, ()),
+        ({"edits": "causal-off"}, 13, ("uncached",)),
+        ({"model": "writer", "text": "I like you."}, 13, ("no_cross",)),
+        ({"model": "reader", "text": FILL_IN}, 9, ("both_ways", "no_cross")),
     ],
 )
 def test_the_number_of_mask_properties_explains_itself(
@@ -136,7 +136,7 @@ def test_the_number_of_mask_properties_explains_itself(
     for tested in ({}, {"tested": "1"}):
         at = open_page("certificate", **params, **tested)
         words = said(at)
-        assert words.count("Not tested: ") == 12 - count
+        assert words.count("Not tested: ") == 14 - count
         for name in ("uncached", "no_cross", "both_ways"):
             assert (t(f"certify.untested_{name}", lang="en") in words) == (name in why)
     assert f"{count} properties" in words

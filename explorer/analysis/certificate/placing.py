@@ -15,6 +15,7 @@ from torch import Tensor
 from explorer.analysis.certificate.probe import Probe
 from models.config import ModelConfig
 from models.hooks import AttentionSite, Change, StackSite
+from models.positions import Scaling
 from models.rows import Rows
 
 TOLERANCE = 1e-6
@@ -99,21 +100,24 @@ def angles_of(config: ModelConfig, layer: int, n: int) -> list[list[float]]:
     base, scaling = config.rope_base, config.rope_scaling
     if config.looks_near(layer) and config.near_rope_base is not None:
         base, scaling = config.near_rope_base, None
-    width = config.rotary_dim or config.d_head
+    width = config.n_turned
     each = [base ** (-2 * pair / width) for pair in range(width // 2)]
     if scaling is not None:
-        each = [_scaled(angle, *scaling) for angle in each]
+        each = [
+            angle / by for angle, by in zip(each, _divisors(scaling, len(each), n), strict=True)
+        ]
     return [[pos * angle for angle in each] for pos in range(n)]
 
 
-def _scaled(angle: float, factor: float, stay: float, divided: float) -> float:
-    wavelength = 2 * math.pi / angle
-    if wavelength <= stay:
-        return angle
-    if wavelength >= divided:
-        return angle / factor
-    share = (divided / wavelength - 1) / (divided / stay - 1)
-    return angle * (share + (1 - share) / factor)
+def _divisors(scaling: Scaling, n_pairs: int, n: int) -> list[float]:
+    """What each pair's angle is divided by in a row of n tokens."""
+    near = list(scaling.divisors or [1.0] * n_pairs)
+    if scaling.n_ctx is None or n <= scaling.n_ctx:
+        return near
+    if scaling.growth is None:
+        return list(scaling.far or near)
+    grown = scaling.growth * n / scaling.n_ctx - (scaling.growth - 1)
+    return [grown ** (pair / max(1, n_pairs - 1)) for pair in range(n_pairs)]
 
 
 def turn(x: Tensor, angles: list[list[float]]) -> Tensor:

@@ -19,7 +19,14 @@ from models.config import ModelConfig
 from models.fast import FastAttention
 from models.hooks import Edits
 from models.masks import causal_mask
-from models.positions import alibi_slopes, rotate, rotation_at, sinusoidal_table, t5_buckets
+from models.positions import (
+    Scaling,
+    alibi_slopes,
+    rotate,
+    rotation_at,
+    sinusoidal_table,
+    t5_buckets,
+)
 
 Tiny = Callable[..., LoadedModel]
 
@@ -155,10 +162,18 @@ def test_formulas_written_twice_agree() -> None:
         offsets = torch.arange(-300, 301)
         own = torch.tensor([bucket(int(each), causal) for each in offsets])
         assert torch.equal(own, t5_buckets(offsets, causal))
-    config = ModelConfig(
-        vocab_size=9, d_model=32, n_heads=2, positions="rotary", rope_base=500.0,
-        rope_scaling=(8.0, 10.0, 200.0), rotary_dim=12,
-    )  # fmt: skip
-    cos, _ = rotation_at(torch.arange(50), 12, config.rope_base, config.rope_scaling)
-    own = torch.tensor(angles_of(config, 0, 50), dtype=torch.float64).cos()
-    assert torch.allclose(own, cos[0, 0])
+    each = tuple(1 + pair / 3 for pair in range(6))
+    for scaling in (
+        None,
+        Scaling(divisors=each),
+        Scaling(n_ctx=8, far=each),
+        Scaling(divisors=each, n_ctx=80, far=(2.0,) * 6),
+        Scaling(n_ctx=8, growth=4.0),
+    ):
+        config = ModelConfig(
+            vocab_size=9, d_model=32, n_heads=2, positions="rotary", rope_base=500.0,
+            rope_scaling=scaling, rotary_dim=12,
+        )  # fmt: skip
+        cos, _ = rotation_at(torch.arange(50), 12, 500.0, scaling, 50)
+        own = torch.tensor(angles_of(config, 0, 50), dtype=torch.float64).cos()
+        assert torch.allclose(own, cos[0, 0])
