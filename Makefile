@@ -55,6 +55,8 @@ lint: .venv/development
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/oxlint --deny-warnings explorer/components
+	$(BIN)/codespell
+	$(BIN)/python -m tests.wording
 
 # With the sandbox that the workshop runs visitors' code in, an extra of the package.
 .venv/runtime: requirements.txt constraints.txt

@@ -1,6 +1,7 @@
 """The frame round every page: sidebar, menu, the view, and what to say when there is none."""
 
 import gc
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache as once
 from functools import partial
@@ -15,7 +16,7 @@ from explorer.engine.turns import TURNS, in_turn
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import build, default_model
-from explorer.pages import HOME, PAGES, Page, shelf
+from explorer.pages import HOME, PAGES, Page, glossary, shelf
 from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.path.back import back_to_path
 from explorer.pages.start.choices import StartChoices
@@ -64,13 +65,20 @@ def run() -> None:
         heading = t(f"menu.{page.group}", lang=lang) if page.group else ""
         menu.setdefault(heading, []).append(pages[page.name])
     pages[shelf.NAME] = st.Page(
-        show_models,
+        partial(show_alone, "shelf", shelf.render),
         title=t("shelf.title", lang=lang),
         icon=":material/folder_open:",
         url_path=shelf.NAME,
         visibility="hidden",  # the sidebar leads there, from the menu of models
     )
     menu[""].append(pages[shelf.NAME])
+    pages[glossary.NAME] = st.Page(
+        partial(show_alone, "glossary", glossary.render),
+        title=t("glossary.title", lang=lang),
+        icon=":material/dictionary:",
+        url_path=glossary.NAME,
+    )
+    menu[t("menu.practise", lang=lang)].append(pages[glossary.NAME])
     session.keep_pages(pages, HOME)
     titles = {name: t(f"{_WORDS.get(name, name)}.title", lang=lang) for name in pages}
     current = st.navigation(menu, position="top")
@@ -156,12 +164,12 @@ def first_state(lang: str) -> State:
     return State(lang=lang, model="" if model == default_model(cache.models()) else model)
 
 
-def show_models() -> None:
-    """The page of models in its frame; it is drawn where no model opens, too."""
+def show_alone(words: str, render: Callable[[], None]) -> None:
+    """A page that needs no model, in its frame; it is drawn where no model opens, too."""
     st.html(_STYLE)
     sidebar()
-    st.title(t("shelf.title", lang=session.state().lang), anchor=False)
-    shelf.render()
+    st.title(t(f"{words}.title", lang=session.state().lang), anchor=False)
+    render()
     session.write_link()
 
 

@@ -26,6 +26,7 @@ from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.figures.heatmap import plotted
 from explorer.figures.matrix import Matrix
+from explorer.glossary import terms_in
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.runs.edits import CellEdit, format_edits
@@ -110,13 +111,14 @@ def opening(view: View, page: str, **values: object) -> None:
     """
     if view.choices(ScreenChoices).beamer:
         return
-    words = (view.t(f"{page}.lead", **values), view.t(f"{page}.try"))
+    lead, suggestions = view.t(f"{page}.lead", **values), view.t(f"{page}.try")
+    meanings = "\n\n".join(f"**{term.name}** {term.means}" for term in terms_in(lead, view.lang))
     with st.container(key="opening"):
-        for each in words:
-            st.markdown(each)
+        st.markdown(lead, help=meanings or None)
+        st.markdown(suggestions)
     with st.container(key="opening-folded"), st.expander(view.t("shell.opening")):
-        for each in words:
-            st.markdown(each)
+        st.markdown(lead, help=meanings or None)
+        st.markdown(suggestions)
 
 
 def clicked_point(key: str, size: int) -> int | None:

@@ -193,10 +193,10 @@ def test_values_fill_the_words() -> None:
 
 def test_large_counts_are_in_the_units_of_the_language() -> None:
     assert in_units(7_600_000, lang="en") == "7.6 million"
-    assert in_units(7_600_000, lang="zh") == "760 万"
+    assert in_units(7_600_000, lang="zh") == "760 万"
     assert in_units(135_000_000, lang="en") == "135 million"
-    assert in_units(135_000_000, lang="zh") == "1.4 亿"
-    assert in_units(12_345, lang="zh") == "1.2 万"
+    assert in_units(135_000_000, lang="zh") == "1.4 亿"
+    assert in_units(12_345, lang="zh") == "1.2 万"
     assert in_units(12_345, lang="en") == "12,345"
 
 

@@ -18,11 +18,12 @@ from models.refusals import Refusal
 
 
 def _models() -> None:
-    from explorer.shell import LINKS, show_models
+    from explorer.pages import shelf
+    from explorer.shell import LINKS, show_alone
     from explorer.ui import session
 
     session.start(LINKS)
-    show_models()
+    show_alone("shelf", shelf.render)
 
 
 @pytest.fixture

@@ -20,11 +20,12 @@ Open = Callable[..., AppTest]
 
 
 def _models() -> None:
-    from explorer.shell import LINKS, show_models
+    from explorer.pages import shelf
+    from explorer.shell import LINKS, show_alone
     from explorer.ui import session
 
     session.start(LINKS)
-    show_models()
+    show_alone("shelf", shelf.render)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,38 @@
+"""Glossary: every term of the app with its meaning, and the page that shows it."""
+
+import streamlit as st
+
+from explorer import glossary, text
+from explorer.ui import session
+
+NAME = "glossary"
+
+
+def render() -> None:
+    """The page below its title; it needs no model."""
+    lang = session.state().lang
+    st.markdown(text.t("glossary.lead", lang=lang))
+    wanted = st.text_input(text.t("glossary.find", lang=lang), key="glossary.find").casefold()
+    found = [
+        term
+        for term in sorted(glossary.terms(lang), key=lambda term: term.name.casefold())
+        if wanted in f"{term.name} {term.means}".casefold()
+    ]
+    if not found:
+        st.info(text.t("glossary.none", lang=lang))
+    for term in found:
+        _entry(term, lang)
+
+
+def _entry(term: glossary.Term, lang: str) -> None:
+    meaning, way = st.columns([4, 1], vertical_alignment="center")
+    meaning.markdown(f"**{term.name}** · {term.means}")
+    with way:
+        # A page that runs alone, as in tests, has nowhere to go.
+        if term.page in session.page_names() and st.button(
+            text.t(f"{term.page}.title", lang=lang),
+            key=f"glossary.{term.name}",
+            type="tertiary",
+            icon=":material/arrow_forward:",
+        ):
+            session.visit(term.page)

@@ -1,0 +1,40 @@
+"""The glossary, and the check of the wording that reads it."""
+
+import pytest
+
+from explorer.glossary import terms, terms_in
+from explorer.pages import PAGES
+from explorer.text import LANGUAGES
+from tests import wording
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_each_term_has_one_name_a_meaning_and_a_page(lang: str) -> None:
+    names = [term.name for term in terms(lang)]
+    assert len(names) == len(set(names)) > 30
+    assert all(term.means.endswith((".", "。")) for term in terms(lang))
+    assert {term.page for term in terms(lang)} <= {page.name for page in PAGES}
+
+
+def test_terms_are_found_in_the_order_of_their_use() -> None:
+    found = terms_in("A causal mask hides keys; each head has queries.", "en")
+    assert [term.name for term in found] == ["causal mask", "key", "head", "query"]
+    assert [term.name for term in terms_in("归纳头关注键", "zh")] == ["归纳头", "键"]
+
+
+def test_a_term_inside_another_word_is_none() -> None:
+    assert terms_in("A keyboard, a headline.", "en") == ()
+
+
+def test_the_wording_of_app_and_documents_passes() -> None:
+    assert list(wording.findings()) == []
+
+
+def test_the_check_finds_what_it_looks_for() -> None:
+    assert list(wording.too_long("a.md", "x\n" * 3, 2)) == ["a.md: 3 lines, at most 2"]
+    assert list(wording.releases("## 1.0\n" + "- x\n" * 21)) == ["CHANGELOG.md: 1.0: 21 bullets"]
+    assert len(list(wording.long_lead("a.lead", "word " * 26))) == 1
+    assert not list(wording.long_lead("a.lead", "{some value} " + "word " * 24))
+    assert list(wording.banned("a", "Whoever asks")) == ["a: “whoever”; write “name the subject”"]
+    assert len(list(wording.avoided("en", "a", "This brings back the answer."))) == 1
+    assert len(list(wording.avoided("zh", "a", "带回答案"))) == 1

@@ -1,0 +1,103 @@
+"""What a machine can see of the words: `python -m tests.wording`, part of `make lint`.
+
+Lengths of the documents and of each page's lead, names that the glossary avoids, and turns of
+phrase that the style of CONTRIBUTING.md excludes. Exit status 1 and one line per finding.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from explorer.glossary import terms
+from explorer.pages import PAGES
+from explorer.text import words
+
+ROOT = Path(__file__).parents[1]
+MOST_LINES = {"README.md": 120, "README.zh-CN.md": 120, "ARCHITECTURE.md": 150}
+MOST_DOC_LINES = 150
+GENERATED = {"api.md"}
+MOST_BULLETS = 20
+MOST_LEAD_WORDS = 25
+BANNED = {
+    "whoever": "name the subject",
+    "nobody looks": "without recording",
+    "in place of": "instead of",
+    "said twice": "repeated twice",
+    "brings back": "recovers",
+    "is to be had": "is available",
+    "are to be had": "are available",
+    "stands in the": "is in the",
+    "stands beside": "is next to",
+    "but for rounding": "up to rounding",
+    "a number that is none": "NaN",
+    "wind back": "rewind",
+}
+"""Turns of phrase that no sentence of the app or of the documents uses, and what to write."""
+
+
+def too_long(name: str, text: str, most: int) -> Iterator[str]:
+    """A file with more lines than it may have."""
+    if (lines := text.count("\n")) > most:
+        yield f"{name}: {lines} lines, at most {most}"
+
+
+def releases(changelog: str) -> Iterator[str]:
+    """Releases of the changelog with more bullets than one may have."""
+    for release in re.split(r"^## ", changelog, flags=re.M)[1:]:
+        bullets = len(re.findall(r"^- ", release, re.M))
+        if bullets > MOST_BULLETS:
+            yield f"CHANGELOG.md: {release.splitlines()[0]}: {bullets} bullets"
+
+
+def long_lead(key: str, text: str) -> Iterator[str]:
+    """A lead with more words than one may have; a placeholder counts as one."""
+    count = len(re.sub(r"\{.*?\}", "x", text).split())
+    if count > MOST_LEAD_WORDS:
+        yield f"{key}: {count} words, at most {MOST_LEAD_WORDS}"
+
+
+def banned(where: str, text: str) -> Iterator[str]:
+    """Turns of phrase that the style excludes."""
+    for phrase, better in BANNED.items():
+        if re.search(rf"\b{phrase}\b", text, re.IGNORECASE):
+            yield f"{where}: “{phrase}”; write “{better}”"
+
+
+def avoided(lang: str, where: str, text: str) -> Iterator[str]:
+    """Names that the glossary avoids."""
+    for term in terms(lang):
+        for name in term.avoid:
+            if name.casefold() in text.casefold():
+                yield f"{where}: “{name}”; the term is “{term.name}”"
+
+
+def documents() -> list[Path]:
+    """The documents of this repository that a person wrote."""
+    written = [ROOT / name for name in (*MOST_LINES, "CONTRIBUTING.md", "BENCHMARKS.md")]
+    return [*written, *(each for each in ROOT.glob("docs/**/*.md") if each.name not in GENERATED)]
+
+
+def findings() -> Iterator[str]:
+    """Every finding, one line each."""
+    for path in documents():
+        name = path.relative_to(ROOT).as_posix()
+        text = path.read_text(encoding="utf-8")
+        most = MOST_DOC_LINES if name.startswith("docs/") else MOST_LINES.get(name, 10_000)
+        yield from too_long(name, text, most)
+        yield from banned(name, text)
+    yield from releases((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    for page in PAGES:
+        if lead := words("en").get(f"{page.name}.lead"):
+            yield from long_lead(f"{page.name}.lead", lead)
+    for key, text in words("en").items():
+        yield from banned(key, text)
+    for lang in ("en", "zh"):
+        for key, text in words(lang).items():
+            yield from avoided(lang, key, text)
+
+
+if __name__ == "__main__":
+    found = list(findings())
+    print("\n".join(found) if found else "The wording passes.")
+    sys.exit(bool(found))
