@@ -83,7 +83,7 @@ def test_a_tokenizer_of_few_tokens_is_said_beside_the_name(own: Path) -> None:
     (theirs / "tokenizer.json").replace(folder / "tokenizer.json")
     at = opened(lang="en", model="large")
     assert not at.exception
-    said = "The tokenizer has 97 tokens, the model 260"
+    said = "The tokenizer has 97 tokens, but the model has 260"
     assert sum(said in each.value for each in at.main.warning) == 1
     assert sum(said in each.value for each in at.sidebar.warning) == 1
     assert not opened(lang="en", model="mine").sidebar.warning
