@@ -55,6 +55,16 @@ GPT2: Small = {
     "bos_token_id": 3,
     "eos_token_id": 3,
 }
+NEO: Small = {
+    "hidden_size": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "max_position_embeddings": 32,
+    "window_size": 5,
+    "attention_types": [[["global", "local"], 1]],
+    "bos_token_id": 3,
+    "eos_token_id": 3,
+}
 LLAMA: Small = {
     "hidden_size": 24,
     "num_hidden_layers": 2,
@@ -64,6 +74,14 @@ LLAMA: Small = {
     "max_position_embeddings": 64,
 }
 
+OPT: Small = {
+    "hidden_size": 24,
+    "word_embed_proj_dim": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "ffn_dim": 28,
+    "max_position_embeddings": 40,
+}
 BERT: Small = {
     "hidden_size": 24,
     "num_hidden_layers": 2,
@@ -128,6 +146,13 @@ STRETCHED: Small = {
         "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
     }
 }
+EIGHTHS: Small = {**LLAMA, "num_attention_heads": 3, "num_key_value_heads": 1}
+MULTIPLIERS: Small = {
+    "embedding_multiplier": 3.0,
+    "logits_scaling": 2.0,
+    "residual_multiplier": 0.6,
+    "attention_multiplier": 0.3,
+}
 T5: Small = {
     "d_model": 24,
     "d_kv": 10,
@@ -155,8 +180,19 @@ MARIAN: Small = {
     "forced_eos_token_id": 1,
 }
 
+BART: Small = {
+    key: value
+    for key, value in MARIAN.items()
+    if key not in ("static_position_embeddings", "activation_function")
+}
+
 MODELS: dict[str, tuple[str, Small]] = {
     "gpt2": ("GPT2LMHeadModel", GPT2),
+    "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
+    "gpt_neo": ("GPTNeoForCausalLM", NEO),
+    "gptj": ("GPTJForCausalLM", {**GPT2, "rotary_dim": 4}),
+    "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 3}),
+    "mpt": ("MptForCausalLM", {"d_model": 24, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
     "llama": ("LlamaForCausalLM", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
     "llama-tied": (
         "LlamaForCausalLM",
@@ -194,12 +230,34 @@ MODELS: dict[str, tuple[str, Small]] = {
         "Gemma3ForCausalLM",
         {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS, **STRETCHED},
     ),
+    "phi3": (
+        "Phi3ForCausalLM",
+        {**LLAMA, "rope_parameters": LONGROPE, "original_max_position_embeddings": 13},
+    ),
+    "phi": ("PhiForCausalLM", {**LLAMA, "num_attention_heads": 3, "num_key_value_heads": 3}),
+    "starcoder2": ("Starcoder2ForCausalLM", {**LLAMA, "sliding_window": 5}),
+    "granite": ("GraniteForCausalLM", {**LLAMA, **MULTIPLIERS, "attention_bias": True}),
+    "granite-tied": (
+        "GraniteForCausalLM",
+        {**LLAMA, **MULTIPLIERS, "tie_word_embeddings": True},
+    ),
+    "stablelm": ("StableLmForCausalLM", {**EIGHTHS, "use_qkv_bias": True}),
+    "stablelm-parallel": ("StableLmForCausalLM", {**EIGHTHS, "use_parallel_residual": True}),
+    "olmo": ("OlmoForCausalLM", LLAMA),
+    "cohere": ("CohereForCausalLM", {**LLAMA, "logit_scale": 0.5}),
     "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
     "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),
     "gpt_neox-yarn": ("GPTNeoXForCausalLM", {**NEOX, "rope_parameters": {**YARN, **PARTIAL}}),
     "gpt_neox-linear": ("GPTNeoXForCausalLM", {**NEOX, "rope_parameters": {**LINEAR, **PARTIAL}}),
     "marian": ("MarianMTModel", MARIAN),
     "marian-headless": ("MarianModel", MARIAN),
+    "bart": ("BartForConditionalGeneration", BART),
+    "bart-headless": ("BartModel", BART),
+    "mbart": ("MBartForConditionalGeneration", BART),
+    "m2m_100": ("M2M100ForConditionalGeneration", {**BART, "pad_token_id": 1}),
+    "pegasus": ("PegasusForConditionalGeneration", BART),
+    "opt": ("OPTForCausalLM", {**OPT, "activation_function": "gelu"}),
+    "opt-post": ("OPTForCausalLM", {**OPT, "do_layer_norm_before": False}),
     "t5": ("T5ForConditionalGeneration", T5),
     "t5-gated": ("T5ForConditionalGeneration", {**T5, **GATED}),
     "t5-encoder": ("T5EncoderModel", T5),
@@ -208,6 +266,7 @@ MODELS: dict[str, tuple[str, Small]] = {
     "bert-headless": ("BertModel", BERT),
     "roberta": ("RobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
     "xlm-roberta": ("XLMRobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
+    "camembert": ("CamembertForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
     "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
 }
 EXTRA = {"mt5": {"lm_head.weight": (VOCABULARY, 24)}}
@@ -247,6 +306,7 @@ def layers(model: Any) -> dict[str, list[torch.nn.Module]]:
             "layers",
             "layer",
             "block",
+            "blocks",
         ):
             whole = name.split(".")
             stack = next((s for s in ("encoder", "decoder") if s in whole[:2]), "")
@@ -264,7 +324,9 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
 
         def keep(name: str) -> Callable[..., None]:
             def hook(module: Any, args: Any, output: Any) -> None:
-                arrays[name] = (output[0] if isinstance(output, tuple) else output)[0].numpy()
+                arrays[name] = (output[0] if isinstance(output, tuple | list) else output)[
+                    0
+                ].numpy()
 
             return hook
 
@@ -299,6 +361,7 @@ def computed(model: Any, ids: dict[str, torch.Tensor]) -> dict[str, np.ndarray]:
 
 def off(ours: np.ndarray, theirs: np.ndarray) -> float:
     """The largest difference, over the largest value."""
+    assert ours.shape == theirs.shape
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 

@@ -120,21 +120,34 @@ def zeros(*shape: int) -> Fold:
     return lambda: torch.zeros(*shape)
 
 
+def ones(*shape: int) -> Fold:
+    """The weight of a norm that has none."""
+    return lambda: torch.ones(*shape)
+
+
+def rows_of(first: int, end: int) -> Fold:
+    """Some of the output features of a fused matrix: from `first` up to `end`."""
+    return lambda tensor: tensor[first:end]
+
+
 def only_row(tensor: Tensor) -> Tensor:
     """The one row of a matrix [1, n], as a vector."""
     return tensor.squeeze(0)
 
 
-def sines_then_cosines(n_positions: int, d_model: int) -> Fold:
+def sines_then_cosines(
+    n_positions: int, d_model: int, first: int = 0, steps: int | None = None
+) -> Fold:
     """The table that Marian computes: sines in the first half of the columns, cosines in the other.
 
-    Angles are position / 10000^(2c / d_model) for column c of either half.
+    Angles are (first + position) / 10000^(c / steps) for column c of either half; `steps` is half
+    of d_model, or one less (tensor2tensor).
     """
 
     def fold() -> Tensor:
-        columns = torch.arange(0, d_model, 2, dtype=torch.float64)
-        scale = torch.exp(columns * (-math.log(10000.0) / d_model))
-        angles = torch.arange(n_positions, dtype=torch.float64)[:, None] * scale
+        columns = torch.arange(d_model // 2, dtype=torch.float64)
+        scale = torch.exp(columns * (-math.log(10000.0) / (steps or d_model // 2)))
+        angles = torch.arange(first, first + n_positions, dtype=torch.float64)[:, None] * scale
         return torch.cat((angles.sin(), angles.cos()), dim=1).float()
 
     return fold

@@ -1,9 +1,19 @@
-"""GPT-2 and DistilGPT-2. Radford et al. 2019."""
+"""GPT, GPT-2, GPT-Neo and GPT-J, as their first authors name the tensors.
+
+Radford et al. 2018 and 2019; Black et al. 2021; Wang & Komatsuzaki 2021.
+"""
+
+from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import in_turn, part, transposed
+from models.foreign.folds import in_turn, part, transposed, zeros
 from models.foreign.outputs import output
-from models.foreign.plan import Keys, Plan, blocks, both, weight
+from models.foreign.plan import Keys, Plan, Row, blocks, both, weight
+from models.foreign.rotation import Turning
+from models.refusals import Refusal
+
+MASKS = (r"h\.\d+\.attn\.(bias|masked_bias)",)
+"""The causal mask of old files, under a name that reads like a bias."""
 
 
 def gpt2(keys: Keys) -> Plan:
@@ -32,14 +42,134 @@ def gpt2(keys: Keys) -> Plan:
     )
     rows = [weight("embed", "wte"), weight("positions", "wpe"), *both("final_norm", "ln_f")]
     for ours, theirs in blocks(config.n_layers, theirs="h"):
-        rows += both(f"{ours}.attn_norm", f"{theirs}.ln_1")
-        for index, name in enumerate("qkv"):
-            fold = in_turn(transposed, part(index, 3))
-            rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attn.c_attn", fold)
-        rows += both(f"{ours}.attn.w_o", f"{theirs}.attn.c_proj", transposed)
-        rows += both(f"{ours}.ffn_norm", f"{theirs}.ln_2")
-        rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.c_fc", transposed)
-        rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.c_proj", transposed)
-    # Old files also store the causal mask, under a name that reads like a bias.
-    masks = r"h\.\d+\.attn\.(bias|masked_bias)"
+        rows += _fused(ours, theirs)
+    return Plan(config, (*rows, *head.rows), (*MASKS, *head.ignored))
+
+
+def _fused(ours: str, theirs: str) -> list[Row]:
+    """A block of GPT and GPT-2, whose matrices are [in, out]."""
+    rows = both(f"{ours}.attn_norm", f"{theirs}.ln_1")
+    for index, name in enumerate("qkv"):
+        fold = in_turn(transposed, part(index, 3))
+        rows += both(f"{ours}.attn.w_{name}", f"{theirs}.attn.c_attn", fold)
+    rows += both(f"{ours}.attn.w_o", f"{theirs}.attn.c_proj", transposed)
+    rows += both(f"{ours}.ffn_norm", f"{theirs}.ln_2")
+    rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.c_fc", transposed)
+    rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.c_proj", transposed)
+    return rows
+
+
+def gpt(keys: Keys) -> Plan:
+    """The first GPT: as GPT-2, with its norms behind the sublayers. Its "gelu" is by tanh."""
+    keys.only("afn", "gelu", "relu", "swish", "silu")
+    by_tanh = keys.values.get("afn") in (None, "gelu")
+    d_model = keys.size("n_embd")
+    head = output(keys, keys.flag("tie_word_embeddings", True), embed="tokens_embed")
+    config = ModelConfig(
+        family="decoder-only",
+        vocab_size=keys.size("vocab_size"),
+        d_model=d_model,
+        n_layers=keys.layers("n_layer"),
+        n_heads=keys.size("n_head"),
+        d_ff=4 * d_model,
+        n_ctx=keys.size("n_positions", keys.values.get("n_ctx")),
+        norm_eps=keys.number("layer_norm_epsilon", 1e-5),
+        norm_placement="post",
+        positions="learned",
+        ffn="gelu_tanh" if by_tanh else keys.activation("afn", "gelu"),  # type: ignore[arg-type]
+        scale_embeddings=False,
+        dropout=0.0,
+        **head.settings,
+    )
+    rows = [weight("embed", "tokens_embed"), weight("positions", "positions_embed")]
+    for ours, theirs in blocks(config.n_layers, theirs="h"):
+        rows += _fused(ours, theirs)
+    return Plan(config, (*rows, *head.rows), (*MASKS, r"position_ids", *head.ignored))
+
+
+def gpt_neo(keys: Keys) -> Plan:
+    """As GPT-2 with plain matrices, scores that are not divided, and windows in some layers."""
+    n_layers, d_model = keys.layers("num_layers"), keys.size("hidden_size")
+    head = output(keys, keys.flag("tie_word_embeddings", True), embed="wte")
+    kinds = _attention_layers(keys, n_layers)
+    config = ModelConfig(
+        **_usual(keys, "max_position_embeddings"),
+        d_model=d_model,
+        n_layers=n_layers,
+        n_heads=keys.size("num_heads"),
+        d_ff=keys.size("intermediate_size", 4 * d_model),
+        positions="learned",
+        score_divisor=1.0,
+        window=keys.size("window_size", 256) if "local" in kinds else None,
+        near_layers=tuple(layer for layer, kind in enumerate(kinds) if kind == "local"),
+        **head.settings,
+    )
+    rows = [weight("embed", "wte"), weight("positions", "wpe"), *both("final_norm", "ln_f")]
+    for ours, theirs in blocks(n_layers, theirs="h"):
+        for name in "qkv":
+            rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.attention.{name}_proj"))
+            rows.append(Row(f"{ours}.attn.w_{name}.bias", (), zeros(d_model)))
+        rows += both(f"{ours}.attn.w_o", f"{theirs}.attn.attention.out_proj")
+        for mine, its in (("attn_norm", "ln_1"), ("ffn_norm", "ln_2")):
+            rows += both(f"{ours}.{mine}", f"{theirs}.{its}")
+        for mine, its in (("w_up", "c_fc"), ("w_down", "c_proj")):
+            rows += both(f"{ours}.ffn.{mine}", f"{theirs}.mlp.{its}")
+    masks = r"h\.\d+\.attn\.attention\.(bias|masked_bias)"
     return Plan(config, (*rows, *head.rows), (masks, *head.ignored))
+
+
+def gptj(keys: Keys) -> Plan:
+    """Parallel sublayers behind one norm; the first features of each head are turned, as pairs of
+    neighbours. Attention has no biases."""
+    keys.only("rope_scaling", None)
+    keys.only("rope_parameters", None)
+    d_model, n_heads = keys.size("n_embd"), keys.size("n_head")
+    d_head = d_model // n_heads
+    head = output(keys, keys.flag("tie_word_embeddings", False), embed="wte", biased=True)
+    turn = Turning(10000.0, keys.size("rotary_dim", 64))
+    config = ModelConfig(
+        **_usual(keys, "n_positions"),
+        d_model=d_model,
+        n_layers=keys.layers("n_layer"),
+        n_heads=n_heads,
+        d_ff=keys.size("n_inner", 4 * d_model),
+        parallel=True,
+        **turn.settings(d_head),
+        **head.settings,
+    )
+    rows = [weight("embed", "wte"), *both("final_norm", "ln_f")]
+    for ours, theirs in blocks(config.n_layers, theirs="h"):
+        for name, its in zip("qkvo", ("q", "k", "v", "out"), strict=True):
+            rows.append(weight(f"{ours}.attn.w_{name}", f"{theirs}.attn.{its}_proj"))
+            rows.append(Row(f"{ours}.attn.w_{name}.bias", (), zeros(d_model)))
+        for norm in ("attn_norm", "ffn_norm"):
+            rows += both(f"{ours}.{norm}", f"{theirs}.ln_1")
+        rows += both(f"{ours}.ffn.w_up", f"{theirs}.mlp.fc_in")
+        rows += both(f"{ours}.ffn.w_down", f"{theirs}.mlp.fc_out")
+    tables = r"h\.\d+\.attn\.(bias|masked_bias|embed_positions)"
+    return Plan(config, (*rows, *head.rows), (tables, *head.ignored))
+
+
+def _usual(keys: Keys, n_ctx: str) -> dict[str, Any]:
+    """What GPT-Neo and GPT-J share."""
+    return {
+        "family": "decoder-only",
+        "vocab_size": keys.size("vocab_size"),
+        "n_ctx": keys.size(n_ctx),
+        "norm_eps": keys.number("layer_norm_epsilon", 1e-5),
+        "norm_placement": "pre",
+        "final_norm": True,
+        "ffn": keys.activation("activation_function", "gelu_new"),
+        "scale_embeddings": False,
+        "dropout": 0.0,
+    }
+
+
+def _attention_layers(keys: Keys, n_layers: int) -> list[str]:
+    """ "global" or "local" for each layer: in a list, or as [[kinds, times], …]."""
+    said = keys.values.get("attention_types", [[["global", "local"], n_layers // 2]])
+    listed = keys.values.get("attention_layers")
+    kinds = listed or [kind for some, times in said for _ in range(times) for kind in some]
+    if len(kinds) != n_layers or not set(kinds) <= {"global", "local"}:
+        raise Refusal("attention_types", name="attention_types", value=repr(listed or said))
+    return list(kinds)

@@ -3,12 +3,13 @@
 Touvron et al. 2023 (Llama); Jiang et al. 2023 (Mistral); Qwen team 2024 and 2025.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from models.config import ModelConfig
-from models.foreign.folds import Fold, as_is, zeros
-from models.foreign.outputs import output
+from models.foreign.folds import Fold, as_is, in_turn, ones, rows_of, zeros
+from models.foreign.outputs import Output, output
 from models.foreign.plan import Keys, Plan, Row, blocks, weight
 from models.foreign.rotation import TABLES, Turning, turning
 from models.refusals import Refusal
@@ -17,24 +18,24 @@ from models.refusals import Refusal
 def llama(keys: Keys) -> Plan:
     """Llama, SmolLM, TinyLlama: biases where the config says so."""
     attention, mlp = keys.flag("attention_bias", False), keys.flag("mlp_bias", False)
-    return _plan(keys, biased=(*("qkvo" if attention else ""), *(["ffn"] if mlp else [])))
+    return like_llama(keys, biased=(*("qkvo" if attention else ""), *(["ffn"] if mlp else [])))
 
 
 def mistral(keys: Keys) -> Plan:
     """As Llama, with a window in every layer."""
-    return _plan(keys, window=window(keys))
+    return like_llama(keys, window=window(keys))
 
 
 def qwen2(keys: Keys) -> Plan:
     """As Llama, with biases on queries, keys and values, which no key of the config mentions."""
-    return _plan(keys, tuple("qkv"), **_upper_window(keys))
+    return like_llama(keys, tuple("qkv"), **_upper_window(keys))
 
 
 def qwen3(keys: Keys) -> Plan:
     """As Llama, with a norm on every query and key and heads of 128 features unless it says so."""
     biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
     d_head = keys.size("head_dim", 128)
-    return _plan(keys, biased, qk_norm=True, d_head=d_head, **_upper_window(keys))
+    return like_llama(keys, biased, qk_norm=True, d_head=d_head, **_upper_window(keys))
 
 
 def _upper_window(keys: Keys) -> dict[str, Any]:
@@ -62,76 +63,132 @@ def near_layers(keys: Keys, usual: Iterable[int]) -> tuple[int, ...]:
     return tuple(layer for layer, kind in enumerate(said) if kind == "sliding_attention")
 
 
-def _plan(
+NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
+"""The second one comes *before* the feed-forward net, whatever its name says."""
+
+NET = {"w_gate": "gate_proj", "w_up": "up_proj", "w_down": "down_proj"}
+PROJECTIONS = {name: f"{name}_proj" for name in "qkvo"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How the tensors of a family that is built like Llama differ from Llama's own.
+
+    `norms` and `net` are stored names by ours; both norms may be one. LayerNorms whose bias or
+    weight is not stored have zeros or ones. `fused`: queries, keys and values are one matrix, and
+    so are the gate and the way up. `paired`: the rotation turns neighbours, as ours does.
+    """
+
+    norms: Mapping[str, str] = field(default_factory=lambda: NORMS)
+    final_norm: str = "norm"
+    norm_weight: bool = True
+    norm_bias: bool = False
+    net: Mapping[str, str] = field(default_factory=lambda: NET)
+    projections: Mapping[str, str] = field(default_factory=lambda: PROJECTIONS)
+    fused: bool = False
+    paired: bool = False
+
+
+LLAMA = Style()
+
+
+def like_llama(
     keys: Keys,
     biased: tuple[str, ...] = (),
+    style: Style = LLAMA,
+    *,
+    turn: Turning | None = None,
+    head: Output | None = None,
     window: int | None = None,
     near: tuple[int, ...] | None = None,
-    qk_norm: bool = False,
     d_head: int | None = None,
+    **more: Any,
 ) -> Plan:
-    """`near` are the layers that have the `window`; None: all. `d_head`: None as Llama has it."""
-    keys.activation("hidden_act", "silu")
-    keys.only("hidden_act", "silu", "swish")
+    """The plan of Llama, or of a family like it: `more` are fields of the config that differ.
+
+    `near` are the layers that have the `window`; None: all. `d_head`: None as Llama has it.
+    """
+    if "ffn" not in more:
+        keys.activation("hidden_act", "silu")
+        keys.only("hidden_act", "silu", "swish")
     d_model, n_heads = keys.size("hidden_size"), keys.size("num_attention_heads")
     d_head = d_head or keys.size("head_dim", max(1, d_model // n_heads))
-    turn = turning(keys, d_head)
+    turn = turn or turning(keys, d_head)
     n_layers = keys.layers("num_hidden_layers")
-    head = output(keys, keys.flag("tie_word_embeddings", False))
-    config = ModelConfig(
-        family="decoder-only",
-        vocab_size=keys.size("vocab_size"),
-        d_model=d_model,
-        n_layers=n_layers,
-        n_heads=n_heads,
-        n_kv_heads=keys.size("num_key_value_heads", n_heads),
-        head_dim=None if d_head == d_model / n_heads else d_head,
-        qk_norm=qk_norm,
-        d_ff=keys.size("intermediate_size"),
-        n_ctx=keys.size("max_position_embeddings"),
-        window=window,
-        near_layers=None if window is None else tuple(range(n_layers)) if near is None else near,
-        norm="rmsnorm",
-        norm_eps=keys.number("rms_norm_eps", 1e-6),
-        norm_placement="pre",
-        final_norm=True,
-        ffn="swiglu",
-        bias=bool(biased),
-        scale_embeddings=False,
-        dropout=0.0,
-        **turn.settings(d_head),
-        **head.settings,
-    )
-    rows = [weight("embed", "embed_tokens"), weight("final_norm", "norm")]
+    head = head or output(keys, keys.flag("tie_word_embeddings", False))
+    settings: dict[str, Any] = {
+        "family": "decoder-only",
+        "vocab_size": keys.size("vocab_size"),
+        "d_model": d_model,
+        "n_layers": n_layers,
+        "n_heads": n_heads,
+        "n_kv_heads": keys.size("num_key_value_heads", n_heads),
+        "head_dim": None if d_head == d_model / n_heads else d_head,
+        "d_ff": keys.size("intermediate_size"),
+        "n_ctx": keys.size("max_position_embeddings"),
+        "window": window,
+        "near_layers": None if window is None else tuple(range(n_layers)) if near is None else near,
+        "norm": "rmsnorm",
+        "norm_eps": keys.number("rms_norm_eps", 1e-6) if "norm_eps" not in more else 1e-6,
+        "norm_placement": "pre",
+        "final_norm": True,
+        "ffn": "swiglu",
+        "bias": bool(biased),
+        "scale_embeddings": False,
+        "dropout": 0.0,
+    }
+    config = ModelConfig(**settings | turn.settings(d_head) | head.settings | more)
+    rows = [weight("embed", "embed_tokens"), *_norm(config, style, "final_norm", style.final_norm)]
     for ours, theirs in blocks(config.n_layers):
-        rows.append(weight(f"{ours}.attn_norm", f"{theirs}.input_layernorm"))
-        rows += _attention(config, turn, f"{ours}.attn", f"{theirs}.self_attn", biased)
-        # The norm *before* the feed-forward net, whatever its name says.
-        rows.append(weight(f"{ours}.ffn_norm", f"{theirs}.post_attention_layernorm"))
-        for mine, its in (("w_gate", "gate_proj"), ("w_up", "up_proj"), ("w_down", "down_proj")):
+        for mine, its in style.norms.items():
+            rows += _norm(config, style, f"{ours}.{mine}", f"{theirs}.{its}")
+        rows += _attention(config, turn, style, f"{ours}.attn", f"{theirs}.self_attn", biased)
+        for mine, its in style.net.items():
             n_out = config.d_model if mine == "w_down" else config.d_ff
+            fold: Fold = as_is
+            if style.fused and mine != "w_down":
+                first = config.d_ff if mine == "w_up" else 0
+                fold = rows_of(first, first + config.d_ff)
             name = f"{ours}.ffn.{mine}"
-            rows += _linear(config, name, f"{theirs}.mlp.{its}", n_out, "ffn" in biased)
+            rows += _linear(config, name, f"{theirs}.mlp.{its}", n_out, "ffn" in biased, fold)
     return Plan(config, (*rows, *head.rows), (*TABLES, *head.ignored))
 
 
+def _norm(config: ModelConfig, style: Style, ours: str, theirs: str) -> Iterator[Row]:
+    made = Row(f"{ours}.weight", (), ones(config.d_model))
+    yield weight(ours, theirs) if style.norm_weight else made
+    if config.norm == "layernorm":
+        stored = (f"{theirs}.bias",) if style.norm_bias else ()
+        yield Row(f"{ours}.bias", stored, as_is if style.norm_bias else zeros(config.d_model))
+
+
 def _attention(
-    config: ModelConfig, turn: Turning, ours: str, theirs: str, biased: tuple[str, ...]
+    config: ModelConfig,
+    turn: Turning,
+    style: Style,
+    ours: str,
+    theirs: str,
+    biased: tuple[str, ...],
 ) -> Iterator[Row]:
     n_q, n_kv, sized = config.n_heads, config.kv_heads, not config.qk_norm
     turned: dict[str, tuple[int, Fold]] = {
-        "q": (n_q, turn.fold(n_q, sized)),
-        "k": (n_kv, turn.fold(n_kv, sized)),
+        "q": (n_q, turn.fold(n_q, sized, style.paired)),
+        "k": (n_kv, turn.fold(n_kv, sized, style.paired)),
         "v": (n_kv, as_is),
     }
+    first = 0
     for name, (n_heads, fold) in turned.items():
         n_out = n_heads * config.d_head
-        its = f"{theirs}.{name}_proj"
+        its = f"{theirs}.{style.projections[name]}"
+        if style.fused:
+            its, fold = f"{theirs}.qkv_proj", in_turn(rows_of(first, first + n_out), fold)
+        first += n_out
         yield from _linear(config, f"{ours}.w_{name}", its, n_out, name in biased, fold)
     if config.qk_norm:
         for name in "qk":
             yield weight(f"{ours}.{name}_norm", f"{theirs}.{name}_norm", turn.fold(1))
-    yield from _linear(config, f"{ours}.w_o", f"{theirs}.o_proj", config.d_model, "o" in biased)
+    its = f"{theirs}.{style.projections['o']}"
+    yield from _linear(config, f"{ours}.w_o", its, config.d_model, "o" in biased)
 
 
 def _linear(

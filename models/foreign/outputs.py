@@ -19,13 +19,22 @@ class Output(NamedTuple):
     ignored: tuple[str, ...] = ()
 
 
-def output(keys: Keys, tied: bool, theirs: str = "lm_head", embed: str = "embed_tokens") -> Output:
+def output(
+    keys: Keys,
+    tied: bool,
+    theirs: str = "lm_head",
+    embed: str = "embed_tokens",
+    biased: bool = False,
+) -> Output:
     """The output of a model of one text; `tied`: the config says that it is the embedding."""
     name = f"{theirs}.weight"
+    bias = (Row("unembed.bias", (f"{theirs}.bias",)),) if biased else ()
+    settings = {"unembed_bias": biased}
     if tied and not keys.differs(name, f"{embed}.weight"):
-        return Output({"tie_embeddings": True}, (), (re.escape(name),))
+        return Output(settings | {"tie_embeddings": True}, bias, (re.escape(name),))
+    settings["tie_embeddings"] = False
     if keys.stores(name) or keys.says_head():
-        return Output({"tie_embeddings": False}, (Row("unembed.weight", (name,)),))
+        return Output(settings, (Row("unembed.weight", (name,)), *bias))
     return Output({"tie_embeddings": False, "lm_head": False}, ())
 
 

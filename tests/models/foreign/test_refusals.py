@@ -189,7 +189,7 @@ def test_a_name_of_a_thousand_letters_is_shortened(folder: Path) -> None:
         open_folder(folder)
     assert "aaa…aaa" in str(error.value)
     assert len(str(error.value)) < 1000
-    assert "gpt2, llama" in str(error.value)
+    assert "gpt2, openai-gpt" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_missing_tensor_is_named_as_the_file_names_its_others(
             {"vocab_size": 2**24},
             ("transformer.wte.weight is (260, 24)", "embed.weight is (16777216"),
         ),
-        ({"model_type": "absent"}, ("config.json: model_type is missing", "gpt2, llama")),
+        ({"model_type": "absent"}, ("config.json: model_type is missing", "gpt2, openai-gpt")),
         ({"n_layer": 1}, ("transformer.h.1.",)),
         ({"layer_norm_epsilon": float("inf")}, ("layer_norm_epsilon is inf",)),
     ],

@@ -1,0 +1,143 @@
+"""Translators and summarisers of one design: Marian, BART, mBART, M2M-100 with NLLB, Pegasus.
+
+Junczys-Dowmunt et al. 2018 and Tiedemann & Thottingal 2020 (Marian); Lewis et al. 2020; Liu et al.
+2020; Fan et al. 2021 and NLLB team 2022; Zhang et al. 2020 (Pegasus).
+"""
+
+from collections.abc import Callable
+
+from models.checkpoint import MOST_COMPUTED
+from models.config import ModelConfig
+from models.foreign.folds import Fold, as_is, only_row, sines_then_cosines, without_first
+from models.foreign.outputs import shared_output
+from models.foreign.plan import Keys, Plan, Row, blocks, both
+from models.refusals import Refusal
+
+OFFSET = 2  # rows of BART's table of positions that stand for none
+
+
+def marian(keys: Keys) -> Plan:
+    """The 2017 design, post-norm, with a bias for each token and a table of sines of its own.
+
+    Its sines fill half of the columns each, not every second one, so the table is taken as a
+    learned one, and a stored table is used.
+    """
+    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        keys.only(name, False)
+    keys.only("add_bias_logits", False)
+    keys.only("static_position_embeddings", True)
+    keys.only("share_encoder_decoder_embeddings", True)
+    keys.only("decoder_vocab_size", keys.size("vocab_size"), None)
+    return _plan(keys, table=sines_then_cosines, pre=False)
+
+
+def bart(keys: Keys) -> Plan:
+    """Post-norm with learned positions and a norm on the embedding."""
+    for name, value in (("normalize_before", False), ("normalize_embedding", True)):
+        keys.only(name, value)
+    keys.only("add_final_layer_norm", False)
+    keys.only("static_position_embeddings", False)
+    return _plan(keys, table=None, pre=False, embed_norm=True)
+
+
+def mbart(keys: Keys) -> Plan:
+    """As BART with pre-norm; its decoder begins with the code of the language to write."""
+    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        keys.only(name, True)
+    keys.only("static_position_embeddings", False)
+    return _plan(keys, table=None, pre=True, embed_norm=True)
+
+
+def m2m(keys: Keys) -> Plan:
+    """M2M-100 and NLLB: pre-norm with sines as tensor2tensor has them, from the padding's id on."""
+    first = keys.token("pad_token_id", 1) + 1
+
+    def table(n_ctx: int, d_model: int) -> Fold:
+        return sines_then_cosines(n_ctx, d_model, first, d_model // 2 - 1)
+
+    return _plan(keys, table=table, pre=True, stored_table=False, biased=False)
+
+
+def pegasus(keys: Keys) -> Plan:
+    """Pre-norm with Marian's sines."""
+    for name in ("normalize_before", "add_final_layer_norm", "static_position_embeddings"):
+        keys.only(name, True)
+    keys.only("normalize_embedding", False)
+    return _plan(keys, table=sines_then_cosines, pre=True)
+
+
+def _plan(
+    keys: Keys,
+    *,
+    table: Callable[[int, int], Fold] | None,
+    pre: bool,
+    embed_norm: bool = False,
+    stored_table: bool = True,
+    biased: bool = True,
+) -> Plan:
+    """`table` makes the positions, [n_ctx, d_model], where none is stored; None: they are learned,
+    behind OFFSET rows. `biased`: each token has a bias. Normalisation has the eps of the code."""
+    n_heads, d_ff = keys.size("encoder_attention_heads"), keys.size("encoder_ffn_dim")
+    keys.only("decoder_attention_heads", n_heads)
+    keys.only("decoder_ffn_dim", d_ff)
+    d_model, n_ctx = keys.size("d_model"), keys.size("max_position_embeddings", 1024)
+    if table is not None and 4 * n_ctx * d_model > MOST_COMPUTED:
+        limit = f"{MOST_COMPUTED:,}"
+        raise Refusal("long_table", name="max_position_embeddings", value=n_ctx, limit=limit)
+    shared = shared_output(keys, keys.flag("tie_word_embeddings", True))
+    has_head = shared.settings.get("lm_head", True)
+    if biased:
+        has_head = keys.stores("final_logits_bias") or keys.says_head()
+    config = ModelConfig(
+        family="encoder-decoder",
+        vocab_size=keys.size("vocab_size"),
+        d_model=d_model,
+        n_layers=keys.layers("decoder_layers"),
+        n_encoder_layers=keys.layers("encoder_layers"),
+        n_heads=n_heads,
+        d_ff=d_ff,
+        n_ctx=n_ctx,
+        norm_placement="pre" if pre else "post",
+        final_norm=pre,
+        embed_norm=embed_norm,
+        positions="learned",
+        ffn=keys.activation("activation_function", "gelu"),  # type: ignore[arg-type]
+        scale_embeddings=keys.flag("scale_embedding", False),
+        unembed_bias=biased and has_head,
+        dropout=0.0,
+        **shared.settings | {"lm_head": has_head},
+    )
+    rows = [row for row in shared.rows if has_head or row.ours != "unembed.weight"]
+    if config.unembed_bias:
+        rows.append(Row("unembed.bias", ("final_logits_bias",), only_row))
+    for stack, n_layers in (("encoder", config.encoder_layers), ("decoder", config.n_layers)):
+        name = f"{stack}.embed_positions.weight"
+        stored: tuple[str, ...] = (name,)
+        fold = as_is if table else without_first(OFFSET)
+        if table and not (stored_table and keys.stores(name)):
+            stored, fold = (), table(n_ctx, d_model)
+        rows.append(Row(f"{stack}.positions.weight", stored, fold))
+        if embed_norm:
+            rows += both(f"{stack}.embed_norm", f"{stack}.layernorm_embedding")
+        if pre:
+            rows += both(f"{stack}.final_norm", f"{stack}.layer_norm")
+        for ours, theirs in blocks(n_layers, f"{stack}.blocks", f"{stack}.layers"):
+            attention = {"attn": "self_attn"}
+            if stack == "decoder":
+                attention["cross_attn"] = "encoder_attn"
+            for mine, its in attention.items():
+                rows += attention_rows(f"{ours}.{mine}", f"{theirs}.{its}")
+                rows += both(f"{ours}.{mine}_norm", f"{theirs}.{its}_layer_norm")
+            rows += both(f"{ours}.ffn.w_up", f"{theirs}.fc1")
+            rows += both(f"{ours}.ffn.w_down", f"{theirs}.fc2")
+            rows += both(f"{ours}.ffn_norm", f"{theirs}.final_layer_norm")
+    usual = keys.values.get("pad_token_id" if table is sines_then_cosines else "eos_token_id")
+    starts_with = keys.token("decoder_start_token_id", usual)
+    recomputed = () if stored_table else (r"(encoder|decoder)\.embed_positions\.weights?",)
+    return Plan(config, tuple(rows), (*recomputed, *shared.ignored), starts_with)
+
+
+def attention_rows(ours: str, theirs: str) -> list[Row]:
+    """The four matrices of fairseq's attention, all with a bias."""
+    names = zip("qkvo", ("q", "k", "v", "out"), strict=True)
+    return [row for x, its in names for row in both(f"{ours}.w_{x}", f"{theirs}.{its}_proj")]

@@ -1,0 +1,133 @@
+"""Families that are built like Llama: Phi, Phi-3, StarCoder2, Granite, StableLM, OLMo, Cohere.
+
+Microsoft 2023 and 2024 (Phi); Lozhkov et al. 2024; IBM 2024; Stability AI 2024; Groeneveld et al.
+2024; Cohere 2024.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from models.foreign.folds import in_turn, times
+from models.foreign.llama import NORMS, PROJECTIONS, Style, like_llama, window
+from models.foreign.outputs import output
+from models.foreign.plan import Keys, Plan
+from models.foreign.rotation import turning
+
+ONE_NORM = dict.fromkeys(NORMS, "input_layernorm")
+"""Attention and net read the same normalised stream."""
+
+
+def phi3(keys: Keys) -> Plan:
+    """Queries, keys and values are stored as one matrix; so are the gate and the way up."""
+    names = {"w_gate": "gate_up_proj", "w_up": "gate_up_proj", "w_down": "down_proj"}
+    return like_llama(keys, style=Style(net=names, fused=True), window=window(keys))
+
+
+def phi(keys: Keys) -> Plan:
+    """Phi-1.5 and Phi-2: parallel sublayers behind one norm, and half of each head is turned."""
+    keys.only("qk_layernorm", False)
+    style = Style(
+        norms=ONE_NORM,
+        final_norm="final_layernorm",
+        norm_bias=True,
+        net={"w_up": "fc1", "w_down": "fc2"},
+        projections=PROJECTIONS | {"o": "dense"},
+    )
+    head = output(keys, keys.flag("tie_word_embeddings", False), biased=True)
+    more: dict[str, Any] = {"parallel": True, "ffn": keys.activation("hidden_act", "gelu_new")}
+    turn = turning(keys, _width(keys), share=0.5)
+    return like_llama(keys, (*"qkvo", "ffn"), style, turn=turn, head=head, **more, **_norm(keys))
+
+
+def starcoder2(keys: Keys) -> Plan:
+    """LayerNorm, an ungated net, and a window in every layer."""
+    biased = (*"qkvo", "ffn") if keys.flag("use_bias", True) else ()
+    style = Style(norm_bias=True, net={"w_up": "c_fc", "w_down": "c_proj"})
+    return like_llama(
+        keys,
+        biased,
+        style,
+        head=output(keys, keys.flag("tie_word_embeddings", True)),
+        window=window(keys),
+        ffn=keys.activation("hidden_act", "gelu_pytorch_tanh"),
+        **_norm(keys, "norm_epsilon"),
+    )
+
+
+def stablelm(keys: Keys) -> Plan:
+    """LayerNorm, a quarter of each head is turned; the sublayers may be parallel."""
+    keys.only("qk_layernorm", False)
+    parallel = keys.flag("use_parallel_residual", False)
+    biased = tuple("qkv") if keys.flag("use_qkv_bias", False) else ()
+    turn = turning(keys, _width(keys), share=0.25, shares=("partial_rotary_factor", "rope_pct"))
+    style = Style(norms=ONE_NORM if parallel else NORMS, norm_bias=True)
+    return like_llama(keys, biased, style, turn=turn, parallel=parallel, **_norm(keys))
+
+
+def olmo(keys: Keys) -> Plan:
+    """LayerNorms without parameters."""
+    keys.only("clip_qkv", None)
+    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
+    more: dict[str, Any] = {"norm": "layernorm", "norm_eps": 1e-5}
+    return like_llama(keys, biased, Style(norm_weight=False), **more)
+
+
+def cohere(keys: Keys) -> Plan:
+    """Parallel sublayers behind one norm; neighbouring features are turned as pairs.
+
+    The factor of its logits goes into the last norm.
+    """
+    keys.only("use_qk_norm", False)
+    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
+    plan = like_llama(
+        keys,
+        biased,
+        Style(norms=ONE_NORM, paired=True),
+        turn=turning(keys, _width(keys), base=500000.0),
+        head=output(keys, keys.flag("tie_word_embeddings", True)),
+        parallel=True,
+        **_norm(keys),
+    )
+    return _multiplied(plan, {r"final_norm\..*": keys.number("logit_scale", 0.0625)})
+
+
+def granite(keys: Keys) -> Plan:
+    """Llama with four factors: of scores, embeddings, what joins the stream, and logits.
+
+    The last norm makes up for the embedding's factor where the embedding is the output too.
+    """
+    biased = tuple("qkvo") if keys.flag("attention_bias", False) else ()
+    biased = (*biased, "ffn") if keys.flag("mlp_bias", False) else biased
+    scores = 1 / keys.number("attention_multiplier", 1.0)
+    plan = like_llama(keys, biased, score_divisor=scores)
+    embedded, logits = keys.number("embedding_multiplier", 1.0), keys.number("logits_scaling", 1.0)
+    tied = plan.config.tie_embeddings
+    factors = {
+        r"embed\.weight": embedded,
+        r".*\.(w_o|w_down)\..*": keys.number("residual_multiplier", 1.0),
+        r"final_norm\.weight": 1 / (embedded * logits) if tied else 1.0,
+        r"unembed\.weight": 1 / logits,
+    }
+    return _multiplied(plan, factors)
+
+
+def _width(keys: Keys) -> int:
+    n_heads = keys.size("num_attention_heads")
+    return keys.size("head_dim", max(1, keys.size("hidden_size") // n_heads))
+
+
+def _norm(keys: Keys, eps: str = "layer_norm_eps") -> dict[str, Any]:
+    return {"norm": "layernorm", "norm_eps": keys.number(eps, 1e-5)}
+
+
+def _multiplied(plan: Plan, factors: Mapping[str, float]) -> Plan:
+    """The plan with constants folded into the parameters whose names match."""
+
+    rows = list(plan.rows)
+    for i, row in enumerate(rows):
+        for name, factor in factors.items():
+            if re.fullmatch(name, row.ours) and factor != 1:
+                rows[i] = replace(row, fold=in_turn(row.fold, times(factor)))
+    return replace(plan, rows=tuple(rows))
