@@ -1,0 +1,230 @@
+"""The tiny models that `benchmarks/parity.py` compares: one or more of every family."""
+
+from typing import Any
+
+Small = dict[str, Any]
+GPT2: Small = {
+    "n_embd": 24,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 32,
+    "bos_token_id": 3,
+    "eos_token_id": 3,
+}
+NEO: Small = {
+    "hidden_size": 24,
+    "num_layers": 2,
+    "num_heads": 4,
+    "max_position_embeddings": 32,
+    "window_size": 5,
+    "attention_types": [[["global", "local"], 1]],
+    "bos_token_id": 3,
+    "eos_token_id": 3,
+}
+LLAMA: Small = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 28,
+    "max_position_embeddings": 64,
+}
+
+OPT: Small = {
+    "hidden_size": 24,
+    "word_embed_proj_dim": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "ffn_dim": 28,
+    "max_position_embeddings": 40,
+}
+BERT: Small = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 28,
+    "max_position_embeddings": 40,
+}
+DISTILBERT: Small = {
+    "dim": 24,
+    "n_layers": 2,
+    "n_heads": 4,
+    "hidden_dim": 28,
+    "max_position_embeddings": 40,
+}
+NEOX: Small = {
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 28,
+    "max_position_embeddings": 64,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 0.5,
+    },
+}
+LLAMA3: Small = {
+    "rope_type": "llama3",
+    "rope_theta": 500.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 60,
+}
+YARN: Small = {
+    "rope_type": "yarn",
+    "rope_theta": 1000.0,
+    "factor": 4.0,
+    "beta_fast": 4.0,
+    "original_max_position_embeddings": 40,
+}
+LONGROPE: Small = {
+    "rope_type": "longrope",
+    "rope_theta": 1000.0,
+    "short_factor": [1.0, 1.5, 2.0],
+    "long_factor": [1.0, 3.0, 9.0],
+    "original_max_position_embeddings": 13,
+}
+DYNAMIC: Small = {"rope_type": "dynamic", "rope_theta": 1000.0, "factor": 3.0}
+PARTIAL: Small = {"partial_rotary_factor": 0.5}
+LINEAR: Small = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0}
+GEMMA: Small = {
+    "head_dim": 10,
+    "query_pre_attn_scalar": 7,
+}
+WINDOW: Small = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
+CAPS: Small = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+KINDS: Small = {"layer_types": ["sliding_attention", "full_attention"]}
+STRETCHED: Small = {
+    "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "rope_theta": 1000.0, "factor": 8.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+    }
+}
+EIGHTHS: Small = {**LLAMA, "num_attention_heads": 3, "num_key_value_heads": 1}
+MULTIPLIERS: Small = {
+    "embedding_multiplier": 3.0,
+    "logits_scaling": 2.0,
+    "residual_multiplier": 0.6,
+    "attention_multiplier": 0.3,
+}
+T5: Small = {
+    "d_model": 24,
+    "d_kv": 10,
+    "d_ff": 28,
+    "num_layers": 2,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+GATED: Small = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+MARIAN: Small = {
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 28,
+    "decoder_ffn_dim": 28,
+    "max_position_embeddings": 40,
+    "activation_function": "swish",
+    "scale_embedding": True,
+    "static_position_embeddings": True,
+    "decoder_start_token_id": 0,
+    "eos_token_id": 1,
+    "forced_eos_token_id": 1,
+}
+
+BART: Small = {
+    key: value
+    for key, value in MARIAN.items()
+    if key not in ("static_position_embeddings", "activation_function")
+}
+
+MODELS: dict[str, tuple[str, Small]] = {
+    "gpt2": ("GPT2LMHeadModel", GPT2),
+    "openai-gpt": ("OpenAIGPTLMHeadModel", GPT2),
+    "gpt_neo": ("GPTNeoForCausalLM", NEO),
+    "gptj": ("GPTJForCausalLM", {**GPT2, "rotary_dim": 4}),
+    "bloom": ("BloomForCausalLM", {"hidden_size": 24, "n_layer": 2, "n_head": 3}),
+    "mpt": ("MptForCausalLM", {"d_model": 24, "n_layers": 2, "n_heads": 4, "max_seq_len": 64}),
+    "llama": ("LlamaForCausalLM", {**LLAMA, "attention_bias": True, "mlp_bias": True}),
+    "llama-tied": (
+        "LlamaForCausalLM",
+        {
+            **LLAMA,
+            "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 100000.0},
+        },
+    ),
+    "llama-headless": ("LlamaModel", LLAMA),
+    "llama3": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LLAMA3}),
+    "llama-linear": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LINEAR}),
+    "llama-yarn": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": YARN}),
+    "llama-longrope": ("LlamaForCausalLM", {**LLAMA, "rope_parameters": LONGROPE}),
+    "llama-dynamic": (
+        "LlamaForCausalLM",
+        {**LLAMA, "rope_parameters": DYNAMIC, "max_position_embeddings": 13},
+    ),
+    "mistral": ("MistralForCausalLM", {**LLAMA, "sliding_window": 5}),
+    "qwen2": ("Qwen2ForCausalLM", LLAMA),
+    "qwen2-window": ("Qwen2ForCausalLM", {**LLAMA, **WINDOW}),
+    "qwen3": ("Qwen3ForCausalLM", {**LLAMA, "head_dim": 10}),
+    "qwen3-yarn": (
+        "Qwen3ForCausalLM",
+        {
+            **LLAMA,
+            "head_dim": 10,
+            "rope_parameters": {**YARN, "mscale": 2.0, "mscale_all_dim": 0.5, "truncate": False},
+        },
+    ),
+    "gemma": ("GemmaForCausalLM", {**LLAMA, "head_dim": 10}),
+    "gemma2": ("Gemma2ForCausalLM", {**LLAMA, **GEMMA, **CAPS, "sliding_window": 6}),
+    "gemma3_text": ("Gemma3ForCausalLM", {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS}),
+    "gemma3_text-linear": (
+        "Gemma3ForCausalLM",
+        {**LLAMA, **GEMMA, "sliding_window": 6, **KINDS, **STRETCHED},
+    ),
+    "phi3": (
+        "Phi3ForCausalLM",
+        {**LLAMA, "rope_parameters": LONGROPE, "original_max_position_embeddings": 13},
+    ),
+    "phi": ("PhiForCausalLM", {**LLAMA, "num_attention_heads": 3, "num_key_value_heads": 3}),
+    "starcoder2": ("Starcoder2ForCausalLM", {**LLAMA, "sliding_window": 5}),
+    "granite": ("GraniteForCausalLM", {**LLAMA, **MULTIPLIERS, "attention_bias": True}),
+    "granite-tied": (
+        "GraniteForCausalLM",
+        {**LLAMA, **MULTIPLIERS, "tie_word_embeddings": True},
+    ),
+    "stablelm": ("StableLmForCausalLM", {**EIGHTHS, "use_qkv_bias": True}),
+    "stablelm-parallel": ("StableLmForCausalLM", {**EIGHTHS, "use_parallel_residual": True}),
+    "olmo": ("OlmoForCausalLM", LLAMA),
+    "cohere": ("CohereForCausalLM", {**LLAMA, "logit_scale": 0.5}),
+    "gpt_neox": ("GPTNeoXForCausalLM", NEOX),
+    "gpt_neox-in-turn": ("GPTNeoXForCausalLM", {**NEOX, "use_parallel_residual": False}),
+    "gpt_neox-yarn": ("GPTNeoXForCausalLM", {**NEOX, "rope_parameters": {**YARN, **PARTIAL}}),
+    "gpt_neox-linear": ("GPTNeoXForCausalLM", {**NEOX, "rope_parameters": {**LINEAR, **PARTIAL}}),
+    "marian": ("MarianMTModel", MARIAN),
+    "marian-headless": ("MarianModel", MARIAN),
+    "bart": ("BartForConditionalGeneration", BART),
+    "bart-headless": ("BartModel", BART),
+    "mbart": ("MBartForConditionalGeneration", BART),
+    "m2m_100": ("M2M100ForConditionalGeneration", {**BART, "pad_token_id": 1}),
+    "pegasus": ("PegasusForConditionalGeneration", BART),
+    "opt": ("OPTForCausalLM", {**OPT, "activation_function": "gelu"}),
+    "opt-post": ("OPTForCausalLM", {**OPT, "do_layer_norm_before": False}),
+    "t5": ("T5ForConditionalGeneration", T5),
+    "t5-gated": ("T5ForConditionalGeneration", {**T5, **GATED}),
+    "t5-encoder": ("T5EncoderModel", T5),
+    "mt5": ("MT5ForConditionalGeneration", {**T5, **GATED}),
+    "bert": ("BertForMaskedLM", BERT),
+    "bert-headless": ("BertModel", BERT),
+    "roberta": ("RobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
+    "xlm-roberta": ("XLMRobertaForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
+    "camembert": ("CamembertForMaskedLM", {**BERT, "pad_token_id": 1, "type_vocab_size": 1}),
+    "distilbert": ("DistilBertForMaskedLM", DISTILBERT),
+}
+
+EXTRA = {"mt5": {"lm_head.weight": (61, 24)}}
+"""Tensors that files of some models have, and newly saved ones do not."""
