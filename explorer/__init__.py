@@ -23,7 +23,7 @@ _HOMES = {
     "positions": "explorer.notebook.more",
     "trace": "explorer.notebook.opening",
     "open_model": "explorer.notebook.opening",
-    "show": "explorer.notebook.show",
+    "show": "explorer.render.notebook",
     "table": "explorer.notebook.table",
 }
 

@@ -23,7 +23,7 @@ from explorer.exports.picture import site_svg
 from explorer.exports.report import report_lines, report_record
 from explorer.library import LoadedModel, list_models, open_model
 from explorer.notebook.building import certify_built, is_code
-from explorer.notebook.show import show
+from explorer.notebook.show import attention
 from explorer.problems import InputProblem
 from explorer.runs.edits import about_masks, format_edits, parse_edits
 from explorer.runs.sentences import sentences_from_file
@@ -69,7 +69,7 @@ def export(args: argparse.Namespace) -> int:
         svgs.append(svg)
     page = trace_page(traced, svgs, args.lang)
     (out / "heads.html").write_text(page, encoding="utf-8")
-    show(traced, lang=args.lang).save(out / "patterns.csv")
+    attention(traced, lang=args.lang).save(out / "patterns.csv")
     if traced.output:
         print(traced.output)
     for path in (

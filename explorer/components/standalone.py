@@ -66,7 +66,14 @@ class Chart:
     dark: dict[str, Any] | None = None
 
 
-Block = Text | Title | View | Chart
+@dataclass(frozen=True)
+class Markup:
+    """HTML as it is: whoever makes it has escaped what came from elsewhere."""
+
+    html: str
+
+
+Block = Text | Title | View | Chart | Markup
 
 
 @dataclass(frozen=True)
@@ -269,7 +276,13 @@ function headlightChart(place, [light, dark], toImageButtonOptions) {
 }
 """
 
-_DRAWN: dict[type, Callable[..., str]] = {Text: _text, Title: _title, View: _view, Chart: _chart}
+_DRAWN: dict[type, Callable[..., str]] = {
+    Text: _text,
+    Title: _title,
+    View: _view,
+    Chart: _chart,
+    Markup: lambda block, _: block.html,
+}
 
 
 def _safe(script: str) -> str:
@@ -346,5 +359,12 @@ body {{ margin: 1rem auto; max-width: 90rem; padding: 0 1rem; font: 16px/1.5 {FO
 p.reading {{ font-size: 1.15rem; font-weight: 600; }}
 p, h1 {{ overflow-wrap: anywhere; white-space: pre-wrap; }}
 @media print {{ nav {{ display: none; }} h2 {{ break-before: page; }} }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+td, th {{ padding: 0.15rem 0.6rem; border-bottom: 1px solid #8884; text-align: left; }}
+pre {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
+p.note {{ opacity: 0.75; font-size: 0.9rem; }}
+.row {{ display: flex; flex-wrap: wrap; gap: 1rem 2rem; }}
+.row > * {{ flex: 1 1 16rem; min-width: 0; }}
+figure {{ margin: 1rem 0; overflow-x: auto; }}
 .hl .down {{ display: none; }} /* no page to go on to */
 """

@@ -91,6 +91,15 @@ class Exhibit(Generic[Answer]):
         return {name: view.chosen(name, self.choices) for name in names}
 
 
+def choices_of(subject: str) -> Any:
+    """The class of a subject's own choices, which has the `parts` of its page.
+
+    Raises ImportError for what is no subject.
+    """
+    module = import_module(f"explorer.exhibits.{subject}.choices")
+    return next(value for value in vars(module).values() if hasattr(value, "parts"))
+
+
 def exhibit_of(name: str) -> Exhibit[Any]:
     """The exhibit at an address. Raises ImportError where there is none."""
     found: Exhibit[Any] = import_module(f"explorer.exhibits.{name}").EXHIBIT

@@ -12,6 +12,7 @@ from html import escape
 import numpy as np
 
 from explorer.figures.frame import Bools, Floats, Words, check_shape
+from explorer.figures.matrix import Matrix
 from explorer.figures.theme import FONT, LIGHT, Palette, Stream, is_special, show
 
 LEVELS = 65
@@ -54,7 +55,38 @@ def site_svg(
         names = [f"{words['head']} {head + 1}" for head in range(len(patterns))]
     scale = Scale(LIGHT.attention, 0.0, f"0–100 % {words['weight']}")
     tokens, streams = (query_tokens, key_tokens), (query_stream, key_stream)
-    return _sheet(patterns, mask, tokens, streams, title, names, scale, words)
+    titles = _titles(streams, words)
+    return _sheet(patterns, mask, tokens, titles, streams, title, names, scale, words["blocked"])
+
+
+def _titles(streams: tuple[Stream, Stream], words: Words) -> tuple[str, str]:
+    return (
+        f"{words['query']} ({words[streams[0]]})",
+        f"{words['key']} ({words[streams[1]]})",
+    )
+
+
+def matrix_svg(matrix: Matrix, *, title: str, blocked: str) -> str:
+    """A heatmap as an SVG, in the light colours; `blocked` is the word for a hatched cell."""
+    scale = matrix.scale
+    shares = (matrix.values - scale.low) / (scale.high - scale.low)
+    ticks = " … ".join(dict.fromkeys(label for _, label in (scale.ticks[0], scale.ticks[-1])))
+    drawn = Scale(
+        getattr(LIGHT, scale.colours),
+        0.5 if scale.colours == "diverging" else 0.0,
+        f"{ticks} {scale.title}",
+    )
+    return _sheet(
+        np.where(matrix.blocked, 0, shares)[None],
+        ~matrix.blocked[None],
+        (matrix.query_tokens, matrix.key_tokens),
+        (matrix.query_title, matrix.key_title),
+        (matrix.query_stream or "tgt", matrix.key_stream or "tgt"),
+        title,
+        [""],
+        drawn,
+        blocked,
+    )
 
 
 def difference_svg(
@@ -81,19 +113,22 @@ def difference_svg(
     ends = f"{100 * limit:.1f}"
     scale = Scale(LIGHT.diverging, 0.5, f"−{ends} … +{ends} {words['points']}")
     tokens, streams = (query_tokens, key_tokens), (query_stream, key_stream)
-    shares = (0.5 + change / limit / 2)[None]
-    return _sheet(shares, mask[None], tokens, streams, title, [name], scale, words)
+    shares, titles = (0.5 + change / limit / 2)[None], _titles(streams, words)
+    return _sheet(
+        shares, mask[None], tokens, titles, streams, title, [name], scale, words["blocked"]
+    )
 
 
 def _sheet(
     shares: Floats,
     mask: Bools,
     tokens: tuple[Sequence[str], Sequence[str]],
+    titles: tuple[str, str],
     streams: tuple[Stream, Stream],
     title: str,
     names: Sequence[str],
     scale: Scale,
-    words: Words,
+    blocked: str,
 ) -> str:
     """Matrices [head, query, key] of shares of a scale, each under its name."""
     query_tokens, key_tokens = tokens
@@ -113,10 +148,6 @@ def _sheet(
     total = (
         max(columns * (width + _GAP), 360.0) + _GAP,
         _TITLE + rows * (height + _GAP) + _LEGEND,
-    )
-    titles = (
-        f"{words['query']} ({words[streams[0]]})",
-        f"{words['key']} ({words[streams[1]]})",
     )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{total[0]:g}" '
@@ -142,7 +173,7 @@ def _sheet(
         parts.append(f'<g transform="translate({left:g} {top:g}) scale({cell:g})">')
         parts.extend(_cells(shares[head], mask[head], scale, colours))
         parts.append("</g></g>")
-    parts.extend(_legend(scale, words, _TITLE + rows * (height + _GAP)))
+    parts.extend(_legend(scale, blocked, _TITLE + rows * (height + _GAP)))
     return "\n".join([*parts, "</svg>\n"])
 
 
@@ -236,7 +267,7 @@ def _shade(share: float, scale: Scale) -> str:
     return "#" + "".join(f"{channel:02x}" for channel in channels)
 
 
-def _legend(scale: Scale, words: Words, y: float) -> list[str]:
+def _legend(scale: Scale, blocked: str, y: float) -> list[str]:
     parts = [f'<g transform="translate({_GAP:g} {y:g})" font-size="11">']
     for step in range(20):
         parts.append(
@@ -246,5 +277,5 @@ def _legend(scale: Scale, words: Words, y: float) -> list[str]:
     at = 122 + 6.5 * len(scale.said)
     parts.append(f'<g transform="translate({at:g} 0) scale(10)">')
     parts.append('<rect width="2" height="1" fill="url(#h)"/></g>')
-    parts.append(f'<text x="{at + 26:g}" y="9">{escape(words["blocked"])}</text></g>')
+    parts.append(f'<text x="{at + 26:g}" y="9">{escape(blocked)}</text></g>')
     return parts

@@ -29,7 +29,7 @@ _CROSS = re.compile(r"cross|encoder_attn|multihead_attn|enc_dec|src_attn", re.IG
 
 
 @worded
-def show(
+def attention(
     what: Any,
     tokens: str | Sequence[str] | None = None,
     key_tokens: Sequence[str] | None = None,
@@ -40,25 +40,9 @@ def show(
     title: str | None = None,
     lang: str = "en",
 ) -> Picture:
-    """All heads in one linked view: hover, lock, open, zoom, scales, keyboard.
+    """All heads in one linked view, of what `explorer.render.notebook.show` takes but exhibits.
 
-    `what` is one of
-
-    - a shipped model's name, a model's folder, or what `open_model` returned; `tokens` is then the
-      text, and `target` a translation to be read instead of the model's own;
-    - a Trace;
-    - attention weights [layer, head, query, key] as array, tensor or list, on any device and in any
-      precision, with `tokens` of the queries and `key_tokens` (the same, where None, for as many
-      keys as queries). Leading axes may be left out. With a batch it is [layer, batch, head, query,
-      key], or a list of [batch, head, query, key], one a layer, and `batch` chooses the sequence.
-      `mask`, of any kind that `mask` reads, is broadcastable to the weights;
-    - what `capture` saw, of the sequence `batch`. Attention of the same kind is one view, its
-      calls the layers. A list of tokens belongs to the axes that have its length.
-
-    Rows that do not sum to 1 are drawn, with a note. `lang` is "en" or "zh".
-    Raises ValueError for weights outside 0 to 1 (scores, say), for shapes or token lists that do
-    not fit, for a capture that saw nothing and for a text or model that cannot be used; IndexError
-    for a sequence that is not in the batch.
+    Raises ValueError, IndexError and InputProblem as that says.
     """
     if isinstance(what, str | Path | LoadedModel):
         if not isinstance(tokens, str):

@@ -19,7 +19,7 @@ from explorer.exports.report import report_lines
 from explorer.library import LoadedModel
 from explorer.notebook.more import film, mask, positions
 from explorer.notebook.picture import Picture
-from explorer.notebook.show import show
+from explorer.notebook.show import attention
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit, MaskSwitch
 from explorer.runs.trace import Trace, trace
@@ -124,7 +124,7 @@ def _blocks(
     """Everything about one sentence in one language."""
     yield Title(t("heads.title", lang=lang))
     yield Text(_plain(t("heads.lead", lang=lang)))
-    yield show(traced, lang=lang)
+    yield attention(traced, lang=lang)
     yield Title(t("masks.title", lang=lang))
     yield Text(_plain(t("masks.lead", lang=lang)))
     yield mask(loaded, traced.text, pads=PADS, lang=lang)

@@ -9,7 +9,7 @@ from explorer.analysis.heads.attribution import Attribution
 from explorer.notebook.captured import Captured
 from explorer.notebook.certify import Certified
 from explorer.notebook.picture import Picture, Table
-from explorer.notebook.show import show
+from explorer.notebook.show import attention
 from explorer.runs.trace import Trace
 from models.hooks import AttentionSite
 
@@ -33,7 +33,7 @@ def table(what: Any, of: Literal["patterns", "logits"] = "patterns") -> "pd.Data
     if isinstance(what, Trace) and of == "logits":
         return pd.DataFrame(_logits(what))
     if isinstance(what, Trace | Captured):
-        what = show(what)
+        what = attention(what)
     if isinstance(what, Picture):
         return what.dataframe()
     if isinstance(what, Ablation):

@@ -4,7 +4,7 @@ Nothing here knows an exhibit. What a control does is a `Change`; whatever the b
 before anything is drawn, since a widget calls back at the beginning of the run that it causes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,17 +13,19 @@ from typing import Any
 import streamlit as st
 
 from explorer.components.mount import view as canvas
+from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
 from explorer.engine.turns import in_turn
 from explorer.exhibits import blocks as b
+from explorer.exhibits.escape import plain
 from explorer.exhibits.exhibit import Exhibit, exhibit_of
 from explorer.exhibits.view import View
 from explorer.problems import InputProblem
-from explorer.ui import controls, history, painting, running, session
+from explorer.render import html, paper
+from explorer.ui import controls, history, painting, running, session, share
 from explorer.ui.current import latest
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.problem import show_problem
-from explorer.ui.share import file_name, shared
 from explorer.ui.stage import hero, stage
 from explorer.ui.tables import table
 
@@ -40,7 +42,12 @@ class Sheet:
     view: View
     page: str
     small: list[b.Small] = field(default_factory=list)
-    stills: list[b.Columns] = field(default_factory=list)
+    blocks: dict[str, list[b.Block]] = field(default_factory=dict)
+
+    @property
+    def drawn(self) -> list[b.Block]:
+        """All blocks in the order in which they stand."""
+        return [block for blocks in self.blocks.values() for block in blocks]
 
 
 def draw_page(view: View, page: str, parts: Parts) -> None:
@@ -60,8 +67,12 @@ def _below(view: View, page: str, parts: Parts) -> None:
     if visited is not None:
         session.visit(visited)
     sheet = Sheet(latest(view), page)
-    with shared(sheet.view, page, more=lambda: _exports(sheet)), stage():
+    place = st.container(key=f"share-{page}", horizontal=True, horizontal_alignment="right")
+    with recorded(share.file_name(sheet.view, page)), stage():
         _part(sheet, parts)
+    with place, st.popover(sheet.view.t("take.title"), icon=":material/download:"):
+        _exports(sheet)
+    session.write_due_link()
 
 
 def _part(sheet: Sheet, parts: Parts) -> None:
@@ -71,6 +82,7 @@ def _part(sheet: Sheet, parts: Parts) -> None:
         pick_part(view, sheet.page, names)
     exhibits = [exhibit_of(name) for name in parts[part]]
     drawn = {each: partial(_exhibit, sheet, each) for each in exhibits}
+    sheet.blocks = {each.name: [] for each in exhibits}
     # One whose place is new is what a click asked for, and stands perhaps below the screen.
     first = [drawn[each] for each in exhibits if each.answers and _is_new(sheet, each)]
     painting.in_order([*drawn.values()], first=first[0] if first else None)
@@ -92,9 +104,9 @@ def _exhibit(sheet: Sheet, exhibit: Exhibit[Any]) -> None:
     try:
         request = exhibit.request(view)
         if request is None:
-            draw(sheet, exhibit.show(None, view))
+            _shown(sheet, exhibit, None)
         elif not request.takes_long or is_answered(request):
-            draw(sheet, exhibit.show(ask(request), view))
+            _shown(sheet, exhibit, ask(request))
         else:
             _awaited(sheet, exhibit, request)
     except InputProblem as problem:
@@ -110,7 +122,17 @@ def _awaited(sheet: Sheet, exhibit: Exhibit[Any], request: Request[Any]) -> None
     view, name = sheet.view, f"{exhibit.name}.job"
     found = running.awaited(name, request.address, work, view.t(exhibit.working), view.lang)
     if found is not None:
-        draw(sheet, exhibit.show(found[0], view))
+        _shown(sheet, exhibit, found[0])
+
+
+def _shown(sheet: Sheet, exhibit: Exhibit[Any], answer: Any) -> None:
+    draw(sheet, _noted(sheet.blocks[exhibit.name], exhibit.show(answer, sheet.view)))
+
+
+def _noted(noted: list[b.Block], blocks: Iterable[b.Block]) -> Iterator[b.Block]:
+    for block in blocks:
+        noted.append(block)
+        yield block
 
 
 def draw(sheet: Sheet, blocks: Iterable[b.Block]) -> None:
@@ -143,23 +165,39 @@ def _small_print(sheet: Sheet) -> None:
 
 
 def _exports(sheet: Sheet) -> None:
-    """What can be kept besides the page: each picture that has a form for paper, as SVG."""
-    view = sheet.view
-    for number, each in enumerate(sheet.stills):
-        name = f"{sheet.page}-{number + 1}" if number else sheet.page
+    """What can be kept: the page, a report, and each picture that has a form for paper."""
+    view, page = sheet.view, sheet.page
+    title, file = share.page_title(view, page), share.file_name(view, page)
+    said = [plain(each.words) for each in _inside(sheet.drawn) if isinstance(each, b.Sentence)]
+    share.kept(view, page, said, lambda: html.page(title, sheet.drawn, view, file))
+    if any(isinstance(each, b.Picture) for each in _inside(sheet.drawn)):
+        st.caption(view.t("take.png"))
+    st.caption(view.t("take.report"))
+    share.download(
+        view,
+        page,
+        "paper",
+        lambda: paper.report(title, sheet.drawn, view, file),
+        "text/html",
+        key=f"{page}.take.report",
+    )
+    stills = (each for each in _inside(sheet.drawn) if isinstance(each, b.Columns) and each.still)
+    for number, each in enumerate(stills):
+        name = f"{page}-{number + 1}" if number else page
         st.caption(each.words)
-        st.download_button(
-            view.t("take.svg"),
-            partial(_still, each),
-            file_name(view, name, "svg"),
-            "image/svg+xml",
-            key=f"{name}.take.svg",
-            on_click="ignore",
-        )
+        assert each.still is not None
+        share.download(view, name, "svg", each.still, "image/svg+xml", key=f"{name}.take.svg")
 
 
-def _still(block: b.Columns) -> bytes:
-    return b"" if block.still is None else block.still().encode()
+def _inside(blocks: Iterable[b.Block]) -> Iterator[b.Block]:
+    """All blocks, those in groups too."""
+    for block in blocks:
+        yield block
+        if isinstance(block, b.Columns):
+            for column in block.columns:
+                yield from _inside(column)
+        elif isinstance(block, b.Row | b.Box | b.Fold | b.Hero):
+            yield from _inside(block.blocks)
 
 
 # What a control does.
@@ -221,8 +259,6 @@ def _row_drawn(sheet: Sheet, block: b.Row) -> None:
 
 
 def _columns(sheet: Sheet, block: b.Columns) -> None:
-    if block.still is not None:
-        sheet.stills.append(block)
     places = st.columns(list(block.widths) or len(block.columns), gap=block.gap)
     for place, column in zip(places, block.columns, strict=True):
         with place:

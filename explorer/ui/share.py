@@ -1,7 +1,7 @@
 """Export and share: on every page, the link, the reading, and the page as one file."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from urllib.parse import urlencode
 
@@ -27,28 +27,44 @@ def shared(view: View, name: str, more: Callable[[], None] | None = None) -> Ite
     place = st.container(key=f"share-{name}", horizontal=True, horizontal_alignment="right")
     with recorded(file_name(view, name)) as blocks:
         yield
-    title = f"{view.t(f'{name}.title')} · {model_name(view.loaded.name, lang=view.lang)}"
     head = [Text(view.trace.text)] + ([Text(view.trace.output)] if view.trace.output else [])
+    said = [block.words for block in blocks if isinstance(block, Text) and block.is_reading]
     with place, st.popover(view.t("take.title"), icon=":material/download:"):
-        show_link(view.state)
-        said = [block.words for block in blocks if isinstance(block, Text) and block.is_reading]
-        if said:
-            st.caption(view.t("take.reading"))
-            st.code("\n".join(said), language=None, wrap_lines=True)
-        st.caption(view.t("take.page"))
-        st.download_button(
-            view.t("take.html"),
-            lambda: page(title, [*head, *blocks], view.lang).encode(),
-            file_name(view, name, "html"),
-            "text/html",
-            key=f"{name}.take.page",
-            on_click="ignore",
-        )
+        kept(view, name, said, lambda: page(page_title(view, name), [*head, *blocks], view.lang))
         if any(not isinstance(block, Text | Title) for block in blocks):
             st.caption(view.t("take.png"))
         if more is not None:
             more()
     session.write_due_link()
+
+
+def page_title(view: View, name: str) -> str:
+    """The title of a page that is kept: its own, and the model's."""
+    return f"{view.t(f'{name}.title')} · {model_name(view.loaded.name, lang=view.lang)}"
+
+
+def kept(view: View, name: str, said: Sequence[str], make: Callable[[], str]) -> None:
+    """The link, the sentences that say a number, and the page as a file, which `make` makes."""
+    show_link(view.state)
+    if said:
+        st.caption(view.t("take.reading"))
+        st.code("\n".join(said), language=None, wrap_lines=True)
+    st.caption(view.t("take.page"))
+    download(view, name, "html", make, "text/html", key=f"{name}.take.page")
+
+
+def download(
+    view: View, name: str, ending: str, make: Callable[[], str], mime: str, key: str
+) -> None:
+    """A button whose file is made when somebody presses it."""
+    st.download_button(
+        view.t(f"take.{ending}"),
+        lambda: make().encode(),
+        file_name(view, name, ending),
+        mime,
+        key=key,
+        on_click="ignore",
+    )
 
 
 def show_link(state: State) -> None:

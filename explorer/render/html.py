@@ -1,0 +1,164 @@
+"""Blocks as one page of HTML that needs no server and no network, in which pictures respond."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from explorer.components import standalone
+from explorer.exhibits import blocks as b
+from explorer.exhibits import saying
+from explorer.exhibits.escape import plain
+from explorer.exhibits.view import View
+from explorer.figures.heatmap import plotted
+
+
+@dataclass(frozen=True, eq=False)
+class Reader:
+    """For whom blocks are drawn: the view that they are of, what begins the names of pictures that
+    are kept, and how each kind of block is drawn; the kinds that are missing are left out.
+    """
+
+    view: View
+    file: str
+    drawn: "Drawn"
+
+
+Drawn = Mapping[type, Callable[[Any, Reader], Iterable[standalone.Block]]]
+
+
+def page(title: str, blocks: Iterable[b.Block], view: View, file: str = "headlight") -> str:
+    """The page; `file` begins the names of the pictures that a reader keeps from it."""
+    return standalone.page(title, list(kept(blocks, Reader(view, file, DRAWN))), view.lang)
+
+
+def kept(blocks: Iterable[b.Block], to: Reader) -> Iterator[standalone.Block]:
+    """What of the blocks is for reading, as `standalone.page` takes it: no control, all numbers."""
+    for block in blocks:
+        draw = to.drawn.get(type(block))
+        if draw is not None:
+            yield from draw(block, to)
+
+
+def cells(head: Iterable[object], rows: Iterable[Iterable[object]]) -> str:
+    """A table of plain words."""
+
+    def line(kind: str, row: Iterable[object]) -> str:
+        inside = "".join(f"<{kind}>{escape(plain(str(cell)))}</{kind}>" for cell in row)
+        return f"<tr>{inside}</tr>"
+
+    return f"<table>{line('th', head)}{''.join(line('td', row) for row in rows)}</table>"
+
+
+def _paragraph(kind: str, words: str) -> standalone.Markup:
+    return standalone.Markup(f'<p class="{kind}">{escape(plain(words))}</p>')
+
+
+def _told(block: b.Title | b.Prose | b.Hint, to: Reader) -> Iterator[standalone.Block]:
+    kind = "reading" if isinstance(block, b.Title) else "prose"
+    yield _paragraph(kind, block.words)
+
+
+def _chart(block: b.Chart, to: Reader) -> Iterator[standalone.Block]:
+    light, dark = block.draw(dark=False), block.draw(dark=True)
+    yield standalone.Chart(light, plain(block.alt), f"{to.file}-{name_of(block.name)}", dark)
+
+
+def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[standalone.Block]:
+    words = to.view.words("figures.heatmap")
+    for number, (title, matrix) in enumerate(block.panels, 1):
+        yield _paragraph("note", title)
+        light, dark = (plotted(matrix, dark=each, words=words) for each in (False, True))
+        yield standalone.Chart(light, title, f"{to.file}-{name_of(block.name)}-{number}", dark)
+
+
+def _canvas(block: b.Canvas, to: Reader) -> Iterator[standalone.Block]:
+    yield standalone.View(block.view, block.pack(f"{to.file}-{name_of(block.name)}"))
+
+
+def _table(block: b.Table, to: Reader) -> Iterator[standalone.Block]:
+    yield standalone.Markup(cells(block.head, block.rows))
+
+
+def _numbers(block: b.Numbers, to: Reader) -> Iterator[standalone.Block]:
+    columns = block.columns()
+    table = cells(columns, zip(*columns.values(), strict=True))
+    yield _folded(to.view.t("more.numbers"), table)
+
+
+def _formula(block: b.Formula, to: Reader) -> Iterator[standalone.Block]:
+    lines = "\n".join(to.view.formula(line) for line in block.lines)
+    inside = f"<pre>{escape(lines)}</pre><p>{escape(plain(block.explained))}</p>"
+    yield _folded(to.view.t("more.formula"), inside)
+
+
+def _folded(label: str, inside: str) -> standalone.Markup:
+    return standalone.Markup(f"<details><summary>{escape(label)}</summary>{inside}</details>")
+
+
+def _verbatim(block: b.Verbatim, to: Reader) -> Iterator[standalone.Block]:
+    yield standalone.Markup(f"<pre>{escape(block.text)}</pre>")
+
+
+def _inside(block: b.Row | b.Box | b.Hero, to: Reader) -> Iterator[standalone.Block]:
+    yield from kept(block.blocks, to)
+
+
+def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
+    drawn = [list(kept(column, to)) for column in block.columns]
+    side_by_side = all(isinstance(each, standalone.View) for column in drawn for each in column[1:])
+    if not side_by_side:
+        yield from (each for column in drawn for each in column)
+        return
+    yield standalone.Markup('<div class="row">')
+    for column in drawn:
+        yield standalone.Markup("<div>")
+        yield from column
+        yield standalone.Markup("</div>")
+    yield standalone.Markup("</div>")
+
+
+def said_of(view: View) -> Iterator[standalone.Text]:
+    """What was read, and what came out."""
+    yield standalone.Text(view.text)
+    if view.trace.output:
+        yield standalone.Text(view.trace.output)
+
+
+def _sentence(block: b.SentenceLine, to: Reader) -> Iterator[standalone.Block]:
+    yield from said_of(to.view)
+
+
+def _changes(block: b.Changes, to: Reader) -> Iterator[standalone.Block]:
+    named = [saying.name_edit(to.view, edit) for edit in to.view.trace.edits]
+    if to.view.pads:
+        named.append(to.view.t("edits.pads", count=to.view.pads))
+    if named:
+        yield _paragraph("note", f"{to.view.t('edits.active')} {' · '.join(named)}")
+
+
+def name_of(address: str) -> str:
+    """The part of a file's name that says which picture of a page it is."""
+    return address.split(".", 1)[-1].replace(".", "-")
+
+
+DRAWN: Drawn = {
+    b.Title: _told,
+    b.Prose: _told,
+    b.Hint: _told,
+    b.Note: lambda block, _: (_paragraph("note", block.words),),
+    b.Sentence: lambda block, _: (standalone.Text(plain(block.words), is_reading=True),),
+    b.Verbatim: _verbatim,
+    b.Chart: _chart,
+    b.Heatmaps: _heatmaps,
+    b.Canvas: _canvas,
+    b.Table: _table,
+    b.Formula: _formula,
+    b.Numbers: _numbers,
+    b.Row: _inside,
+    b.Box: _inside,
+    b.Hero: _inside,
+    b.Columns: _columns,
+    b.SentenceLine: _sentence,
+    b.Changes: _changes,
+}

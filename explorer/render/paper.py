@@ -1,0 +1,76 @@
+"""Blocks as a report on paper: still pictures, the formula and every number open."""
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from explorer.components import standalone
+from explorer.components.standalone import Markup
+from explorer.exhibits import blocks as b
+from explorer.exhibits.escape import plain
+from explorer.exhibits.view import View
+from explorer.exports.picture import matrix_svg
+from explorer.render import html
+from explorer.render.html import Reader
+
+
+def report(title: str, blocks: Iterable[b.Block], view: View, file: str = "headlight") -> str:
+    """The report as a page of HTML to be printed; what was read and what came out stands first."""
+    said = list(html.said_of(view))
+    drawn = list(html.kept(blocks, Reader(view, file, DRAWN)))
+    return standalone.page(title, [*said, *drawn], view.lang)
+
+
+def stills(blocks: Iterable[b.Block], view: View) -> Iterator[str]:
+    """The pictures that have a still form, as SVG; a chart of Plotly has none without a browser."""
+    for block in blocks:
+        if isinstance(block, b.Columns) and block.still is not None:
+            yield block.still()
+        elif isinstance(block, b.Heatmaps):
+            yield from _svgs(block, view)
+        elif isinstance(block, b.Row | b.Box | b.Hero):
+            yield from stills(block.blocks, view)
+        elif isinstance(block, b.Columns):
+            for column in block.columns:
+                yield from stills(column, view)
+
+
+def _svgs(block: b.Heatmaps, view: View) -> Iterator[str]:
+    blocked = view.words("figures.heatmap")["blocked"]
+    for title, matrix in block.panels:
+        yield matrix_svg(matrix, title=title, blocked=blocked)
+
+
+def _figure(svg: str) -> Markup:
+    return Markup(f"<figure>{svg}</figure>")
+
+
+def _heatmaps(block: b.Heatmaps, to: Reader) -> Iterator[Markup]:
+    yield from map(_figure, _svgs(block, to.view))
+
+
+def _columns(block: b.Columns, to: Reader) -> Iterator[standalone.Block]:
+    if block.still is not None:
+        yield _figure(block.still())
+        return
+    for column in block.columns:
+        yield from html.kept(column, to)
+
+
+def _numbers(block: b.Numbers, to: Reader) -> Iterator[Markup]:
+    columns = block.columns()
+    yield Markup(html.cells(columns, zip(*columns.values(), strict=True)))
+
+
+def _formula(block: b.Formula, to: Reader) -> Iterator[Markup]:
+    lines = "\n".join(to.view.formula(line) for line in block.lines)
+    yield Markup(f"<pre>{escape(lines)}</pre><p>{escape(plain(block.explained))}</p>")
+
+
+DRAWN: html.Drawn = {
+    **html.DRAWN,
+    b.Heatmaps: _heatmaps,
+    b.Columns: _columns,
+    b.Numbers: _numbers,
+    b.Formula: _formula,
+    b.SentenceLine: lambda block, to: (),
+}
