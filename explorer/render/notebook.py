@@ -64,26 +64,24 @@ def show(
     given: dict[str, Any] = {"target": target, "title": title, "lang": lang}
     if isinstance(what, str) and isinstance(key_tokens, str):
         if not is_shown(what) or not isinstance(tokens, str | Path | LoadedModel):
-            raise ValueError(
-                f"{what!r} is no exhibit, or no model follows: show(name, model, text)"
-            )
+            raise ValueError(f"no exhibit {what!r}, or no model: show(exhibit, model, text)")
         return exhibit(what, opened(tokens), key_tokens, **given, **chosen)
     if chosen:
         raise ValueError(f"only exhibits have choices: {', '.join(chosen)}")
     return attention(what, *rows, mask=mask, batch=batch, **given)
 
 
-def is_shown(name: str) -> bool:
-    """Whether an exhibit or a page of exhibits has this name."""
+def is_shown(address: str) -> bool:
+    """Whether an exhibit or a page of exhibits has this address."""
     try:
-        subject, _, one = name.partition(".")
-        return bool(choices_of(subject)) and (not one or bool(exhibit_of(name)))
+        subject, _, one = address.partition(".")
+        return bool(choices_of(subject)) and (not one or bool(exhibit_of(address)))
     except (ImportError, AttributeError):
         return False
 
 
 def exhibit(
-    name: str,
+    address: str,
     loaded: LoadedModel,
     text: str,
     *,
@@ -97,27 +95,29 @@ def exhibit(
     `head` count from 0, `edits` are as in links. Raises InputProblem as the app does, ValueError
     for a choice that there is not and for a value that it cannot have.
     """
-    view = build(_state(name, loaded, text, lang, chosen), dark=False)
-    subject, _, one = name.partition(".")
+    view = build(_state(address, loaded, text, lang, chosen), dark=False)
+    subject, _, one = address.partition(".")
     if one:
-        names: tuple[str, ...] = (name,)
+        names: tuple[str, ...] = (address,)
     else:
         parts = choices_of(subject).parts
         names = tuple(parts[view.one_of("part", tuple(parts))])
     blocks = [
         block for each in map(exhibit_of, names) for block in each.show(each.answer(view), view)
     ]
-    named = f"{view.t(f'{subject}.title')} · {model_name(view.loaded.name, lang=lang)}"
+    named = f"{view.t(f'{subject}.title')} · {model_name(view.loaded.address, lang=lang)}"
     return _picture(title or named, blocks, view)
 
 
-def _state(name: str, loaded: LoadedModel, text: str, lang: str, chosen: dict[str, Any]) -> State:
-    links = Links(ScreenChoices, PartChoices, choices_of(name.partition(".")[0]))
+def _state(
+    address: str, loaded: LoadedModel, text: str, lang: str, chosen: dict[str, Any]
+) -> State:
+    links = Links(ScreenChoices, PartChoices, choices_of(address.partition(".")[0]))
     asked = {"edits": parse_edits(chosen.pop("edits", "")), **chosen}
     try:
         state = links.change(State(lang=lang, model=_kept(loaded), text=text), **asked)
     except KeyError as unknown:
-        raise ValueError(f"there is no choice {unknown} in {name}") from None
+        raise ValueError(f"there is no choice {unknown} in {address}") from None
     _, refused = links.read(links.write(state))
     if refused:
         raise ValueError(", ".join(f"{key} cannot be {value!r}" for key, value in refused))

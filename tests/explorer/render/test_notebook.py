@@ -1,0 +1,85 @@
+"""Exhibits in a notebook: which names are theirs, which choices, and what is refused."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import explorer as hl
+from explorer.exhibits.masks.fills import fills
+from explorer.library import open_model
+from explorer.render.notebook import is_shown
+from explorer.runs.trace import trace
+
+TEXT = "She reads a book."
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        *(("masks", True), ("masks.fills", True)),
+        *(("masks.nothing", False), ("view", False), ("en-zh", False), ("a b", False)),
+    ],
+)
+def test_names_of_exhibits_and_pages_are_known(name: str, there: bool) -> None:
+    assert is_shown(name) == there
+
+
+def test_choices_are_those_of_links_and_the_numbers_those_of_the_analysis() -> None:
+    chosen = {"site": "decoder", "layer": 1, "head": 2, "row": 1, "way": "twice"}
+    found = hl.show("masks.fills", "en-zh", TEXT, **chosen).numpy()
+    loaded = open_model("en-zh")
+    run = trace(loaded, TEXT)
+    site = run.sites_of("decoder")[1]
+    scores, mask = run.activations[site.hook("scores")][2], run.mask(site.name)[2]
+    expected = fills(scores, mask, 1, "twice")
+    hidden = [float(each) for each in found["Weight on blocked keys"] if each != "–"]
+    known = [each.hidden for each in expected if not np.isnan(each.hidden)]
+    np.testing.assert_allclose(hidden, known, atol=5e-5)
+
+
+def test_a_page_shows_the_part_that_is_asked_for_and_no_controls() -> None:
+    made = hl.show("masks", "en-zh", TEXT, part="fills", pads=2).html()
+    assert "finfo.min" in made
+    assert "Subtract from all scores" not in re.sub(r"<script>.*?</script>", "", made, flags=re.S)
+
+
+def test_a_still_picture_is_the_svg_of_what_has_one() -> None:
+    drawn = hl.show("masks.matrices", "en-zh", TEXT).svg()
+    assert drawn.count("<g transform") > 2
+    with pytest.raises(ValueError, match="no still picture"):
+        hl.show("masks.fills", "en-zh", TEXT).svg()
+
+
+def test_a_model_that_is_not_listed_is_shown_under_its_own_name(tmp_path: Path) -> None:
+    """Two folders of one name are two models."""
+    shelf = open_model("twin-right").folder.parent
+    texts = []
+    for number, model in enumerate(("twin-right", "twin-no-causal")):
+        folder = tmp_path / str(number) / "mine"
+        folder.parent.mkdir()
+        folder.symlink_to(shelf / model)
+        shown = hl.show("masks.effect", hl.open_model(folder), "Tom is here.")
+        texts.append(re.sub(r"<script>.*?</script>", "", shown.html(), flags=re.S))
+    assert texts[0] != texts[1]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"wey": "twice"}, "no choice 'wey'"),
+        ({"way": "often"}, "way cannot be 'often'"),
+        ({"pads": 99}, "pads cannot be '99'"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said(asked: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        hl.show("masks.fills", "en-zh", TEXT, **asked)
+
+
+def test_an_exhibit_that_is_not_there_and_choices_of_a_model_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"no exhibit 'masks\.holes'"):
+        hl.show("masks.holes", "en-zh", TEXT)
+    with pytest.raises(ValueError, match="only exhibits have choices: way"):
+        hl.show("en-zh", TEXT, way="twice")

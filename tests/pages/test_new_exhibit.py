@@ -1,0 +1,89 @@
+"""A new exhibit is one file and its words: that of CONTRIBUTING.md, added to Masks for a test."""
+
+import base64
+import html as markup
+import math
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shown import Open, figure, reading
+
+import explorer as hl
+from explorer import text
+from explorer.exhibits import masks
+from explorer.exhibits.exhibit import exhibit_of
+from explorer.exhibits.links import State
+from explorer.exhibits.masks.choices import MasksChoices
+from explorer.exhibits.view import View, build
+from explorer.library import open_model
+from explorer.render import html, paper
+
+ROOT = Path(__file__).parents[2]
+WORDS = {
+    "masks.entropy": "Entropy in bits",
+    "masks.entropy_most": "The row of {token} is the most even: **{bits} bits**.",
+    "masks.entropy_formula": "0 bits: all weight is on one key.",
+}
+SENTENCE = "She reads a book every morning."
+CHOSEN = {"site": "decoder", "layer": 1, "head": 2}
+
+
+@pytest.fixture(autouse=True)
+def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file beside those of Masks, its address among the parts, and its words."""
+    described = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    code = re.findall(r'```python\n("""How evenly.*?)```', described, re.DOTALL)
+    assert len(code) == 1
+    (tmp_path / "entropy.py").write_text(code[0], encoding="utf-8")
+    monkeypatch.setattr(masks, "__path__", [*masks.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "explorer.exhibits.masks.entropy", raising=False)
+    shown = (*MasksChoices.parts["matrices"], "masks.entropy")
+    monkeypatch.setitem(MasksChoices.parts, "matrices", shown)
+    for key, words in WORDS.items():
+        monkeypatch.setitem(text.words("en"), key, words)
+
+
+@pytest.fixture
+def view() -> View:
+    return build(State(model="en-zh", text=SENTENCE, **CHOSEN), dark=False)  # type: ignore[arg-type]
+
+
+def by_hand(view: View) -> list[float]:
+    rows = view.trace.pattern(view.site.name)[view.head].tolist()
+    return [-sum(p * math.log2(p) for p in row if p > 0) for row in rows]
+
+
+def test_its_numbers_are_those_worked_out_by_hand(view: View) -> None:
+    found = exhibit_of("masks.entropy").answer(view)
+    np.testing.assert_allclose(found, by_hand(view), atol=1e-6)
+    assert found[0] == 0  # the first query sees itself alone
+
+
+def test_it_stands_on_its_page_in_the_app(open_page: Open, view: View) -> None:
+    asked = {"site": "decoder", "layer": "2", "head": "3", "pads": "0"}
+    at = open_page("masks", model="en-zh", text=SENTENCE, **asked)
+    assert not at.exception
+    assert f"**{max(by_hand(view)):.2f} bits**" in reading(at, "is the most even")
+    sent = base64.b64decode(figure(at)["data"][0]["y"]["bdata"])
+    np.testing.assert_allclose(np.frombuffer(sent, "<f4"), by_hand(view), atol=1e-6)
+    at.segmented_control(key="masks.more").set_value("numbers").run()
+    shown = at.dataframe[-1].value["Entropy in bits"]
+    np.testing.assert_allclose(shown, by_hand(view), atol=1e-4)
+
+
+def test_a_notebook_shows_it_with_the_same_numbers(view: View, shelf: Path) -> None:
+    picture = hl.show("masks.entropy", open_model("en-zh", shelf), SENTENCE, **CHOSEN)
+    np.testing.assert_allclose(picture.numpy()["Entropy in bits"], by_hand(view), atol=1e-4)
+    assert f"{max(by_hand(view)):.2f} bits" in picture.html()
+
+
+def test_page_and_paper_say_the_same_numbers(view: View) -> None:
+    exhibit = exhibit_of("masks.entropy")
+    blocks = list(exhibit.show(exhibit.answer(view), view))
+    for made in (html.page("Masks", blocks, view), paper.report("Masks", blocks, view)):
+        said = [float(cell) for cell in re.findall(r"<td>(\d\.\d+)</td>", markup.unescape(made))]
+        np.testing.assert_allclose(said, by_hand(view), atol=1e-4)
+        assert WORDS["masks.entropy_formula"] in made
