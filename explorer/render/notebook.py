@@ -48,7 +48,7 @@ def show(
       precision, with `tokens` of the queries and `key_tokens` (the same, where None, for as many
       keys as queries). Leading axes may be left out. With a batch it is [layer, batch, head, query,
       key], or a list of [batch, head, query, key], one a layer, and `batch` chooses the sequence.
-      `mask` (True = may attend) is broadcastable to the weights;
+      `mask`, of any kind that `mask` reads, is broadcastable to the weights;
     - what `capture` saw, of the sequence `batch`. Attention of the same kind is one view, its
       calls the layers. A list of tokens belongs to the axes that have its length;
     - the name of an exhibit, with a model and a text: `show("masks.fills", "en-zh", text)`. A page
@@ -105,7 +105,7 @@ def exhibit(
     blocks = [
         block for each in map(exhibit_of, names) for block in each.show(each.answer(view), view)
     ]
-    named = f"{view.t(f'{subject}.title')} · {model_name(view.loaded.address, lang=lang)}"
+    named = f"{view.t(f'{subject}.title')} · {model_name(view.loaded.name, lang=lang)}"
     return _picture(title or named, blocks, view)
 
 
