@@ -39,6 +39,9 @@ def app(args: argparse.Namespace) -> int:
     """Open the app in a browser."""
     from streamlit.web import cli  # half a second that no other command needs
 
+    from explorer.guard import embedding
+
+    embedding()  # what is no origin is said now
     if args.models:
         for folder in args.models:
             if not folder.exists():

@@ -1,20 +1,43 @@
-"""What is refused before Streamlit sees it: websockets opened by pages of other sites.
+"""What stands between the network and Streamlit, with nginx in front or without.
+
+Refused: websockets opened by pages of other sites, and addresses of Streamlit that no page needs.
+Added to each answer: what a browser may do with it. A refusal of a request that still has a body to
+send waits for the body, so that it is heard.
 
 Streamlit compares a foreign `Origin` with the addresses of this machine, for which it asks a
 service on the internet, on the event loop: one such request held every session up. Here an origin
 is compared with the request's own `Host` and the configured names only.
 """
 
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
-from streamlit import config, net_util
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from streamlit import config, file_util, net_util, url_util
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "0.0.0.0"})
 """Hosts that Streamlit trusts on any port: pages of the user's own machine."""
 POLICY_VIOLATION = 1008
 """RFC 6455, section 7.4.1."""
+EMBEDDING = "HEADLIGHT_EMBED_ORIGINS"
+"""The environment variable with the origins whose pages may show the app in a frame."""
+METRICS = "HEADLIGHT_METRICS"
+"""The environment variable that opens /_stcore/metrics to all: 1. Closed by default."""
+_ORIGIN = re.compile(r"https?://(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)*(:[0-9]{1,5})?", re.ASCII)
+_CLOSED = re.compile(r"/_stcore/(agent(/|$)|script-health-check/?$)")
+_METRICS = re.compile(r"/_stcore/metrics/?$")
+OWN_PAGE = {"allowedOrigins": [], "useExternalAuthToken": False}
+"""The host-config, for which the front end asks: no page around it may send it orders."""
+MOST_DRAINED, PATIENCE = 256_000_000, 30.0
+"""Bytes, and seconds, for which a body is read that nobody wants any more."""
 
 
 def stay_inside() -> None:
@@ -53,18 +76,135 @@ def _hostname(address: str) -> str | None:
     return urlsplit(address if "//" in address else f"//{address}").hostname
 
 
+def embedding() -> tuple[str, ...]:
+    """The origins whose pages may show the app in a frame, besides its own.
+
+    Raises ValueError if the environment names something else than origins.
+    """
+    named = os.environ.get(EMBEDDING, "").replace(",", " ").split()
+    for each in named:
+        if not _ORIGIN.fullmatch(each):
+            raise ValueError(
+                f"{EMBEDDING} must be origins such as https://example.org, separated by blanks, "
+                f"not {each!r}"
+            )
+    return tuple(named)
+
+
+def policy(page: str, frames: tuple[str, ...]) -> str:
+    """The content security policy for Streamlit's front end; `page` is its index.html.
+
+    The one script in the page itself is allowed by its hash. Streamlit imports the scripts of
+    components as blobs, and its styles are made by scripts. CSP level 3, W3C.
+    """
+    inline = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in inline]
+    allowed = {
+        "default-src": ["'none'"],
+        "script-src": ["'self'", "blob:", *(f"'sha256-{each}'" for each in hashes)],
+        "style-src": ["'self'", "'unsafe-inline'"],
+        "img-src": ["'self'", "data:", "blob:"],
+        "font-src": ["'self'", "data:"],
+        "connect-src": ["'self'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+        "frame-ancestors": ["'self'", *frames],
+    }
+    return "; ".join(" ".join((name, *sources)) for name, sources in allowed.items())
+
+
+def headers() -> dict[str, str]:
+    """What is said with every answer. Raises ValueError as `embedding`."""
+    page = Path(file_util.get_static_dir(), "index.html").read_text(encoding="utf-8")
+    frames = embedding()
+    said = {
+        "content-security-policy": policy(page, frames),
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "same-origin",  # links hold what a user typed
+        "cross-origin-resource-policy": "same-origin",
+        "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    }
+    if not frames:  # an older rule, which knows no list
+        said["x-frame-options"] = "SAMEORIGIN"
+    return said
+
+
 class Guard:
     """Refuses what no page of this app sends; everything else goes on to `app`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._headers = headers()
+        self._has_metrics = os.environ.get(METRICS) == "1"
+        self._host_config = url_util.make_url_path(
+            config.get_option("server.baseUrlPath"), "_stcore/host-config"
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request or websocket, as ASGI passes it."""
         if scope["type"] == "websocket":
-            headers = Headers(scope=scope)
-            if not is_own(headers.get("origin"), headers.get("host")):
+            asked = Headers(scope=scope)
+            if not is_own(asked.get("origin"), asked.get("host")):
                 await receive()  # its `websocket.connect`
                 await send({"type": "websocket.close", "code": POLICY_VIOLATION})
                 return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send, self._headers)
+        path = scope["path"]
+        if _CLOSED.search(path) or (_METRICS.search(path) and not self._has_metrics):
+            await exchange.answer(404, "text/plain", b"Not found")
+        elif path == self._host_config:
+            await exchange.answer(200, "application/json", json.dumps(OWN_PAGE).encode())
+        else:
+            await self._app(scope, exchange.receive, exchange.send)
+
+
+class _Exchange:
+    """A request and its answer, to which our headers are added."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, further: dict[str, str]) -> None:
+        self._receive, self._send, self._further = receive, send, further
+        asked = Headers(scope=scope)
+        has_body = asked.get("content-length", "0") != "0" or "transfer-encoding" in asked
+        # A body that waits for a word from here is sent by nobody who is refused.
+        self._is_read = not has_body or "expect" in asked
+
+    async def receive(self) -> Message:
+        """The next part of the request."""
+        message = await self._receive()
+        self._is_read = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """A part of the answer; its end comes once the request has been read."""
+        if message["type"] == "http.response.start":
+            said = MutableHeaders(scope=message)
+            for name, value in self._further.items():
+                said[name] = value
+        is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_end and not self._is_read:
+            await self._send({**message, "more_body": True})
+            await self._drain()
+            message = {"type": "http.response.body", "body": b""}
+        await self._send(message)
+
+    async def answer(self, status: int, kind: str, content: bytes) -> None:
+        """The whole answer at once."""
+        said = {
+            "content-type": kind,
+            "content-length": str(len(content)),
+            "cache-control": "no-cache",
+        }
+        encoded = [(name.encode(), value.encode()) for name, value in said.items()]
+        await self.send({"type": "http.response.start", "status": status, "headers": encoded})
+        await self.send({"type": "http.response.body", "body": content})
+
+    async def _drain(self) -> None:
+        """Read what is left of the request: a connection closed before would lose the answer."""
+        left = MOST_DRAINED
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                while not self._is_read and left > 0:
+                    left -= len((await self.receive()).get("body", b""))

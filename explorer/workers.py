@@ -28,6 +28,8 @@ PATIENCE = 30.0
 """Seconds for a connection to say what it wants and to find a worker."""
 EXPECTED = 5.0
 """Seconds in which a browser that asks for the page for the first time opens its websocket."""
+LINGERING = 2.0
+"""Seconds for which a request is heard whose answer has been sent."""
 USAGE = 2
 """The exit status with which Streamlit refuses an option."""
 _CHUNK = 64 * 1024
@@ -101,14 +103,14 @@ class Relay:
                 head = await reader.readuntil(b"\r\n\r\n")
                 worker, (from_worker, to_worker) = await self._worker_for(head)
         except TimeoutError:
-            await _refuse(writer, "503 Service Unavailable")
+            await _refuse(reader, writer, "503 Service Unavailable")
             return
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             await _close(writer)
             return
         to_worker.write(_one_request(head))
         ways = (
-            asyncio.create_task(_pass(reader, to_worker)),
+            asyncio.create_task(_request(reader, to_worker)),
             asyncio.create_task(_answer(from_worker, writer, worker, head)),
         )
         try:  # either end may end it
@@ -119,6 +121,8 @@ class Relay:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             await _close(to_worker)
+            if _has_body(head):
+                await _hear_out(reader, writer)
             await _close(writer)
 
     async def _worker_for(
@@ -151,6 +155,10 @@ def _is_upgrade(head: bytes) -> bool:
     return re.search(rb"(?im)^upgrade: *websocket", head) is not None
 
 
+def _has_body(head: bytes) -> bool:
+    return re.search(rb"(?im)^(content-length: *[1-9]|transfer-encoding:)", head) is not None
+
+
 def _one_request(head: bytes) -> bytes:
     """The head of a request that asks for one answer on this connection, and not for more.
 
@@ -160,6 +168,15 @@ def _one_request(head: bytes) -> bytes:
         return head
     lines = [line for line in head.split(b"\r\n") if not re.match(rb"(?i)connection *:", line)]
     return b"\r\n".join([lines[0], b"Connection: close", *lines[1:]])
+
+
+async def _request(reader: asyncio.StreamReader, to_worker: asyncio.StreamWriter) -> None:
+    """Pass a request on; what a worker no longer takes, since it has answered, is dropped."""
+    try:
+        await _pass(reader, to_worker)
+    except ConnectionError:
+        while await reader.read(_CHUNK):
+            pass
 
 
 async def _answer(
@@ -181,9 +198,20 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await writer.drain()
 
 
-async def _refuse(writer: asyncio.StreamWriter, status: str) -> None:
+async def _refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: str) -> None:
     writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+    await _hear_out(reader, writer)
     await _close(writer)
+
+
+async def _hear_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Take what is still sent after the answer: to close before would reset the connection, and
+    lose the answer (RFC 9112, section 9.6)."""
+    with contextlib.suppress(OSError, TimeoutError):
+        writer.write_eof()
+        async with asyncio.timeout(LINGERING):
+            while await reader.read(_CHUNK):
+                pass
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:

@@ -1,10 +1,18 @@
 """What the server refuses before Streamlit sees it."""
 
+import asyncio
+import base64
+import hashlib
+import json
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 from streamlit import config, net_util
 from streamlit.web.server import server_util
 
-from explorer import guard
+from explorer import cli, guard
 
 
 @pytest.mark.parametrize(
@@ -54,3 +62,125 @@ def test_nobody_outside_is_asked_for_this_machines_address(monkeypatch: pytest.M
     guard.stay_inside()
     assert not server_util.is_url_from_allowed_origins("http://elsewhere")
     assert not asked
+
+
+class Answer:
+    """What was sent, and how many parts of the request were unread at each message."""
+
+    def __init__(self, said: list[Message], unread: list[int]) -> None:
+        self.said, self.unread = said, unread
+        self.status = said[0]["status"]
+        self.headers = {name.decode(): value.decode() for name, value in said[0]["headers"]}
+        self.body = b"".join(each.get("body", b"") for each in said[1:])
+
+
+def asked(path: str, headers: dict[str, str] | None = None, body: Iterable[bytes] = ()) -> Answer:
+    """What is answered to a request; behind `Guard` an app answers 200 and reads nothing."""
+    parts = list(body)
+
+    async def other(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"other"})
+
+    async def receive() -> Message:
+        part = parts.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+    said: list[Message] = []
+    unread: list[int] = []
+
+    async def send(message: Message) -> None:
+        said.append(message)
+        unread.append(len(parts))
+
+    given = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    scope = {"type": "http", "method": "GET", "path": path, "headers": given}
+    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
+        thread.submit(asyncio.run, guard.Guard(other)(scope, receive, send)).result()
+    return Answer(said, unread)
+
+
+def test_each_answer_says_what_a_browser_may_do_with_it() -> None:
+    for path in ("/", "/static/js/none.js", "/media/a.png", "/_stcore/health", "/_stcore/metrics"):
+        said = asked(path).headers
+        assert said["x-content-type-options"] == "nosniff"
+        assert said["x-frame-options"] == "SAMEORIGIN"
+        assert said["referrer-policy"] == "same-origin"
+        policy = said["content-security-policy"].split("; ")
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'self'" in policy
+        assert not any("unsafe-eval" in each or "*" in each or "http" in each for each in policy)
+        assert [each for each in policy if "unsafe-inline" in each] == [
+            "style-src 'self' 'unsafe-inline'"
+        ]
+
+
+def test_the_script_in_the_page_is_allowed_by_its_hash() -> None:
+    page = "<script>\n  a = 1\n</script><script src='./b.js'></script>"
+    found = base64.b64encode(hashlib.sha256(b"\n  a = 1\n").digest()).decode()
+    assert f"script-src 'self' blob: 'sha256-{found}';" in guard.policy(page, ())
+
+
+def test_pages_that_may_show_the_app_in_a_frame_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(guard.EMBEDDING, "https://school.example:8443, https://*.example.org")
+    said = asked("/").headers
+    wanted = "frame-ancestors 'self' https://school.example:8443 https://*.example.org"
+    assert said["content-security-policy"].endswith(wanted)
+    assert "x-frame-options" not in said
+
+
+@pytest.mark.parametrize(
+    "named", ["*", "school.example", "https://a.example/page", "https://a; script-src *", "null"]
+)
+def test_what_is_no_origin_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], named: str
+) -> None:
+    monkeypatch.setenv(guard.EMBEDDING, f"https://school.example {named}")
+    with pytest.raises(ValueError, match="HEADLIGHT_EMBED_ORIGINS must be origins such as"):
+        guard.embedding()
+    assert cli.main(["app"]) == 2
+    assert "HEADLIGHT_EMBED_ORIGINS must be origins such as" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/_stcore/metrics",
+        "/_stcore/metrics/",
+        "/_stcore/agent/openapi.json",
+        "/_stcore/agent/interact",
+        "/_stcore/agent/mcp",
+        "/_stcore/script-health-check",
+        "/base/_stcore/metrics",
+    ],
+)
+def test_addresses_that_no_page_needs_are_closed(path: str) -> None:
+    answer = asked(path)
+    assert (answer.status, answer.body) == (404, b"Not found")
+
+
+def test_metrics_are_open_if_the_owner_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(guard.METRICS, "1")
+    assert asked("/_stcore/metrics").body == b"other"
+    assert asked("/_stcore/agent/mcp").status == 404
+
+
+def test_no_page_around_the_app_may_send_it_orders() -> None:
+    answer = asked("/_stcore/host-config")
+    assert json.loads(answer.body) == {"allowedOrigins": [], "useExternalAuthToken": False}
+
+
+def test_an_answer_that_comes_early_ends_once_the_request_is_read() -> None:
+    answer = asked("/", {"content-length": "12"}, [b"abcd"] * 3)
+    assert answer.body == b"other"
+    assert answer.unread == [3, 3, 0], "the answer itself must not wait"
+    assert [each.get("more_body") for each in answer.said[1:]] == [True, None]
+
+
+def test_a_body_that_waits_for_a_word_is_not_asked_for() -> None:
+    answer = asked("/", {"content-length": "12", "expect": "100-continue"}, [b"abcd"] * 3)
+    assert answer.unread == [3, 3]
+
+
+def test_a_request_without_a_body_is_not_waited_for() -> None:
+    assert asked("/").unread == [0, 0]

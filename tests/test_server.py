@@ -143,8 +143,6 @@ def upload(port: int, session: str, size: int, headers: dict[str, str]) -> int:
     try:
         line.request("PUT", f"/_stcore/upload_file/{session}/f", body, headers | kind)
         return line.getresponse().status
-    except ConnectionError:  # told to stop before all of it was sent
-        return 413
     finally:
         line.close()
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -28,7 +29,11 @@ class Stub(Worker):
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         self.asked.append(head)
-        if b"websocket" in head:
+        if b"/early" in head:
+            writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 4\r\n\r\nlate")
+            while await reader.read(100_000):  # as the app does it, until the relay hangs up
+                pass
+        elif b"websocket" in head:
             writer.write(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
             while data := await reader.read(100):
                 writer.write(data.upper())
@@ -180,6 +185,30 @@ def test_one_request_a_connection_but_a_websocket_stays_as_it_is() -> None:
             assert at.workers[1].n_visitors == 1
             writer.close()
         assert at.workers[1].n_visitors == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("n_running", [2, 0])
+def test_an_early_answer_to_a_large_request_arrives(
+    monkeypatch: pytest.MonkeyPatch, n_running: int
+) -> None:
+    """Its sender is still sending, and looks for an answer only then."""
+    monkeypatch.setattr(workers, "PATIENCE", 0.3)
+    body = b"a" * 20_000_000
+    head = f"PUT /early HTTP/1.1\r\nHost: here\r\nContent-Length: {len(body)}\r\n\r\n"
+
+    def send(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+            line.sendall(head.encode())
+            for start in range(0, len(body), 1_000_000):
+                line.sendall(body[start : start + 1_000_000])
+            return line.recv(1000)
+
+    async def test() -> None:
+        async with front(n_running) as at:
+            answer = await asyncio.to_thread(send, at.port)
+            assert answer.startswith(b"HTTP/1.1 413" if n_running else b"HTTP/1.1 503"), answer
 
     run(test)
 

@@ -1,0 +1,57 @@
+"""The content security policy: no page of the app breaks it, and no other site's page frames it."""
+
+import pytest
+
+from tests.browser.conftest import Visitor
+
+BROKEN = """() => {
+    window.broken = [];
+    document.addEventListener('securitypolicyviolation', event =>
+        // Streamlit's numbers of 64 bits are faster by WebAssembly, and do without where they must.
+        event.blockedURI === 'wasm-eval'
+            || window.broken.push(`${event.violatedDirective} ${event.blockedURI}`));
+}"""
+
+
+@pytest.mark.parametrize("place", ["", "masks", "positions", "decoding", "workshop"])
+def test_no_page_breaks_the_policy(visitor: Visitor, place: str) -> None:
+    visitor.page.add_init_script(f"({BROKEN})()")
+    visitor.open(place)
+    assert visitor.page.evaluate("window.broken") == []
+    assert not [each for each in visitor.console if "Content Security Policy" in each]
+
+
+def test_what_the_policy_does_not_allow_is_not_run(visitor: Visitor) -> None:
+    visitor.page.add_init_script(f"({BROKEN})()")
+    visitor.open("masks")
+    visitor.page.evaluate(
+        """() => {
+            const script = document.createElement('script');
+            script.textContent = 'window.evil = 1';
+            document.body.append(script);
+            const image = document.createElement('img');
+            image.src = 'http://elsewhere.invalid/a.png';
+            document.body.append(image);
+        }"""
+    )
+    visitor.page.wait_for_function("() => window.broken.length == 2")
+    broken = visitor.page.evaluate("window.broken")
+    assert broken == ["script-src-elem inline", "img-src http://elsewhere.invalid/a.png"]
+    assert visitor.page.evaluate("window.evil") is None
+    visitor.console.clear()  # what was blocked is said there
+    visitor.hosts.clear()
+
+
+def test_a_page_of_another_site_cannot_show_the_app_in_a_frame(visitor: Visitor) -> None:
+    page = visitor.page
+    frame = f"<iframe src='{visitor.address}'></iframe>"
+    page.route(
+        "http://elsewhere.invalid/",
+        lambda route: route.fulfill(body=frame, content_type="text/html"),
+    )
+    page.goto("http://elsewhere.invalid/")
+    (inner,) = page.main_frame.child_frames
+    inner.wait_for_load_state()
+    assert inner.url.startswith("chrome-error:")
+    visitor.console.clear()
+    visitor.hosts.clear()
