@@ -38,6 +38,7 @@ from explorer.figures.blocks.residual import Placement
 from explorer.library import CHECKPOINTS, list_models
 from explorer.notebook.certify import Note
 from explorer.notebook.certify import Why as UntestedWhy
+from explorer.notebook.diagnosis import Cause as DiagnosedCause
 from explorer.pages import PAGES
 from explorer.pages.alignment.choices import ROWS
 from explorer.pages.atlas.choices import AtlasChoices
@@ -212,6 +213,7 @@ MADE = {
     "cell.inits": set(INITS),
     "cell.init_notes": set(INITS),
     "cell.parts": set(PARTS),
+    "notebook.causes": set(get_args(DiagnosedCause)),
     "notebook.notes": set(get_args(Note)),
     "notebook.untested": set(get_args(UntestedWhy)),
     "menu": {page.group for page in PAGES if page.group},

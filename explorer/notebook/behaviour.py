@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from inspect import signature
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -200,19 +201,41 @@ class Behaviour:
         self._see(worst, self.run(rows)[1, : len(self.tgt)], self.plain[0])
         return worst
 
+    def rows_see_each_other(self) -> bool:
+        """Whether another sentence of the same length changes this one's logits in a batch."""
+        worst = Worst()
+        try:
+            for at in (0, 1):
+                rows = [(self.src, self.tgt)] * 2
+                before = self.run(self.batch(rows))[at]
+                rows[1 - at] = self._turned(0)
+                self._see(worst, self.run(self.batch(rows))[at], before)
+        except (RuntimeError, ValueError, IndexError, TypeError):  # a finding already
+            return False
+        return worst.deviation > self.tolerance
+
+    def predicts_its_input(self) -> bool:
+        """Whether the likeliest next token is the one just read, at nearly every position."""
+        read = torch.tensor(self.tgt, device=self.device)
+        same = self.plain[0].argmax(-1) == read
+        return len(read) > 2 and float(same.double().mean()) >= 0.9
+
     def with_cache(self, step: Step | None) -> Worst:
         """In steps with a cache: the same logits as in one pass.
 
-        One token a step; and half of the text at once, as generating begins, then one token a step.
-        Of a longer step, the logits of its last position alone will do.
+        One token per step; half of the text at once, as generation begins, then one token per step
+        or the rest at once; and all at once. Of a longer step, the logits of its last position
+        alone will do.
         """
         assert step is not None
         worst, n = Worst(), len(self.tgt)
         rows = self.batch([(self.src, self.tgt), self._turned(0)])
         whole = self.run(rows)
-        for first in dict.fromkeys((1, n // 2 or 1)):
+        half = max(1, n // 2)
+        plans = ([1] * n, [half, *[1] * (n - half)], [half, n - half], [n])
+        for sizes in plans:
             cache, begin = None, 0
-            for end in range(first, n + 1):
+            for end in accumulate(size for size in sizes if size):
                 with torch.no_grad(), _Plain():
                     src = () if rows.src is None else (rows.src,)
                     made = step(*src, rows.tgt[:, begin:end], cache)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from explorer.analysis.certificate.certify import Finding
 from explorer.analysis.certificate.examiner import Location, Worst
-from explorer.analysis.clinic import PITFALLS, Pitfall
 from explorer.components.standalone import Text, page
 from explorer.exports.report import finding_lines, finding_record
 from explorer.notebook.behaviour import (
@@ -28,28 +27,26 @@ from explorer.notebook.behaviour import (
 )
 from explorer.notebook.capture import capture
 from explorer.notebook.captured import Captured
+from explorer.notebook.diagnosis import Cause, Evidence, diagnose, pitfall_of
 from explorer.text import t
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-CLINIC = {
-    "future_leak": "no_mask",
-    "future_mass": "no_mask",
-    "prefix": "times_zero",
-    "pad_content": "inverted_padding",
-    "padding_right": "inverted_padding",
-    "padding_left": "left_positions",
-    "padding_batch": "first_item",
-    "cache": "is_causal_cache",
-    "pad_mass": "inverted_padding",
-    "cross_mask": "padding_per_head",
-    "row_sums": "after_softmax",
-    "open_cells": "diagonal_closed",
-}
-"""The pitfall that shows what usually breaks a promise."""
-
-PROMISES = tuple(CLINIC)
+PROMISES = (
+    "future_leak",
+    "future_mass",
+    "prefix",
+    "pad_content",
+    "padding_right",
+    "padding_left",
+    "padding_batch",
+    "cache",
+    "pad_mass",
+    "cross_mask",
+    "row_sums",
+    "open_cells",
+)
 SHARE = 1e-4
 """The weight that hidden keys may get, and by how much a row may miss 1: rounding stays below.
 
@@ -58,7 +55,7 @@ In half precision it is the tolerance of the logits."""
 Why = Literal[
     "both_ways", "no_pad", "no_embedding", "no_capture", "no_cache", "not_asked", "no_site"
 ]
-Note = Literal["fused_nan", "finite_fill"]
+Note = Literal["fused_nan", "finite_fill", "own_input"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +64,15 @@ class Certified:
 
     Each finding has `name`, `passed`, `deviation`, `tolerance`, `where` and `error`. `masks` are
     those recovered by capture, by module path, Bool [head, query, key] over the sentence with
-    padding on its right. `notes` are further facts, as keys of words. Printed, it is the
-    report; `report("zh")` is the Chinese one.
+    padding on its right. `causes` name what usually gives this pattern of findings, `notes` further
+    facts. Printed, it is the report; `report("zh")` is the Chinese one.
     """
 
     findings: tuple[Finding, ...]
     left_out: dict[str, Why]
     masks: dict[str, np.ndarray] = field(repr=False)
     notes: tuple[Note, ...] = ()
+    causes: tuple[Cause, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -89,20 +87,26 @@ class Certified:
     def record(self) -> dict[str, Any]:
         """The same for programs: strings, numbers and lists; a `deviation` of None is infinite."""
         findings = [finding_record(finding) for finding in self.findings]
-        facts = {"left_out": self.left_out, "notes": list(self.notes)}
+        facts = {
+            "left_out": self.left_out,
+            "causes": list(self.causes),
+            "notes": list(self.notes),
+        }
         return {"passed": self.passed, "findings": findings, **facts}
 
     def report(self, lang: str = "en") -> str:
-        """Each promise with place and size, what usually breaks it, and the Clinic's lines."""
+        """Each property with place and size, the likely causes, and the lines of those in code."""
         return "\n".join(self._lines(lang))
 
     def _lines(self, lang: str) -> Iterator[str]:
         for finding in self.findings:
             yield from finding_lines(finding, lang)
-            if not finding.passed:
-                pitfall = pitfall_of(finding)
-                usual = t(pitfall.title_key, lang=lang)
-                yield "  " + t("notebook.usual", lang=lang, pitfall=usual, id=pitfall.id)
+        for cause in self.causes:
+            yield t("notebook.cause", lang=lang, cause=t(f"notebook.causes.{cause}", lang=lang))
+            pitfall = pitfall_of(cause)
+            if pitfall is not None:
+                shown = t(pitfall.title_key, lang=lang)
+                yield "  " + t("notebook.shown_by", lang=lang, pitfall=shown, id=pitfall.id)
                 yield from (f"    {line}" for line in pitfall.wrong_source.splitlines())
         for name, why in self.left_out.items():
             promise = t(f"certify.{name}.title", lang=lang)
@@ -151,11 +155,6 @@ class Certified:
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.report())}</pre>"
-
-
-def pitfall_of(finding: Finding) -> Pitfall:
-    """The Clinic's pitfall that usually breaks this promise."""
-    return next(each for each in PITFALLS if each.id == CLINIC[finding.name])
 
 
 def certify(
@@ -248,7 +247,11 @@ def certify(
     fused = left is not None and not left.error and behaviour.fused_path_is_nan()
     notes: list[Note] = ["fused_nan"] if fused else []
     notes += ["finite_fill"] if seen.has_finite_fill else []
-    return Certified(tuple(findings), ordered, seen.masks, tuple(notes))
+    notes += ["own_input"] if causal and behaviour.predicts_its_input() else []
+    causes: tuple[Cause, ...] = ()
+    if not all(finding.passed for finding in findings):
+        causes = diagnose(findings, seen.evidence(behaviour.rows_see_each_other()))
+    return Certified(tuple(findings), ordered, seen.masks, tuple(notes), causes)
 
 
 class _Seen:
@@ -288,6 +291,35 @@ class _Seen:
                     ),
                 )
         return worst if sites else None
+
+    def evidence(self, rows_see_each_other: bool) -> Evidence:
+        """What the weights that should be 0 have in common; `check` was called before."""
+        unseen = any(seen.unseen for _, seen in self._runs)
+        ahead, pads = [], []
+        for rows, seen in self._runs:
+            for call in seen:
+                kind = _kind(call.pattern, rows)
+                if kind is None:
+                    continue
+                query_real, key_real = (self._real(rows, stream) for stream in kind)
+                real = query_real[:, None, :, None]
+                on_pads = (real & ~key_real[:, None, None, :]).expand(call.pattern.shape)
+                pads.append(call.pattern.masked_fill(~on_pads, math.nan))
+                if self.causal and kind == ("tgt", "tgt"):
+                    later = (real & key_real[:, None, None, :]).expand(call.pattern.shape).triu(1)
+                    ahead.append(call.pattern.masked_fill(~later, math.nan))
+        ahead, pads = (
+            [each for each in hidden if float(each.nan_to_num().max()) > SHARE]
+            for hidden in (ahead, pads)
+        )
+        return Evidence(
+            rows=rows_see_each_other,
+            unseen=unseen,
+            next_only=all(map(_next_only, ahead)),
+            equal=all(map(_equal, ahead)),
+            some_heads=all(map(_some_heads, ahead)),
+            some_heads_pads=all(map(_some_heads, pads)),
+        )
 
     def _run(self) -> None:
         both = [False] if self.behaviour.pad_id is None else [False, True]
@@ -333,6 +365,29 @@ class _Seen:
         if self.behaviour.pad_id is None:
             return torch.ones_like(ids, dtype=torch.bool)
         return ids != self.behaviour.pad_id
+
+
+# Below, `hidden` is a pattern [batch, head, query, key] that is NaN except at hidden keys.
+
+
+def _next_only(hidden: Tensor) -> bool:
+    """Whether weight lies on the token after each query alone."""
+    beyond = hidden.triu(2) + hidden.tril()
+    return float(beyond.nan_to_num().max()) <= SHARE
+
+
+def _equal(hidden: Tensor) -> bool:
+    """Whether the hidden keys of each query have one weight."""
+    several = (~hidden.isnan()).sum(-1) > 1
+    high = hidden.nan_to_num(nan=-math.inf).amax(-1)[several]
+    low = hidden.nan_to_num(nan=math.inf).amin(-1)[several]
+    return bool(several.any()) and float((high - low).max()) < 1e-6
+
+
+def _some_heads(hidden: Tensor) -> bool:
+    """Whether some heads have no weight there."""
+    most = hidden.nan_to_num().amax((0, 2, 3))
+    return bool((most > SHARE).any()) and bool((most <= SHARE).any())
 
 
 def _kind(pattern: Tensor, rows: Padded) -> tuple[str, str] | None:

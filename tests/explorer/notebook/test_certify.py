@@ -114,7 +114,7 @@ def test_every_mask_fault_of_the_clinic_is_found(fault: str, seen: bool) -> None
     assert promise in names(result), result.report()
     worst = next(finding for finding in result.broken if finding.name == promise)
     assert worst.error or worst.where is not None
-    with pytest.raises(AssertionError, match="Usual cause"):
+    with pytest.raises(AssertionError, match="Likely cause"):
         assert_masks(model, SRC, TGT, capture=seen)
 
 

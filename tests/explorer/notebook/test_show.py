@@ -95,7 +95,7 @@ def test_rows_that_do_not_sum_to_one_are_shown_with_a_note() -> None:
     weights[0, 0, 1] *= 0.5
     assert "1 of 4 rows does not sum to 1" in hl.show(weights).html()
     weights[0, 0, 2, 0] = np.nan
-    assert "1 row is not numbers" in hl.show(weights).html()
+    assert "1 row contains NaN" in hl.show(weights).html()
     assert "rows do not sum" not in hl.show(_weights(1, 1, 4, 4)).html()
 
 
@@ -163,7 +163,7 @@ def test_a_capture_that_saw_nothing_is_refused_with_what_it_did_not_see() -> Non
     with hl.capture() as seen:
         torch.nn.Sequential(MyAttention())(torch.ones(1))
     with pytest.raises(
-        ValueError, match=r"no attention was seen: .* No pattern could be seen in: 0"
+        ValueError, match=r"no attention was seen: .* No pattern was captured in: 0"
     ):
         hl.show(seen)
 
@@ -366,6 +366,6 @@ def test_positions() -> None:
 def test_positions_of_a_model_that_adds_none() -> None:
     shown = hl.positions("twin-no-positions")
     assert shown.numpy() == {}
-    assert "adds nothing" in shown.html()
-    with pytest.raises(ValueError, match="adds nothing"):
+    assert "adds no position vectors" in shown.html()
+    with pytest.raises(ValueError, match="adds no position vectors"):
         shown.svg()

@@ -1,0 +1,159 @@
+"""What usually causes a pattern of findings: which properties break, which hold, and where."""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from explorer.analysis.certificate.certify import Finding
+from explorer.analysis.clinic import PITFALLS, Pitfall
+
+Cause = Literal[
+    "rows", "outside_future", "inverted_causal", "diagonal_open", "first_item", "first_head",
+    "times_zero", "no_mask", "ahead_unseen", "after_softmax", "inverted_padding", "pad_visible",
+    "outside_padding", "pads_unseen", "empty_row_nan", "left_positions", "length",
+    "diagonal_closed", "hides_too_much", "is_causal_cache", "error", "unknown",
+]  # fmt: skip
+"""Words at `notebook.causes.*`; those that are the id of a pitfall are shown by it."""
+
+_SHOWN_BY = {"ahead_unseen": "no_mask"}
+_BY_ID = {pitfall.id: pitfall for pitfall in PITFALLS}
+_PADDING = {"pad_content", "padding_right", "padding_left", "padding_batch"}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known besides the findings.
+
+    `rows`: a row of a batch changes the results of another one, without padding. `unseen`: some
+    attention showed no pattern. Of the weight on later tokens: `next_only`, it lies on the next
+    token alone; `equal`, it is the same for all hidden keys of a query; `some_heads`, some heads
+    have none; `some_heads_pads` is the same of the weight on padding.
+    """
+
+    rows: bool = False
+    unseen: bool = False
+    next_only: bool = False
+    equal: bool = False
+    some_heads: bool = False
+    some_heads_pads: bool = False
+
+
+def pitfall_of(cause: Cause) -> Pitfall | None:
+    """The pitfall that shows a cause in code."""
+    return _BY_ID.get(_SHOWN_BY.get(cause, cause))
+
+
+def diagnose(findings: Sequence[Finding], evidence: Evidence) -> tuple[Cause, ...]:
+    """The causes that explain what broke, one for each part; () where nothing did."""
+    broken = {each.name for each in findings if not each.passed and not each.error}
+    kept = {each.name for each in findings if each.passed}
+    endless = {each.name for each in findings if each.deviation == float("inf")} & broken
+    if not any(not each.passed for each in findings):
+        return ()
+    if evidence.rows:
+        return ("rows",)
+    places = {each.name: _kind(each.where.name) for each in findings if each.where is not None}
+    case = _Case(broken, kept, endless, places, evidence)
+    found: list[Cause] = ["error"] if any(each.error for each in findings) else []
+    for part in _PARTS:
+        cause = next((cause for cause, holds in part.items() if holds(case)), None)
+        if cause is not None:
+            found.append(cause)
+    if not found and "cache" in broken:
+        found.append("is_causal_cache")
+    return tuple(found) or ("unknown",)
+
+
+def _kind(name: str) -> str:
+    """The path of a module without the number of its layer."""
+    return re.sub(r"\d+", "#", name)
+
+
+@dataclass(frozen=True)
+class _Case:
+    broken: Collection[str]
+    kept: Collection[str]
+    endless: Collection[str]  # NaN or infinite
+    places: Mapping[str, str]  # the kind of module in which each was broken most
+    evidence: Evidence
+
+    def breaks(self, *names: str) -> bool:
+        return all(name in self.broken for name in names)
+
+    def inverted(self, *masses: str) -> bool:
+        """Whether visible keys get no weight in the same kind of module in which hidden ones do."""
+        closed = self.places.get("open_cells") if "open_cells" in self.broken else None
+        return any(each in self.broken and self.places.get(each) == closed for each in masses)
+
+    @property
+    def looks_ahead(self) -> bool:
+        return "future_leak" in self.broken or "future_mass" in self.broken
+
+    @property
+    def sees_pads(self) -> bool:
+        """Padding has weight, and not because the causal mask went missing along with its mask."""
+        own = "pad_mass" in self.broken and "future_mass" not in self.broken
+        return own or "cross_mask" in self.broken
+
+    @property
+    def drops_weight(self) -> bool:
+        """Rows do not sum to 1, and nothing hidden has weight."""
+        return "row_sums" in self.broken and not (
+            {"future_mass", "pad_mass", "cross_mask"} & set(self.broken)
+        )
+
+
+Holds = Callable[[_Case], bool]
+
+_AHEAD: Mapping[Cause, Holds] = {
+    "inverted_causal": lambda case: case.inverted("future_mass"),
+    # A single sentence is right: `prefix` runs one at a time.
+    "first_item": lambda case: case.breaks("future_mass") and "prefix" in case.kept,
+    "diagonal_open": lambda case: case.breaks("future_mass") and case.evidence.next_only,
+    "first_head": lambda case: case.breaks("future_mass") and case.evidence.some_heads,
+    "times_zero": lambda case: case.breaks("future_mass") and case.evidence.equal,
+    "no_mask": lambda case: case.breaks("future_mass"),
+    "after_softmax": lambda case: case.looks_ahead and case.drops_weight,
+    "outside_future": lambda case: (
+        case.looks_ahead and "future_mass" in case.kept and not case.evidence.unseen
+    ),
+    "ahead_unseen": lambda case: case.looks_ahead,
+    "length": lambda case: case.breaks("prefix") and "open_cells" not in case.broken,
+}
+
+_PADS: Mapping[Cause, Holds] = {
+    "inverted_padding": lambda case: case.sees_pads and case.inverted("pad_mass", "cross_mask"),
+    "first_head": lambda case: case.sees_pads and case.evidence.some_heads_pads,
+    "pad_visible": lambda case: case.sees_pads,
+    "empty_row_nan": lambda case: "padding_left" in case.endless,
+    "after_softmax": lambda case: (
+        case.breaks("pad_content") and case.drops_weight and not case.looks_ahead
+    ),
+    "outside_padding": lambda case: (
+        case.breaks("pad_content")
+        and not case.looks_ahead
+        and not case.evidence.unseen
+        and bool({"pad_mass", "cross_mask"} & set(case.kept))
+    ),
+    "pads_unseen": lambda case: case.breaks("pad_content") and not case.looks_ahead,
+    "left_positions": lambda case: _PADDING & set(case.broken) == {"padding_left"},
+}
+
+_MASSES = ("future_mass", "pad_mass", "cross_mask")
+
+_CLOSED: Mapping[Cause, Holds] = {
+    "diagonal_closed": lambda case: (
+        case.breaks("open_cells", "row_sums")
+        and not case.inverted(*_MASSES)
+        and "padding_left" not in case.endless
+    ),
+    "hides_too_much": lambda case: (
+        case.breaks("open_cells") and "row_sums" not in case.broken and not case.inverted(*_MASSES)
+    ),
+}
+
+_PARTS = (_AHEAD, _PADS, _CLOSED)
+"""Look-ahead, padding, and cells that are closed: of each, the first cause that holds."""
+
+assert {cause for part in _PARTS for cause in part} <= set(get_args(Cause))

@@ -1,0 +1,191 @@
+"""certify() names the cause: each fault is planted, and the pattern of findings tells it apart."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import pytest
+import torch
+from certifying import BY_ID
+from plain_transformers import CachedText, PlainTranslator, TorchText, TorchTranslator
+from torch import Tensor, nn
+
+import explorer as hl
+from explorer.notebook.diagnosis import Cause
+from explorer.text import t
+
+SRC, TGT = [7, 5, 9, 11, 13, 6, 2], [1, 8, 10, 4, 12]
+
+
+class Changed(TorchText):
+    """A causal model of one text in which `change` acts on the embedded stream."""
+
+    def __init__(
+        self, change: Callable[[Tensor], Tensor], causal: bool = True, pads: bool = True
+    ) -> None:
+        super().__init__(causal)
+        self.change, self.pads = change, pads
+
+    def forward(self, ids: Tensor) -> Tensor:
+        n = ids.shape[1]
+        mask = torch.ones(n, n, dtype=torch.bool).triu(1) if self.causal else None
+        pads = ids == 0 if self.pads else None
+        x = self.change(self.embed(ids))
+        return self.out(self.inner(x, mask=mask, src_key_padding_mask=pads))
+
+
+def normed(axis: int) -> Callable[[Tensor], Tensor]:
+    return lambda x: (
+        (x - x.mean(axis, keepdim=True)) / (x.std(axis, keepdim=True, unbiased=False) + 1e-3)
+    )
+
+
+def convolved(x: Tensor) -> Tensor:
+    """Each position mixed with its neighbours, the next one included."""
+    return x + nn.functional.pad(x, (0, 0, 0, 1))[:, 1:]
+
+
+def from_the_end(x: Tensor) -> Tensor:
+    places = torch.arange(x.shape[1]).flip(0)[:, None] + torch.arange(x.shape[2])
+    return x + places.sin()
+
+
+class Sideways(nn.Module):
+    """`batch_first` was forgotten."""
+
+    def __init__(self, masked: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.masked = nn.Embedding(20, 16), masked
+        self.inner = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(16, 2, 32), 2, enable_nested_tensor=False
+        )
+        self.out = nn.Linear(16, 20)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        n = len(ids)
+        mask = torch.ones(n, n, dtype=torch.bool).triu(1) if self.masked else None
+        return self.out(self.inner(self.embed(ids), mask=mask))
+
+
+class NoMemoryMask(TorchTranslator):
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        causal = torch.ones(tgt.shape[1], tgt.shape[1], dtype=torch.bool).triu(1)
+        pads = {"src_key_padding_mask": src == 0, "tgt_key_padding_mask": tgt == 0}
+        x, y = self.embed(src), self.embed(tgt)
+        return self.out(self.inner(x, y, tgt_mask=causal, **pads))
+
+
+def per_head(scores: Tensor, keep: Tensor) -> Tensor:
+    return BY_ID["padding_per_head"].wrong(scores, keep[:, 0, 0])
+
+
+def top_left(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def unmasked_steps(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    whole = q.shape[2] == k.shape[2]
+    return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=whole)
+
+
+OF_TEXT: list[tuple[Callable[[], nn.Module], dict[str, Any], tuple[Cause, ...]]] = [
+    (lambda: Changed(normed(1)), {}, ("outside_future",)),
+    (lambda: Changed(convolved), {}, ("outside_future",)),
+    (lambda: Changed(normed(0)), {}, ("rows",)),
+    (lambda: Sideways(True), {}, ("rows",)),
+    (lambda: Sideways(False), {}, ("rows",)),
+    (lambda: Sideways(True), {"pad_id": None}, ("rows",)),
+    (lambda: Changed(from_the_end), {}, ("length",)),
+    (lambda: Changed(normed(1), causal=False), {"causal": False}, ("outside_padding",)),
+    (lambda: Changed(lambda x: x, causal=False, pads=False), {"causal": False}, ("pad_visible",)),
+    (lambda: Changed(lambda x: x, causal=False), {}, ("no_mask",)),
+    (lambda: Changed(normed(1)), {"capture": False}, ("ahead_unseen",)),
+    (
+        lambda: Changed(lambda x: x, causal=False, pads=False),
+        {"causal": False, "capture": False},
+        ("pads_unseen",),
+    ),
+    (lambda: TorchText(causal=True, positions=True), {}, ("left_positions",)),
+    (lambda: CachedText(top_left), {"pad_id": None}, ("is_causal_cache",)),
+    (lambda: CachedText(unmasked_steps), {"pad_id": None}, ("is_causal_cache",)),
+]
+
+
+@pytest.mark.parametrize(("build", "options", "causes"), OF_TEXT)
+def test_the_cause_of_a_fault_in_a_model_of_one_text(
+    build: Callable[[], nn.Module], options: dict[str, Any], causes: tuple[Cause, ...]
+) -> None:
+    result = hl.certify(build().eval(), None, TGT, **options)
+    assert result.causes == causes, result.report()
+
+
+OF_MASKS: dict[tuple[str, str], tuple[Cause, ...]] = {
+    ("own", "inverted_causal"): ("inverted_causal",),
+    ("own", "after_softmax"): ("after_softmax",),
+    ("own", "times_zero"): ("times_zero",),
+    ("own", "added_ones"): ("no_mask",),
+    ("own", "diagonal_open"): ("diagonal_open",),
+    ("own", "diagonal_closed"): ("diagonal_closed",),
+    ("own", "no_mask"): ("no_mask",),
+    ("own", "first_item"): ("first_item",),
+    ("own", "first_head"): ("first_head",),
+    ("own", "empty_row_nan"): ("empty_row_nan",),
+    ("across", "inverted_padding"): ("inverted_padding",),
+    ("across", "after_softmax"): ("after_softmax",),
+    ("across", "times_zero"): ("pad_visible",),
+    ("across", "no_mask"): ("pad_visible",),
+    ("across", "first_head"): ("first_head",),
+    ("reading", "inverted_padding"): ("inverted_padding",),
+    ("reading", "no_mask"): ("pad_visible",),
+    ("reading", "diagonal_open"): ("hides_too_much",),
+}
+
+
+@pytest.mark.parametrize(("where", "fault"), OF_MASKS)
+def test_the_cause_of_a_fault_in_a_mask(where: str, fault: str) -> None:
+    result = hl.certify(PlainTranslator(**{where: BY_ID[fault].wrong}).eval(), SRC, TGT)
+    assert result.causes == OF_MASKS[where, fault], result.report()
+
+
+def test_a_missing_memory_mask_and_an_error() -> None:
+    assert hl.certify(NoMemoryMask(batch_first=True).eval(), SRC, TGT).causes == ("pad_visible",)
+    assert hl.certify(PlainTranslator(across=per_head).eval(), SRC, TGT).causes == ("error",)
+
+
+def test_two_faults_have_two_causes() -> None:
+    model = PlainTranslator(own=BY_ID["diagonal_open"].wrong, across=BY_ID["no_mask"].wrong)
+    assert hl.certify(model.eval(), SRC, TGT).causes == ("diagonal_open", "pad_visible")
+    reading = PlainTranslator(reading=BY_ID["no_mask"].wrong, own=BY_ID["diagonal_closed"].wrong)
+    assert hl.certify(reading.eval(), SRC, TGT).causes == ("pad_visible", "diagonal_closed")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_the_report_says_the_cause_once_and_not_another(lang: str) -> None:
+    report = hl.certify(Changed(normed(1)).eval(), None, TGT).report(lang)
+    assert report.count(t("notebook.causes.outside_future", lang=lang)) == 1
+    assert t("clinic.no_mask.title", lang=lang) not in report
+    report = hl.certify(Sideways(True).eval(), None, TGT).report(lang)
+    assert "batch_first" in report
+    assert t("clinic.left_positions.title", lang=lang) not in report
+
+
+def test_a_right_model_has_no_cause_and_every_cause_has_words() -> None:
+    result = hl.certify(PlainTranslator().eval(), SRC, TGT)
+    assert (result.causes, result.record()["causes"]) == ((), [])
+    for cause in get_args(Cause):
+        assert t(f"notebook.causes.{cause}", lang="en")
+
+
+class Echo(TorchText):
+    """Trained on labels that were not shifted: it predicts the token that it reads."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids) + 100 * nn.functional.one_hot(ids, 20)
+
+
+def test_a_model_that_predicts_its_own_input_is_noted() -> None:
+    result = hl.certify(Echo(causal=True).eval(), None, TGT)
+    assert result.passed
+    assert "own_input" in result.notes
+    assert "labels were not shifted" in result.report()
+    assert "own_input" not in hl.certify(TorchText(causal=True).eval(), None, TGT).notes
