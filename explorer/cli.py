@@ -57,6 +57,8 @@ def app(args: argparse.Namespace) -> int:
     os.environ[DEVICE_VARIABLE] = placing.device
     if placing.dtype is not None:
         os.environ[DTYPE_VARIABLE] = placing.dtype
+    if args.allow_uploads and os.name != "posix":
+        raise ValueError("--allow-uploads: not on Windows, where no process can be bounded")
     if args.allow_uploads:
         os.environ[UPLOADS] = "1"
         args.further = [*UPLOAD_SIZE, *args.further]

@@ -64,6 +64,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_tensors": "name limit",  # bytes of the list of them
         "upload_heavy": "name",
         "heavy_tokenizer": "limit megabytes",  # seconds
+        "broken_tokenizer": "reason",
         "upload_gone": "name",  # of another session, or no longer kept
         # a training
         "training_model": "reason",

@@ -32,14 +32,15 @@ PATIENCE = 120.0
 
 
 def allowed() -> bool:
-    """Whether the owner of this server lets visitors upload models.
+    """Whether the owner of this server lets visitors upload models; never on Windows, where no
+    process can be bounded.
 
     Raises ValueError where the environment says neither yes (1) nor no (0).
     """
     wanted = os.environ.get(VARIABLE, "0")
     if wanted not in ("0", "1"):
         raise ValueError(f"{VARIABLE} must be 1 or 0, not {wanted!r}")
-    return wanted == "1"
+    return wanted == "1" and os.name == "posix"
 
 
 def open_zip(name: str, file: BinaryIO, away: Away = nullcontext) -> LoadedModel:

@@ -6,7 +6,8 @@ time and memory. Run by `apart`: lines of JSON in, lines of JSON out; `tokenizin
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,24 +69,35 @@ def answered(library: tokenizers.Tokenizer, asked: Mapping[str, Any]) -> dict[st
     return {"text": library.decode(asked["ids"], skip_special_tokens=True)}
 
 
+def _said(reply: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """A reply, or the error in its place: the library raises bare ones, and its panics are no
+    Exception."""
+    try:
+        return reply()
+    except MemoryError:  # this process ends
+        raise
+    except BaseException as error:
+        return {"error": f"{error}"[:500]}
+
+
 def main() -> None:
     """Answer one line after another, the first about the file, each in its own `seconds`."""
     said = json.loads(sys.stdin.readline())
-    path = Path(said["file"])
+    path, made = Path(said["file"]), list[tokenizers.Tokenizer]()
     if path.suffix == ".spm":
         import models.foreign.sentencepieces  # noqa: F401  (its memory is no part of ROOM)
     bounded(ROOM)
     allow(said["seconds"])
-    try:
-        library = read(path)
-        reply = tables(library)
-    except Exception as error:  # bare ones, of a file that the library cannot read
-        reply = {"error": str(error)[:500]}
-    print(json.dumps(reply), flush=True)
+
+    def opened() -> dict[str, Any]:
+        made.append(read(path))
+        return tables(made[0])
+
+    print(json.dumps(_said(opened)), flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
         allow(asked["seconds"])
-        print(json.dumps(answered(library, asked)), flush=True)
+        print(json.dumps(_said(partial(answered, made[0], asked))), flush=True)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class _Served:
         return said
 
     def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """An answer to a question. Raises InputProblem: `heavy_tokenizer`."""
+        """An answer. Raises InputProblem: `heavy_tokenizer`, `broken_tokenizer`."""
         with self._alone():
             found = None
             if self._process.is_there or self._read() is not None:
@@ -97,6 +97,8 @@ class _Served:
         if found is None:
             raise InputProblem("heavy_tokenizer", limit=CUTTING, megabytes=ROOM // 1_000_000)
         answer: dict[str, Any] = json.loads(found)
+        if "error" in answer:
+            raise InputProblem("broken_tokenizer", reason=answer["error"])
         return answer
 
     @contextmanager

@@ -42,6 +42,7 @@ ENTRIES: dict[str, Callable[[random.Random, Path], None]] = {
         files.foreign,
         files.atlas,
         files.upload,
+        files.tokenizer,
         files.training,
         files.recipe,
         files.shell,

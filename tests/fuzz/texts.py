@@ -10,6 +10,7 @@ from types import FunctionType
 from urllib.parse import urlencode
 
 from explorer import library, sandbox
+from explorer.analysis.workshop.grading import grade
 from explorer.analysis.workshop.tasks import tasks
 from explorer.components.film import Frame, read_scene, read_taken
 from explorer.components.heads_payload import Heads, read_selection
@@ -30,7 +31,7 @@ from explorer.training.before import before
 from explorer.training.setup import OPTIONS, RANGES, Setup, check, format_setup, parse_setup
 from explorer.training.tasks import corpus
 from tests.fuzz.given import MODELS, damaged, value, words
-from tests.hostile import programs
+from tests.hostile import answers, programs
 
 _opened: dict[str, library.LoadedModel] = {}
 
@@ -107,6 +108,8 @@ def program(rng: random.Random, folder: Path) -> None:
     solved = rng.choice(tasks())
     broken = damaged(rng, code.encode(errors="replace")).decode(errors="replace")
     code = rng.choice((code, words(rng), solved.reference, broken))[: sandbox.MOST_CHARACTERS]
+    hostile = [each for each in answers(solved.function) if len(each) <= sandbox.MOST_CHARACTERS]
+    assert not grade(solved, rng.choice(hostile)).passed
     answer = sandbox.run(code, rng.choice(("f", solved.function)), grids=[Grid(2, 2)])
     assert answer.fault is not None or len(answer.values) == 4, (family, code)
     assert not os.listdir(folder)

@@ -194,8 +194,9 @@ def test_a_text_that_its_tokenizer_cuts_for_long_is_refused_in_words(
     monkeypatch.setattr(uploads, "own", lambda: (name,))
     at = open_page(page, model=name, text="a" * 30 + "!")
     assert not at.exception
-    begun = t("problems.heavy_tokenizer", lang="en", limit=1, megabytes=0).partition("0 MB")[0]
-    assert any(begun in str(each.value) for each in at.warning)
+    heavy = t("problems.heavy_tokenizer", lang="en", limit=1, megabytes=0).partition("0 MB")[0]
+    broken = t("problems.broken_tokenizer", lang="en", reason="\0").partition("\0")[0]
+    assert any(each in str(said.value) for said in at.warning for each in (heavy, broken))
 
 
 def slow(data: bytes) -> bytes:
