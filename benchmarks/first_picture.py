@@ -1,13 +1,13 @@
-"""From `streamlit run app.py` to the first heatmap on the screen of a fresh Chromium."""
+"""From `streamlit run app.py` to Start's picture on the screen of a fresh Chromium."""
 
 import time
 
 from tests.browser.app import chromium, running_app
 
-HEATMAP = ".hl .panel canvas"
-"""The large heatmap of Heads."""
+PICTURE = ".hl canvas.main"
+"""The picture of Start."""
 SEEN = (
-    """(heatmap => {
+    """(picture => {
     const roots = [], attach = Element.prototype.attachShadow;
     Element.prototype.attachShadow = function (how) {
         const root = attach.call(this, how);
@@ -17,21 +17,21 @@ SEEN = (
     const drawn = canvas => canvas && canvas.width && canvas.height && canvas.getContext("2d")
         .getImageData(0, 0, canvas.width, canvas.height).data.some(value => value > 0);
     const look = () => {
-        if (roots.some(root => drawn(root.querySelector(heatmap))))
-            requestAnimationFrame(() => { window.heatmapSeen = performance.now(); });
+        if (roots.some(root => drawn(root.querySelector(picture))))
+            requestAnimationFrame(() => { window.pictureSeen = performance.now(); });
         else requestAnimationFrame(look);
     };
     requestAnimationFrame(look);
 })"""
-    + f"({HEATMAP!r})"
+    + f"({PICTURE!r})"
 )
-"""Looks in every frame whether the large heatmap has content, and notes, in milliseconds from the
+"""Looks in every frame whether the picture has content, and notes, in milliseconds from the
 start of navigation, when the frame after that begins: then it is on the screen. (Asked from outside
 instead, the page answers only once its charts are drawn too.)"""
 
 
 def run() -> list[str]:
-    """Seconds to the server's first answer, to the first heatmap, and to a second visitor's."""
+    """Seconds to the server's first answer, to the first picture, and to a second visitor's."""
     with chromium() as browser:
         started = time.perf_counter()
         with running_app() as address:
@@ -41,14 +41,14 @@ def run() -> list[str]:
                 page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
                 page.add_init_script(SEEN)
                 page.goto(address)
-                page.wait_for_function("window.heatmapSeen", timeout=60_000)
-                seconds.append(page.evaluate("window.heatmapSeen") / 1000)
+                page.wait_for_function("window.pictureSeen", timeout=60_000)
+                seconds.append(page.evaluate("window.pictureSeen") / 1000)
                 page.context.close()
             first = answered + seconds[0]
     return [
         f"{'streamlit run to its first answer':<58} {answered:9.2f} s",
-        f"{'streamlit run to the first heatmap, first visitor':<58} {first:9.2f} s",
-        f"{'opening the page to the heatmap, a later visitor':<58} {seconds[1]:9.2f} s",
+        f"{'streamlit run to the first picture, first visitor':<58} {first:9.2f} s",
+        f"{'opening the page to the picture, a later visitor':<58} {seconds[1]:9.2f} s",
     ]
 
 

@@ -3,7 +3,7 @@
     python -m benchmarks.fresh [--python python3.12] [--picture FILE] [--test]
 
 Into a temporary folder, as a user whose home is empty: the clone as the README has it, `make run`
-until a browser shows the first heatmap, the same app again in a network namespace that has nothing
+until a browser shows the first picture, the same app again in a network namespace that has nothing
 but this machine itself (Linux, `unshare`), and with `--test` also `make test`. What is kept of the
 environment is the way to the package index (PIP_* and proxies).
 """
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.first_picture import HEATMAP
+from benchmarks.first_picture import PICTURE
 from tests.browser.app import ROOT, answers, chromium, free_port
 
 MOST_WAITED = 900
@@ -69,12 +69,12 @@ def started(command: list[str], clone: Path, home: Path) -> Iterator[tuple[float
 
 
 def seen(address: str, picture: Path | None) -> float:
-    """Seconds from opening the page to its first heatmap; a screenshot where one is asked for."""
+    """Seconds from opening the page to its first picture; a screenshot where one is asked for."""
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         opened = time.perf_counter()
         page.goto(address)
-        page.locator(HEATMAP).first.wait_for(timeout=120_000)
+        page.locator(PICTURE).first.wait_for(timeout=120_000)
         took = time.perf_counter() - opened
         if picture is not None:
             page.screenshot(path=picture)
@@ -108,7 +108,7 @@ def main() -> int:
     if args.inside:
         clone, home = args.inside
         with started(serve(clone), clone, home) as (took, address):
-            print(f"answers after {took:.1f} s, heatmap {seen(address, None):.1f} s later")
+            print(f"answers after {took:.1f} s, picture {seen(address, None):.1f} s later")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         home, clone = Path(folder) / "home", Path(folder) / "headlight"
@@ -119,7 +119,7 @@ def main() -> int:
         print(f"clone: {megabytes(clone):.1f} MB, of which {megabytes(clone / '.git'):.1f} of git")
         with started(["make", "run", f"PYTHON={args.python}"], clone, home) as (took, address):
             print(f"`make run` answers after {took:.0f} s, installation included")
-            print(f"first heatmap {seen(address, args.picture):.1f} s after opening the page")
+            print(f"first picture {seen(address, args.picture):.1f} s after opening the page")
         print(f"installed: {megabytes(clone / '.venv'):.0f} MB; home: {megabytes(home):.1f} MB")
         print(f"without a network: {offline(clone, home)}")
         if args.test:

@@ -62,7 +62,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(90_000)
         link = urlencode({"lang": "en", "model": given.name, "text": TEXT})
-        page.goto(f"http://127.0.0.1:{port}/?{link}")
+        page.goto(f"http://127.0.0.1:{port}/heads?{link}")
         page.locator(".hl .panel canvas").first.wait_for()
         page.wait_for_function(IDLE)
         page.wait_for_timeout(15_000)  # the certificate in the background

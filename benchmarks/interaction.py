@@ -193,7 +193,7 @@ def cells(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 def heads_off(desk: Desk) -> Iterator[tuple[str, list[float]]]:
     """One head after the other switched off, and left so: each time a run that is new."""
-    desk.open("")
+    desk.open("heads")
     off = []
     for turn in range(N_CLICKS):
         if turn:
@@ -208,7 +208,7 @@ def heads_off(desk: Desk) -> Iterator[tuple[str, list[float]]]:
 
 def opened(desk: Desk) -> Iterator[tuple[str, list[float]]]:
     """Heads of other layers opened on the map of all heads."""
-    desk.open("")
+    desk.open("heads")
     live, answer, said = [], [], []
     for turn in range(N_CLICKS):
         index = (turn * 11 + 9) % 24

@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page
 
-from benchmarks.first_picture import HEATMAP
 from benchmarks.visitors import tree
 from explorer.workers import COOKIE
 from tests.browser.app import chromium, running_workers
@@ -28,13 +27,16 @@ DRAWN = """() => document.querySelector('[data-testid=stApp]')
     && !document.querySelector('[data-stale=true]')
     && !document.querySelector('[data-testid=stConnectionStatus]')"""
 
+HEATMAP = ".hl .panel canvas"
+"""The large heatmap of Heads."""
+
 
 def visitor(browser: Browser, address: str, head: int) -> Page:
     """Somebody who looks at her sentence and at one head of it."""
     page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
     page.set_default_timeout(120_000)
     query = {"lang": "en", "text": SENTENCE, "layer": 1, "head": head}
-    page.goto(f"{address}/?{urlencode(query)}")
+    page.goto(f"{address}/heads?{urlencode(query)}")
     page.locator(HEATMAP).first.wait_for(state="attached")
     page.wait_for_function(DRAWN)
     return page

@@ -124,10 +124,10 @@ def _is_of_heads() -> bool:
 
 def get_ready() -> None:
     """What a first visit needs: its page imported, its model opened, its sentence run."""
-    first = next(page for page in PAGES if page.name == HOME)
-    _ = first.render
+    from explorer.pages.start.page import get_ready as start
+
     with TURNS.turn(), suppress(InputProblem):  # the page says what is wrong with them
-        build(first_state(LANGUAGES[0]), dark=False)
+        start(build(first_state(LANGUAGES[0]), dark=False))
 
 
 def get_ready_for_others(over: Event) -> None:

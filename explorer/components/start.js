@@ -3,7 +3,7 @@ import { el, rebuild, redraws } from "./dom.js";
 import { followTheme } from "./palette.js";
 import { unpack } from "./payload.js";
 import { clamp, clockOf, lerp, smooth } from "./start_clock.js";
-import { attentionOf, coloursOf, picturesOf } from "./start_data.js";
+import { attentionOf, coloursOf, picturesOf, stripsOf } from "./start_data.js";
 import { layoutOf } from "./start_layout.js";
 import { controls } from "./start_bar.js";
 import { paint } from "./start_paint.js";
@@ -37,6 +37,7 @@ function startView(root, view, send) {
   const clock = clockOf(moments.length);
   view.attention = attentionOf(head, arrays);
   view.pictures = picturesOf(head, arrays, theme);
+  view.strips = stripsOf(head, arrays, view.colours);
   const ui = controls(view, {
     toggle: () => (playing ? pause() : play()),
     by: (change) => { pause(); go(clock.restOf(clamp(stepNow() + change, -1, moments.length - 1))); },
@@ -46,6 +47,7 @@ function startView(root, view, send) {
   });
   const canvas = el("canvas", "main");
   canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", words.label);
   const picture = el("div", "picture");
   const stations = el("div", "stations");
   const readout = el("p", "readout");
@@ -85,7 +87,7 @@ function startView(root, view, send) {
     return scratch.measureText(token).width;
   }
   function size(width) {
-    view.layout = layoutOf(head, width, zoom, measure);
+    view.layout = layoutOf(head, width, zoom, measure, window.innerHeight - 270);
     context = fit(canvas, width, view.layout.height);
     place(stations, view, (at) => send({ head: at }));
     open?.fitTo(open.clientWidth - 32);

@@ -22,7 +22,19 @@ from explorer.components.payload import (
 from explorer.figures.theme import Stream, show
 
 WORDS = (
-    *("play", "pause", "back", "next", "step", "reading", "close", "hint", "masks", "all_heads"),
+    *(
+        "label",
+        "play",
+        "pause",
+        "back",
+        "next",
+        "step",
+        "reading",
+        "close",
+        "hint",
+        "masks",
+        "all_heads",
+    ),
     *("waves", "steps", "candidates", "chosen", "same", "open_head", "opens", "mean", "stage"),
     *("query", "key", "value", "scores", "mask", "softmax", "output", "blocked", "shown_of"),
     *("turns", "no_waves", "nothing", "memory", "read_step", "read_pair", "read_score"),

@@ -59,11 +59,12 @@ export function controls({ head }, act) {
       main.setAttribute("aria-label", playing ? words.pause : words.play);
       range.value = share;
       range.setAttribute("aria-valuetext", step < 0 ? words.reading : fill(words.read_step, { step: step + 1, steps: moments.length }));
+      const place = `${Math.max(0, step + 1)} / ${moments.length}`;
+      if (count.textContent !== place) count.textContent = place;
       const now = whole || p >= 0.97 ? step : step - 1;
       const id = `${now} ${whole}`;
       if (id === shown) return;
       shown = id;
-      count.textContent = `${Math.max(0, step + 1)} / ${moments.length}`;
       sentence(said, head, now, whole);
     },
   };

@@ -63,6 +63,22 @@ export function picturesOf(head, arrays, theme) {
   return made;
 }
 
+/** The first values of each token's embedding as a strip of colours: a canvas with a row a token. */
+export function stripsOf(head, arrays, colours) {
+  return head.lanes.map((lane, l) => {
+    const codes = arrays[`embedded${l}`];
+    if (!codes) return null;
+    const [n, size] = [lane.tokens.length, codes.length / lane.tokens.length];
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [size, n];
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(size, n);
+    codes.forEach((code, at) => image.data.set([...colours.diverging[code], 255], 4 * at));
+    context.putImageData(image, 0, 0);
+    return canvas;
+  });
+}
+
 /** The colours that are asked for in every frame. */
 export function coloursOf(theme, root) {
   const style = getComputedStyle(root);

@@ -7,14 +7,17 @@ const NARROW = 720;
 const OUT = 236;
 const TITLE = 24;
 
-/** The geometry of all lanes for a width; `zoom` 1 makes heads as large as there is room. */
-export function layoutOf(head, width, zoom, measure) {
+/**
+ * The geometry of all lanes for a width and the height that there is `room` for; `zoom` 1 makes heads
+ * as large as they can be.
+ */
+export function layoutOf(head, width, zoom, measure, room) {
   const vertical = width < NARROW;
   const layout = { vertical, width, lanes: [], P: vertical ? (u, v) => [v, u] : (u, v) => [u, v] };
   const place = vertical ? narrowLane : wideLane;
   let offset = 0;
   head.lanes.forEach((lane, index) => {
-    const made = place({ layout, head, index, zoom, measure }, lane, offset);
+    const made = place({ layout, head, index, zoom, measure, room }, lane, offset);
     layout.lanes.push(made);
     offset = made.end;
     if (index < head.lanes.length - 1) offset += busRoom(layout, made);
@@ -56,12 +59,13 @@ function squares(count, uBox, vBox, most, vertical) {
   }));
 }
 
-function wideLane({ layout, head, zoom, measure }, lane, top) {
+function wideLane({ layout, head, zoom, measure, room }, lane, top) {
   const n = lane.tokens.length;
   const alone = head.lanes.length === 1;
-  const [least, most] = alone ? [330, 470] : [158, 320];
-  const usual = clamp(n * (n > 24 ? 8 : 21), least, most);
-  const tall = lerp(usual, Math.max(usual, alone ? 520 : 300), zoom);
+  // The whole picture shall be in sight, together with what stands above it.
+  const [least, most] = alone ? [330, clamp(room - 50, 330, 560)] : [158, clamp((room - 150) / 2, 158, 320)];
+  const usual = clamp(n * (n > 24 ? 9 : 21), least, most);
+  const tall = lerp(usual, Math.max(usual, alone ? 560 : 300), zoom);
   const v0 = top + TITLE + 8;
   const labels = clamp(Math.max(...lane.tokens.map(measure)) + 16, 54, 132);
   const common = Math.max(...head.lanes.map((each) => clamp(Math.max(...each.tokens.map(measure)) + 16, 54, 132)));
@@ -81,7 +85,7 @@ function wideLane({ layout, head, zoom, measure }, lane, top) {
     const each = (end - from) / block.sites.length;
     return { u: [from, end], v: [v0 - 10, v0 + tall + 10], sites: block.sites.map((site, at) => {
       const a = from + at * each;
-      const share = lerp(0.6, 0.98, zoom);
+      const share = lerp(alone ? 0.66 : 0.6, 0.98, zoom);
       const thumbs = [a + 4, a + each * share];
       return { thumbs, arcs: [a + each * share, a + each - 2], heads: squares(site.heads, thumbs, [v0 - 6, v0 + tall + 6], 130, false) };
     }) };

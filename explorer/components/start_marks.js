@@ -6,26 +6,22 @@ import { STREAM, isLanding, isLast, present } from "./start_scene.js";
 
 /** What stands where threads begin: the first values of the embedding, and the positions' waves. */
 export function beginnings(scene, lane, at) {
-  const { context, head, layout, colours, arrays } = scene;
+  const { context, head, layout, strips } = scene;
   const { embedded, waves } = head.lanes[at];
   const { count, front, from, query } = present(scene, at);
   const here = (thread) => (thread < count ? (query === null || thread !== query ? 1 : within(front, from - 1, from + 24)) : 0.12);
   if (embedded) {
-    const codes = arrays[`embedded${at}`];
-    const size = codes.length / lane.n;
+    const strip = strips[at];
     const [a, b] = [lane.embed[0] + 4, lane.embed[1] - 4];
-    const step = (b - a) / size;
     const tall = clamp(lane.gap * 0.62, 2, 13);
+    context.imageSmoothingEnabled = false;
+    context.save();
+    if (layout.vertical) context.transform(0, 1, 1, 0, 0, 0);
     for (let thread = 0; thread < lane.n; thread += 1) {
       context.globalAlpha = here(thread);
-      for (let value = 0; value < size; value += 1) {
-        const [r, g, b2] = colours.diverging[codes[thread * size + value]];
-        context.fillStyle = `rgb(${r},${g},${b2})`;
-        const [x, y] = layout.P(a + value * step, lane.v[thread] - tall / 2);
-        context.fillRect(x, y, ...layout.P(Math.max(step - 0.3, 0.6), tall));
-      }
+      context.drawImage(strip, 0, thread, strip.width, 1, a, lane.v[thread] - tall / 2, b - a, tall);
     }
-    context.globalAlpha = 1;
+    context.restore();
   }
   if (waves) wavesOf(scene, lane, at, here);
 }
@@ -51,7 +47,7 @@ function wavesOf({ context, head, layout, colours, arrays }, lane, at, here) {
     }
     context.stroke();
     context.fillStyle = colours.faint(STREAM[stream], 0.95);
-    for (let thread = 0; thread < lane.n; thread += 1) {
+    if (lane.gap >= 6) for (let thread = 0; thread < lane.n; thread += 1) {
       context.globalAlpha = here(thread);
       context.beginPath();
       context.arc(...layout.P(...point(thread)), clamp(lane.gap / 8, 0.9, 2.2), 0, 7);
@@ -120,7 +116,7 @@ export function labels(scene, lane, at) {
     const lit = thread === looked;
     context.globalAlpha = flies ? 0 : 1;
     context.fillStyle = special[thread] ? colours.muted : lit ? colours[STREAM[stream]] : colours.text;
-    context.font = theme.font(font, lit ? 700 : 500);
+    if (lit) context.font = theme.font(font, 700);
     if (!layout.vertical) {
       context.textAlign = "right";
       context.fillText(clipped(context, words, b - a - 8), b - 8, lane.v[thread]);
@@ -135,6 +131,7 @@ export function labels(scene, lane, at) {
       context.textAlign = "center";
       context.fillText(clipped(context, words, lane.gap - 4), lane.v[thread], (a + b) / 2);
     }
+    if (lit) context.font = theme.font(font, 500);
   }
   context.globalAlpha = 1;
   context.textAlign = "left";

@@ -9,23 +9,42 @@ import { STREAM, curve, line, present } from "./start_scene.js";
 const LEAST = 0.02; // weights that are not drawn
 
 /** Paints `moment` ({ read, step, p, whole }) of the flow `head` in its `layout`. */
-export function paint(context, { head, layout, attention, pictures, colours, theme, arrays }, moment, look) {
-  const scene = { context, head, layout, attention, pictures, colours, theme, arrays, moment, look };
+export function paint(context, view, moment, look) {
+  const scene = { ...view, context, moment, look };
+  const { layout } = view;
   context.clearRect(0, 0, layout.width, layout.height);
-  context.lineCap = "round";
-  context.textBaseline = "middle";
-  layout.lanes.forEach((lane) => panels(scene, lane));
-  if (layout.bus) bus(scene);
-  layout.lanes.forEach((lane, at) => threads(scene, lane, at));
-  layout.lanes.forEach((lane, at) => arcs(scene, lane, at));
-  layout.lanes.forEach((lane, at) => {
-    beginnings(scene, lane, at);
-    heads(scene, lane, at);
-    labels(scene, lane, at);
-    titles(scene, lane, at);
-  });
+  if (layout.lanes.length > 1) source(scene, view);
+  wholeLane(scene, layout.lanes.at(-1), layout.lanes.length - 1);
   candidates(scene);
   pulses(scene);
+}
+
+function wholeLane(scene, lane, at) {
+  scene.context.lineCap = "round";
+  scene.context.textBaseline = "middle";
+  for (const part of [panels, threads, arcs, beginnings, heads, labels, titles]) part(scene, lane, at);
+}
+
+/** The source and its way to the target. Once it is read it stays, as one picture. */
+function source(scene, view) {
+  const { context, layout, moment, look } = scene;
+  const draw = (onto) => {
+    wholeLane({ ...scene, context: onto }, layout.lanes[0], 0);
+    bus({ ...scene, context: onto });
+  };
+  if (moment.step < 0 || look?.lane === 0) { draw(context); return; }
+  if (view.kept?.layout !== layout) {
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [context.canvas.width, context.canvas.height];
+    const onto = canvas.getContext("2d");
+    onto.setTransform(context.getTransform());
+    draw(onto);
+    view.kept = { layout, canvas };
+  }
+  context.save();
+  context.resetTransform();
+  context.drawImage(view.kept.canvas, 0, 0);
+  context.restore();
 }
 
 function panels({ context, layout, colours }, lane) {
@@ -65,9 +84,9 @@ function titles({ context, head, layout, colours, theme }, lane, at) {
     if (vertical) { write(`${title} · ${sites.map((site) => site.title).join(" · ")}`, d - c - 20, c + 8, a + 11); return; }
     const [room, from] = [(b - a) / sites.length, lane.titleAt + 12];
     if (room >= 70) sites.forEach((site, s) => {
-      const whole = `${title} · ${site.title}`;
-      const short = s === 0 ? `${index + 1} · ${site.title}` : site.title;
-      write(s === 0 && context.measureText(whole).width < room - 6 ? whole : short, room - 6, a + s * room + 3, from);
+      const names = s === 0 ? [`${title} · ${site.title}`, `${index + 1} · ${site.title}`, site.title] : [site.title];
+      const fits = names.find((name) => context.measureText(name).width < room - 6) ?? names.at(-1);
+      write(fits, room - 6, a + s * room + 3, from);
     });
     else if (b - a >= 14) write(String(index + 1), b - a, a + 2, from);
   });
@@ -100,17 +119,17 @@ function threads(scene, lane, at) {
 
 function bus(scene) {
   const { context, head, layout, colours, theme, moment } = scene;
-  const [source] = layout.lanes;
+  const [lane] = layout.lanes;
   const { bus: way } = layout;
   const ready = moment.step >= 0 ? 1 : within(moment.read, 0.86, 1);
   context.lineWidth = 1;
-  context.strokeStyle = colours.faint("source", 0.1 + 0.35 * ready);
+  context.strokeStyle = colours.faint("source", (0.1 + 0.35 * ready) * clamp(16 / lane.n, 0.4));
   context.beginPath();
   way.v.forEach((v, thread) => {
     // The lowest thread turns first, so that lines do not cross.
-    const turn = way.turn + (source.n - thread) * 1.5;
-    if (layout.vertical) curve(context, layout, [way.start, source.v[thread]], [way.start + 10, source.v[thread]], [way.start - 4, v], [way.start + 14, v]);
-    else curve(context, layout, [way.start, source.v[thread]], [way.start + turn, source.v[thread]], [way.start + turn, v], [way.start - 4, v]);
+    const turn = way.turn + (lane.n - thread) * Math.min(1.5, 36 / lane.n);
+    if (layout.vertical) curve(context, layout, [way.start, lane.v[thread]], [way.start + 10, lane.v[thread]], [way.start - 4, v], [way.start + 14, v]);
+    else curve(context, layout, [way.start, lane.v[thread]], [way.start + turn, lane.v[thread]], [way.start + turn, v], [way.start - 4, v]);
     line(context, layout, layout.vertical ? way.start + 14 : way.start - 4, v, way.end, v);
   });
   context.stroke();
@@ -160,9 +179,13 @@ function arcs(scene, lane, at) {
     const left = moment.step < 0 ? 0.34 : 0.26;
     const bright = passing * lerp(0.9, left, within(front, site.arcs[1], site.arcs[1] + 120));
     if (bright > 0.01) for (let thread = 0; thread < count; thread += 1) {
-      fan(scene, lane, site, role, strongest(attention.row(at, b, s, thread, only), lane.n > 20 ? 0.3 : 0.12), thread, bright * 0.8);
+      fan(scene, lane, site, role, strongest(attention.row(at, b, s, thread, only), lane.n), thread, bright * 0.8);
     }
   }));
 }
 
-const strongest = (weights, least) => weights.map((weight) => (weight < least ? 0 : weight));
+/** The weights of a row that are drawn while all rows are: of a long text the largest alone. */
+function strongest(weights, n) {
+  const least = n > 20 ? Math.max(...weights) : 0.12;
+  return weights.map((weight) => (weight < least ? 0 : weight));
+}

@@ -15,7 +15,7 @@ function panel(title, words, links, close) {
   button.setAttribute("aria-label", words.close);
   button.dataset.at = "close";
   button.onclick = close;
-  top.append(el("h3", "", title));
+  top.append(el("h2", "", title));
   for (const [label, href, follow] of links) {
     const link = el("a", "", label);
     link.href = href;

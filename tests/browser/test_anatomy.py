@@ -84,7 +84,7 @@ def test_a_part_of_the_machine_opens_its_page(visitor: Visitor) -> None:
     )
     visitor.page.evaluate("window.stayed = true")
     part.nth(1).click()
-    visitor.page.wait_for_url(lambda url: urlsplit(url).path == "/")
+    visitor.page.wait_for_url(lambda url: urlsplit(url).path == "/heads")
     visitor.settle()
     assert visitor.page.evaluate("window.stayed")  # the same session, not a new visit
     assert chosen(visitor.page.url, "layer") == "2"

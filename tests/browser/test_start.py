@@ -120,7 +120,7 @@ def test_waves_steps_and_all_heads_are_one_click_away(visitor: Visitor) -> None:
     page = visitor.page
     for door in ("waves", "steps"):
         page.get_by_role("button", name=word(door), exact=True).click()
-        expect(page.locator(".hl .open h3")).to_have_text(word(door))
+        expect(page.locator(".hl .open h2")).to_have_text(word(door))
         page.get_by_role("button", name=word("close"), exact=True).click()
         expect(page.locator(".hl .open")).to_have_count(0)
     visitor.settle()

@@ -10,9 +10,11 @@ from explorer.exhibits.view import View
 from explorer.numbers import percent
 from explorer.pages.decoding import cached as decoding
 from explorer.pages.path.back import new_here
+from explorer.pages.start import cached
 from explorer.pages.start.choices import SHUT, StartChoices
-from explorer.pages.start.picture import show, take_moves
+from explorer.pages.start.picture import plain_run, show, take_moves
 from explorer.problems import InputProblem
+from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, generate
 from explorer.ui import controls, running, session
 from explorer.ui.current import latest
@@ -21,7 +23,7 @@ from explorer.ui.problem import message
 from explorer.ui.share import shared
 from explorer.ui.sidebar import new_text, shown_text
 from explorer.ui.uploads import models
-from models.strategies import Greedy
+from models.strategies import Greedy, Strategy
 
 MOST_NEW = {"next": 24, "same": 64, "src": 64}
 """Tokens that are written at most: of a continuation, of gaps, of a translation."""
@@ -104,11 +106,24 @@ class _WaitingError(Exception):
     """The text is still being written; a bar shows how far it is."""
 
 
+def _asked(
+    view: View, edits: tuple[Edit, ...]
+) -> tuple[str, str, Strategy, tuple[Edit, ...], int, tuple[int, ...]]:
+    """What is decoded: the model, the text, the strategy, the edits, and how much at most."""
+    model = view.loaded.model
+    limit = MOST_NEW["src" if "src" in model.reads else model.predicts or "same"]
+    return view.loaded.name, view.text, Greedy(), edits, limit, ()
+
+
+def get_ready(view: View) -> None:
+    """Compute what a first visit shows. Raises InputProblem."""
+    made = decoding.generate(*_asked(view, ()))
+    cached.flow(plain_run(view), made, ())
+
+
 def _written(view: View, name: str, *, edited: bool = True) -> Generation:
     """What the model writes, greedily. Raises InputProblem, `_WaitingError`."""
-    loaded = view.loaded
-    limit = MOST_NEW["src" if "src" in loaded.model.reads else loaded.model.predicts or "same"]
-    key = (loaded.name, view.text, Greedy(), view.edits if edited else (), limit, ())
+    key = _asked(view, view.edits if edited else ())
     job = running.job(name, key, lambda tell: decoding.generate(*key, progress=tell))
     words = view.t("decoding.working"), view.t("decoding.stop")
     if not running.finished(job, name, *words, view.lang):
