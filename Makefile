@@ -1,4 +1,5 @@
 # make run: the app.  make test: every check.  make bench: timings.  make lint: style alone.
+# make test-newest: the tests, with the newest versions that the requirements admit.
 # make sweep: every claim, case, part and aside of every shipped model, minutes.
 # make walk: every page in every state, in a browser; its pictures go to FOLDER (walked unless said).
 # make fuzz: random input for every way in, for SECONDS (60 unless said).
@@ -12,7 +13,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: run test pytest sweep bench fuzz walk parity lint chromium
+.PHONY: run test pytest test-newest sweep bench fuzz walk parity lint chromium
 
 run: .venv/runtime
 	@echo "Open to this machine only; for others on the network: make run ADDRESS=0.0.0.0"
@@ -25,6 +26,14 @@ test: chromium
 # Three workers for every two cores: a browser test mostly waits.
 pytest: chromium
 	$(BIN)/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
+
+# What `pip install .` takes today, where constraints.txt does not hold it back.
+test-newest: chromium
+	test -d .newest || $(PYTHON) -m venv .newest
+	.newest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+	    --upgrade --upgrade-strategy eager -r requirements-dev.txt
+	.newest/bin/python -m pip list --disable-pip-version-check
+	.newest/bin/python -m pytest -n $$(expr $$(getconf _NPROCESSORS_ONLN) '*' 3 / 2) --dist worksteal
 
 # All that is asked of the shipped models; `make test` has the core of it (tests/designs.py).
 sweep: chromium

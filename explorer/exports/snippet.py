@@ -4,6 +4,7 @@ They use public names only and need nothing but the project itself. What a user 
 into them as a Python literal, never as code.
 """
 
+from pathlib import Path
 from typing import Literal
 
 from explorer.runs.edits import format_edits
@@ -13,7 +14,13 @@ View = Literal["pattern", "rollout", "flow"]
 
 
 def snippet(
-    traced: Trace, site: str, head: int, *, view: View = "pattern", target: str | None = None
+    traced: Trace,
+    site: str,
+    head: int,
+    *,
+    view: View = "pattern",
+    target: str | None = None,
+    folder: Path | None = None,
 ) -> str:
     """Python that reproduces the selected head's numbers; `result` is what the view shows.
 
@@ -21,6 +28,7 @@ def snippet(
     rollout, flow     the layers below and up to the site together, [query, key]
 
     `target` is what was given to `trace`, not what came out: None where the model translated.
+    `folder` is that of a model that is not shipped; a relative one must be completed by hand.
     Raises KeyError for a site, IndexError for a head that is not there, ValueError for the flow of
     cross-attention, which has none.
     """
@@ -52,11 +60,17 @@ def snippet(
         case "flow":
             imports.append("from explorer.analysis.heads.flow import attention_flow")
             result = f"attention_flow(traced, {of_site.role!r})  # [query, key]"
+    opening = f"loaded = open_model({traced.model!r})"
+    if folder is not None:
+        imports.append("from pathlib import Path")
+        opening = f"loaded = open_model(Path({str(folder)!r}))"
+        if not folder.is_absolute():
+            opening += "  # write the whole path of your model's folder"
     return "\n".join(
         [
             *sorted(imports),
             "",
-            f"loaded = open_model({traced.model!r})",
+            opening,
             f"traced = trace(loaded, {', '.join(arguments)})",
             f"result = {result}",
             "",

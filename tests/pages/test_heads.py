@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -18,8 +19,10 @@ from explorer.analysis.heads.words import by_word, words_of
 from explorer.engine import cache
 from explorer.exhibits.escape import escape, plain
 from explorer.figures.theme import show
-from explorer.library import open_model
+from explorer.library import Stored, open_model
 from explorer.numbers import percent
+from explorer.pages.heads import takeaway
+from explorer.pages.heads.takeaway import folder_of
 from explorer.runs import activations
 from explorer.runs.trace import trace
 from explorer.text import t
@@ -215,6 +218,19 @@ def test_another_model_opens_at_its_own_telling_head(open_page: Open) -> None:
     assert at.query_params["model"] == "writer"
     assert "layer" not in at.query_params
     assert "pins" not in at.query_params
+
+
+def test_the_code_of_a_model_of_ones_own_has_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = replace(open_model("copy"), folder=library.CHECKPOINTS / "copy")
+    assert folder_of(shipped) is None
+    own = replace(shipped, folder=tmp_path / "own")
+    assert folder_of(own) == tmp_path / "own"
+    stored = Stored(0, ())
+    assert folder_of(replace(own, was_stored=stored)) == Path("own"), "an upload's is gone"
+    monkeypatch.setattr(takeaway.st, "get_option", lambda name: "0.0.0.0")
+    assert folder_of(own) == Path("own"), "others need not know the paths of a server"
 
 
 def test_the_link_and_the_code_of_the_view_can_be_taken_away(open_page: Open) -> None:

@@ -2,17 +2,21 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import streamlit as st
 
+from explorer import library
 from explorer.exhibits.view import View
 from explorer.exports.archive import to_csv, to_npz, to_rows
 from explorer.exports.page import picture_words
 from explorer.exports.picture import difference_svg, site_svg
 from explorer.exports.snippet import snippet
+from explorer.library import LoadedModel
 from explorer.pages.heads.opened import Opened, Shown
 from explorer.pages.heads.pair import Pair, title
 from explorer.pages.heads.versus import OpenHeads, open_heads
+from explorer.text import UPLOADED
 from explorer.ui.share import file_name
 
 
@@ -128,13 +132,28 @@ def _code(choice: Opened) -> str | None:
     """The lines that give the numbers of what is open; None where no one function does."""
     shown: Shown | None = choice.current
     view = choice.view
+    lines = partial(snippet, view.trace, target=view.target, folder=folder_of(view.loaded))
     if shown is None:
         return None
     if shown.site is not None and shown.head is not None:
-        return snippet(view.trace, shown.site.name, shown.head, target=view.target)
+        return lines(shown.site.name, shown.head)
     if shown.aggregate is None or shown.aggregate.layer is not None:
         return None
     last = choice.sites[-1].name
     if shown.aggregate.name == "rollout":
-        return snippet(view.trace, last, 0, view="rollout", target=view.target)
-    return snippet(view.trace, last, 0, view="flow", target=view.target)
+        return lines(last, 0, view="rollout")
+    return lines(last, 0, view="flow")
+
+
+def folder_of(loaded: LoadedModel) -> Path | None:
+    """Where the lines find a model; None for a shipped one, which its name finds.
+
+    The folder of an upload is gone, and other machines need not know where a server keeps its
+    models: both get the name of the folder alone.
+    """
+    folder = loaded.folder.absolute()
+    if folder.is_relative_to(library.CHECKPOINTS.absolute()):
+        return None
+    local = st.get_option("server.address") in ("localhost", "127.0.0.1", "::1")
+    is_there = local and loaded.was_stored is None
+    return folder if is_there else Path(UPLOADED.sub("", loaded.folder.name))

@@ -94,6 +94,18 @@ def test_the_code_of_a_shipped_model(translator: LoadedModel) -> None:
     ]
 
 
+def test_the_code_of_a_model_of_ones_own_has_its_folder_and_runs(folder: Path) -> None:
+    loaded = open_model(folder)
+    traced = trace(loaded, "The cat ran", "我爱你猫")
+    code = snippet(traced, CROSS, 1, target="我爱你猫", folder=folder.absolute())
+    assert f"loaded = open_model(Path({str(folder.absolute())!r}))" in code.splitlines()
+    known: dict[str, object] = {}
+    exec(code, known)  # as it is copied, with no name put in place of another
+    np.testing.assert_array_equal(known["result"], traced.pattern(CROSS)[1])
+    unknown = snippet(traced, CROSS, 1, folder=Path("mine"))
+    assert "open_model(Path('mine'))  # write the whole path" in unknown
+
+
 @pytest.mark.parametrize("view", get_args(View))
 def test_views_that_are_not_there(view: View, translator: LoadedModel, writer: LoadedModel) -> None:
     traced = trace(translator, "The cat ran", "猫")
