@@ -60,7 +60,7 @@ def _added(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
     if probe.config.positions == "learned":
         table = probe.model.get_submodule(stack.path("positions")).weight.detach()[:n]
     else:
-        table = sines(n, probe.config.d_model, probe.config.rope_base)
+        table = sines(n, probe.config.d_model, probe.config.rope_base).float()
     yield Placed(hook, stack.role, found, table.to(found.dtype).expand(found.shape))
 
 

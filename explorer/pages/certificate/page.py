@@ -132,7 +132,8 @@ def _verdict(view: View, certificate: Certificate) -> None:
     else:
         words = view.t("certificate.kept", count=count, largest=largest)
         controls.reading("certificate", f":material/verified: {words}")
-    tolerance = max(finding.tolerance for finding in certificate.findings)
+    # Tables of positions are float32 in any model, so that finding has a tolerance of its own.
+    tolerance = max(each.tolerance for each in certificate.findings if each.name != "positions")
     values = {"tolerance": number(tolerance), "limit": MAX_PROBED}
     st.caption(view.t("certificate.honest", **values))
 
