@@ -1,8 +1,9 @@
 """The trained models on disk: listing them, and opening one."""
 
+import copy
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, reads_source, revision
 from models.foreign.json_files import read_object
+from models.foreign.languages import Codes, frames, languages_of, split_languages
 from models.foreign.placing import shown
 from models.foreign.prompts import Prompt
 from models.foreign.tokens import ForeignTokenizer
@@ -85,6 +87,34 @@ class LoadedModel:
         """What the special tokens of its tokenizer are for."""
         return self.tokenizer.marks
 
+    @once
+    def languages(self) -> Codes:
+        """The codes of the languages that it can read and write; none unless there are several."""
+        if not isinstance(self.tokenizer, ForeignTokenizer) or "tgt" not in self.model.framed:
+            return {}
+        return languages_of(self.tokenizer)
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The languages that it reads and writes, of its `languages`."""
+        names = {token: name for name, token in self.languages.items()}
+        framed = (self.model.framed[stream] for stream in ("src", "tgt"))
+        source, target = (
+            next(names[token] for token in (*before, *behind) if token in names)
+            for before, behind in framed
+        )
+        return source, target
+
+    def speaking(self, source: str, target: str) -> "LoadedModel":
+        """The same weights for another pair of languages. Raises InputProblem `unknown_model`."""
+        name, codes = in_languages(self.name, source, target), self.languages
+        if not {source, target} <= codes.keys():
+            raise InputProblem("unknown_model", name=name, available=", ".join(codes))
+        model, (first, *_) = copy.copy(self.model), self.model.framed["tgt"][0]
+        framed = self.model.framed["src"]
+        model.framed = frames(codes, framed, first, source, target)
+        return replace(self, name=name, model=model)
+
     @property
     def foreign(self) -> bool:
         """Whether another library wrote it, so that little is known of its training."""
@@ -143,7 +173,11 @@ def snapshots(name: str, folder: Path = CHECKPOINTS) -> tuple[int, ...]:
 
 
 def split_step(name: str) -> tuple[str, int | None]:
-    """ "reverse@40" is the model "reverse" after 40 steps of training: ("reverse", 40)."""
+    """ "reverse@40" is the model "reverse" after 40 steps of training: ("reverse", 40).
+
+    The languages of a translator are left out of its name.
+    """
+    name, _ = split_languages(name)
     base, _, step = name.partition("@")
     return (base, int(step)) if step.isascii() and step.isdecimal() else (name, None)
 
@@ -152,6 +186,11 @@ def at_step(name: str, step: int | None) -> str:
     """The name of a model at a step of its training; None: as it was at the end."""
     base, _ = split_step(name)
     return base if step is None else f"{base}@{step}"
+
+
+def in_languages(name: str, source: str, target: str) -> str:
+    """The name of a translator for a pair of languages: see `split_languages`."""
+    return f"{split_languages(name)[0]}@{source}-{target}"
 
 
 def _folder(name: str, folder: Path) -> Path:
@@ -190,6 +229,8 @@ def open_model(
     does. Raises InputProblem with `unknown_model`, `upload_gone` or `broken_model`.
     """
     step = None
+    if isinstance(name, str) and (pair := split_languages(name))[1] is not None:
+        return open_model(pair[0], folder, placing).speaking(*pair[1])
     if isinstance(name, str):
         available = list_models(folder)
         base, step = (name, None) if name in available else split_step(name)

@@ -7,11 +7,11 @@ Models hold weights and nothing else: masks, caches and positions are arguments 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import ClassVar, Literal, get_args
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -144,6 +144,8 @@ class Model(nn.Module, ABC):
     unembed: nn.Linear
     hook_logits: HookPoint
     reads: ClassVar[tuple[Stream, ...]]  # the streams of its rows, in this order
+    # What stands around a stream, before and behind, where that is more than the marks below.
+    framed: Mapping[Stream, tuple[tuple[int, ...], tuple[int, ...]]] = MappingProxyType({})
     surrounded: ClassVar[dict[Stream, tuple[bool, bool]]]  # start mark before, end mark behind?
 
     @property
@@ -248,6 +250,9 @@ class Model(nn.Module, ABC):
 
     def with_marks(self, stream: Stream, tokens: Sequence[int]) -> tuple[int, ...]:
         """The tokens of a text with the marks that this model expects around them, if any."""
+        if stream in self.framed:
+            first, last = self.framed[stream]
+            return (*first, *tokens, *last)
         before, behind = self.surrounded[stream]
         start = [self.marks.start] if before and self.marks.start is not None else []
         end = [self.marks.end] if behind and self.marks.end is not None else []
@@ -291,9 +296,9 @@ class EncoderDecoder(Model):
 
     def begin(self, given: Tokens, valid: Valid | None = None) -> Rows:
         """A source; the output begins with the start mark. Raises ValueError without one."""
-        if self.marks.start is None:
+        if not (first := self.with_marks("tgt", ())):
             raise ValueError("a translation has to begin with a start mark: the marks have none")
-        return Rows(torch.full_like(given[:, :1], self.marks.start), None, given, valid)
+        return Rows(given.new_tensor(first).expand(len(given), -1), None, given, valid)
 
     def whole(self, given: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         return tuple(output)

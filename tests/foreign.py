@@ -250,6 +250,26 @@ KINDS = {
 }
 
 
+CODES = ("deu_Latn", "eng_Latn", "fra_Latn", "zho_Hans")
+
+
+def of_many(
+    path: Path, template: str, codes: tuple[str, ...] = CODES, name: str = "m2m_100", **said: int
+) -> tuple[Path, Tokenizer]:
+    """A translator whose tokenizer puts `template` around a text."""
+    raw = unigram()
+    raw.add_special_tokens([*codes, "<s>"])
+    used = [(part, raw.token_to_id(part)) for part in template.split() if part != "$A"]
+    raw.post_processor = processors.TemplateProcessing(single=template, special_tokens=used)
+    golden = Golden.load(name)
+    folder = golden.write(path, "unigram", vocab=raw.get_vocab_size())
+    config = golden.config | {"vocab_size": raw.get_vocab_size(), **said}
+    (folder / "config.json").write_text(json.dumps(config))
+    raw.save(str(folder / "tokenizer.json"))
+    save_file(golden.tensors(raw.get_vocab_size()), folder / "model.safetensors")
+    return folder, raw
+
+
 def write_gguf(
     golden: Golden, path: Path, quantised: bool = False, vocab: int = 61, **fields: Any
 ) -> Path:

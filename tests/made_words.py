@@ -59,6 +59,7 @@ from explorer.training.questions import QUESTIONS
 from explorer.training.runs import RunState
 from explorer.training.setup import ARCHITECTURE, FAULTS, TASKS, TRAINING, Setup
 from explorer.training.setup import OPTIONS as CHOICES
+from explorer.ui.sidebar.languages import SHORT
 from models.hooks import ROLES
 from models.marks import Marks
 from models.refusals import REFUSALS
@@ -131,6 +132,7 @@ MADE = {
     "kinds": set(ROLES),
     "models": set(list_models(CHECKPOINTS)),
     "languages": set(LANGUAGES),
+    "translated": {"source", "target", "help", "named", "yue", *SHORT.values()},
     "lessons": {"try", *tomllib.loads(asset("lessons", "telling.toml").read_text("utf-8"))},
     "streams": {"src", "tgt", "text", "query", "key", "which"},
     "blockers": set(BLOCKERS) - {""},

@@ -19,6 +19,7 @@ from explorer.runs import trace as tracing
 from explorer.runs.activations import Part
 from explorer.runs.edits import Edit
 from explorer.runs.rerun import read_again
+from models.foreign.languages import split_languages
 from models.hooks import Role
 
 
@@ -54,6 +55,9 @@ def open_model(name: str) -> LoadedModel:
     Small models run on one torch thread: with two and a busy neighbour they are four times slower.
     """
     torch.set_num_threads(1)
+    base, pair = split_languages(name)
+    if pair is not None:  # the same weights: they are kept once
+        return open_model(base).speaking(*pair)
     return library.open_model(name, library.CHECKPOINTS)
 
 

@@ -17,6 +17,7 @@ from explorer.runs.inputs import (
     given_tokens,
     limit,
     room_after,
+    room_for_output,
     target_tokens,
 )
 from explorer.runs.interventions import edit_functions, fits
@@ -109,7 +110,7 @@ def translate(
     if loaded.model.predicts is None:
         return [token for token in given if token not in loaded.marks], True
     tokens, valid = padded([given], loaded.marks.pad, right=pads)
-    longest = min(limit(loaded) - 1, 2 * len(given) + 20)
+    longest = min(room_for_output(loaded), 2 * len(given) + 20)
     if edits and draft:
         return rewrite(loaded, tokens, valid, edits, draft, longest)
     with visiting(edit_functions(loaded.sites, edits, valid)):

@@ -25,6 +25,11 @@ def limit(loaded: LoadedModel) -> int:
     return min(loaded.config.n_ctx, fitting - 1)
 
 
+def room_for_output(loaded: LoadedModel) -> int:
+    """The most tokens that a translator can write: the limit, less what its texts begin with."""
+    return limit(loaded) - len(loaded.model.with_marks("tgt", ()))
+
+
 def bytes_of(config: ModelConfig, n: int) -> int:
     """About what a model of this config takes to read a text of `n` tokens, in bytes.
 

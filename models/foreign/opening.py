@@ -30,6 +30,7 @@ from models.foreign.finding import unreadable
 from models.foreign.gguf_file import GGUF, architecture
 from models.foreign.gguf_header import gguf_in, header
 from models.foreign.json_files import read_object, read_text
+from models.foreign.languages import OF_MANY, frames, languages_of, usual_pair
 from models.foreign.placing import USUAL, Placing, place
 from models.foreign.plan import Keys, Plan
 from models.foreign.prompts import prompt_of
@@ -258,6 +259,10 @@ def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoi
     tokenizer = _tokenizer(folder, values, plan)
     model = fill(plan.config, plan.rows, stored, partial(_real_name, named), placing)
     give_marks(model, tokenizer)
+    codes = languages_of(tokenizer) if values.get("model_type") in OF_MANY else {}
+    if len(codes) > 1 and plan.starts_with is not None:
+        pair = usual_pair(codes, tokenizer.around(), values)
+        model.framed = frames(codes, tokenizer.around(), plan.starts_with, *pair)
     return Checkpoint(model, tokenizer, plan.config, folder)
 
 
@@ -375,7 +380,7 @@ def _require_room(largest: int, plan: Plan, file: str) -> None:
 def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
     """The marks, the start and the end being those that stand around a text of this model."""
     before, behind = tokenizer.around()
-    if len(before) > 1 or len(behind) > 1:
+    if plan.starts_with is None and (len(before) > 1 or len(behind) > 1):
         raise CheckpointError("several_around", before=len(before), behind=len(behind))
     if plan.starts_with is not None:
         return replace(marks, start=plan.starts_with, end=behind[0] if behind else marks.end)
@@ -387,8 +392,11 @@ def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
 def give_marks(model: Model, tokenizer: ForeignTokenizer) -> None:
     """Let a model put around a text what the tokenizer's own post-processor does.
 
-    Behind the prompt of a decoder nothing is put: there would be nothing to continue.
+    Behind the prompt of a decoder nothing is put: there would be nothing to continue. The decoder
+    of a translator begins with a mark of its own, so the source's are named apart.
     """
+    if model.reads[0] == "src":
+        model.framed = {"src": tokenizer.around()}
     model.marks = tokenizer.marks
     before, behind = (bool(each) for each in tokenizer.around())
     given = model.reads[0]

@@ -70,6 +70,11 @@ class ForeignTokenizer(Tokenizer):
         """The largest id of a token."""
         return max(self._tokenizer.get_vocab().values())
 
+    def specials(self) -> dict[str, int]:
+        """The special tokens and their ids."""
+        added = self._tokenizer.get_added_tokens_decoder().items()
+        return {token.content: i for i, token in added if token.special}
+
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The special tokens before and behind a text, as the tokenizer's own post-processor puts
         them there."""

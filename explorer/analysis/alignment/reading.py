@@ -17,7 +17,7 @@ from jaxtyping import Float
 from explorer.analysis.alignment.words import WordRow, shares, token_spans, words_in
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
-from explorer.runs.inputs import given_tokens, limit, target_row, target_tokens
+from explorer.runs.inputs import given_tokens, limit, room_for_output, target_row, target_tokens
 from explorer.runs.run import run
 from models.decoding import best, decode
 from models.hooks import AttentionSite
@@ -179,7 +179,7 @@ def translated(
         given = [given_tokens(loaded, each) for each in batch]
         rows = Rows.of([[0]] * len(given), given, loaded.marks.pad)
         assert rows.src is not None
-        room = limit(loaded) - 1
+        room = room_for_output(loaded)
         most = min(room, 2 * rows.src.shape[1] + 20)
         for text, one in zip(
             batch,

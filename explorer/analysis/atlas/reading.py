@@ -14,7 +14,7 @@ from torch import Tensor
 from explorer.analysis.atlas.corpus import Line
 from explorer.analysis.atlas.measures import Batch, Vocabulary
 from explorer.library import LoadedModel
-from explorer.runs.inputs import limit
+from explorer.runs.inputs import limit, room_for_output
 from models.decoding import best, decode
 from models.rows import Rows, padded
 from models.strategies import Greedy
@@ -84,7 +84,7 @@ def _written(
         width = len(order[-1][1])
         some = [order.pop() for _ in range(min(len(order), max(1, TOKENS // width)))]
         src, valid = padded([read for _, read in some], model.marks.pad)
-        most = min(output_limit(width), limit(loaded) - 1)
+        most = min(output_limit(width), room_for_output(loaded))
         steps = decode(model, src.to(device), Greedy(), most, src_valid=valid.to(device))
         for (offset, _), hypothesis in zip(some, best(steps), strict=True):
             written[offset] = tuple(t for t in hypothesis.tokens if t not in model.marks)

@@ -80,4 +80,6 @@ def _example(loaded: LoadedModel, line: str) -> Example:
         target, _ = translate(loaded, source)
     if len(target) >= limit(loaded):
         raise InputProblem("target_too_long", limit=limit(loaded) - 1, length=len(target))
-    return Example(source[:-1], tuple(target))
+    around = loaded.model.with_marks("src", (-1,))  # a source may have marks on either side
+    first, behind = around.index(-1), len(around) - around.index(-1) - 1
+    return Example(source[first : len(source) - behind], tuple(target))

@@ -19,6 +19,7 @@ from explorer.ui import session
 from explorer.ui.hints import change_model
 from explorer.ui.problem import show_problem
 from explorer.ui.sidebar.checking import self_check
+from explorer.ui.sidebar.languages import pick_languages
 from explorer.ui.uploads import models
 from models.foreign.prompts import LINE_END
 
@@ -305,6 +306,7 @@ def _model() -> None:
         loaded = cache.open_model(whole)
     except InputProblem:  # the page says what is wrong with it
         return
+    pick_languages(loaded)
     config = loaded.config
     st.caption(
         _t(
