@@ -10,9 +10,19 @@ else:
     from starlette.middleware import Middleware
     from streamlit.starlette import App
 
+    from explorer.admission import Admission, capacity
     from explorer.guard import Guard, stay_inside
-    from explorer.serving import FromMemory, lifespan, load_libraries
+    from explorer.serving import FromMemory, hand_over_in_batches, lifespan, load_libraries
 
     stay_inside()
+    hand_over_in_batches()
     threading.Thread(target=load_libraries, daemon=True).start()
-    app = App(__file__, lifespan=lifespan, middleware=[Middleware(Guard), Middleware(FromMemory)])
+    app = App(
+        __file__,
+        lifespan=lifespan,
+        middleware=[
+            Middleware(Guard),
+            Middleware(Admission, places=capacity().sessions),
+            Middleware(FromMemory),
+        ],
+    )

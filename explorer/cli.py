@@ -9,6 +9,7 @@ from pathlib import Path
 
 import explorer.__main__
 from explorer import __version__, workers
+from explorer.admission import capacity
 from explorer.uploads import VARIABLE as UPLOADS
 from models.foreign.finding import VARIABLE, is_gguf, missing, without_models
 from models.foreign.placing import DEVICE_VARIABLE, DTYPE_VARIABLE
@@ -62,6 +63,7 @@ def app(args: argparse.Namespace) -> int:
     if args.allow_uploads:
         os.environ[UPLOADS] = "1"
         args.further = [*UPLOAD_SIZE, *args.further]
+    capacity()  # refuses a wrong HEADLIGHT_SESSIONS now, not at the first visit
     port = [] if args.port is None else ["--server.port", str(args.port)]
     print(f"headlight: {listening(args.public, args.further)}", flush=True)
     if args.workers > 1:

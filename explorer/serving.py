@@ -14,11 +14,13 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config, file_util
@@ -31,6 +33,8 @@ from streamlit.web.server import server_util
 from uvicorn import Server
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from explorer.admission import bound_the_log, capacity, watch
+
 OFTEN = 0.0005
 """Seconds after which a thread that waits for the interpreter gets it. Python's usual 0.005 would
 hold up every one of a browser's requests by that, as long as the imports take."""
@@ -41,7 +45,7 @@ FOREVER = "public, immutable, max-age=31536000"
 
 
 def send_at_once() -> None:
-    """Let every connection of this server send what is written to it without delay.
+    """Let every connection send what is written to it without delay, and bound them all.
 
     TCP otherwise holds a small message back until the other end has confirmed the one before, which
     it does up to 40 ms later (Nagle's algorithm, RFC 896; delayed acknowledgements, RFC 1122).
@@ -51,12 +55,60 @@ def send_at_once() -> None:
     """
     connected = AutoHTTPProtocol.connection_made
 
-    def connection_made(self: asyncio.Protocol, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self: Any, transport: asyncio.BaseTransport) -> None:
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected(self, transport)
+        watch(self, self.loop)
 
-    AutoHTTPProtocol.connection_made = connection_made  # type: ignore[assignment, method-assign]
+    AutoHTTPProtocol.connection_made = connection_made  # type: ignore[method-assign]
+
+
+class Batches:
+    """What one session's threads ask of the event loop, taken over many at a time, in order."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_due = False
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call it on the event loop; from any thread. Does nothing once the loop is closed."""
+        self._waiting.append(callback)
+        if not self._is_due:
+            self._is_due = True
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._take)
+
+    def _take(self) -> None:
+        self._is_due = False  # before looking: what comes later is called by a further wake-up
+        while self._waiting:
+            callback = self._waiting.popleft()
+            self._loop.call_soon(callback)  # reports what it raises
+
+
+def hand_over_in_batches() -> None:
+    """Wake the event loop once for all that a script has sent since the loop last looked.
+
+    Streamlit wakes it twice for each of a page's some 150 messages. A wake-up is a write to a
+    socket, and the script and the loop wait for the interpreter in turn.
+    """
+
+    def call_soon(self: AppSession, callback: Callable[[], None]) -> None:
+        batches: Batches | None = self.__dict__.get("headlight")
+        if batches is None:
+            batches = self.__dict__.setdefault("headlight", Batches(self._event_loop))
+        batches.call_soon(callback)
+
+    def enqueued(self: Runtime) -> None:
+        shared = self._get_async_objs()
+        if asyncio._get_running_loop() is shared.eventloop:
+            shared.need_send_data.set()
+        else:
+            shared.eventloop.call_soon_threadsafe(shared.need_send_data.set)
+
+    AppSession._call_soon_on_event_loop = call_soon  # type: ignore[method-assign]
+    Runtime._enqueued_some_message = enqueued  # type: ignore[method-assign]
 
 
 def load_libraries() -> None:
@@ -79,6 +131,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     A thread that still computes or imports while Python is torn down would abort the process.
     """
     send_at_once()
+    bound_the_log(asyncio.get_running_loop())
     leaving = asyncio.create_task(let_go())
     over = threading.Event()
     getting_ready = threading.Thread(target=get_ready, args=(over,), name="get ready", daemon=True)
@@ -86,6 +139,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     address = config.get_option("browser.serverAddress") or config.get_option("server.address")
     url = server_util.get_url(server_util.get_display_address(address or "localhost"))
     print(f"headlight: {url}", flush=True)
+    print(f"headlight: {capacity()}", flush=True)
     if not config.get_option("server.headless"):
         cli_util.open_browser(url)
     yield

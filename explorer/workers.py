@@ -18,14 +18,17 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 
+from explorer import admission
 from models.training.home import home
 
 COOKIE = "headlight_worker"
 MOST_WORKERS = 64
 HEAD = 64 * 1024
 """The largest head of a request, in bytes: cookies and address together."""
-PATIENCE = 30.0
+PATIENCE = 20.0
 """Seconds for a connection to say what it wants and to find a worker."""
+BRIEFLY = 0.2
+"""Seconds for a connection beyond the descriptors to say what it wants, before it is refused."""
 EXPECTED = 5.0
 """Seconds in which a browser that asks for the page for the first time opens its websocket."""
 LINGERING = 2.0
@@ -40,8 +43,8 @@ _WORKER = re.compile(rf"(?im)^cookie:.*\b{COOKIE}=(\d+)")
 class Worker:
     """One process of the app, started again whenever it ends."""
 
-    def __init__(self, number: int, options: Sequence[str]) -> None:
-        self.number = number
+    def __init__(self, number: int, options: Sequence[str], places: int = sys.maxsize) -> None:
+        self.number, self.places = number, places
         self._options = options
         self.port = 0
         self.n_visitors = 0  # websockets that are open
@@ -70,9 +73,10 @@ class Worker:
                 self.process.terminate()
                 await self.process.wait()
 
-    def rank(self, known: int | None) -> tuple[bool, int, float]:
-        """The smallest is asked first: the worker of the cookie, then the one with fewest."""
-        return self.number != known, self.n_visitors + self._n_expected, random.random()
+    def rank(self, known: int | None) -> tuple[bool, bool, int, float]:
+        """The smallest is asked first: one with places, that of the cookie, that with fewest."""
+        n_here = self.n_visitors + self._n_expected
+        return self.n_visitors >= self.places, self.number != known, n_here, random.random()
 
     def come(self, head: bytes) -> None:
         """Count a visitor: a websocket until it ends, a first request as one that will follow."""
@@ -93,11 +97,25 @@ class Worker:
 class Relay:
     """Passes every request on to the worker of its visitor."""
 
-    def __init__(self, workers: Sequence[Worker]) -> None:
-        self._workers = workers
+    def __init__(self, workers: Sequence[Worker], most: int = sys.maxsize) -> None:
+        self._workers, self._most, self._n_open = workers, most, 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request and its answer, or one websocket for as long as it lasts."""
+        if self._n_open >= self._most:
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(BRIEFLY):  # what is not read resets the connection
+                    await reader.read(HEAD)
+            writer.write(admission.BUSY)
+            await _close(writer)
+            return
+        self._n_open += 1
+        try:
+            await self._serve(reader, writer)
+        finally:
+            self._n_open -= 1
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -237,8 +255,14 @@ async def serve(n_workers: int, address: str, port: int, options: Sequence[str] 
     # One secret for all: an upload is signed by the worker that drew the page, and may reach
     # another one after that has ended.
     os.environ.setdefault("STREAMLIT_SERVER_COOKIE_SECRET", secrets.token_hex(32))
-    workers = [Worker(number, options) for number in range(n_workers)]
-    server = await asyncio.start_server(Relay(workers).serve, address, port, limit=HEAD)
+    os.environ[admission.PROCESSES] = str(n_workers)
+    places = admission.capacity()
+    print(f"headlight: {places}", flush=True)
+    admission.bound_the_log(asyncio.get_running_loop())
+    most = max(1, (admission.raised_descriptors() - admission.RESERVED) // 2)  # two of each
+    workers = [Worker(number, options, places.sessions) for number in range(n_workers)]
+    relay = Relay(workers, most)
+    server = await asyncio.start_server(relay.serve, address, port, limit=HEAD)
     over = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(each, over.set)

@@ -197,6 +197,43 @@ def test_a_session_that_ended_gives_its_descriptors_back_without_another_visitor
         assert len(list(opened.iterdir())) <= before
 
 
+IN_HASTE = """
+import sys
+from explorer import admission
+from streamlit.web import cli
+admission.SILENT = 2.0
+cli.main(sys.argv[1:], prog_name="streamlit")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_half_sent_requests_beyond_the_descriptors_neither_stay_nor_fill_the_log(
+    tmp_path: Path,
+) -> None:
+    """80 of them once wrote 18 MB of tracebacks, and stayed."""
+    port, log = free_port(), tmp_path / "log"
+    options = ["run", "app.py", "--server.port", str(port), "--server.headless", "true"]
+    few = ["bash", "-c", 'ulimit -n 64; exec "$0" "$@"', sys.executable, "-c", IN_HASTE, *options]
+    health = f"http://127.0.0.1:{port}/_stcore/health"
+    with log.open("w") as out, ExitStack() as connections:
+        server = subprocess.Popen(few, cwd=ROOT, stdout=out, stderr=out)
+        try:
+            while not answers(health):
+                assert server.poll() is None, log.read_text()
+            for _ in range(80):
+                half = connections.enter_context(socket.create_connection(("127.0.0.1", port)))
+                half.sendall(b"GET / HTTP/1.1\r\nHost: here\r\n")
+            until = time.monotonic() + 60
+            while not answers(health) and time.monotonic() < until:
+                time.sleep(0.2)
+            assert answers(health)
+            assert "takes 6 sessions per process (limited by descriptors)" in log.read_text()
+            assert log.stat().st_size < 20_000
+        finally:
+            server.terminate()
+            server.wait(timeout=60)
+
+
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What `headlight app` would start Streamlit with."""

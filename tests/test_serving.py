@@ -5,9 +5,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,6 +71,8 @@ def test_a_connection_sends_without_delay(monkeypatch: pytest.MonkeyPatch) -> No
     made: list[object] = []
     usual: Callable[..., None] = lambda self, transport: made.append(transport)  # noqa: E731
     monkeypatch.setattr(AutoHTTPProtocol, "connection_made", usual)
+    watched: list[object] = []
+    monkeypatch.setattr(serving, "watch", lambda protocol, loop: watched.append(protocol))
     serving.send_at_once()
     with socket.socket() as connection:
 
@@ -76,9 +81,39 @@ def test_a_connection_sends_without_delay(monkeypatch: pytest.MonkeyPatch) -> No
                 return connection if name == "socket" else None
 
         transport = Transport()
-        AutoHTTPProtocol.connection_made(object(), transport)  # type: ignore[arg-type]
+        protocol = SimpleNamespace(loop=None)
+        AutoHTTPProtocol.connection_made(protocol, transport)  # type: ignore[arg-type]
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
     assert made == [transport]
+    assert watched == [protocol]
+
+
+def test_what_threads_send_arrives_in_order_and_wakes_the_loop_once() -> None:
+    async def test() -> None:
+        loop, told, woken = asyncio.get_running_loop(), [], []
+        usual = loop.call_soon_threadsafe
+        loop.call_soon_threadsafe = lambda *a: (woken.append(a), usual(*a))[1]  # type: ignore[method-assign, assignment]
+        loop.set_exception_handler(lambda _, context: told.append(context["exception"].args[0]))
+        batches = serving.Batches(loop)
+
+        def send(first: int) -> None:
+            for number in range(first, first + 50):
+                batches.call_soon(partial(told.append, number))
+            batches.call_soon(partial(int, "x"))  # one that raises holds up no other
+
+        send(0)
+        assert len(woken) == 1
+        await asyncio.sleep(0.05)
+        assert told[:50] == list(range(50))
+        sending = threading.Thread(target=send, args=(50,))
+        sending.start()
+        await asyncio.to_thread(sending.join)
+        await asyncio.sleep(0.05)
+        assert told == [*range(50), told[50], *range(50, 100), told[50]]
+        assert "invalid literal" in told[50]
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, test()).result()
 
 
 def test_the_shell_imports_neither_the_app_nor_what_only_other_commands_need() -> None:

@@ -82,9 +82,17 @@ def chart(figure: Figure, key: str, alt: str, *, below_picture: bool = False, **
         name = f".st-key-wide-{key.replace('.', '-')}"
         st.html(f"<style>{' '.join(f'{name} {rule}' for rule in style)}</style>")
     charts_last()
+    from explorer.figures import ready  # with Plotly, which no page without a chart needs
+
     with place:
         st.plotly_chart(
-            figure, key=key, width="stretch", theme=None, config=config, alt=alt, **more
+            ready.ReadyFigure(figure),
+            key=key,
+            width="stretch",
+            theme=None,
+            config=config,
+            alt=alt,
+            **more,
         )
 
 

@@ -283,3 +283,30 @@ def test_where_the_relay_listens_is_not_streamlits_to_say(
 ) -> None:
     assert main(["app", "--workers", "2", "--server.port", "9000"]) == 2
     assert "use --port and --public, not --server.port" in capsys.readouterr().err
+
+
+def test_a_connection_beyond_the_descriptors_is_refused_at_once() -> None:
+    async def test() -> None:
+        async with front() as at:
+            relay = Relay(at.workers, most=1)
+            server = await asyncio.start_server(relay.serve, "127.0.0.1", 0, limit=HEAD)
+            at.servers.append(server)
+            at.port = server.sockets[0].getsockname()[1]
+            await at.open(UPGRADE)
+            answer = await at.ask()
+            assert answer.startswith("HTTP/1.1 503 ")
+            assert "Retry-After: " in answer
+
+    run(test)
+
+
+def test_a_worker_without_places_is_passed_over_even_by_its_own_visitor() -> None:
+    async def test() -> None:
+        async with front() as at:
+            at.workers[0].places = at.workers[0].n_visitors = 1
+            at.workers[1].n_visitors = 5
+            assert (await at.ask(f"Cookie: {COOKIE}=0\r\n"))[-1] == "1"
+            at.workers[0].n_visitors = 0
+            at.workers[1].n_visitors = 0
+
+    run(test)

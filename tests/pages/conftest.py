@@ -1,10 +1,14 @@
 """The real app over small seeded checkpoints: every page through AppTest, as a visitor uses it."""
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
+import plotly.graph_objects as go
+import plotly.io as pio
 import pytest
 import torch
 from foreign import OWN, Golden
@@ -15,6 +19,7 @@ from torch import nn
 from explorer import library
 from explorer.engine import caching
 from explorer.engine.caching import Store, budget
+from explorer.figures import ready
 from explorer.library import LoadedModel
 from explorer.ui import running
 from models.config import ModelConfig
@@ -108,6 +113,26 @@ def _scan_no_packages() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", lambda: [])
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _check_figures() -> Iterator[None]:
+    """The app sends figures unchecked: here Plotly checks them, and must send the same."""
+
+    class Checked(ready.ReadyFigure):
+        def to_dict(self) -> dict[str, Any]:
+            made = super().to_dict()
+            for list_of in ("annotations", "shapes"):  # Plotly leaves out empty ones
+                if made["layout"].get(list_of) == []:
+                    del made["layout"][list_of]
+            checked = go.Figure(**self.__dict__["_figure"]).to_dict()
+            sent, expected = (pio.to_json(each, validate=False) for each in (made, checked))
+            assert json.loads(sent) == json.loads(expected)
+            return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ready, "ReadyFigure", Checked)
         yield
 
 

@@ -178,7 +178,7 @@ def _gaps(
         "name": escape(name),
         other: list(labels),
         along: length,
-        "base": np.asarray(values, np.float32),
+        "base": np.asarray(values, np.float32).tolist(),  # Plotly takes no bytes here
         "width": 0.22,
         "text": ["" if np.isnan(value) else signed(float(value), 3) for value in length],
         "textposition": "none",

@@ -21,7 +21,7 @@ def test_what_freezing_leaves_out_is_a_bar_from_the_contribution_to_what_is_lost
     bars, marks, gaps = figure["data"]
     assert bars["x"].tolist() == [2.0, -1.0]
     assert bars["text"] == ["+2.000", "−1.000"]
-    assert gaps["base"].tolist() == bars["x"].tolist()
+    assert gaps["base"] == bars["x"].tolist()
     assert (gaps["x"][0], marks["x"][0]) == (-1.5, 0.5)
     assert np.isnan(gaps["x"][1])
     assert bars["y"][0].startswith("&lt;a&gt;")

@@ -1,0 +1,304 @@
+"""How many sessions a server takes, and what it does with those beyond, and with silent ones.
+
+A process takes as many sessions as its core, its memory and its file descriptors allow. The next
+visitor gets a page that says so, and when a place is likely to be free.
+"""
+
+import asyncio
+import logging
+import math
+import os
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+PROCESSES = "HEADLIGHT_PROCESSES"
+"""The environment variable by which a relay tells its workers how many they are."""
+VARIABLE = "HEADLIGHT_SESSIONS"
+"""The environment variable that sets another number of sessions of each process."""
+PER_CORE = 60
+"""Sessions of one core: opened in the same moment, the last one waits 5 to 6 s for its page."""
+PER_SESSION = 12_000_000
+"""Bytes of an open session: its last Trace and its widgets."""
+BASE = 1_000_000_000
+"""Bytes of a process before its first visitor, with the models that are opened later."""
+DESCRIPTORS = 5
+"""File descriptors of a session: its websocket, its event loop (3), and a share of its requests."""
+RESERVED = 32
+"""File descriptors for libraries, models that are being opened, and the sandbox."""
+SILENT = 20.0
+"""Seconds for a connection to say what it wants, and between two pieces of what it sends."""
+RECENT = 600.0
+"""Seconds of past departures from which the wait for a place is estimated."""
+SOONEST, LATEST = 10, 300
+"""Seconds after which a visitor is told to come back, at least and at most."""
+STREAM = "/_stcore/stream"
+LINES = 20
+"""Lines per minute that one place in the code may write to the log."""
+MINUTE = 60.0
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """Sessions that one process could take, by each of the resources that limit them."""
+
+    cores: int
+    memory: int
+    descriptors: int
+
+    @property
+    def sessions(self) -> int:
+        """Sessions that it takes: at least one."""
+        return max(1, min(asdict(self).values()))
+
+    def __str__(self) -> str:
+        least = min(asdict(self), key=asdict(self).__getitem__)
+        return f"takes {self.sessions} sessions per process (limited by {least})"
+
+
+def capacity() -> Capacity:
+    """What each process of this server can take; the environment may say otherwise.
+
+    Raises ValueError if the environment names no positive whole number.
+    """
+    wanted, n_processes = os.environ.get(VARIABLE), int(os.environ.get(PROCESSES, 1))
+    if wanted is not None:
+        if not (wanted.isascii() and wanted.isdigit() and int(wanted)):
+            raise ValueError(f"{VARIABLE} must be a positive whole number, not {wanted!r}")
+        return Capacity(int(wanted), int(wanted), int(wanted))
+    cores = min(1.0, len(_cores()) / n_processes)
+    free = max(0, _memory() - n_processes * BASE)
+    descriptors = max(0, raised_descriptors() - RESERVED)
+    return Capacity(
+        math.ceil(cores * PER_CORE), free // PER_SESSION // n_processes, descriptors // DESCRIPTORS
+    )
+
+
+def _cores() -> range | set[int]:
+    """The cores that this process may use."""
+    if sys.platform == "linux":
+        return os.sched_getaffinity(0)
+    return range(os.cpu_count() or 1)
+
+
+def _memory() -> int:
+    """Bytes that the machine, or the container, lets its processes have; 16 GB if unknown."""
+    found = []
+    with suppress(OSError):
+        own = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip().lstrip("/")
+        for group in (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup", own)):
+            with suppress(OSError, ValueError):  # "max": no limit
+                found.append(int((group / "memory.max").read_text()))
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        total = next(line for line in lines if line.startswith("MemTotal"))
+        found.append(int(total.split()[1]) * 1024)
+    return min(found, default=16_000_000_000)
+
+
+def raised_descriptors() -> int:
+    """The number of file descriptors that this process may open, raised as far as it may be."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return 8192
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard > 65536:
+        hard = max(soft, 65536)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return hard
+    return soft
+
+
+MOST_CONNECTIONS = max(4, (raised_descriptors() - RESERVED) * 2 // DESCRIPTORS)
+"""Connections of one process: a websocket for each session, and as many besides."""
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\n"
+    b"Content-Length: 0\r\nConnection: close\r\n\r\n" % SOONEST
+)
+
+
+class Admission:
+    """Lets as many sessions in as there are places; tells the others when to come back."""
+
+    def __init__(self, app: ASGIApp, places: int) -> None:
+        self._app, self._places = app, places
+        self.n_open = 0
+        self._left: deque[float] = deque(maxlen=1000)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request or websocket, as ASGI passes it."""
+        if scope["type"] == "websocket" and scope["path"].endswith(STREAM):
+            await self._session(scope, receive, send)
+        elif scope["type"] == "http":
+            if self.n_open >= self._places and _asks_for_a_page(scope):
+                await self._refuse(send, "http.response")
+            else:
+                await self._app(scope, _in_time(receive, of="http.request"), send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _session(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.n_open >= self._places:
+            await receive()  # its `websocket.connect`
+            if "websocket.http.response" in scope.get("extensions", {}):
+                await self._refuse(send, "websocket.http.response")
+            else:
+                await send({"type": "websocket.close", "code": 1013})  # try again later
+            return
+        self.n_open += 1
+        try:
+            await self._app(scope, _in_time(receive, of="websocket.receive"), send)
+        finally:
+            self.n_open -= 1
+            self._left.append(time.monotonic())
+
+    @property
+    def wait(self) -> int:
+        """Seconds until a place is likely to be free: the mean time between recent departures."""
+        now = time.monotonic()
+        recent = sum(now - left < RECENT for left in self._left)
+        return min(LATEST, max(SOONEST, round(RECENT / recent))) if recent else 60
+
+    async def _refuse(self, send: Send, kind: str) -> None:
+        seconds = self.wait
+        body = full_page(seconds).encode()
+        headers = {
+            "content-type": "text/html; charset=utf-8",
+            "content-length": str(len(body)),
+            "retry-after": str(seconds),
+            "cache-control": "no-store",
+        }
+        encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await send({"type": f"{kind}.start", "status": 503, "headers": encoded})
+        await send({"type": f"{kind}.body", "body": body})
+
+
+def _asks_for_a_page(scope: Scope) -> bool:
+    """Whether a browser asks for a page of the app, and not for one of its files."""
+    accepted = dict(scope["headers"]).get(b"accept", b"")
+    return scope["method"] == "GET" and b"text/html" in accepted
+
+
+def _in_time(receive: Receive, of: str) -> Receive:
+    """The same, while something has to come within SILENT: a request's body, a first message.
+
+    What is late is taken for a connection that is gone.
+    """
+    kind = of.partition(".")[0]
+    is_due = True
+
+    async def received() -> Message:
+        nonlocal is_due
+        if not is_due:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), SILENT)
+        except TimeoutError:
+            return {"type": f"{kind}.disconnect", "code": 1001}
+        if message["type"] == of:
+            is_due = kind == "http" and message.get("more_body", False)
+        return message
+
+    return received
+
+
+def full_page(seconds: int) -> str:
+    """The page of a full server, in all languages; it asks again by itself after `seconds`."""
+    from explorer.text import LANGUAGES, t  # with torch, which a start imports later
+
+    said = []
+    for lang in LANGUAGES:
+        lines = t("full.said", lang=lang), t("full.wait", lang=lang, seconds=seconds)
+        paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
+        title = escape(t("full.title", lang=lang))
+        said.append(f'<section lang="{lang}"><h1>{title}</h1>{paragraphs}</section>')
+    return (
+        f'<!doctype html><html><head><meta charset="utf-8"><meta http-equiv="refresh" '
+        f'content="{seconds}"><meta name="viewport" content="width=device-width">'
+        "<title>Headlight</title><style>body{font:16px/1.5 system-ui,sans-serif;margin:15vh auto;"
+        "max-width:34rem;padding:0 1rem}h1{font-size:1.4rem}</style></head><body>"
+        f"{''.join(said)}</body></html>"
+    )
+
+
+def watch(protocol: Any, loop: asyncio.AbstractEventLoop) -> None:
+    """Bound uvicorn's connections: one beyond the descriptors is refused, a silent one dropped.
+
+    Call it as a connection is made.
+    """
+    if len(protocol.connections) > MOST_CONNECTIONS:
+        protocol.transport.write(BUSY)
+        protocol.transport.close()
+    else:
+        drop_silent(protocol, loop)
+
+
+def drop_silent(protocol: Any, loop: asyncio.AbstractEventLoop, last: Any = None) -> None:
+    """End a connection of uvicorn's that has not sent a whole head of a request in SILENT.
+
+    Looks again by itself until the connection ends or becomes a websocket.
+    """
+
+    def look() -> None:
+        transport, cycle = protocol.transport, protocol.cycle
+        if transport is None or transport.is_closing() or transport.get_protocol() is not protocol:
+            return
+        if cycle is None or (cycle is last and cycle.response_complete):
+            transport.abort()
+        else:
+            drop_silent(protocol, loop, cycle)
+
+    loop.call_later(SILENT, look)
+
+
+class Sparing(logging.Filter):
+    """Lets each place in the code write LINES lines per minute, and says how many were left out."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock, self._since = clock, -math.inf
+        self._seen: Counter[tuple[str, int]] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether this line is written."""
+        place = record.pathname, record.lineno
+        if self._clock() - self._since > MINUTE:
+            left_out = self._seen[place] - LINES
+            self._seen.clear()
+            self._since = self._clock()
+            if left_out > 0:
+                record.msg = f"{record.msg} ({left_out} more like this in the last minute)"
+        self._seen[place] += 1
+        return self._seen[place] <= LINES
+
+
+def bound_the_log(loop: asyncio.AbstractEventLoop) -> None:
+    """Keep every handler of the log, and errors of the event loop, from writing without end.
+
+    Without descriptors, asyncio reports each of 2,048 failed tries per second with a traceback.
+    """
+    sparing = Sparing()
+    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    handlers = {handler for each in loggers for handler in each.handlers}
+    if logging.lastResort is not None:
+        handlers.add(logging.lastResort)
+    for handler in handlers:
+        handler.addFilter(sparing)
+
+    def report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "accept" in context.get("message", ""):
+            logging.getLogger("asyncio").error("%s: %s", context["message"], context["exception"])
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(report)

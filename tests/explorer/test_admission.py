@@ -1,0 +1,258 @@
+"""How many sessions a server takes; what the next visitor is told; what is silent is dropped."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from explorer import admission
+from explorer.admission import Admission, Capacity, Sparing, capacity
+
+EXTENSIONS = {"websocket.http.response": {}}
+PAGE: Scope = {"type": "http", "method": "GET", "path": "/", "headers": [(b"accept", b"text/html")]}
+SESSION: Scope = {
+    "type": "websocket", "path": admission.STREAM, "headers": [], "extensions": EXTENSIONS,
+}  # fmt: skip
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await test()
+
+    with ThreadPoolExecutor(1) as thread:  # this one may run a browser's event loop already
+        thread.submit(asyncio.run, bounded()).result()
+
+
+class Door:
+    """An admission with two places, in front of an app that stays until it is told to go."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.told: list[Message] = []
+        self.admission = Admission(self.app, places=2)
+
+    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            self.told.append(await receive())
+            await self.go.wait()
+        else:
+            self.told.append(await receive())
+            await send({"type": "app"})
+
+    async def ask(self, scope: Scope, message: Message | None = None) -> list[Message]:
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            if message is None:
+                await asyncio.sleep(60)
+            return message or {}
+
+        async def send(each: Message) -> None:
+            sent.append(each)
+
+        await self.admission(scope, receive, send)
+        return sent
+
+
+def test_the_visitor_after_the_last_place_is_told_when_to_come_back_in_both_languages() -> None:
+    async def test() -> None:
+        door = Door()
+        visits = [
+            asyncio.create_task(door.ask(SESSION, {"type": "websocket.receive"})) for _ in "ab"
+        ]
+        await asyncio.sleep(0)
+        assert door.admission.n_open == 2
+        start, body = await door.ask(PAGE, {"type": "http.request"})
+        headers = dict(start["headers"])
+        assert start["status"] == 503
+        assert headers[b"retry-after"] == b"60"
+        page = body["body"].decode()
+        assert headers[b"content-length"] == str(len(body["body"])).encode()
+        assert "All its places are taken" in page
+        assert "60 秒后" in page
+        assert 'content="60"' in page
+        refused, _ = await door.ask(SESSION, {"type": "websocket.connect"})
+        assert (refused["type"], refused["status"]) == ("websocket.http.response.start", 503)
+        (closed,) = await door.ask(SESSION | {"extensions": {}}, {"type": "websocket.connect"})
+        assert closed == {"type": "websocket.close", "code": 1013}
+        health = {**PAGE, "headers": [(b"accept", b"*/*")]}
+        assert await door.ask(health, {"type": "http.request"}) == [{"type": "app"}]
+        door.go.set()
+        await asyncio.gather(*visits)
+        assert door.admission.n_open == 0
+        assert await door.ask(PAGE, {"type": "http.request"}) == [{"type": "app"}]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("departures", "seconds"),
+    [((), 60), ((0,), 300), ((0, 5, 10, 400), 150), ((700,) * 9, 60), ((1,) * 200, 10)],
+)
+def test_the_wait_follows_from_how_often_visitors_leave(
+    departures: tuple[int, ...], seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("explorer.admission.time.monotonic", lambda: 10_000.0)
+    found = Admission(lambda *_: None, places=1)  # type: ignore[arg-type, return-value]
+    found._left.extend(10_000.0 - ago for ago in departures)
+    assert found.wait == seconds
+
+
+@pytest.mark.parametrize(
+    ("scope", "told"),
+    [
+        ({**PAGE, "method": "PUT"}, {"type": "http.disconnect", "code": 1001}),
+        (SESSION, {"type": "websocket.disconnect", "code": 1001}),
+    ],
+)
+def test_a_body_or_a_session_that_never_begins_is_ended(
+    scope: Scope, told: Message, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "SILENT", 0.05)
+
+    async def test() -> None:
+        door = Door()
+        door.go.set()
+        await door.ask(scope)
+        assert door.told == [told]
+
+    run(test)
+
+
+def test_a_session_that_has_begun_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "SILENT", 0.05)
+    messages = iter(({"type": "websocket.connect"}, {"type": "websocket.receive"}))
+
+    async def receive() -> Message:
+        for each in messages:
+            return each
+        await asyncio.sleep(0.3)
+        return {"type": "websocket.receive", "bytes": b"late"}
+
+    async def test() -> None:
+        in_time = admission._in_time(receive, of="websocket.receive")
+        assert [(await in_time())["type"] for _ in "ab"][-1] == "websocket.receive"
+        assert (await in_time())["bytes"] == b"late"
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("cores", "gigabytes", "descriptors", "processes", "sessions", "limited_by"),
+    [
+        (2, 24, 65536, 2, 60, "cores"),
+        (1, 24, 65536, 2, 30, "cores"),
+        (8, 24, 65536, 1, 60, "cores"),
+        (2, 1.6, 65536, 1, 50, "memory"),
+        (2, 2.6, 65536, 2, 25, "memory"),
+        (2, 0.5, 65536, 1, 1, "memory"),
+        (2, 24, 64, 1, 6, "descriptors"),
+    ],
+)
+def test_places_follow_from_cores_memory_and_descriptors(
+    cores: int,
+    gigabytes: float,
+    descriptors: int,
+    processes: int,
+    sessions: int,
+    limited_by: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(admission.VARIABLE, raising=False)
+    monkeypatch.setenv(admission.PROCESSES, str(processes))
+    monkeypatch.setattr(admission, "_cores", lambda: range(cores))
+    monkeypatch.setattr(admission, "_memory", lambda: int(gigabytes * 1e9))
+    monkeypatch.setattr(admission, "raised_descriptors", lambda: descriptors)
+    found = capacity()
+    assert found.sessions == sessions
+    assert str(found) == f"takes {sessions} sessions per process (limited by {limited_by})"
+
+
+def test_the_environment_sets_another_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(admission.VARIABLE, "7")
+    assert capacity() == Capacity(7, 7, 7)
+    for wrong in ("0", "-1", "many", "²"):
+        monkeypatch.setenv(admission.VARIABLE, wrong)
+        with pytest.raises(ValueError, match=r"HEADLIGHT_SESSIONS must be .*, not '"):
+            capacity()
+
+
+def test_one_line_of_code_cannot_fill_the_log() -> None:
+    now, written = [0.0], []
+    sparing = Sparing(lambda: now[0])
+
+    def log(line: int, message: str = "said") -> None:
+        record = logging.LogRecord("of", logging.ERROR, "file", line, message, None, None)
+        if sparing.filter(record):
+            written.append(record.getMessage())
+
+    for _ in range(1000):
+        log(1)
+    log(2)
+    assert len(written) == admission.LINES + 1
+    now[0] = 61.0
+    log(1)
+    assert written[-1] == f"said ({1000 - admission.LINES} more like this in the last minute)"
+
+
+class Connection:
+    """A connection of uvicorn's."""
+
+    def __init__(self, n_connections: int = 1) -> None:
+        self.connections: set[object] = set(range(n_connections))
+        self.cycle: Any = None
+        self.ended: list[str] = []
+        self.written = b""
+        self.transport = self
+
+    def is_closing(self) -> bool:
+        return bool(self.ended)
+
+    def get_protocol(self) -> object:
+        return self
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.ended.append("closed")
+
+    def abort(self) -> None:
+        self.ended.append("aborted")
+
+
+def test_a_connection_that_sends_half_a_request_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "SILENT", 0.05)
+
+    class Cycle:
+        response_complete = False
+
+    async def test() -> None:
+        half, asking, second_half = Connection(), Connection(), Connection()
+        asking.cycle, second_half.cycle = Cycle(), Cycle()
+        second_half.cycle.response_complete = True
+        for each in (half, asking, second_half):
+            admission.watch(each, asyncio.get_running_loop())
+        await asyncio.sleep(0.5)
+        assert half.ended == ["aborted"]
+        assert second_half.ended == ["aborted"]
+        assert asking.ended == []
+        asking.ended.append("over")  # ends its look
+
+    run(test)
+
+
+def test_connections_beyond_the_descriptors_are_refused() -> None:
+    async def test() -> None:
+        beyond = Connection(admission.MOST_CONNECTIONS + 1)
+        admission.watch(beyond, asyncio.get_running_loop())
+        assert beyond.written.startswith(b"HTTP/1.1 503 ")
+        assert b"Retry-After: 10" in beyond.written
+        assert beyond.ended == ["closed"]
+
+    run(test)
