@@ -17,7 +17,8 @@ from explorer.sandbox.bounds import allow, bounded
 
 ROOM = 768_000_000
 """Bytes that it may take: some 400 MB for the largest vocabularies that are in use, of 262,144."""
-MOST_TOKENS = 500_000
+MOST_TOKENS, MOST_ADDED = 300_000, 20_000
+"""Of all, and of those that were added: the app reads the list of them, and others wait for it."""
 
 
 def read(path: Path) -> tokenizers.Tokenizer:
@@ -35,12 +36,14 @@ def read(path: Path) -> tokenizers.Tokenizer:
 def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
     """What the app keeps of a tokenizer: its tokens, and what kinds of parts it has.
 
-    Raises ValueError for more than MOST_TOKENS.
+    Raises ValueError for more than MOST_TOKENS or MOST_ADDED.
     """
+    added = library.get_added_tokens_decoder()
+    if len(added) > MOST_ADDED:
+        raise ValueError(f"it has more than {MOST_ADDED:,} added tokens")
     if library.get_vocab_size() > MOST_TOKENS:
         raise ValueError(f"it has more than {MOST_TOKENS:,} tokens")
     vocab = library.get_vocab()
-    added = library.get_added_tokens_decoder()
     parts = json.loads(library.to_str())
     kinds = {
         name: "ByteLevel" if "ByteLevel" in json.dumps(parts.get(name)) else ""
@@ -50,10 +53,11 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
         "type": parts["model"].get("type"),
         "byte_fallback": parts["model"].get("byte_fallback"),
     }
-    named = {token: library.id_to_token(token) for token in vocab.values()}
+    named = {token: piece for piece, token in vocab.items()}
     return {
         "vocab": vocab,
-        "pieces": list(named.items()),
+        # Of tokens with one id, the library names one.
+        "named": [(i, name) for i in named if (name := library.id_to_token(i)) != named[i]],
         "special": [token for token, each in added.items() if each.special],
         "added": list(added),
         "parts": {**kinds, "model": model},

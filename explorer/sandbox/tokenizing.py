@@ -131,7 +131,7 @@ class LibraryApart:
         self._served = _Served(path, away)
         said = self._served.tables()
         self._vocab: dict[str, int] = said["vocab"]
-        self._pieces: dict[int, str] = dict(said["pieces"])
+        self._pieces = {token: piece for piece, token in self._vocab.items()} | dict(said["named"])
         special = set(said["special"])
         self._added = {
             token: tokenizers.AddedToken(self._pieces[token], special=token in special)
