@@ -10,7 +10,7 @@ class once(Generic[Value]):  # noqa: N801 (it is used as a decorator)
     """`functools.cached_property` as it is from Python 3.12 on: without a lock.
 
     Python 3.11 holds one lock for all objects of a class while it computes. A visitor who lets
-    others go first meanwhile (`explorer.passes`) would wait for them, and they for the lock. Here
+    others go first meanwhile (`runs.passes`) would wait for them, and they for the lock. Here
     two threads that read at once may both compute; what the second one makes is kept.
     """
 

@@ -146,9 +146,9 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     leaving.cancel()
     over.set()
     getting_ready.join()
-    from explorer.engine.turns import TURNS  # with torch, which that thread has imported
+    from explorer.engine.turns import end  # with torch, which that thread has imported
 
-    TURNS.end()
+    end()
     end_without_signal()
 
 

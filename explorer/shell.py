@@ -12,7 +12,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from explorer.components import frame
 from explorer.engine import cache
-from explorer.engine.turns import TURNS, in_turn
+from explorer.engine.turns import computing
 from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import build, default_model
@@ -37,12 +37,12 @@ LINKS = Links(ScreenChoices, PartChoices, *(page.choices for page in PAGES))
 
 
 LATER = 3.0
-"""Seconds after a server's start in which a first visitor gets her picture undisturbed."""
+"""Seconds after a server's start in which a first visitor gets her picture alone."""
 BETWEEN = 0.3
 """Seconds between the imports of two pages: who presses meanwhile waits for one at most."""
 
 
-@in_turn
+@computing()
 def run() -> None:
     """The app: called once per run by app.py."""
     _settle()
@@ -126,7 +126,7 @@ def get_ready() -> None:
     """What a first visit needs: its page imported, its model opened, its sentence run."""
     from explorer.pages.start.page import get_ready as start
 
-    with TURNS.turn(), suppress(InputProblem):  # the page says what is wrong with them
+    with computing(), suppress(InputProblem):  # the page says what is wrong with them
         start(build(first_state(LANGUAGES[0]), dark=False))
 
 

@@ -31,7 +31,7 @@ from models.rows import Rows, Stream, Tokens, Valid
 class Stack(nn.Module):
     """One embedded stream of a batch and the blocks it flows through; encoder and decoder both."""
 
-    before_pass: ClassVar[Callable[..., None]] = staticmethod(lambda: None)
+    announce: ClassVar[Callable[..., None]] = staticmethod(lambda: None)
     """Called when a pass begins; set from outside, where others are to go first."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Stack(nn.Module):
 
         So a single block can be run again from its input. Takes and raises what `run` does.
         """
-        self.before_pass()
+        self.announce()
         if cache is not None and not self.causal:
             raise ValueError("an encoder keeps no cache: every token sees those that come later")
         tokens = rows.tokens(self.stream)

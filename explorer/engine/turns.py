@@ -2,26 +2,20 @@
 
 Threads that compute at once fight for Python's interpreter: each small torch call gives it away and
 waits to get it back. A script's run therefore takes a turn, and rests before every pass of a model
-(`explorer.passes`) and at every step of what it computes, where those go first that have computed
+(`runs.passes`) and at every step of what it computes, where those go first that have computed
 less (least attained service: Rai, Urvoy-Keller and Biersack 2003). So a click waits for the step
 that somebody's long computation has begun, and not for the computation. Nor for one step after
 another: where short work is away for a moment, long work begins no step until it has had time to
 come back (anticipatory scheduling: Iyer and Druschel 2001).
 """
 
-import functools
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 
-from explorer.passes import before_passes
-
-P = ParamSpec("P")
-Result = TypeVar("Result")
-
+from explorer.runs.passes import letting
 
 SHORT = 0.3
 """Seconds of computing up to which nobody is overtaken by those who came later."""
@@ -82,7 +76,7 @@ class Turns:
         self._here.ticket = ticket = ticket or self.ticket()
         self._take(ticket)
         try:
-            with before_passes(self.rest):
+            with letting(self.rest):
                 yield
         finally:
             self._leave(ticket)
@@ -173,12 +167,23 @@ TURNS = Turns()
 """The turns of this process."""
 
 
-def in_turn(function: Callable[P, Result]) -> Callable[P, Result]:
-    """The same function, computing in its thread's turn: for a page, and for each fragment."""
+@contextmanager
+def computing() -> Iterator[None]:
+    """Compute inside in this thread's turn; over a function: whenever it is called."""
+    with TURNS.turn():
+        yield
 
-    @functools.wraps(function)
-    def taking_turns(*args: P.args, **kwargs: P.kwargs) -> Result:
-        with TURNS.turn():
-            return function(*args, **kwargs)
 
-    return taking_turns
+def waiting() -> AbstractContextManager[None]:
+    """Wait inside for something else, or read a file, while others compute."""
+    return TURNS.away()
+
+
+def rest() -> None:
+    """Let those go first who have computed less, between two steps of what takes long."""
+    TURNS.rest()
+
+
+def end() -> None:
+    """At the end of the process: whoever computes ends its step, and nobody begins another."""
+    TURNS.end()

@@ -15,7 +15,6 @@ import streamlit as st
 from explorer.components.mount import view as canvas
 from explorer.components.standalone import recorded
 from explorer.engine.asking import Request, ask, is_answered
-from explorer.engine.turns import in_turn
 from explorer.exhibits import blocks as b
 from explorer.exhibits.escape import plain
 from explorer.exhibits.exhibit import Exhibit, exhibit_of
@@ -24,6 +23,7 @@ from explorer.problems import InputProblem
 from explorer.render import html, paper
 from explorer.ui import controls, history, painting, running, session, share
 from explorer.ui.current import latest
+from explorer.ui.page import fragment
 from explorer.ui.parts import one_chosen, pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.stage import hero, stage
@@ -59,8 +59,7 @@ def draw_page(view: View, page: str, parts: Parts) -> None:
     _below(view, page, parts)
 
 
-@st.fragment
-@in_turn
+@fragment
 def _below(view: View, page: str, parts: Parts) -> None:
     """All that a change on the page draws again, with the newest choices."""
     visited = st.session_state.pop(_VISIT, None)

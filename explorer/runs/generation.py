@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from explorer.library import LoadedModel
-from explorer.passes import give_way
 from explorer.problems import InputProblem
 from explorer.runs.drafted import rewrite
 from explorer.runs.edits import Edit
@@ -21,6 +20,7 @@ from explorer.runs.inputs import (
     target_tokens,
 )
 from explorer.runs.interventions import edit_functions, fits
+from explorer.runs.passes import give_way
 from explorer.runs.sentences import clean_text
 from models.decoding import DecodeStep, best, decode
 from models.fast.memory import FastRecord

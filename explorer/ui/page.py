@@ -1,17 +1,24 @@
 """The frame of a page: its introduction, and below it all that a change on the page draws again."""
 
 from collections.abc import Callable
+from typing import ParamSpec
 
 import streamlit as st
 
-from explorer.engine.turns import in_turn
+from explorer.engine.turns import computing
 from explorer.exhibits.view import View
 from explorer.ui import controls
 from explorer.ui.current import latest
 from explorer.ui.share import shared
 from explorer.ui.stage import stage
 
+P = ParamSpec("P")
 Draw = Callable[[View], None]
+
+
+def fragment(function: Callable[P, None]) -> Callable[P, None]:
+    """A part of a page that a change on it runs again without the rest, in its thread's turn."""
+    return st.fragment(computing()(function))
 
 
 def draw_page(
@@ -25,8 +32,7 @@ def draw_page(
     _below(view, name, below, more)
 
 
-@st.fragment
-@in_turn
+@fragment
 def _below(view: View, name: str, below: Draw, more: Draw | None) -> None:
     view = latest(view)
     with shared(view, name, more=more and (lambda: more(view))), stage():

@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.components.standalone import Block, record, recorded_apart
-from explorer.engine.turns import TURNS
+from explorer.engine.turns import waiting
 
 MOMENT = 0.05
 """Seconds in which what was sent so far arrives and is painted: Streamlit sends every 10 ms, React
@@ -71,5 +71,5 @@ def _run_of_a_fragment() -> object | None:
 
 def pause() -> None:
     """What was sent so far is painted before more of it comes."""
-    with TURNS.away():
+    with waiting():
         time.sleep(MOMENT)

@@ -12,7 +12,7 @@ from streamlit.runtime import Runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from explorer.engine.jobs import Job, StoppedError
-from explorer.engine.turns import TURNS
+from explorer.engine.turns import waiting
 from explorer.runs.generation import StepsDone
 from explorer.text import t
 
@@ -38,7 +38,7 @@ def finished(running: Job[Result], name: str, working: str, stop: str, lang: str
     `working` says what is done, `stop` is the button's label. Once it is over, the page runs again.
     """
     place = st.empty()
-    with TURNS.away():  # for all of it: a turn back may take as long as a step of the work
+    with waiting():  # for all of it: a turn back may take as long as a step of the work
         for _ in range(10):
             if running.wait(PATIENCE / 10):
                 break

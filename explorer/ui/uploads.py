@@ -12,7 +12,7 @@ from typing import BinaryIO
 import streamlit as st
 
 from explorer.engine import cache, caching
-from explorer.engine.turns import TURNS
+from explorer.engine.turns import waiting
 from explorer.library import LoadedModel
 from explorer.text import UPLOADED
 from explorer.uploads import open_zip
@@ -64,7 +64,7 @@ def take(name: str, file: BinaryIO) -> str:
 
     Raises InputProblem as `uploads.open_zip`.
     """
-    return keep(open_zip(name, file, TURNS.away))
+    return keep(open_zip(name, file, waiting))
 
 
 def keep(loaded: LoadedModel) -> str:

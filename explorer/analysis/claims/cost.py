@@ -1,7 +1,6 @@
 """Claims about time and memory, measured live on this machine."""
 
 import itertools
-import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -24,7 +23,7 @@ from explorer.analysis.claims.training import symbol_config
 from explorer.analysis.machine.cost import Passes, best_time, measure_passes
 from explorer.analysis.machine.parameters import numbers_of, on_paper
 from explorer.library import LoadedModel
-from explorer.passes import undisturbed
+from explorer.runs.passes import Exclusive
 from explorer.runs.trace import Trace
 from models.attention import Attention, attend
 from models.norms import LayerNorm, RMSNorm
@@ -34,7 +33,7 @@ LENGTHS = (32, 128, 512, 1024)
 N_TOKENS, TRIES = 64, 3
 TIMED = 5
 PEAK_LENGTHS = (256, 512, 1024)
-_PROFILING = threading.Lock()
+_PROFILING = Exclusive()
 
 
 Way = Callable[[], object]
@@ -242,11 +241,10 @@ def quadratic(
 def peak_bytes(function: Callable[[], object]) -> int:
     """The most that torch held at once of what a call allocated on the CPU, buffers of kernels too.
 
-    torch has one profiler in a process, so calls wait for each other, and nobody goes first.
+    torch has one profiler in a process, so calls wait for each other.
     """
     with (
-        undisturbed(),
-        _PROFILING,
+        _PROFILING.held(),
         profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled,
     ):
         function()

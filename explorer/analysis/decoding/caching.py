@@ -5,9 +5,9 @@ Without a cache every step reads the whole row again, so that a row of T tokens 
 self-attention layer, one column a step, and those of cross-attention, which the source fixes once.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -15,8 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.library import LoadedModel
-from explorer.passes import undisturbed
 from explorer.runs.generation import Generation, StepsDone
+from explorer.runs.passes import timed
 from models.cache import KVCache
 from models.config import ModelConfig
 from models.feedforward import GATED
@@ -168,13 +168,12 @@ def timings(
     given: Sequence[int],
     lengths: Sequence[int],
     tell: StepsDone | None = None,
-    pause: Callable[[], None] = lambda: None,
 ) -> tuple[Timing, ...]:
     """Measure decodings of such lengths after a source or prompt, with a cache and without.
 
     The best of a few runs each; the tokens are always the same one, as only their number counts.
-    `tell` is called after every measurement and may end it, `pause` after every pass, whose time
-    does not count. Learned positions end at n_ctx, so longer rows are left out there.
+    `tell` is called after every measurement and may end it. Learned positions end at n_ctx, so
+    longer rows are left out there.
     """
     config = loaded.config
     start, read = _reader(loaded, torch.tensor([list(given)]))
@@ -185,7 +184,7 @@ def timings(
         # A long row takes longer, so other work on the machine disturbs it less.
         runs = RUNS if n <= 64 else 1
         cached, uncached = (
-            min(_seconds(read, row, len(start), each(), pause) for _ in range(runs))
+            min(_seconds(read, row, len(start), each()) for _ in range(runs))
             for each in (lambda: KVCache(config.n_layers), lambda: None)
         )
         found.append(Timing(n, 1000 * cached, 1000 * uncached))
@@ -199,13 +198,9 @@ def _seconds(
     row: Tensor,
     n_given: int,
     cache: KVCache | None,
-    pause: Callable[[], None],
 ) -> float:
     seconds = 0.0
     for end in range(n_given, row.shape[1] + 1):
-        with undisturbed():
-            started = time.perf_counter()
-            read(row[:, 0 if cache is None else cache.length : end], cache)
-            seconds += time.perf_counter() - started
-        pause()
+        begin = 0 if cache is None else cache.length
+        seconds += timed(partial(read, row[:, begin:end], cache))[0]
     return seconds

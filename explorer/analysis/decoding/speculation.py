@@ -5,7 +5,6 @@ does not depend on how many tokens it drafts at once: one pass of the draft over
 shows it (`agree`), and the passes for any such number follow by counting (`passes`).
 """
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -15,7 +14,7 @@ from jaxtyping import Bool
 
 from explorer.analysis.decoding.caching import multiply_adds
 from explorer.library import LoadedModel, same_vocabulary
-from explorer.passes import give_way, undisturbed
+from explorer.runs.passes import timed
 from explorer.runs.speculative import Round, speculate
 from models.config import ModelConfig
 from models.decoding import best, decode
@@ -177,11 +176,7 @@ def _seconds(
 def _times_of(rounds: Iterator[Round]) -> Iterator[float]:
     """The seconds of each round; between two of them others may go first."""
     while True:
-        give_way()
-        with undisturbed():
-            started = time.perf_counter()
-            is_over = next(rounds, None) is None
-            seconds = time.perf_counter() - started
-        if is_over:
+        seconds, one = timed(lambda: next(rounds, None))
+        if one is None:
             return
         yield seconds

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from explorer.analysis.machine.parameters import on_paper
 from explorer.library import LoadedModel
-from explorer.passes import give_way, undisturbed
 from explorer.problems import InputProblem
+from explorer.runs.passes import Clock, timed
 from explorer.runs.rerun import require_same_model, rows_of
 from explorer.runs.trace import Trace
 from models.cache import KVCache
@@ -25,7 +25,6 @@ from models.hooks import visiting
 from models.transformer import build_model
 
 FLOAT = 4
-Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -185,11 +184,9 @@ def _timed(
     """The seconds of all passes and what each gave; between two of them others may go first."""
     seconds, found = 0.0, []
     for done, one_pass in enumerate(passes, 1):
-        with undisturbed():
-            start = clock()
-            found.append(one_pass())
-            seconds += clock() - start
-        give_way()
+        taken, logits = timed(one_pass, clock)
+        seconds += taken
+        found.append(logits)
         progress(done / len(passes))
     return seconds, found
 
@@ -219,11 +216,4 @@ def best_time(
     """
     now = time.perf_counter if clock is None else clock
     function()
-    tries = []
-    for _ in range(repeats):
-        give_way()
-        with undisturbed():
-            start = now()
-            function()
-            tries.append(now() - start)
-    return min(tries)
+    return min(timed(function, now)[0] for _ in range(repeats))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from explorer.analysis.cell.scaling import SCALINGS, Scaling, divisor_of
 from explorer.analysis.machine.parameters import numbers_of
 from explorer.library import LoadedModel
-from explorer.passes import give_way
+from explorer.runs.passes import give_way
 from explorer.runs.rerun import (
     edits_of,
     require_same_model,

@@ -4,7 +4,6 @@ from functools import partial
 
 import streamlit as st
 
-from explorer.engine.turns import in_turn
 from explorer.exhibits.view import View
 from explorer.pages.atlas.choices import AtlasChoices
 from explorer.pages.atlas.compare import compared
@@ -14,6 +13,7 @@ from explorer.pages.atlas.shown import Shown, shown_atlas
 from explorer.problems import InputProblem
 from explorer.ui import controls
 from explorer.ui.current import latest
+from explorer.ui.page import fragment
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.share import file_name, shared
@@ -28,8 +28,7 @@ def render(view: View) -> None:
     _part(view)
 
 
-@st.fragment
-@in_turn
+@fragment
 def _part(view: View) -> None:
     view = latest(view)
     kept: list[Shown] = []

@@ -1,8 +1,5 @@
 """Causes: why a head looks where it looks, what it writes, and what the model would say by then."""
 
-import streamlit as st
-
-from explorer.engine.turns import in_turn
 from explorer.exhibits.view import View
 from explorer.pages.causes.choices import CausesChoices
 from explorer.pages.causes.lens import through_the_lens
@@ -11,6 +8,7 @@ from explorer.pages.causes.why import why_there
 from explorer.pages.causes.writes import what_it_writes
 from explorer.ui import controls
 from explorer.ui.current import latest
+from explorer.ui.page import fragment
 from explorer.ui.parts import pick_part
 from explorer.ui.share import shared
 from explorer.ui.stage import stage
@@ -24,8 +22,7 @@ def render(view: View) -> None:
     _part(view)
 
 
-@st.fragment
-@in_turn
+@fragment
 def _part(view: View) -> None:
     view = telling(latest(view))
     with shared(view, "causes"), stage():

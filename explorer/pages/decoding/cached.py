@@ -5,7 +5,6 @@ from collections.abc import Callable
 from explorer.analysis.decoding import caching, labels, one_pass, speculation, tree
 from explorer.engine import cache
 from explorer.engine.caching import cached
-from explorer.engine.turns import TURNS
 from explorer.runs import generation
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation
@@ -44,7 +43,7 @@ def timings(
     tell: Callable[[int, int], bool],
 ) -> tuple[caching.Timing, ...]:
     """Decodings of these lengths against the clock; measured again on every request."""
-    return caching.timings(cache.open_model(model), given, lengths, tell, TURNS.rest)
+    return caching.timings(cache.open_model(model), given, lengths, tell)
 
 
 @cached

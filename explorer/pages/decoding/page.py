@@ -3,7 +3,6 @@
 import numpy as np
 import streamlit as st
 
-from explorer.engine.turns import in_turn
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.numbers import fixed
@@ -19,6 +18,7 @@ from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, generate
 from explorer.ui import controls
 from explorer.ui.current import latest
+from explorer.ui.page import fragment
 from explorer.ui.parts import pick_part
 from explorer.ui.problem import show_problem
 from explorer.ui.share import shared
@@ -39,8 +39,7 @@ def render(view: View) -> None:
     _picture(view)
 
 
-@st.fragment
-@in_turn
+@fragment
 def _picture(view: View) -> None:
     take_branch(view)
     view = latest(view)

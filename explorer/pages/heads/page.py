@@ -12,7 +12,6 @@ from explorer.analysis.heads.ranks import need_map
 from explorer.analysis.heads.rollout import cross_rollout, mean_head, rollout
 from explorer.analysis.heads.versus import mean_divergence
 from explorer.analysis.heads.words import by_word
-from explorer.engine.turns import in_turn
 from explorer.exhibits.view import View
 from explorer.pages.heads.attribution import four_numbers
 from explorer.pages.heads.choices import HeadsChoices
@@ -28,6 +27,7 @@ from explorer.pages.heads.takeaway import take_away
 from explorer.pages.heads.versus import compared, verdict
 from explorer.ui import controls, session
 from explorer.ui.current import beside, latest
+from explorer.ui.page import fragment
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
 from models.attention import attend
@@ -47,8 +47,7 @@ def render(view: View) -> None:
     _linked(view)
 
 
-@st.fragment
-@in_turn
+@fragment
 def _linked(view: View) -> None:
     view, other, pair = _taken(latest(view))
     choice = Opened(view, None if pair is None else pair.differs)

@@ -4,7 +4,6 @@ import streamlit as st
 
 from explorer import text
 from explorer.analysis.start.flow import Flow, flow
-from explorer.engine.turns import in_turn
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
 from explorer.numbers import percent
@@ -19,6 +18,7 @@ from explorer.runs.generation import Generation, generate
 from explorer.ui import controls, running, session
 from explorer.ui.current import latest
 from explorer.ui.hints import change_model
+from explorer.ui.page import fragment
 from explorer.ui.problem import message
 from explorer.ui.share import shared
 from explorer.ui.sidebar import new_text, shown_text
@@ -34,8 +34,7 @@ def render(view: View) -> None:
     _picture(view)
 
 
-@st.fragment
-@in_turn
+@fragment
 def _picture(view: View) -> None:
     view = latest(view)
     if take_moves(view):

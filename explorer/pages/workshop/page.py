@@ -5,7 +5,6 @@ import streamlit as st
 from explorer import sandbox
 from explorer.analysis.workshop.grading import Grade, grade
 from explorer.analysis.workshop.tasks import KINDS, Task, task_of, tasks
-from explorer.engine.turns import in_turn
 from explorer.exhibits.view import View
 from explorer.pages.workshop import cached
 from explorer.pages.workshop.choices import WorkshopChoices
@@ -15,6 +14,7 @@ from explorer.pages.workshop.pictures import pictures
 from explorer.pages.workshop.said import reading_of
 from explorer.ui import controls, session
 from explorer.ui.current import latest
+from explorer.ui.page import fragment
 from explorer.ui.parts import pick_group, pick_part
 from explorer.ui.problem import show_refused
 from explorer.ui.share import shared, show_link
@@ -32,8 +32,7 @@ def render(view: View) -> None:
     _workshop(view)
 
 
-@st.fragment
-@in_turn
+@fragment
 def _workshop(view: View) -> None:
     view = latest(view)
     with shared(view, "workshop", lambda: _share_code(view)), stage():

@@ -9,9 +9,10 @@ from explorer.analysis.certificate.quick import SelfCheck
 from explorer.analysis.certificate.quick import self_check as check
 from explorer.components import is_due, pulse
 from explorer.engine import cache
-from explorer.engine.turns import TURNS, in_turn
+from explorer.engine.turns import computing, rest
 from explorer.text import t
 from explorer.ui import session
+from explorer.ui.page import fragment
 
 INTERVAL = 1.0
 """Seconds between two looks at a running check, and before the first: the page is drawn by then."""
@@ -41,7 +42,7 @@ def _key(model: str) -> Key:
 
 def _run(key: Key) -> None:
     """One check after the other; between two promises others go first."""
-    with _ONE_AT_A_TIME, TURNS.turn():
+    with _ONE_AT_A_TIME, computing():
         found = None
         try:
             found = _checked(key[1])
@@ -54,13 +55,12 @@ def _run(key: Key) -> None:
 
 def _checked(model: str) -> SelfCheck | None:
     try:
-        return check(cache.open_model(model), step=TURNS.rest)
+        return check(cache.open_model(model), step=rest)
     except ValueError:  # it cannot be opened or read; the page says why
         return None
 
 
-@st.fragment
-@in_turn
+@fragment
 def self_check(model: str) -> None:
     """Whether the model keeps what its masks promise. Until that is known, this place looks again
     by itself; nothing else on the page runs for it. The first look, an interval after the page was

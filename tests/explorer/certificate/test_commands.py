@@ -20,9 +20,9 @@ from explorer.analysis.certificate.certify import (
 from explorer.analysis.certificate.examiner import Location
 from explorer.exports.report import place_words, report_record
 from explorer.library import LoadedModel
-from explorer.passes import before_passes
 from explorer.problems import InputProblem
 from explorer.runs.edits import CellEdit, MaskSwitch
+from explorer.runs.passes import letting
 from explorer.text import LANGUAGES, t
 from models.hooks import Edits, visiting
 from models.training.saving import save_checkpoint
@@ -132,7 +132,7 @@ def test_an_examination_tests_each_promise_once(translator: LoadedModel) -> None
 
 def test_others_may_go_first_within_the_test_of_a_promise(translator: LoadedModel) -> None:
     rests: list[str] = []
-    with before_passes(lambda: rests.append("rest")):
+    with letting(lambda: rests.append("rest")):
         examine_text(translator, "I love you.", "我爱你。").finding("prefix")
     assert len(rests) > 1
 

@@ -8,7 +8,7 @@ import torch
 
 from explorer.engine.caching import Store
 from explorer.engine.jobs import Job, StoppedError, whole
-from explorer.engine.turns import LONG, SHORT, TURNS, Turns, in_turn
+from explorer.engine.turns import LONG, SHORT, TURNS, Turns, computing
 from explorer.seeding import seeded
 from models.config import ModelConfig
 from models.rows import Rows
@@ -158,7 +158,7 @@ def test_a_turn_in_a_turn_is_the_same_and_ends_after_an_error() -> None:
     with pytest.raises(KeyError), turns.turn(), turns.turn():
         raise KeyError
     done = []
-    started(in_turn(lambda: done.append(1))).join(PATIENCE)
+    started(computing()(lambda: done.append(1))).join(PATIENCE)
     with turns.turn(), turns.turn():
         pass
     assert done == [1]

@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from explorer.analysis.decoding.caching import held_bytes
 from explorer.analysis.machine.cost import best_time, cost, measure_passes, ways
 from explorer.library import LoadedModel
-from explorer.passes import before_passes
+from explorer.runs.passes import letting
 from explorer.runs.trace import trace
 from models.cache import KVCache
 from models.config import ModelConfig
@@ -59,7 +59,7 @@ def test_what_others_compute_between_two_passes_is_not_counted(writer: LoadedMod
         others[0] += 1
         now[0] += 100.0
 
-    with before_passes(let_others):
+    with letting(let_others):
         found = measure_passes(writer, trace(writer, TEXT), 12, clock=clock)
         assert best_time(lambda: None, 3, clock) == 1.0
     assert [each.seconds for each in found.passes] == [1.0, 12.0, 12.0]

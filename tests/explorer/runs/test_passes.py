@@ -2,7 +2,7 @@
 
 import torch
 
-from explorer.passes import before_passes, undisturbed
+from explorer.runs.passes import Exclusive, letting, timed
 from models.config import ModelConfig
 from models.rows import Rows
 from models.transformer import build_model
@@ -13,12 +13,14 @@ def test_every_pass_of_every_stack_is_announced_except_where_nobody_may_disturb(
     model, rows = build_model(config), Rows(torch.tensor([[1, 2, 3]]), src=torch.tensor([[1, 2]]))
     begun: list[str] = []
     model.read(rows)
-    with before_passes(lambda: begun.append("pass")):
+    with letting(lambda: begun.append("pass")):
         model.read(rows)
         assert len(begun) == 2
-        with undisturbed():
+        with Exclusive().held():
             model.read(rows)
         assert len(begun) == 2
+        timed(lambda: model.read(rows))
+        assert len(begun) == 3  # once, before it
         model.read(rows)
     model.read(rows)
-    assert len(begun) == 4
+    assert len(begun) == 5
