@@ -1,4 +1,4 @@
-"""What the Start page computes, kept as `ui.work.caching` says."""
+"""What the Start page computes, kept as `engine.caching` says."""
 
 from explorer.analysis.start import flow as flows
 from explorer.analysis.start import opened as opening
