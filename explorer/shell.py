@@ -17,9 +17,8 @@ from explorer.exhibits.links import Links, State
 from explorer.exhibits.shared import PartChoices, ScreenChoices
 from explorer.exhibits.view import build, default_model
 from explorer.pages import HOME, PAGES, Page, glossary, shelf
-from explorer.pages.heads.choices import HeadsChoices
 from explorer.pages.path.back import back_to_path
-from explorer.pages.start.choices import StartChoices
+from explorer.pages.start.rooted import is_of_heads
 from explorer.problems import InputProblem
 from explorer.text import LANGUAGES, family, t
 from explorer.ui import session
@@ -87,7 +86,7 @@ def run() -> None:
         page_title=f"{titles[current.url_path or HOME]} · Headlight",
         initial_sidebar_state="collapsed" if current is pages[HOME] or beamer else "auto",
     )
-    if begins and current is pages[HOME] and _is_of_heads():
+    if begins and current is pages[HOME] and is_of_heads(session.state()):
         session.visit("heads")
     state = session.state()
     screen = state.of(ScreenChoices)
@@ -107,19 +106,6 @@ def run() -> None:
     if session.state().of(ScreenChoices).beamer:  # page.css looks for it
         st.container(key="beamer").empty()
     current.run()
-
-
-def _is_of_heads() -> bool:
-    """Whether the address was made when Heads was at the root: it points at a head, a row or what
-    only Heads shows, and does not say what is open on Start."""
-    state = session.state()
-    if state.of(StartChoices) != StartChoices():
-        return False
-    plain = State(lang=state.lang, owned=state.owned)
-    pointing = ("site", "layer", "head", "row", "key", "beside")
-    return state.of(HeadsChoices) != HeadsChoices() or any(
-        getattr(state, name) != getattr(plain, name) for name in pointing
-    )
 
 
 def get_ready() -> None:

@@ -10,7 +10,11 @@ from streamlit.testing.v1 import AppTest
 
 from explorer import library
 from explorer.components.payload import BLOCKED
+from explorer.exhibits.links import State
+from explorer.pages.heads.choices import HeadsChoices
+from explorer.pages.start.choices import SHUT, StartChoices
 from explorer.pages.start.masks import CHANGES, in_force, with_mask
+from explorer.pages.start.rooted import is_of_heads
 from explorer.runs.edits import HeadOff, MaskSize, MaskSwitch
 from explorer.runs.trace import generate, trace
 from explorer.text import t
@@ -157,3 +161,28 @@ def test_a_prompt_without_room_is_shown_and_says_so(open_page: Open) -> None:
     head, _ = picture(at)
     assert all(not moment["tokens"] for moment in head["moments"]) or head["moments"]
     assert t("start.lead", lang="en") in everything(at)
+
+
+@pytest.mark.parametrize(
+    ("state", "old"),
+    [
+        (State(), False),
+        (State(lang="zh", model="stories", text=TEXT), False),
+        (State(text=TEXT, edits=(MaskSwitch("causal", False),)), False),
+        (State(layer=1), True),
+        (State(site="encoder"), True),
+        (State(beside=TEXT), True),
+        (State(row=2), True),
+        (State(owned=(HeadsChoices(measure="entropy"),)), True),
+        (State(layer=1, owned=(StartChoices(door="head"),)), False),
+        (State(layer=1, owned=(StartChoices(door=SHUT),)), False),
+    ],
+)
+def test_an_address_of_the_root_that_was_made_for_heads_is_known(state: State, old: bool) -> None:
+    assert is_of_heads(state) == old
+
+
+def test_a_visit_that_comes_from_a_head_is_not_taken_for_an_old_address(open_page: Open) -> None:
+    at = open_page("start", text=TEXT, layer="2", head="1")
+    assert at.query_params["door"] == SHUT
+    assert "door" not in open_page("start", text=TEXT).query_params

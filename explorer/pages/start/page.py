@@ -10,8 +10,9 @@ from explorer.numbers import percent
 from explorer.pages.decoding import cached as decoding
 from explorer.pages.path.back import new_here
 from explorer.pages.start import cached
-from explorer.pages.start.choices import SHUT, StartChoices
+from explorer.pages.start.choices import SHUT
 from explorer.pages.start.picture import plain_run, show, take_moves
+from explorer.pages.start.rooted import is_of_heads
 from explorer.problems import InputProblem
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, generate
@@ -21,7 +22,7 @@ from explorer.ui.hints import change_model
 from explorer.ui.page import fragment
 from explorer.ui.problem import message
 from explorer.ui.share import shared
-from explorer.ui.sidebar import new_text, shown_text
+from explorer.ui.sidebar import new_text, pick_language, shown_text
 from explorer.ui.uploads import models
 from models.strategies import Greedy, Strategy
 
@@ -36,10 +37,13 @@ def render(view: View) -> None:
 
 @fragment
 def _picture(view: View) -> None:
+    state = session.state()
+    if (state.lang, state.model) != (view.state.lang, view.state.model):
+        st.rerun(scope="app")  # the menu and the sidebar say them too
     view = latest(view)
     if take_moves(view):
         view = latest(view)
-    elif view.choices(StartChoices) == StartChoices():
+    elif is_of_heads(view.state):
         session.change(door=SHUT)
         view = latest(view)
     _line(view)
@@ -63,7 +67,7 @@ def _line(view: View) -> None:
         names = text.in_order(models(), lang=view.lang)
         current = view.loaded.name.split("@")[0]
         st.session_state["start.model"] = current if current in names else None
-        with st.container(width=290):
+        with st.container(width=270):
             st.selectbox(
                 view.t("sidebar.model"),
                 names,
@@ -72,6 +76,8 @@ def _line(view: View) -> None:
                 label_visibility="collapsed",
                 on_change=lambda: change_model(current, st.session_state["start.model"]),
             )
+        with st.container(width="content"):
+            pick_language("start.lang")
 
 
 def _drawn(view: View) -> None:

@@ -33,7 +33,7 @@ def sidebar() -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             with st.container(key="brand", width="content"):
                 st.markdown("Headlight")
-            _language()
+            pick_language("sidebar.lang")
         model = session.state().model or default_model(cache.models())
         _sentence(model)
         with st.container(horizontal=True):
@@ -79,15 +79,16 @@ def _t(key: str, **values: object) -> str:
     return text.t(key, lang=session.state().lang, **values)
 
 
-def _language() -> None:
-    st.session_state["sidebar.lang"] = session.state().lang
+def pick_language(key: str) -> None:
+    """Which language everything is in."""
+    st.session_state[key] = session.state().lang
     st.segmented_control(
         "Language / 语言",
         text.LANGUAGES,
         format_func=LANGUAGE_NAMES.__getitem__,
         required=True,
-        key="sidebar.lang",
-        on_change=lambda: session.change_language(st.session_state["sidebar.lang"]),
+        key=key,
+        on_change=lambda: session.change_language(st.session_state[key]),
         label_visibility="collapsed",
     )
 

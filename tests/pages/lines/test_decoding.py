@@ -4,7 +4,7 @@ import pytest
 from seen_lines import Open, Seen, check_visit, name, parts_of
 
 VISITS = [
-    *parts_of("decoding"),
+    *parts_of("decoding", "start"),
     *(
         ("decoding", {"part": part, "strategy": strategy})
         for part, strategy in (
