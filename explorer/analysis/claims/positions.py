@@ -22,6 +22,7 @@ from explorer.analysis.claims.training import (
     SEEDS,
     Learn,
     Training,
+    above,
     mean_and_range,
     several,
     symbol_config,
@@ -45,7 +46,8 @@ from models.tokenizer import Tokenizer
 from models.transformer import Model
 
 FAR = 100
-STEPS = 200
+STEPS, LONGER = 200, 800
+"""Steps of a training, and of the longer one that tells whether a share still grows."""
 TOY = "reverse"
 
 
@@ -188,7 +190,8 @@ def causal_order(
     How far the layer's outputs are from moving along with the words says whether order reaches them
     at all. The shares right after training on a task of order decide, all with every seed: "true"
     is within 0.1 of a decoder with positions, "false" below the middle between that and a model
-    with neither. Where positions themselves do not help with every seed, nothing is decided.
+    with neither, unless a longer training brings more: then, with every seed, it depends on the
+    steps. Where positions themselves do not help with every seed, nothing is decided.
     """
     ordered = _orders(loaded, traced)
     rows = [ResultRow(name, (value, math.nan)) for name, value in ordered.items()]
@@ -196,13 +199,14 @@ def causal_order(
         name: Training(
             symbol_config(family=family, positions=positions, n_layers=2, **PRE),
             two_back,
-            STEPS,
+            steps,
             rate=5e-3,
         )
-        for name, family, positions in (
-            ("neither", "encoder-only", "none"),
-            ("mask_only", "decoder-only", "none"),
-            ("both_given", "decoder-only", "sinusoidal"),
+        for name, family, positions, steps in (
+            ("neither", "encoder-only", "none", STEPS),
+            ("mask_only", "decoder-only", "none", STEPS),
+            ("both_given", "decoder-only", "sinusoidal", STEPS),
+            ("mask_longer", "decoder-only", "none", LONGER),
         )
     }
     found, shares = several(arms, learn, progress), {}
@@ -210,20 +214,24 @@ def causal_order(
         mean, spread = mean_and_range([each.right for each in tries])
         shares[name] = mean
         rows.append(ResultRow(name, (mean, spread)))
-    neither, mask, both = ([each.right for each in tries] for tries in found.values())
-    helped = min(both) > max(neither)
+    neither, mask, both, longer = ([each.right for each in tries] for tries in found.values())
+    helped, grows = min(both) > max(neither), above(longer, mask, 0.05)
     verdict = judged(
         helped and min(mask) > max(both) - 0.1,
-        false=helped and max(mask) < (min(neither) + min(both)) / 2,
+        false=helped and max(mask) < (min(neither) + min(both)) / 2 and grows is False,
     )
     between = helped and max(neither) < min(mask) and max(mask) < min(both)
-    words = "seeds" if verdict == "depends" and not between else verdict
+    words: str = verdict
+    if verdict == "depends":
+        words = "seeds" if not between or grows is None else "steps" if grows else verdict
     return Finding(
         verdict,
         ("value", "range"),
         tuple(rows),
         why=("layer", words),
-        numbers={"free": ordered["all_seen"], "ordered": ordered["causal_seen"]} | shares,
+        numbers={"free": ordered["all_seen"], "ordered": ordered["causal_seen"]}
+        | {"steps": STEPS, "more": LONGER}
+        | shares,
     )
 
 

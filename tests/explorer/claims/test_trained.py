@@ -169,6 +169,28 @@ def test_the_mask_tells_order_as_far_as_training_finds_it(
     assert (found.verdict, found.why) == (verdict, ("layer", verdict))
 
 
+def test_a_share_that_still_grows_is_said_to_depend_on_the_steps(
+    find: Callable[..., Finding],
+) -> None:
+    """After 200 steps the mask alone is far from positions; it is not what 800 would give."""
+
+    def share(asked: Training, seed: int) -> float:
+        if asked.config.positions != "none":
+            return 1.0
+        if not asked.config.is_causal:
+            return 0.25
+        return 0.35 if asked.steps == positions.STEPS else longer[seed]
+
+    longer = (0.47, 0.49, 0.5)
+    found = find(positions.causal_order, right(share))
+    assert (found.verdict, found.why) == ("depends", ("layer", "steps"))
+    assert (found.numbers["steps"], found.numbers["more"]) == (200, 800)
+    assert found.numbers["mask_longer"] == pytest.approx(sum(longer) / 3)
+    longer = (0.34, 0.49, 0.5)  # not with every seed
+    found = find(positions.causal_order, right(share))
+    assert (found.verdict, found.why) == ("depends", ("layer", "seeds"))
+
+
 @pytest.mark.parametrize(
     ("neither", "mask", "both"),
     [
