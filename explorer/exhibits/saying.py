@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from explorer.exhibits.escape import escape
 from explorer.exhibits.reasons import BLOCKERS
 from explorer.exhibits.view import View
+from explorer.figures.theme import isolated
 from explorer.runs.edits import CellEdit, Edit, HeadOff, MaskSize, MaskSwitch
 from models.hooks import AttentionSite
 
@@ -81,11 +82,11 @@ def marked_words(words: Sequence[tuple[str, str]]) -> str:
     parts = []
     for index, (token, status) in enumerate(words):
         inside = token.startswith("·")
-        shown = escape(token[1:] if inside else token)
+        shown = escape(token[1:] if inside else token, whole=False)
         blank = " " if index and not inside and token[:1].isascii() else ""
         if status == "gone":
             shown = f":gray[~~{shown}~~]"
         elif status == "new":
             shown = f":orange-background[**{shown}**]"
         parts.append(blank + shown)
-    return "".join(parts)
+    return isolated("".join(parts))

@@ -13,7 +13,7 @@ import numpy as np
 
 from explorer.figures.frame import Bools, Floats, Words, check_shape
 from explorer.figures.matrix import Matrix
-from explorer.figures.theme import FONT, LIGHT, Palette, Stream, is_special, show
+from explorer.figures.theme import FONT, LIGHT, Palette, Stream, bare, clipped, is_special, show
 
 LEVELS = 65
 """Shades of a scale, an odd number, so that one is its middle; weights that differ by less than
@@ -183,12 +183,12 @@ def longest(tokens: Sequence[str], *, whole: bool = False) -> float:
     Labels of tokens are cut where they are long; `whole` measures all of a title.
     """
     shown = tokens if whole else [_shown(token) for token in tokens]
-    return max((sum(0.6 if c < "\u1100" else 1.0 for c in each) for each in shown), default=0.0)
+    widths = (sum(0.6 if c < "\u1100" else 1.0 for c in bare(each)) for each in shown)
+    return max(widths, default=0.0)
 
 
 def _shown(token: str) -> str:
-    drawn = show(token)
-    return drawn if len(drawn) <= 16 else drawn[:15] + "…"
+    return clipped(show(token), 16)
 
 
 def axes(

@@ -12,7 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from explorer.figures.theme import FONT, Palette, Stream, escape, is_special, palette, show
+from explorer.figures.theme import (
+    FONT,
+    Palette,
+    Stream,
+    bare,
+    clipped,
+    escape,
+    is_special,
+    palette,
+    show,
+)
 from explorer.numbers import minus
 
 Figure = dict[str, Any]
@@ -211,16 +221,17 @@ def _width(text: str) -> float:
     """About how many pixels a label takes; a Chinese character is wide, and so are some others."""
     return sum(
         13.5 if character >= "\u1100" else 10.5 if character in "<>%@mwMW" else 7.4
-        for character in text
+        for character in bare(text)
     )
 
 
 def _clipped(text: str, width: float) -> str:
     if _width(text) <= width:
         return text
-    while len(text) > 1 and _width(text) + 7.4 > width:
-        text = text[:-1]
-    return text + "…"
+    most = len(text)
+    while most > 1 and _width(clipped(text, most)) > width:
+        most -= 1
+    return clipped(text, most)
 
 
 def ends(limit: float, n: int = 3, plus: str = "") -> list[str]:

@@ -6,6 +6,7 @@ zero; a blocked cell is hatched grey. Every pair that appears side by side also 
 or in pattern, so colour is never the only carrier.
 """
 
+import re
 import unicodedata
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -129,14 +130,56 @@ def _properties(colours: Palette) -> list[str]:
 
 _VISIBLE = {"\n": "↵", "\r": "↵", "\t": "⇥", " ": "␣"}
 _JOINERS = "\u200c\u200d"  # they shape scripts and emoji, and reorder nothing
+ISOLATES = "\u2068\u2069"
+"""Around text whose direction is its own (UAX #9): first strong isolate, and its end."""
+_RIGHT_TO_LEFT = {"R", "AL", "AN"}
+_ISOLATED = re.compile(
+    "(\u2068[^\u2068\u2069]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc][^\u2068\u2069]*\u2069)"
+)
 
 
 def show(token: str) -> str:
     """A token as it is drawn: nothing invisible, nothing that turns the text round it.
 
     Line ends, tabs and blanks at the ends get a sign of their own; other control and format
-    characters (a right-to-left override, say) are named; an empty token is "∅".
+    characters (a right-to-left override, say) are named; an empty token is "∅". Right-to-left
+    writing is isolated, so that what follows it in a sentence keeps its place; what was isolated
+    before stays as it is.
     """
+    parts = _ISOLATED.split(token)
+    if not any(map(_runs_left, parts[1::2])):
+        return isolated(visible(token))
+    return "".join(
+        isolated(part[1:-1]) if _runs_left(part) else "".join(_drawn(each, False) for each in part)
+        for part in parts
+    )
+
+
+def isolated(text: str) -> str:
+    """Text within isolates where some of it runs from right to left, else as it is."""
+    return text.join(ISOLATES) if _runs_left(text) else text
+
+
+def bare(text: str) -> str:
+    """The same without isolates, to be measured."""
+    return text.translate(dict.fromkeys(map(ord, ISOLATES)))
+
+
+def _runs_left(text: str) -> bool:
+    return any(unicodedata.bidirectional(character) in _RIGHT_TO_LEFT for character in text)
+
+
+def clipped(drawn: str, most: int) -> str:
+    """What `show` gave, cut to `most` characters; an isolate stays closed."""
+    inner = bare(drawn)
+    if len(inner) <= most:
+        return drawn
+    cut = inner[: most - 1] + "…"
+    return cut if inner == drawn else cut.join(ISOLATES)
+
+
+def visible(token: str) -> str:
+    """The same without isolates, for parts of a longer text, which is isolated as a whole."""
     if not token:
         return "∅"
     inner = token.strip(" ")

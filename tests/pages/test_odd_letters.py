@@ -1,13 +1,18 @@
 """Emoji, letters from right to left, unknown letters and markup in a sentence."""
 
+import json
+import re
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from shown import Open
+from shown import Open, figure, words_of
 from streamlit.testing.v1 import AppTest
 
+from explorer import library
 from explorer.exhibits.escape import escape, plain
 from explorer.pages import LESSONS
 from explorer.text import t
@@ -56,3 +61,54 @@ def test_typed_markup_is_shown_and_never_obeyed(open_page: Open) -> None:
     for mark in ("**you", "$x", "<script", "](http", ":red[", "`d"):
         assert mark not in line
     assert "&#60;script&#62;" in line
+
+
+OUTSIDE = re.compile("[\u0590-\u08ff]")
+ARABIC = "ذهب الولد إلى المدرسة. הילד"
+
+
+SAID = {"heads", "cell", "masks", "causes", "decoding", "positions"} | {
+    *("path", "machine", "patching", "alignment", "certificate"),
+}
+"""Pages whose sentences name tokens."""
+
+
+@pytest.fixture(scope="module")
+def right_to_left(
+    tmp_path_factory: pytest.TempPathFactory, save_small: Callable[..., None]
+) -> Path:
+    """A writer whose vocabulary has Arabic and Hebrew letters."""
+    folder = tmp_path_factory.mktemp("right-to-left")
+    words = save_small.__globals__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(words, "CORPUS", (*words["CORPUS"], ARABIC))
+        save_small(folder / "writer", family="decoder-only", norm_placement="pre", final_norm=True)
+    return folder
+
+
+def outside_isolates(text: str) -> str:
+    """What of a text runs from right to left and is not isolated from what follows."""
+    bare = re.sub("\u2068[^\u2068\u2069]*\u2069", "", text)
+    return bare if OUTSIDE.search(bare) else ""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page.name, marks=() if at % 4 == 0 else pytest.mark.sweep)
+        for at, page in enumerate(LESSONS)
+    ],
+)
+def test_right_to_left_tokens_are_isolated_in_every_sentence(
+    open_page: Open, right_to_left: Path, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    monkeypatch.setattr(library, "CHECKPOINTS", right_to_left)
+    at = open_page(page, model="writer", text=ARABIC, tested="1", guess="true")
+    assert not at.exception
+    said = [words_of(each) for kind in (at.markdown, at.caption, at.info) for each in kind]
+    assert any("\u2068" in words for words in said) == (page in SAID)
+    assert [found for words in said if (found := outside_isolates(words))] == []
+    drawn = [
+        json.dumps(figure(at, n), ensure_ascii=False) for n in range(len(at.get("plotly_chart")))
+    ]
+    assert [found for each in drawn if (found := outside_isolates(each))] == []

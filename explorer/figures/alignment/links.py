@@ -16,7 +16,7 @@ from explorer.figures.frame import (
     token_labels,
 )
 from explorer.figures.heatmap import attention
-from explorer.figures.theme import Palette, escape, palette, show
+from explorer.figures.theme import Palette, clipped, escape, palette, show
 from explorer.numbers import percents
 
 FOUND = ("both", "forward", "reverse")
@@ -68,7 +68,7 @@ def lines(
         colour = colours.source if side == "src" else colours.target
         labels.append(_label(f"<i>{escape(title)}</i>", at, -1.0, anchor, colours.muted))
         labels += [
-            _label(escape(_clipped(show(text))), at, float(y), anchor, colour)
+            _label(escape(clipped(show(text), MOST_LABEL)), at, float(y), anchor, colour)
             for text, y in zip(texts, heights[side], strict=True)
         ]
     frame["annotations"] = labels
@@ -202,7 +202,3 @@ def _label(text: str, x: float, y: float, anchor: str, colour: str) -> Figure:
         "showarrow": False,
         "font": {"color": colour, "size": 15},
     }
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= MOST_LABEL else text[: MOST_LABEL - 1] + "…"

@@ -15,7 +15,7 @@ from explorer.figures.frame import (
     layout,
     number_axis,
 )
-from explorer.figures.theme import colorscale, escape, palette, show
+from explorer.figures.theme import clipped, colorscale, escape, palette, show
 from explorer.numbers import minus
 
 ROW = 34
@@ -73,7 +73,7 @@ def by_token(
         {
             "x": place,
             "y": escape(names[at]),
-            "text": escape(_clipped(show(token), longest)),
+            "text": escape(clipped(show(token), longest)),
             "showarrow": False,
             "opacity": 1.0 if valid[at, place] else 0.6,
             "font": {"size": 12, "color": colours.paper if dark_cell[at, place] else colours.ink},
@@ -82,10 +82,6 @@ def by_token(
         for place, token in enumerate(row)
     ]
     return {"data": [trace], "layout": frame}
-
-
-def _clipped(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def by_feature(

@@ -16,7 +16,7 @@ from explorer.figures.frame import (
     token_axis,
     token_labels,
 )
-from explorer.figures.theme import Stream, colorscale, escape, palette, show
+from explorer.figures.theme import Stream, bare, clipped, colorscale, escape, palette, show
 from explorer.numbers import digits, percents
 
 ROW, COLUMN = 30, 62
@@ -116,5 +116,5 @@ def depths(
 def _short(word: str) -> str:
     """A word that fits into its cell."""
     drawn = show(word)
-    most = 5 if any(character >= "\u1100" for character in drawn) else 8
-    return escape(drawn if len(drawn) <= most else drawn[: most - 1] + "…")
+    wide = any(character >= "\u1100" for character in bare(drawn))
+    return escape(clipped(drawn, 5 if wide else 8))

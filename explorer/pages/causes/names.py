@@ -7,6 +7,7 @@ import numpy as np
 from explorer.analysis.causes.ledger import Writer
 from explorer.analysis.causes.ranking import Group
 from explorer.exhibits.view import View
+from explorer.figures.theme import show
 from explorer.numbers import number
 from models.foreign.placing import HALVES
 
@@ -36,7 +37,7 @@ def writer_name(view: View, writer: Writer) -> str:
     if writer.key is None:
         return name
     tokens = view.trace.key_tokens(writer.site)
-    return view.t("causes.writers.from", head=name, key=f"{writer.key} {tokens[writer.key]}")
+    return view.t("causes.writers.from", head=name, key=f"{writer.key} {show(tokens[writer.key])}")
 
 
 def group_name(view: View, group: Group) -> str:

@@ -6,6 +6,7 @@ import streamlit as st
 from explorer.analysis.causes.writes import next_word, runner_up
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
+from explorer.figures.theme import show
 from explorer.library import LoadedModel
 from explorer.numbers import percent
 from explorer.pages.causes.choices import CausesChoices
@@ -30,7 +31,7 @@ def pick_position(view: View) -> int:
             "causes.position",
             lambda place: session.change(**{field: place}, word=None, rival=None),
             format_func=lambda place: (
-                f"{place} {trace.tgt_str_tokens[place]} → "
+                f"{place} {show(trace.tgt_str_tokens[place])} → "
                 f"{token_name(view.loaded, next_word(trace, place))}"
             ),
         )

@@ -7,6 +7,7 @@ import streamlit as st
 from explorer.analysis.heads.attribution import MEASURES, Attribution, Measure
 from explorer.analysis.heads.ranks import HeadRanks, head_ranks
 from explorer.exhibits.view import View
+from explorer.figures.theme import show
 from explorer.numbers import fixed, percent, signed
 from explorer.pages.heads import cached
 from explorer.pages.heads.opened import Opened
@@ -63,7 +64,7 @@ def _pick_token(view: View) -> int:
             now,
             "heads.token",
             lambda step: session.change(step=step),
-            format_func=lambda step: f"{step + 1}  {tokens[step]}",
+            format_func=lambda step: f"{step + 1}  {show(tokens[step])}",
         )
     return now
 

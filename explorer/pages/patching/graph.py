@@ -3,6 +3,7 @@
 from explorer.analysis.patching.network import Network
 from explorer.exhibits.view import View
 from explorer.figures.patching.flow_graph import Column, Dot, Line, flow_graph
+from explorer.figures.theme import show
 from explorer.numbers import percent
 from explorer.pages.patching import cached
 from explorer.ui import controls
@@ -56,7 +57,7 @@ def draw_graph(view: View, network: Network, position: int, least: float) -> Non
         lower = places.column(edge.lower), places.level(edge.lower, edge.sublayer)
         upper = places.column(edge.upper), places.level(edge.upper, edge.sublayer + 1)
         where = _level(view, network.sites[edge.sublayer])
-        pair = f"{tokens[edge.lower]} → {tokens[edge.upper]}"
+        pair = f"{show(tokens[edge.lower])} → {show(tokens[edge.upper])}"
         what = f"{pair} · {where} · {percent(edge.share)}"
         crosses = places.stream(edge.lower) != places.stream(edge.upper)
         lines.append(Line(lower, upper, edge.share, what, crosses))

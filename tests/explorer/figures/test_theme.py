@@ -8,6 +8,7 @@ from explorer.figures.theme import (
     DARK,
     LIGHT,
     Palette,
+    clipped,
     colorscale,
     css,
     escape,
@@ -91,10 +92,24 @@ def test_css_carries_every_colour_of_both_palettes() -> None:
         ("👩\u200d🚀", "👩\u200d🚀"),
         ("狗", "狗"),
         ("\ud800", "[U+D800]"),
+        ("كتاب", "\u2068كتاب\u2069"),
+        ("·ספר", "\u2068·ספר\u2069"),
+        ("\u2068dog\u2069", "[U+2068]dog[U+2069]"),  # what nobody needs is named
+        ("\u2067كتاب", "\u2068[U+2067]كتاب\u2069"),
     ],
 )
 def test_nothing_in_a_shown_token_is_invisible(token: str, shown: str) -> None:
     assert show(token) == shown
+
+
+def test_right_to_left_writing_is_isolated_once_and_stays_closed_where_it_is_cut() -> None:
+    for token in ("كتاب", "ספר", "3 كتاب", "٣"):
+        assert show(show(token)) == show(token)
+        assert show(token).strip("\u2068\u2069") == token
+    assert show(f"2 {show('كتاب')} → dog") == "2 \u2068كتاب\u2069 → dog"
+    assert clipped(show("كتابكتاب"), 4) == "\u2068كتا…\u2069"
+    assert clipped("elephant", 4) == "ele…"
+    assert clipped(show("كتاب"), 4) == show("كتاب")
 
 
 def test_escape_leaves_no_markup() -> None:
