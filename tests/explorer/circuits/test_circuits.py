@@ -281,8 +281,9 @@ def test_shuffled_copies_share_no_weights_and_keep_their_numbers(
 
     found = by_chance(loaded, measure)
     assert found.best["first"].tolist() == list(range(1, COPIES + 1))
-    assert not found.beaten("first", 19 + np.arange(1, 20).std())
-    assert found.beaten("first", 19.1 + np.arange(1, 20).std())
+    margin = 1.5 * np.arange(1, 20).std()
+    assert not found.beaten("first", 18.9 + margin)
+    assert found.beaten("first", 19.1 + margin)
     assert not any(torch.equal(seen[0], each) for each in seen[1:])
     for name, each in loaded.model.named_parameters():
         assert torch.equal(each, before[name])
@@ -307,7 +308,7 @@ def test_of_a_hundred_untrained_models_five_at_most_are_told_of_a_kind(
     tiny: Callable[..., LoadedModel], kind: str
 ) -> None:
     """False alarms of each verdict of the page, at the level that it states."""
-    sizes = {"d_model": 24, "n_layers": 3, "n_encoder_layers": 1, "n_heads": 4, "n_ctx": 40}
+    sizes = {"d_model": 24, "n_layers": 2, "n_encoder_layers": 1, "n_heads": 4, "n_ctx": 32}
     loaded = tiny("untrained", **{**sizes, **UNTRAINED[kind]})
     alarms: Counter[str] = Counter()
     for seed in range(N_SEEDS):
