@@ -203,7 +203,7 @@ def _geometric(gradients: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 
 
 def _twins(view: View) -> bool:
-    """Three trained models, equal but for the place of their norm, on the same sentence.
+    """Three trained models that differ in the place of their norm, on the same sentence.
 
     Whether they are there and could read it.
     """
@@ -229,7 +229,8 @@ def _twins(view: View) -> bool:
             place: number(float(flow.gradient[0] / flow.gradient[-1]))
             for place, flow in flows.items()
         }
-        controls.reading("twins", view.t("blocks.read_twins", **ratios))
+        losses = {f"{place}_loss": f"{float(flow.loss):.2f}" for place, flow in flows.items()}
+        controls.reading("twins", view.t("blocks.read_twins", **ratios, **losses))
     return True
 
 

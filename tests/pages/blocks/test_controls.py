@@ -8,7 +8,9 @@ import pytest
 from shown import Open, everything, figure, link, reading
 
 from explorer import library
-from explorer.text import t
+from explorer.analysis.blocks.residual import trained_flow
+from explorer.runs.trace import trace
+from explorer.text import examples, t
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -100,7 +102,16 @@ def test_depth_and_the_last_norm_change_the_numbers(open_page: Open) -> None:
 def test_the_trained_twins_stand_beside(open_page: Open) -> None:
     at = open_page("blocks", part="residual", depth="2")
     assert t("blocks.twins_note", lang="en") in everything(at)
-    assert "From the last block to the first" in everything(at)
+    said = reading(at, "From the last block to the first")
+    assert "little of the gradient" not in said  # twins differ in more than their placement
+    losses = []
+    for name in ("post", "pre", "branch"):
+        loaded = library.open_model(f"twin-deep-{name}", library.CHECKPOINTS)
+        losses.append(
+            float(trained_flow(loaded, trace(loaded, examples("en-zh")["first"][0])).loss)
+        )
+    first, second, third = (f"{loss:.2f}" for loss in losses)
+    assert f"are {first}, {second} and {third} nats per token" in said
     assert len(at.get("plotly_chart")) == 7
 
 
