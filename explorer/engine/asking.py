@@ -1,14 +1,13 @@
 """Asking what a pure function says, once for all visitors: at once, or step by step."""
 
 import inspect
-from collections.abc import Callable, Generator, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from explorer import library
 from explorer.engine import caching
-from explorer.engine.jobs import StoppedError
-from explorer.engine.turns import TURNS
+from explorer.engine.jobs import walked
 
 Answer = TypeVar("Answer")
 Tell = Callable[[int, int], Any]
@@ -51,22 +50,15 @@ def ask(request: Request[Answer], tell: Tell | None = None) -> Answer:
     """
     if not request.takes_long:
         return caching.STORE.get(request.address, lambda: request.function(**request.values()))
+    told = [True]
+
+    def hear(done: int, total: int) -> bool:
+        told[0] = tell is None or tell(done, total) is not False
+        return told[0]
+
     return caching.STORE.get(
         request.address,
-        lambda progress=None: _walked(request.function(**request.values()), progress),
-        tell,
+        lambda progress=hear: walked(request.function(**request.values()), progress),
+        hear,
+        worth=lambda answer: told[0],  # what was stopped may be a part
     )
-
-
-def _walked(steps: Generator[tuple[int, int], None, Answer], tell: Tell | None) -> Answer:
-    """The answer of a generator; between two of its steps others may go first."""
-    while True:
-        try:
-            done, total = next(steps)
-        except StopIteration as end:
-            answer: Answer = end.value
-            return answer
-        TURNS.rest()
-        if tell is not None and tell(done, total) is False:
-            steps.close()
-            raise StoppedError

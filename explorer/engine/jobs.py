@@ -1,14 +1,16 @@
 """Work that takes long and can be stopped: a thread of its own, beside whoever asked for it."""
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 from threading import Event, Thread
 from typing import Generic, TypeVar
 
-from explorer.engine.turns import TURNS
+from explorer.engine.turns import TURNS, rest
 from explorer.runs.generation import StepsDone
 
 Result = TypeVar("Result")
+Steps = Generator[tuple[int, int], bool | None, Result]
+"""Long work, step by step: what is done of what, and at last its result."""
 ABSENCE = 15.0
 """Seconds that work goes on for a visitor who is gone: a line may have broken off."""
 
@@ -95,3 +97,24 @@ def whole(tell: StepsDone) -> Callable[[int, int], None]:
             raise StoppedError
 
     return step
+
+
+def walked(steps: Steps[Result], tell: Callable[[int, int], object] | None = None) -> Result:
+    """What a generator returns that yields (done, total) on its way; between two of its steps
+    others may go first.
+
+    Where `tell` answers False, the generator is sent False. One that has something to give by then
+    returns it; any other is closed, with StoppedError.
+    """
+    wanted: bool | None = None
+    while True:
+        try:
+            done, total = steps.send(wanted)
+        except StopIteration as end:
+            answer: Result = end.value
+            return answer
+        if wanted is False:
+            steps.close()
+            raise StoppedError
+        rest()
+        wanted = tell is None or tell(done, total) is not False

@@ -6,7 +6,7 @@ Each is such a vector, a mean over rows. All heads have much in common, so the m
 is taken away first, and each entry counts in units of how much it varies within one head.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,9 +103,8 @@ def search(
     texts: Sequence[Text],
     role: Role,
     rare: np.ndarray,
-    progress: Callable[[int, int], object] | None = None,
-) -> Searched:
-    """Where every head of a role looks, text by text. `progress(done, total)` counts texts."""
+) -> Generator[tuple[int, int], object, Searched]:
+    """Where every head of a role looks, text by text; it yields (done, total) in texts."""
     known = known_of(loaded, rare)
     sites = [site for site in loaded.sites if site.role == role]
     encoded, _ = encode(loaded, lines_of_texts(texts))
@@ -121,8 +120,7 @@ def search(
             of_sites.append(features_of(site, pattern, chosen, batch.rows, keys))
         found.append(torch.cat(of_sites, dim=1).double().numpy())
         numbers += batch.lines.tolist()
-        if progress is not None:
-            progress(len(numbers), len(encoded))
+        yield len(numbers), len(encoded)
     n_heads = sum(site.n_heads for site in sites)
     features = np.concatenate(found) if found else np.zeros((0, n_heads, FEATURES))
     return Searched(role, tuple(numbers), features)

@@ -5,7 +5,7 @@ Without a cache every step reads the whole row again, so that a row of T tokens 
 self-attention layer, one column a step, and those of cross-attention, which the source fixes once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from explorer.library import LoadedModel
-from explorer.runs.generation import Generation, StepsDone
+from explorer.runs.generation import Generation
 from explorer.runs.passes import timed
 from models.cache import KVCache
 from models.config import ModelConfig
@@ -167,13 +167,12 @@ def timings(
     loaded: LoadedModel,
     given: Sequence[int],
     lengths: Sequence[int],
-    tell: StepsDone | None = None,
-) -> tuple[Timing, ...]:
+) -> Generator[tuple[int, int], bool | None, tuple[Timing, ...]]:
     """Measure decodings of such lengths after a source or prompt, with a cache and without.
 
     The best of a few runs each; the tokens are always the same one, as only their number counts.
-    `tell` is called after every measurement and may end it. Learned positions end at n_ctx, so
-    longer rows are left out there.
+    It yields (done, total) after every measurement; sent False, it returns those that there are.
+    Learned positions end at n_ctx, so longer rows are left out there.
     """
     config = loaded.config
     start, read = _reader(loaded, torch.tensor([list(given)]))
@@ -188,7 +187,7 @@ def timings(
             for each in (lambda: KVCache(config.n_layers), lambda: None)
         )
         found.append(Timing(n, 1000 * cached, 1000 * uncached))
-        if tell is not None and not tell(done, len(fits)):
+        if (yield done, len(fits)) is False:
             break
     return tuple(found)
 

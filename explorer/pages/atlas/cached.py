@@ -8,7 +8,7 @@ from explorer.analysis.atlas import finding, here, searching
 from explorer.analysis.atlas.finding import Found
 from explorer.analysis.atlas.make import file_of
 from explorer.analysis.atlas.store import Atlas, Text, read_atlas
-from explorer.engine import cache
+from explorer.engine import cache, jobs
 from explorer.engine.caching import cached
 from explorer.exhibits.view import examples_of
 from explorer.problems import InputProblem
@@ -93,7 +93,8 @@ def searched(which: Which, role: Role, *, progress: Progress = None) -> searchin
     """Where every head of a role looks, in the sentences of an atlas."""
     shown = atlas(which)
     texts = [shown.texts[number] for number in numbers_to_search(which)]
-    return searching.search(cache.open_model(which.model), texts, role, shown.rare, progress)
+    steps = searching.search(cache.open_model(which.model), texts, role, shown.rare)
+    return jobs.walked(steps, progress)
 
 
 def reads_language(model: str) -> str | None:

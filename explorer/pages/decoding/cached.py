@@ -36,16 +36,6 @@ def cache_of(made: Generation) -> caching.Cached:
     return caching.cached_and_not(cache.open_model(made.model), made)
 
 
-def timings(
-    model: str,
-    given: tuple[int, ...],
-    lengths: tuple[int, ...],
-    tell: Callable[[int, int], bool],
-) -> tuple[caching.Timing, ...]:
-    """Decodings of these lengths against the clock; measured again on every request."""
-    return caching.timings(cache.open_model(model), given, lengths, tell)
-
-
 @cached
 def tree_of(
     model: str, text: str, beam: Beam, sample: Sample, edits: tuple[Edit, ...], limit: int

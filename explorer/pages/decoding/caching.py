@@ -11,8 +11,10 @@ from explorer.analysis.decoding.caching import (
     cached_and_not,
     decoding_multiply_adds,
     lengths_for,
+    timings,
 )
 from explorer.components import cache_view, pack_cache_view
+from explorer.engine import jobs
 from explorer.exhibits.shared import PartChoices
 from explorer.exhibits.view import View
 from explorer.figures.curves import lines
@@ -160,7 +162,9 @@ def _measured(view: View, generation: Generation, names: list[str]) -> None:
             return
         wanted = tuple(sorted({own, *LENGTHS}))
         job = running.job(
-            NAME, key, lambda tell: cached.timings(view.loaded.name, generation.given, wanted, tell)
+            NAME,
+            key,
+            lambda tell: jobs.walked(timings(view.loaded, generation.given, wanted), tell),
         )
     if not running.finished(
         job, NAME, view.t("caching.measuring"), view.t("decoding.stop"), view.lang

@@ -21,6 +21,7 @@ from explorer.analysis.atlas.searching import (
 )
 from explorer.analysis.atlas.store import Text
 from explorer.analysis.atlas.sums import MEASURES, OFFSETS, REACH
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.rerun import rows_of
@@ -151,7 +152,7 @@ def test_a_painted_diagonal_is_found_at_its_distance(translator: LoadedModel) ->
 def test_a_heads_own_pattern_is_most_like_itself(translator: LoadedModel) -> None:
     traced = trace(translator, TEXTS[0].source, TEXTS[0].target)
     rare = np.zeros(translator.config.vocab_size, bool)
-    searched = search(translator, TEXTS, "cross", rare)
+    searched = walked(search(translator, TEXTS, "cross", rare))
     sites = [site for site in translator.sites if site.role == "cross"]
     patterns = np.concatenate([traced.pattern(site.name) for site in sites])
     wanted = patterns[5]

@@ -16,6 +16,7 @@ from explorer.analysis.decoding.caching import (
     timings,
 )
 from explorer.components.cache_view import pack_cache_view
+from explorer.engine.jobs import walked
 from explorer.library import LoadedModel
 from explorer.runs.trace import generate
 from explorer.text import family
@@ -100,12 +101,13 @@ def test_timings_are_told_may_be_stopped_and_leave_out_what_does_not_fit(
 ) -> None:
     given = generate(loaded, TEXT, Greedy(), 1).given
     told: list[tuple[int, int]] = []
-    found = timings(loaded, given, (2, 3, 9), lambda *at: (told.append(at), len(told) < 2)[1])
+    steps = timings(loaded, given, (2, 3, 9))
+    found = walked(steps, lambda *at: (told.append(at), len(told) < 2)[1])
     assert [each.length for each in found] == [2, 3]
     assert told == [(1, 3), (2, 3)]
     assert all(each.cached_ms > 0 and each.uncached_ms > 0 for each in found)
     learned = tiny("learned", positions="learned", n_ctx=20)
-    assert [each.length for each in timings(learned, given, (4, 20, 21))] == [4, 20]
+    assert [each.length for each in walked(timings(learned, given, (4, 20, 21)))] == [4, 20]
 
 
 def test_a_decoding_of_another_model_is_refused(
