@@ -41,7 +41,7 @@ def run() -> list[str]:
                 page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
                 page.add_init_script(SEEN)
                 page.goto(address)
-                page.wait_for_function("window.pictureSeen", timeout=60_000)
+                page.wait_for_function("() => window.pictureSeen", timeout=60_000)
                 seconds.append(page.evaluate("window.pictureSeen") / 1000)
                 page.context.close()
             first = answered + seconds[0]
