@@ -118,6 +118,9 @@ function startView(root, view, send) {
         if (index >= 0) return { lane, block, site, head: { index } };
       }
       const [u, v] = layout.vertical ? [offsetY, offsetX] : [offsetX, offsetY];
+      const beside = v > each.v0 - 8 && v < each.v1 + 8;
+      if (beside && head.lanes[lane].waves && u > each.waves[0] && u < each.waves[1]) return { door: "waves" };
+      if (beside && lane === layout.lanes.length - 1 && u > each.out[0] + 14) return { door: "steps" };
       if (u < each.label[0] - 10 || u > each.out[0] || v < each.v0 - 8 || v > each.v1 + 8) continue;
       const thread = each.v.reduce((best, at, i) => (Math.abs(at - v) < Math.abs(each.v[best] - v) ? i : best), 0);
       if (Math.abs(each.v[thread] - v) < Math.max(each.gap * 0.6, 6)) return { lane, thread };
@@ -126,7 +129,7 @@ function startView(root, view, send) {
   }
   canvas.onpointermove = (event) => {
     const now = under(event);
-    canvas.style.cursor = now?.head ? "pointer" : "default";
+    canvas.style.cursor = now?.head || now?.door ? "pointer" : "default";
     if (JSON.stringify(now) === JSON.stringify(look)) return;
     look = now;
     readout.textContent = look ? reading(view, look) : words.hint;
@@ -136,6 +139,7 @@ function startView(root, view, send) {
   canvas.onclick = (event) => {
     const now = under(event);
     if (now?.head) send({ head: [now.lane, now.block, now.site, now.head.index] });
+    else if (now?.door) send({ door: now.door });
   };
 
   root.onkeydown = (event) => {
@@ -155,7 +159,7 @@ function startView(root, view, send) {
   function openDoor() {
     const close = () => send({ door: "" });
     const follow = (link) => send({ link });
-    if (head.door === "head" && head.opened) open = headPanel(view, close, follow);
+    if (head.door === "head" && head.opened) open = headPanel(view, close, follow, (place_) => send({ head: place_ }));
     else if (head.door === "waves") open = wavesPanel(view, close, follow);
     else if (head.door === "steps") open = stepsPanel(view, close, follow, (step) => { pause(); go(clock.restOf(step)); });
     if (!open) return;
@@ -180,7 +184,7 @@ function startView(root, view, send) {
       open.classList.add("fresh");
       open.begin?.();
       // The keyboard goes where it opened something, and back to where it was when that closes.
-      if (focused !== undefined) { root.opener = focused; find("close")?.focus({ preventScroll: true }); }
+      if (focused !== undefined && before?.door !== head.door) { root.opener = focused; find("close")?.focus({ preventScroll: true }); }
     } else if (!open && before?.door) find(root.opener)?.focus({ preventScroll: true });
     zoomTo(head.door === "heads" ? 1 : 0);
     if ((same && before.playing) || (!before && !still() && !isTyping() && !head.door)) play();

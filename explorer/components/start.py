@@ -38,7 +38,7 @@ WORDS = (
     *("waves", "steps", "candidates", "chosen", "same", "open_head", "opens", "mean", "stage"),
     *("query", "key", "value", "scores", "mask", "softmax", "output", "blocked", "shown_of"),
     *("turns", "no_waves", "nothing", "memory", "read_step", "read_pair", "read_score"),
-    *("to_head", "to_heads", "to_masks", "to_positions", "to_steps"),
+    *("head_before", "head_after", "to_head", "to_heads", "to_masks", "to_positions", "to_steps"),
     *("told_scores", "told_mask", "told_softmax", "told_output", "told_waves"),
 )
 """The words that the view shows, by the names under which the caller passes them."""

@@ -31,7 +31,7 @@ function panel(title, words, links, close) {
   return node;
 }
 
-export function headPanel(view, close, follow) {
+export function headPanel(view, close, follow, open) {
   const { head, arrays, colours, theme } = view;
   const { words, opened, links } = head;
   const [lane, block, site] = opened.at;
@@ -51,6 +51,15 @@ export function headPanel(view, close, follow) {
     [...stages.children].forEach((button, at) => button.setAttribute("aria-pressed", String(at === now)));
     readout.textContent = told[now];
   });
+  const count = place.sites[site].heads;
+  for (const [name, sign, to] of [["head_before", "‹", opened.head - 1], ["head_after", "›", opened.head + 1]]) {
+    const button = el("button", "other", sign);
+    button.type = "button";
+    button.dataset.at = name;
+    button.setAttribute("aria-label", words[name]);
+    button.onclick = () => open([lane, block, site, (to + count) % count]);
+    node.querySelector("h2")[name === "head_before" ? "before" : "after"](button);
+  }
   inside.stages.forEach((name, at) => {
     const button = el("button", name, `${at + 1} ${words[name]}`);
     button.type = "button";

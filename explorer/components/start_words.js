@@ -29,6 +29,7 @@ export function reading({ head, attention }, look) {
   const { words, lanes } = head;
   const lane = lanes[look.lane];
   const site = (b, s) => `${lane.blocks[b].title} · ${lane.blocks[b].sites[s].title}`;
+  if (look.door) return words[look.door];
   if (look.head) return `${site(look.block, look.site)} · ${fill(words.open_head, { head: look.head.index + 1 })}`;
   const b = lane.blocks.length - 1;
   const s = lane.blocks[b].sites.length - 1;

@@ -100,6 +100,10 @@ def test_a_station_opens_in_place_by_keyboard_and_leads_to_its_page(visitor: Vis
     close.press("Escape")
     expect(station).to_be_focused()
     station.press("Enter")
+    other = page.get_by_role("button", name=word("head_after"))
+    other.click()
+    expect(opened.get_by_role("heading")).to_contain_text(word("open_head", head=2))
+    expect(other).to_be_focused()
     softmax = opened.get_by_role("button", name=word("softmax"))
     softmax.click()
     expect(softmax).to_have_attribute("aria-pressed", "true")
@@ -109,6 +113,7 @@ def test_a_station_opens_in_place_by_keyboard_and_leads_to_its_page(visitor: Vis
     asked = parse_qs(urlsplit(page.url).query)
     assert asked["text"] == [TEXT]
     assert asked["layer"] == ["2"]
+    assert asked["head"] == ["2"]
     page.go_back()
     page.locator(".hl .open").wait_for()
     page.get_by_role("button", name=word("close"), exact=True).press("Escape")
@@ -132,6 +137,15 @@ def test_waves_steps_and_all_heads_are_one_click_away(visitor: Visitor) -> None:
         "'canvas.main')?.clientHeight > before)",
         arg=before,
     )
+
+
+def test_stations_of_the_picture_open_by_a_click_on_them(visitor: Visitor) -> None:
+    visitor.open(lang="en", text=TEXT)
+    picture = visitor.page.locator("canvas.main")
+    box = picture.bounding_box()
+    assert box is not None
+    picture.click(position={"x": box["width"] - 60, "y": box["height"] - 60})  # the candidates
+    expect(visitor.page.locator(".hl .open h2")).to_have_text(word("steps"))
 
 
 def test_it_is_read_while_typed(visitor: Visitor) -> None:

@@ -18,7 +18,6 @@ from explorer.ui import session
 
 KEY = "start.picture"
 PAGES = {
-    "embedding": "machine",
     "positions": "positions",
     "heads": "heads",
     "masks": "masks",
