@@ -131,12 +131,12 @@ class View:
     def t(self, key: str, /, **values: object) -> str:
         """The words at `key` in the visitor's language.
 
-        A model that fills in masked tokens has words of its own where those of models that write
-        one token after another would be wrong: the table `filling` mirrors their keys.
+        A model that fills in masked tokens, and one without an output layer, have words of their
+        own where those of models that write one token after another would be wrong: the tables
+        `filling` and `silent` mirror their keys.
         """
-        if self.trace.predicts == "same" and text.has(f"filling.{key}", lang=self.lang):
-            key = f"filling.{key}"
-        return text.t(key, lang=self.lang, **values)
+        own = {"same": f"filling.{key}", None: f"silent.{key}"}.get(self.trace.predicts, key)
+        return text.t(own if text.has(own, lang=self.lang) else key, lang=self.lang, **values)
 
     def formula(self, latex: str) -> str:
         """LaTeX with its words in the visitor's language."""

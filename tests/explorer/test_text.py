@@ -121,14 +121,17 @@ def test_every_key_is_used() -> None:
     families = [*MADE, *MADE_LATE]
     made = {f"{family}.{name}" for family in families for name in names_made(family)}
     settings = {key for key in words("en") if key.startswith("settings.")}
-    filling = {key for key in words("en") if key.startswith("filling.")}
-    unused = set(words("en")) - literal_keys() - made - PIECES - settings - filling
+    own = {key for key in words("en") if key.startswith(("filling.", "silent."))}
+    unused = set(words("en")) - literal_keys() - made - PIECES - settings - own
     assert not unused
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
-def test_words_for_filling_in_replace_words_of_the_same_values(lang: str) -> None:
-    replaced = {key: key.removeprefix("filling.") for key in words(lang) if "filling." in key}
+@pytest.mark.parametrize("kind", ["filling", "silent"])
+def test_words_of_other_models_replace_words_of_the_same_values(lang: str, kind: str) -> None:
+    replaced = {
+        key: key.removeprefix(f"{kind}.") for key in words(lang) if key.startswith(f"{kind}.")
+    }
     assert replaced
     for key, usual in replaced.items():
         assert placeholders(words(lang)[key]) == placeholders(words(lang)[usual]), key

@@ -1,10 +1,12 @@
 """Every page and part for encoders alone: one that fills in masked words, one without a head."""
 
+import re
+
 import pytest
-from shown import Open
+from shown import Open, everything
 
 from explorer.pages import PAGES
-from explorer.text import t
+from explorer.text import has, t
 
 TEXT = "She reads a [MASK] every morning."
 
@@ -64,3 +66,15 @@ def test_a_model_without_an_output_is_not_asked_for_more_words(open_page: Open) 
     said = [each.value for each in open_page("heads", model="headless", text=TEXT).caption]
     assert t("matter.no_logits", lang="en") in said
     assert t("matter.nothing", lang="en") not in said
+
+
+@pytest.mark.parametrize("page", ["masks", "decoding", "causes", "circuits", "clinic"])
+def test_a_model_without_an_output_is_not_said_to_write(open_page: Open, page: str) -> None:
+    words = everything(open_page(page, model="headless"))
+    for part in ("lead", "try"):
+        own = f"silent.{page}.{part}"
+        if has(own, lang="en"):
+            assert t(own, lang="en") in words
+            assert t(f"{page}.{part}", lang="en") not in words
+    false = r"before it generates|generates \*\*one token|whatever it predicts"
+    assert not re.search(false, words)
