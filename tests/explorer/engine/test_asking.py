@@ -1,7 +1,7 @@
 """Asking: what is answered once is kept, and what takes long goes step by step."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
@@ -77,6 +77,16 @@ def test_a_generator_that_is_stopped_ends_there_and_leaves_no_answer() -> None:
         ask(request_of(endless), lambda done, total: False)
     assert ended == ["ended"]
     assert not is_answered(request_of(endless))
+
+
+def test_a_part_is_given_to_who_stopped_and_to_nobody_else() -> None:
+    def halves() -> Generator[tuple[int, int], bool | None, str]:
+        return "a half" if (yield 1, 2) is False else "all"
+
+    assert ask(request_of(halves), lambda done, total: False) == "a half"
+    assert not is_answered(request_of(halves))
+    assert ask(request_of(halves)) == "all"
+    assert ask(request_of(halves), lambda done, total: False) == "all"
 
 
 def test_others_compute_between_two_steps() -> None:
