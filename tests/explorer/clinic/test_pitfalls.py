@@ -74,7 +74,7 @@ def test_the_wrong_code_is_imported_by_nothing_but_the_pages_that_show_it() -> N
     ]
     showing = {
         "explorer/analysis/claims/attention.py",
-        "explorer/notebook/certify.py",
+        "explorer/notebook/diagnosis.py",
         "explorer/pages/clinic/page.py",
         "explorer/pages/clinic/cached.py",
         "explorer/analysis/workshop/planted.py",
