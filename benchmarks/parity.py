@@ -3,7 +3,8 @@
 `make parity` builds each with `transformers` (eager attention, float32; norms and biases scattered,
 since fresh ones are 1 and 0 and hide faults), saves it as people save models, opens the folder here
 and compares the logits, every layer's stream and every pattern, at all positions; then the last
-layer with padding on either side, and read token by token with a cache. It needs an
+layer with padding on either side, and read token by token with a cache; and what both write
+greedily. It needs an
 environment of its own, which the Makefile makes. `--write` writes the golden files that the tests
 compare with.
 """
@@ -15,6 +16,7 @@ import math
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +28,10 @@ from safetensors.torch import load_file, save_file
 from benchmarks.foreign_models import EXTRA, MODELS, Small
 from explorer.runs.run import run
 from models.cache import KVCache
-from models.foreign import open_folder
+from models.decoding import best, decode
+from models.foreign import FAMILIES, open_folder
 from models.rows import Rows
+from models.strategies import Greedy
 from models.transformer import Model
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -45,6 +49,8 @@ from foreign import (
     weights,
 )
 
+DOCS = (Path("docs/own-models.md"), Path("docs/zh/own-models.md"))
+WRITTEN = 8  # tokens
 LENGTHS = {"first": (14, 13), "second": (12, 12)}  # of tgt, of src
 
 
@@ -169,6 +175,35 @@ def padded_and_cached(
     return worst | {"cached": off(torch.cat(steps, 1)[0].numpy(), theirs["first/hook_logits"])}
 
 
+def written(model: Any, ids: dict[str, torch.Tensor]) -> list[int] | None:
+    """What `transformers` writes greedily after the second text; None for a model that does not."""
+    if not model.can_generate() or "MaskedLM" in type(model).__name__:
+        return None
+    given, start = ids["second.tgt"], None
+    if model.config.is_encoder_decoder:
+        given, start = ids["second.src"], model.config.decoder_start_token_id
+    never = [start] if start is not None and start == model.config.pad_token_id else None
+    model.generation_config = hf.GenerationConfig()  # without the ends and tokens that it forces
+    settings = hf.GenerationConfig(
+        max_new_tokens=WRITTEN,
+        do_sample=False,
+        use_cache=False,  # so that what ours keeps is compared with whole passes
+        pad_token_id=0,
+        decoder_start_token_id=start,
+        suppress_tokens=never,
+    )
+    made = model.generate(given, settings, attention_mask=torch.ones_like(given))
+    return made[0, -WRITTEN:].tolist()
+
+
+def writes_the_same(model: Model, ids: dict[str, torch.Tensor], expected: list[int]) -> bool:
+    """Whether our greedy decoding, with a cache, gives these tokens."""
+    model.marks = replace(model.marks, end=None, further_ends=())
+    given = ids["second.src" if "src" in model.reads else "second.tgt"]
+    (output,) = best(decode(model, given, Greedy(), WRITTEN))
+    return list(output.tokens) == expected
+
+
 def differences(folder: Path, ids: dict[str, torch.Tensor], theirs: dict[str, np.ndarray]) -> Small:
     """The largest difference of each kind, over the largest value of it."""
     model = open_folder(folder).model
@@ -188,13 +223,15 @@ def main() -> int:
     """Compare every model, or those that are named; exit status 1 where one is off by over 1e-4."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", choices=[*MODELS, []])
+    parser.add_argument("--docs", action="store_true", help="put the table into docs/")
     parser.add_argument("--write", action="store_true", help="write the golden files of the tests")
     args = parser.parse_args()
     hf.logging.set_verbosity_error()
     hf.logging.disable_progress_bar()
     print(f"transformers {hf.__version__}, torch {torch.__version__}, float32, eager\n")
-    print("| model | logits | streams | patterns | padded | cached |")
-    print("| --- | --: | --: | --: | --: | --: |")
+    lines = ["| model | logits | streams | patterns | padded | cached | greedy |"]
+    lines.append("| --- | --: | --: | --: | --: | --: | --- |")
+    print("\n".join(lines))
     if args.write and not args.names:
         write_pieces()
         write_copies()
@@ -209,10 +246,32 @@ def main() -> int:
                 write(name, folder, ids, theirs)
             Golden.load(name).write(folder)  # the same folder, with a tokenizer
             worst = differences(folder, ids, theirs)
+            expected, greedy = written(model, ids), "–"
+            if expected is not None:
+                same = writes_the_same(open_folder(folder).model, ids, expected)
+                failed, greedy = failed or not same, "equal" if same else "differs"
         numbers = ("–" if math.isnan(value) else f"{value:.1e}" for value in worst.values())
-        print(f"| {name} | {' | '.join(numbers)} |", flush=True)
+        lines.append(f"| {name} | {' | '.join(numbers)} | {greedy} |")
+        print(lines[-1], flush=True)
         failed = failed or any(value > 1e-4 for value in worst.values())
+    if args.docs:
+        titles = dict.fromkeys(family.title for family in FAMILIES.values())
+        said = f"transformers {hf.__version__}, torch {torch.__version__}:"
+        for file in DOCS:
+            put(file, "parity", [said, "", *lines])
+            put(file, "families", [f"{', '.join(titles)}."])
     return int(failed)
+
+
+def put(file: Path, name: str, lines: list[str]) -> None:
+    """Put these lines between the comments that mark the place `name` in a document."""
+    text = file.read_text(encoding="utf-8")
+    first, last = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, found, rest = text.partition(first)
+    _, ended, after = rest.partition(last)
+    assert found, f"{file} has no place for {name}"
+    assert ended, f"{file} has no end of {name}"
+    file.write_text(before + first + "\n".join(["", *lines, "", last]) + after, encoding="utf-8")
 
 
 def write_copies() -> None:

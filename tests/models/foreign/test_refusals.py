@@ -16,6 +16,7 @@ import torch
 from foreign import Golden
 from safetensors.torch import load_file, save_file
 
+from benchmarks.foreign_models import MODELS
 from models import CheckpointError, refusals
 from models.decoding import best, decode
 from models.foreign import Placing, few, json_files, look, open_folder, weights
@@ -406,6 +407,20 @@ def test_every_family_has_a_golden_file() -> None:
 
     kinds = {Golden.load(name).config["model_type"] for name in NAMES}
     assert kinds == set(FAMILIES) - {"gemma3"}, "gemma3 is gemma3_text with what reads pictures"
+
+
+@pytest.mark.parametrize("file", ["own-models.md", "zh/own-models.md"])
+def test_the_docs_list_every_family_and_every_model_that_is_compared(file: str) -> None:
+    text = (Path(__file__).parents[3] / "docs" / file).read_text("utf-8")
+    listed = text.partition("<!-- families -->")[2].partition("<!--")[0].strip()
+    assert listed == ", ".join(dict.fromkeys(each.title for each in FAMILIES.values())) + "."
+    table = text.partition("<!-- parity -->")[2].partition("<!--")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| ")][2:]
+    assert [row[0].removeprefix("| ") for row in rows] == list(MODELS)
+    numbers = [float(cell) for row in rows for cell in row[1:-1] if cell != "–"]
+    assert len(numbers) > 3 * len(MODELS)
+    assert max(numbers) < 1e-4
+    assert {row[-1] for row in rows} == {"equal |", "– |"}
 
 
 def test_each_of_several_end_tokens_ends_an_output(tmp_path: Path) -> None:
