@@ -3,7 +3,7 @@
 import copy
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from models.config import ModelConfig
 from models.fast import lay_out_for_decoding, speed_up
 from models.foreign import Placing, few, found, open_folder, reads_source, revision
+from models.foreign.generation import Asked
 from models.foreign.json_files import read_object
 from models.foreign.languages import Codes, frames, languages_of, split_languages
 from models.foreign.placing import shown
@@ -72,6 +73,8 @@ class LoadedModel:
     config: ModelConfig
     folder: Path
     was_stored: Stored | None = None  # where the folder is gone
+    not_shown: tuple[str, ...] = ()  # stored tensors that change nothing here: other heads
+    asked: Asked = field(default_factory=Asked)  # how it is run elsewhere
 
     @property
     def stored(self) -> Stored:
@@ -257,4 +260,6 @@ def open_model(
         tokenizer=checkpoint.tokenizer,
         config=checkpoint.config,
         folder=checkpoint.folder,
+        not_shown=checkpoint.not_shown,
+        asked=checkpoint.asked or Asked(),
     )

@@ -16,6 +16,7 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "empty": "",
         "whitespace_only": "",
         "nothing_left": "",  # only control characters, or nothing that makes a token
+        "no_tokens": "reason",  # the tokenizer fails on it
         "too_long_chars": "limit length",
         "too_many_tokens": "limit length",
         "too_many_bytes": "limit length size bound",  # tokens, and megabytes
@@ -64,7 +65,6 @@ PROBLEMS: dict[str, frozenset[str]] = {
         "upload_tensors": "name limit",  # bytes of the list of them
         "upload_heavy": "name",
         "heavy_tokenizer": "limit megabytes",  # seconds
-        "broken_tokenizer": "reason",
         "upload_gone": "name",  # of another session, or no longer kept
         # a training
         "training_model": "reason",

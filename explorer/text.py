@@ -5,6 +5,7 @@ keyword: `t("heads.large", lang="zh", layer=2, head=5)`. A placeholder with two 
 them by a number: `{count} {count:step|steps}` becomes "1 step" or "2 steps".
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -219,7 +220,7 @@ def examples(model: str, *, masked: bool = False) -> dict[str, tuple[str, ...]]:
     others = ("masked-en",) if masked else (name.split("-")[0], "en")
     for stem in (name, *others):
         path = asset("sentences", f"{Path(stem).name}.toml")
-        if path.is_file():
+        if os.path.isfile(path):  # `Path.is_file` raises at a name longer than any file's
             with path.open("rb") as file:
                 return {name: tuple(group) for name, group in tomllib.load(file).items()}
     raise FileNotFoundError(f"no example sentences in {asset('sentences')}")

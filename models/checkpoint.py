@@ -31,12 +31,17 @@ class CheckpointError(Refusal):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded model in eval mode without gradients, its tokenizer and config."""
+    """A loaded model in eval mode without gradients, its tokenizer and config.
+
+    `not_shown` are stored tensors that change nothing here: heads of other tasks.
+    """
 
     model: Model
     tokenizer: Tokenizer
     config: ModelConfig
     folder: Path
+    not_shown: tuple[str, ...] = ()
+    asked: Any = None  # how it is run elsewhere: `models.foreign.generation.Asked`
 
 
 def load_checkpoint(folder: Path, weights: str = WEIGHTS) -> Checkpoint:

@@ -29,25 +29,8 @@ from torch import Tensor
 
 from models.cache import KVCache
 from models.rows import Rows
-from models.strategies import Strategy, require_whole
+from models.strategies import Hypothesis, Rules, Strategy, require_whole
 from models.transformer import Model
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One output so far: its tokens, without bos and prompt, with forced tokens and eos.
-
-    `logprob` is the sum of the model's own log-probabilities of all of them, whatever a strategy
-    cut; `score` compares outputs of different lengths (`Beam`'s rule; otherwise the logprob).
-    `rows[i]` is the row that step i extended by `tokens[i]`, so that the
-    `steps[i].log_probs[rows[i], tokens[i]]` add up to `logprob`.
-    """
-
-    tokens: tuple[int, ...]
-    logprob: float
-    score: float
-    rows: tuple[int, ...]
-    finished: bool  # the last token is eos
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +49,8 @@ class DecodeStep:
     log_probs: Float[Tensor, "row vocab"]  # the model's own
     probs: Float[Tensor, "row vocab"]  # after the strategy's cuts: sums to 1, exactly 0 where cut
     live: tuple[tuple[Hypothesis, ...], ...]  # per sentence, best first; empty once finished
-    ended: tuple[tuple[Hypothesis, ...], ...]  # per sentence, all finished so far, by score
+    ended: tuple[tuple[Hypothesis, ...], ...]  # per sentence, those kept as answers, by score
+    ruled: Float[Tensor, "row vocab"]  # `log_probs` under the rules, from which was chosen
 
     @property
     def best(self) -> tuple[Hypothesis, ...]:
@@ -89,6 +73,7 @@ def decode(
     src_valid: Bool[Tensor, "batch src"] | None = None,
     prefix: Sequence[int] | None = None,
     use_cache: bool = True,
+    rules: Rules | None = None,
 ) -> Iterator[DecodeStep]:
     """Write an output for each row of `src`, one step at a time, to eos or `max_new_tokens`.
 
@@ -99,6 +84,7 @@ def decode(
     `prefix` holds the first output tokens, forced on every sentence. Each is a step like any
     other, marked `forced`, and counts towards the limit; eos may stand at its end only.
     Without `use_cache` every step reads the whole row again: the same numbers, whole patterns.
+    `rules` act on every choice, those of a text that is filled in aside.
 
     Learned positions end at n_ctx, so there the tokens read must fit it; others run on beyond it.
     Raises ValueError, naming what is wrong, here and not at the first step: a model in training
@@ -110,8 +96,9 @@ def decode(
     device = next(model.parameters()).device
     src, src_valid = src.long().to(device), None if src_valid is None else src_valid.to(device)
     reader = _Filler if model.predicts == "same" else _Writer
-    begin = partial(reader, model, model.begin(src, src_valid), use_cache)
-    return _steps(begin, strategy, max_new_tokens, forced)
+    begin = partial(reader, model, model.begin(src, src_valid), use_cache, strategy.may_pad)
+    rules = rules if rules and model.predicts == "next" else None
+    return _steps(begin, strategy, max_new_tokens, forced, rules)
 
 
 def require_decodable(
@@ -165,8 +152,9 @@ def require_decodable(
 class _Writer:
     """A model that writes at the end of its rows: one row per live hypothesis, cached or not."""
 
-    def __init__(self, model: Model, rows: Rows, use_cache: bool) -> None:
+    def __init__(self, model: Model, rows: Rows, use_cache: bool, may_pad: bool = False) -> None:
         self.model, self.rows = model, rows
+        self.may_pad, self.prompt = may_pad, rows.tgt.shape[1]
         self.sentences = list(range(len(rows)))  # whose row each is
         self.cache = KVCache(model.config.n_layers) if use_cache else None
         with torch.inference_mode():
@@ -176,16 +164,16 @@ class _Writer:
         """The query of each row whose logits are asked for, as an index on this pass's axis."""
         return (-1,) * len(self.rows)
 
-    def log_probs(self) -> Float[Tensor, "row vocab"]:
-        """One forward: the model's log-probabilities of the token that each row asks for."""
+    def scores(self) -> Float[Tensor, "row vocab"]:
+        """One forward: the model's logits of the token that each row asks for."""
         with torch.inference_mode():
             logits = self.logits()
         marks = self.model.marks
-        if marks.pad is not None and marks.pad == marks.start:
+        if marks.pad is not None and marks.pad == marks.start and not self.may_pad:
             logits = logits.clone()  # a decoder that begins with the padding never writes it
             logits[:, marks.pad] = -torch.inf
         wide = torch.promote_types(logits.dtype, torch.float32)  # half precision: sums need more
-        return logits.to(wide).log_softmax(-1)
+        return logits.to(wide)
 
     def logits(self) -> Float[Tensor, "row vocab"]:
         """Read what the cache does not hold; unembed the end of each row only, which costs most."""
@@ -221,7 +209,7 @@ class _Writer:
 class _Filler(_Writer):
     """A model that fills in the mask tokens of its rows, the first of each row first."""
 
-    def __init__(self, model: Model, rows: Rows, use_cache: bool) -> None:
+    def __init__(self, model: Model, rows: Rows, use_cache: bool, may_pad: bool = False) -> None:
         super().__init__(model, rows, use_cache=False)  # every token sees those that come later
         # Noted once: a model may well answer with the mask token itself.
         self.places = [(row == model.marks.mask).nonzero()[:, 0].tolist() for row in rows.tgt]
@@ -244,7 +232,11 @@ class _Filler(_Writer):
 
 
 def _steps(
-    begin: Callable[[], _Writer], strategy: Strategy, max_new_tokens: int, prefix: tuple[int, ...]
+    begin: Callable[[], _Writer],
+    strategy: Strategy,
+    max_new_tokens: int,
+    prefix: tuple[int, ...],
+    rules: Rules | None,
 ) -> Iterator[DecodeStep]:
     """The loop of `decode`: ask the model, let the strategy choose, go on with what it chose."""
     if max_new_tokens == 0:
@@ -255,34 +247,42 @@ def _steps(
     live = [[Hypothesis((), 0.0, 0.0, rows=(), finished=False)] for _ in range(n_sentences)]
     ended: list[list[Hypothesis]] = [[] for _ in range(n_sentences)]
     for index in range(max_new_tokens):
-        log_probs = reader.log_probs()
+        scores = reader.scores()
+        log_probs = scores.log_softmax(-1)
         if log_probs[:, 0].isnan().any():  # a softmax is NaN everywhere or nowhere
             raise ValueError(f"step {index}: the model's logits give no probabilities (NaN)")
-        probs = strategy.probs(log_probs)
+        ruled = log_probs
+        if rules is not None:
+            given = log_probs if strategy.sums else scores  # as `transformers` does it
+            every_end = reader.model.marks.all_ends
+            ruled = rules.applied(given, reader.rows.tgt, reader.prompt, max_new_tokens, every_end)
+            ruled = ruled if strategy.sums else ruled.log_softmax(-1)
+        probs = strategy.probs(ruled)
         draw = next(draws)
         first = 0
         for s, parents in enumerate(live):
             if not parents:
                 continue
             rows = slice(first, first + len(parents))
-            room = strategy.room(len(ended[s]))
+            room = strategy.room(len(ended[s]), len(reader.model.marks.all_ends))
             if index < len(prefix):
                 chosen = [(0, prefix[index])]  # nothing but the prefix so far: one hypothesis
             else:
-                totals = [hypothesis.logprob for hypothesis in parents]
-                chosen = strategy.choose(log_probs[rows], probs[rows], totals, room, draw[s])
-            picked = log_probs[[first + k for k, _ in chosen], [token for _, token in chosen]]
+                totals = [hypothesis.total for hypothesis in parents]
+                chosen = strategy.choose(ruled[rows], probs[rows], totals, room, draw[s])
+            places = [first + k for k, _ in chosen], [token for _, token in chosen]
+            # What was forced against a rule is none of its business.
+            picked = (log_probs if index < len(prefix) else ruled)[places].tolist()
             made = []
-            for (k, token), gain in zip(chosen, picked.tolist(), strict=True):
-                output, logprob = (*parents[k].tokens, token), parents[k].logprob + gain
+            for (k, token), gain, own in zip(chosen, picked, log_probs[places], strict=True):
+                output, total = (*parents[k].tokens, token), parents[k].total + gain
                 rows_so_far = (*parents[k].rows, first + k)
-                score = strategy.score(logprob, len(output))
+                score = strategy.score(total, len(output))
                 ends = reader.ends(first + k, output)
-                made.append(Hypothesis(output, logprob, score, rows_so_far, ends))
+                logprob = parents[k].logprob + float(own)
+                made.append(Hypothesis(output, logprob, score, rows_so_far, ends, total))
             first += len(parents)
-            live[s] = [h for h in made if not h.finished]
-            ended[s] += [h for h in made if h.finished]
-            ended[s].sort(key=lambda hypothesis: -hypothesis.score)
+            live[s], ended[s] = strategy.settle(made, ended[s], max_new_tokens - index - 1)
         yield DecodeStep(
             index=index,
             forced=index < len(prefix),
@@ -293,6 +293,7 @@ def _steps(
             probs=probs,
             live=tuple(map(tuple, live)),
             ended=tuple(map(tuple, ended)),
+            ruled=ruled,
         )
         if not any(live):
             return

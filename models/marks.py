@@ -28,6 +28,11 @@ class Marks:
         """Whether a token that is written ends the output."""
         return token == self.end or token in self.further_ends
 
+    @property
+    def all_ends(self) -> tuple[int, ...]:
+        """The tokens that end an output."""
+        return (*(() if self.end is None else (self.end,)), *self.further_ends)
+
 
 PAD, START, END, UNKNOWN = range(4)  # the first tokens of every tokenizer that is trained here
 OUR_MARKS = Marks(pad=PAD, start=START, end=END, unknown=UNKNOWN)

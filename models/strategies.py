@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -46,8 +47,46 @@ def largest(values: Float[Tensor, " n"], n: int) -> list[tuple[int, float]]:
     return sorted(found, key=lambda pair: (-pair[1], pair[0]))[:n]
 
 
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output so far: its tokens, without bos and prompt, with forced tokens and eos.
+
+    `logprob` is the sum of the model's own log-probabilities of all of them, whatever a strategy
+    cut; `total` the same sum under the rules that were asked for; `score` compares outputs of
+    different lengths (`Beam`'s rule; otherwise the total). `rows[i]` is the row that step i
+    extended by `tokens[i]`, so that the `steps[i].log_probs[rows[i], tokens[i]]` add up to
+    `logprob`.
+    """
+
+    tokens: tuple[int, ...]
+    logprob: float
+    score: float
+    rows: tuple[int, ...]
+    finished: bool  # the last token is eos
+    total: float = 0.0
+
+
+@runtime_checkable
+class Rules(Protocol):
+    """Rules under which a strategy chooses (`models.foreign.elsewhere`); false where none is."""
+
+    def applied(
+        self, scores: OfRows, rows: Tensor, prompt: int, limit: int, ends: tuple[int, ...]
+    ) -> OfRows:
+        """Scores under the rules: of rows of ids, of which `prompt` were given and at most `limit`
+        are written behind; `ends` end an output."""
+        ...
+
+
 class Strategy(ABC):
-    """What `decode` asks of a strategy. The defaults are those of one hypothesis a sentence."""
+    """What `decode` asks of a strategy. The defaults are those of one hypothesis per sentence.
+
+    `sums`: rules act on log-probabilities that are then added up, not on the logits of one choice.
+    `may_pad`: padding may be written even by a decoder that begins with it.
+    """
+
+    sums: ClassVar[bool] = False
+    may_pad: ClassVar[bool] = False
 
     @abstractmethod
     def probs(self, log_probs: OfRows) -> OfRows:
@@ -63,9 +102,20 @@ class Strategy(ABC):
         """
         return [(0, int(log_probs[0].argmax()))]
 
-    def room(self, n_finished: int) -> int:
-        """How many extensions of a sentence survive a step, with so many finished already."""
+    def room(self, n_finished: int, n_ends: int = 1) -> int:
+        """How many extensions of a sentence are asked for, with so many finished already; a
+        vocabulary has `n_ends` tokens that end an output."""
         return 1 - n_finished
+
+    def settle(
+        self, made: Sequence[Hypothesis], ended: Sequence[Hypothesis], left: int
+    ) -> tuple[list[Hypothesis], list[Hypothesis]]:
+        """Those that go on, and the answers so far, best first; `left` steps remain.
+
+        `made` are this step's extensions of one sentence, best first.
+        """
+        finished = [*ended, *(each for each in made if each.finished)]
+        return [each for each in made if not each.finished], sorted(finished, key=by_score)
 
     def score(self, logprob: float, length: int) -> float:
         """What hypotheses of different lengths are compared by."""
@@ -178,6 +228,7 @@ class Beam(Strategy):
     Raises ValueError unless width is a whole number >= 1 and length_penalty finite and >= 0.
     """
 
+    sums: ClassVar[bool] = True
     width: int = 4
     length_penalty: Number = 1.0
 
@@ -197,9 +248,14 @@ class Beam(Strategy):
         # Row by row: equal ones come in the order of their hypothesis, then of their token.
         return [divmod(at, log_probs.shape[1]) for at, _ in largest(extended.flatten(), n)]
 
-    def room(self, n_finished: int) -> int:
+    def room(self, n_finished: int, n_ends: int = 1) -> int:
         return self.width - n_finished
 
     def score(self, logprob: float, length: int) -> float:
         # A power of -penalty runs to 0 where one of +penalty would overflow.
         return logprob * float(length) ** -self.length_penalty
+
+
+def by_score(hypothesis: Hypothesis) -> float:
+    """What answers are sorted by, the best first."""
+    return -hypothesis.score

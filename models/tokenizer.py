@@ -5,8 +5,9 @@ the word after it, written "▁"; a text in an alphabetic script is treated as i
 so that a word is the same token at the start and in the middle. Chinese gets none.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,29 @@ MARK_NAMES: dict[str, tuple[str, ...]] = {
 }
 BLANK = "▁"
 
-_LIBRARY_ERRORS = (Exception,)  # the library raises bare Exception for a file it cannot read
+Piece = tuple[int, tuple[int, int]]
+"""A token, and the characters of the text that it was cut from."""
+
+PANICS = "pyo3_runtime"
+"""The module of a panic in the library's Rust code, which is no Exception."""
+
+
+@contextmanager
+def refusing(key: str, **values: str) -> Iterator[None]:
+    """Turn whatever the `tokenizers` library raises into a Refusal, panics included.
+
+    `key` takes the library's own words as `reason`. Refusals and OSErrors pass through.
+    """
+    try:
+        yield
+    except OSError:
+        raise
+    except BaseException as error:
+        # The library raises bare Exception and Python's own; other classes have words already.
+        builtin = isinstance(error, Exception) and type(error).__module__ == "builtins"
+        if not builtin and type(error).__module__ != PANICS:
+            raise
+        raise Refusal(key, reason=error, **values) from error
 
 
 Read = Callable[[Path], Any]
@@ -76,10 +99,8 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
         """Read a `tokenizer.json`. Raises ValueError, with the reason, when it is not one."""
-        try:
+        with refusing("no_tokenizer", file=path.name):
             return cls(made_of(path, of_json))
-        except _LIBRARY_ERRORS as error:
-            raise Refusal("no_tokenizer", file=path.name, reason=error) from error
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`, from which `load` makes the same tokenizer."""
@@ -97,15 +118,43 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without special tokens, even where the text spells one out.
 
-        The one exception is "[MASK]", as which a mask is typed, whatever the tokenizer calls it.
+        The one exception is a mask: it is typed as "[MASK]" or as the tokenizer calls it.
+        Raises Refusal for a text that the tokenizer cannot encode, naming the characters.
         """
-        if self.marks.mask is None or MASK not in text:
-            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-            return ids
-        ids = []
-        for part in text.split(MASK):  # a blank before a word is part of it, one before a mask not
-            ids += [self.marks.mask, *(self.encode(part.rstrip()) if part.strip() else [])]
+        parts = self._between_masks(text)
+        if len(parts) == 1:
+            return self._tokens(text)
+        ids: list[int] = []
+        for part in parts:  # a blank before a word is part of it, one before a mask not
+            ids += [self.marks.mask, *(self._tokens(part.rstrip()) if part.strip() else [])]  # type: ignore[list-item]
         return ids[1:]  # each mask stands before a part, except the first one
+
+    def encoded(self, text: str, output: bool = False) -> list[int]:
+        """As `encode`, or `encode_output`; no ids where that raises Refusal."""
+        with suppress(Refusal):
+            return self.encode_output(text) if output else self.encode(text)
+        return []
+
+    def has_mask(self, text: str) -> bool:
+        """Whether a text holds a mask token to be filled in."""
+        return len(self._between_masks(text)) > 1
+
+    def _between_masks(self, text: str) -> list[str]:
+        """What is typed before, between and after the mask tokens of a text."""
+        mask = self.marks.mask
+        if mask is None:
+            return [text]
+        return re.split("|".join(map(re.escape, {MASK, self.piece(mask)})), text)
+
+    def _tokens(self, text: str) -> list[int]:
+        """The ids of a text without masks. Raises Refusal."""
+        with refusing("text_fails"):
+            return [token for token, _ in self._cut(text)]
+
+    def _cut(self, text: str) -> list[Piece]:
+        """A text without masks as the library cuts it."""
+        found = self._tokenizer.encode(text, add_special_tokens=False)
+        return list(zip(found.ids, found.offsets, strict=True))
 
     def encode_output(self, text: str) -> list[int]:
         """`encode` for a text that a translator is to write, whose pieces may be others."""
@@ -113,8 +162,12 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids; special tokens are left out."""
-        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
-        return text.strip()
+        with suppress(Refusal), refusing("text_fails"):
+            text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+            return text.strip()
+        # Its decoder fails on these tokens; their own texts are known all the same.
+        written = (self.bytes_of(each) for each in ids if not self.is_special(each))
+        return b"".join(written).decode("utf-8", "replace").strip()
 
     def piece(self, token: int) -> str:
         """What the tokenizer calls a token."""
@@ -126,11 +179,13 @@ class Tokenizer:
 
     def unknown(self, text: str) -> list[str]:
         """The different characters of a text that the vocabulary lacks, in order."""
-        if self.marks.mask is not None:
-            text = text.replace(MASK, "")
-        characters = dict.fromkeys(c for c in text if not c.isspace())
-        unknown = self.marks.unknown
-        return [c for c in characters if unknown is not None and unknown in self.encode(c)]
+        parts = "".join(self._between_masks(text))
+        characters = dict.fromkeys(c for c in parts if not c.isspace())
+        return [c for c in characters if not self.drops(c)]
+
+    def drops(self, text: str) -> bool:
+        """Whether no part of a text is read as the unknown token."""
+        return self.marks.unknown is None or self.marks.unknown not in self.encoded(text)
 
 
 def marks_by_name(tokenizer: tokenizers.Tokenizer) -> Marks:

@@ -131,10 +131,13 @@ TO_CUT = (
 WORDS = sorted({word for line in CORPUS for word in line.replace(".", " .").split()})
 
 
-def byte_level() -> Tokenizer:
-    """As GPT-2, Llama 3 and Qwen have it: no word is unknown, and no mark stands around a text."""
+def byte_level(*more: str) -> Tokenizer:
+    """As GPT-2, Llama 3 and Qwen have it: no word is unknown, and no mark stands around a text.
+
+    `more` are further tokens, written as such vocabularies write bytes.
+    """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocab = {char: i for i, char in enumerate(alphabet)}
+    vocab = {char: i for i, char in enumerate([*alphabet, *more])}
     merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he")]
     for first, second in merges:
         vocab[first + second] = len(vocab)

@@ -313,6 +313,7 @@ def test_help_lists_every_command_and_the_version(capsys: pytest.CaptureFixture[
             "translate",
             "generate",
             "info",
+            "merge",
             "train",
             "evaluate",
             "export",

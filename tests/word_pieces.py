@@ -142,7 +142,10 @@ PIECES = {
     *(f"card.only_{lang}" for lang in LANGUAGES),
     *(f"card.{name}" for name in ("name", "snapshot", "kind", "layers", "heads", "width")),
     *(f"card.{name}" for name in ("parameters", "vocabulary", "length", "positions", "norm")),
-    *(f"card.{name}" for name in ("ffn", "output", "marks_row", "stored", "languages", "licence")),
+    *(
+        f"card.{name}"
+        for name in ("ffn", "output", "marks_row", "not_shown", "stored", "languages", "licence")
+    ),
     *(f"card.{name}" for name in ("heads_own", "heads_shared", "with_last", "without_last")),
     *(f"card.{name}" for name in ("output_tied", "output_own", "output_none")),
     *(f"machine.ways_{kind}" for kind in ("attention", "recurrent", "convolution")),

@@ -26,7 +26,7 @@ from models.decoding import DecodeStep, best, decode
 from models.fast.memory import FastRecord
 from models.hooks import Edits, visiting
 from models.rows import padded
-from models.strategies import Greedy, Strategy, largest
+from models.strategies import Greedy, Rules, Strategy, largest
 
 N_CANDIDATES = 12
 MAX_NEW_TOKENS = 128  # that are written, and shown step by step
@@ -126,6 +126,7 @@ def _decoding(
     max_new_tokens: int,
     forced: Sequence[int],
     edits: Sequence[Edit],
+    rules: Rules | None = None,
 ) -> Iterator[DecodeStep]:
     return decode(
         loaded.model,
@@ -139,6 +140,7 @@ def _decoding(
         # of the future open, every new token changes all of them. And an edited cell is found by
         # its row, which a cached step does not have. So under edits each step reads all again.
         use_cache=not edits,
+        rules=rules,
     )
 
 
@@ -150,6 +152,7 @@ def generate(
     edits: Sequence[Edit] = (),
     forced: str | Sequence[int] = "",
     progress: StepsDone | None = None,
+    rules: Rules | None = None,
 ) -> Generation:
     """Decode `text` with `strategy` (`Greedy`, `Beam`, `Sample`), keeping every step.
 
@@ -158,7 +161,7 @@ def generate(
     `forced` is how the output must begin, as text, or as token ids where a very token is meant
     (nothing is taken after an end mark among them). Fewer than `max_new_tokens` are made where
     the row would pass the limit of tokens. `progress` is called after every step and may end the
-    decoding; what is written by then is the Generation.
+    decoding; what is written by then is the Generation. `rules` act on every choice.
 
     Raises InputProblem: as `clean_text`; `too_many_tokens`, `target_too_long` (more forced tokens
     than new ones), `bad_number` (max_new_tokens, a forced token id), `unknown_forced` (a forced
@@ -172,7 +175,7 @@ def generate(
 
     tokens = torch.tensor([given])
     visitor = edit_functions(loaded.sites, edits)
-    decoding = _decoding(loaded, tokens, None, strategy, max_new_tokens, prefix, edits)
+    decoding = _decoding(loaded, tokens, None, strategy, max_new_tokens, prefix, edits, rules)
     hooks = {site.hook("pattern"): site.name for site in loaded.sites if site.query_stream == "tgt"}
     taken: list[tuple[DecodeStep, dict[str, np.ndarray]]] = []
     stopped = False
@@ -222,6 +225,7 @@ def decoding_of(
     strategy: Strategy,
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
+    rules: Rules | None = None,
 ) -> tuple[Edits, Iterator[DecodeStep]]:
     """The bare steps that `generate` would take, and the visitor to ask for them under.
 
@@ -229,7 +233,7 @@ def decoding_of(
     """
     given, max_new_tokens = _given(loaded, text, max_new_tokens)
     tokens = torch.tensor([given])
-    steps = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits)
+    steps = _decoding(loaded, tokens, None, strategy, max_new_tokens, (), edits, rules)
     return edit_functions(loaded.sites, edits), steps
 
 

@@ -9,6 +9,7 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 from explorer.runs.sentences import clean_text
 from models.config import ModelConfig
+from models.refusals import Refusal
 from models.rows import Rows, Stream
 
 MAX_TOKENS = 1024  # per stream, special tokens included, padding not
@@ -57,7 +58,7 @@ def given_tokens(loaded: LoadedModel, text: str) -> tuple[int, ...]:
     or, where memory is what it would take too much of, `too_many_bytes`.
     """
     model = loaded.model
-    tokens = model.with_marks(model.reads[0], _text_tokens(loaded, text))
+    tokens = model.with_marks(model.reads[0], text_tokens(loaded, text))
     if len(tokens) > limit(loaded):
         raise _too_long("too_many_tokens", loaded, len(tokens))
     return tokens
@@ -69,7 +70,7 @@ def continued_tokens(loaded: LoadedModel, text: str, more: str = "") -> tuple[in
     Raises InputProblem as `given_tokens`, and `target_too_long` where only both together are.
     """
     given_tokens(loaded, text)
-    return target_row(loaded, [*_text_tokens(loaded, text), *target_tokens(loaded, more)])
+    return target_row(loaded, [*text_tokens(loaded, text), *target_tokens(loaded, more)])
 
 
 def target_row(loaded: LoadedModel, tokens: Sequence[int]) -> tuple[int, ...]:
@@ -130,12 +131,20 @@ def checked_number(name: str, value: int | float, low: int | float, high: int | 
         raise InputProblem("bad_number", name=name, value=value, low=low, high=high)
 
 
-def _text_tokens(loaded: LoadedModel, text: str) -> list[int]:
+def text_tokens(loaded: LoadedModel, text: str) -> list[int]:
+    """The tokens of a text without marks, at least one.
+
+    Raises InputProblem as `clean_text`, `nothing_left`, and `no_tokens` where the tokenizer fails.
+    """
     return _tokens(loaded.tokenizer.encode, text)
 
 
 def _tokens(encode: Callable[[str], list[int]], text: str) -> list[int]:
-    tokens = encode(clean_text(text))
+    cleaned = clean_text(text)
+    try:
+        tokens = encode(cleaned)
+    except Refusal as error:
+        raise InputProblem("no_tokens", reason=error.alone()) from error
     if not tokens:
         raise InputProblem("nothing_left")
     return tokens

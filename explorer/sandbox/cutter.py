@@ -19,6 +19,8 @@ ROOM = 768_000_000
 """Bytes that it may take: some 400 MB for the largest vocabularies that are in use, of 262,144."""
 MOST_TOKENS, MOST_ADDED = 300_000, 20_000
 """Of all, and of those that were added: the app reads the list of them, and others wait for it."""
+ANY = 2**32 - 1
+"""The id of a token that no vocabulary has."""
 
 
 def read(path: Path) -> tokenizers.Tokenizer:
@@ -52,6 +54,8 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
     model = {
         "type": parts["model"].get("type"),
         "byte_fallback": parts["model"].get("byte_fallback"),
+        "unk_token": parts["model"].get("unk_token"),
+        "unk_id": parts["model"].get("unk_id"),
     }
     named = {token: piece for piece, token in vocab.items()}
     return {
@@ -61,15 +65,30 @@ def tables(library: tokenizers.Tokenizer) -> dict[str, Any]:
         "special": [token for token, each in added.items() if each.special],
         "added": list(added),
         "parts": {**kinds, "model": model},
+        "around": around(library),
+        "normalizes": library.normalizer is not None,
     }
 
 
+def around(library: tokenizers.Tokenizer) -> dict[str, Any]:
+    """What the post-processor makes of ANY, a token that no vocabulary has; its error if it fails.
+
+    None of both where there is no post-processor.
+    """
+    if library.post_processor is None:
+        return {}
+    text = tokenizers.Tokenizer(tokenizers.models.WordLevel({"text": ANY}, unk_token="text"))
+    return _said(lambda: {"ids": library.post_processor.process(text.encode("text")).ids})
+
+
 def answered(library: tokenizers.Tokenizer, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A text cut, or ids written out."""
+    """A text cut, a text as the normalizer leaves it, or ids written out."""
     if "text" in asked:
         library.encode_special_tokens = asked["special_is_text"]
         found = library.encode(asked["text"], add_special_tokens=asked["marked"])
-        return {"ids": found.ids, "tokens": found.tokens}
+        return {"ids": found.ids, "tokens": found.tokens, "offsets": found.offsets}
+    if "normal" in asked:
+        return {"text": library.normalizer.normalize_str(asked["normal"])}
     return {"text": library.decode(asked["ids"], skip_special_tokens=True)}
 
 

@@ -20,7 +20,7 @@ import tokenizers
 
 from explorer.problems import InputProblem
 from explorer.sandbox.apart import SOON, Apart, Away
-from explorer.sandbox.cutter import ROOM
+from explorer.sandbox.cutter import ANY, ROOM
 from models.refusals import Refusal
 
 READING, CUTTING = 8, 1
@@ -33,10 +33,11 @@ PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Encoding:
-    """A text cut: the ids of its tokens, and what they are called."""
+    """A text cut: the ids of its tokens, what they are called, and where in it each was."""
 
     ids: list[int]
     tokens: list[str]
+    offsets: list[tuple[int, int]]
 
 
 class _Processes:
@@ -89,7 +90,10 @@ class _Served:
         return said
 
     def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """An answer. Raises InputProblem: `heavy_tokenizer`, `broken_tokenizer`."""
+        """An answer to a question.
+
+        Raises InputProblem: `heavy_tokenizer`, and ValueError where the library fails.
+        """
         with self._alone():
             found = None
             if self._process.is_there or self._read() is not None:
@@ -98,7 +102,7 @@ class _Served:
             raise InputProblem("heavy_tokenizer", limit=CUTTING, megabytes=ROOM // 1_000_000)
         answer: dict[str, Any] = json.loads(found)
         if "error" in answer:
-            raise InputProblem("broken_tokenizer", reason=answer["error"])
+            raise ValueError(answer["error"])
         return answer
 
     @contextmanager
@@ -124,6 +128,27 @@ class _Served:
         return self._process.ask(json.dumps(said).encode(), PATIENCE, self._away)
 
 
+@dataclass(frozen=True)
+class _Normalizer:
+    served: _Served
+
+    def normalize_str(self, text: str) -> str:
+        return str(self.served.ask({"normal": text})["text"])
+
+
+@dataclass(frozen=True)
+class _PostProcessor:
+    """What the tokenizer puts around a text, asked once."""
+
+    said: Mapping[str, Any]
+
+    def process(self, text: tokenizers.Encoding) -> Encoding:
+        if "error" in self.said:
+            raise ValueError(self.said["error"])
+        ids = [text.ids[0] if each == ANY else each for each in self.said["ids"]]
+        return Encoding(ids, [], [])
+
+
 class LibraryApart:
     """What `models.tokenizer` asks of a `tokenizers.Tokenizer`, with the same names."""
 
@@ -138,6 +163,8 @@ class LibraryApart:
             for token in said["added"]
         }
         self._parts = json.dumps(said["parts"])
+        self.normalizer = _Normalizer(self._served) if said["normalizes"] else None
+        self.post_processor = _PostProcessor(said["around"]) if said["around"] else None
         self.encode_special_tokens = False
 
     def __deepcopy__(self, memo: object) -> "LibraryApart":
@@ -174,14 +201,14 @@ class LibraryApart:
         return self._pieces.get(token)
 
     def encode(self, text: str, add_special_tokens: bool = True) -> Encoding:
-        """A text cut. Raises InputProblem: `heavy_tokenizer`."""
+        """A text cut. Raises as `_Served.ask`."""
         asked = {"text": text, "marked": add_special_tokens}
-        return Encoding(
-            **self._served.ask({**asked, "special_is_text": self.encode_special_tokens})
-        )
+        said = self._served.ask({**asked, "special_is_text": self.encode_special_tokens})
+        places = [(start, end) for start, end in said["offsets"]]
+        return Encoding(said["ids"], said["tokens"], places)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """The text of ids. Raises InputProblem: `heavy_tokenizer`."""
+        """The text of ids. Raises as `_Served.ask`."""
         text: str = self._served.ask({"ids": list(ids)})["text"]
         return text
 

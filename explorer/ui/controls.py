@@ -192,11 +192,18 @@ def sentence_line(view: View, key: str = "sentence") -> None:
 
 
 def unknown_words(view: View, loaded: LoadedModel, unknown: Sequence[str]) -> str:
-    """Which characters of a text a model reads as its unknown token, whatever that is called."""
+    """What of a text a model reads as its unknown token, whatever that is called, or drops."""
     mark = loaded.marks.unknown
     token = "" if mark is None else escape(loaded.tokenizer.piece(mark))
-    characters = " ".join(escape(character) for character in unknown[:20])
-    return view.t("place.unknown", token=token, characters=characters)
+    dropped = {each for each in unknown if loaded.tokenizer.drops(each)}
+    said = []
+    for key, some in (
+        ("place.unknown", [each for each in unknown if each not in dropped]),
+        ("place.dropped", [each for each in unknown if each in dropped]),
+    ):
+        characters = " ".join(map(escape, some[:20]))
+        said += [view.t(key, token=token, characters=characters)] if some else []
+    return " · ".join(said)
 
 
 def offer(view: View, lesson: str) -> None:

@@ -11,7 +11,7 @@ from models.foreign.system import of_system
 from models.refusals import Refusal
 
 VARIABLE = "HEADLIGHT_MODELS"
-WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
+WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model.bin")
 HUB = "models--"  # how the hub's cache names the folder of a model: models--org--name
 
 

@@ -25,8 +25,10 @@ from models.checkpoint import (
     load_checkpoint,
 )
 from models.config import ModelConfig
+from models.foreign.adapters import require_no_adapter
 from models.foreign.families import FAMILIES, Family
 from models.foreign.finding import unreadable
+from models.foreign.generation import asked_in
 from models.foreign.gguf_file import GGUF, architecture
 from models.foreign.gguf_header import gguf_in, header
 from models.foreign.json_files import read_object, read_text
@@ -39,7 +41,7 @@ from models.foreign.tokens import ForeignTokenizer, largest_in, marks_of, named_
 from models.foreign.weights import INDEX, Safetensors, fill, shaped
 from models.marks import Marks
 from models.refusals import Refusal
-from models.tokenizer import made_of
+from models.tokenizer import PANICS, made_of, refusing
 from models.transformer import Model
 
 GENERATION = "generation_config.json"
@@ -49,9 +51,17 @@ MAKING = (
 )
 _BESIDE = re.compile(r"lm_head|cls\.|embed_out|final_logits_bias|vocab_")
 """What stands beside a model, so that its name has no prefix: heads."""
+_WRAPPERS = re.compile(
+    r"^(module\.|_forward_module\.|pretrained_model\.)+|"
+    r"\b(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
+"""torch.compile, DataParallel, DeepSpeed, FSDP, activation checkpointing, TRL's value head."""
+_OTHER_HEADS = re.compile(
+    r"(score|v_head|value_head|reward_head|regression_head|classification_head|(pre_)?classifier|"
+    r"qa_outputs|pooler|cls\.seq_relationship|summary|multiple_choice_head)\..+"
+)
+"""Heads of other tasks, which read what the model computes and change none of it."""
 OURS = frozenset(field.name for field in fields(ModelConfig))
-PANICS = "pyo3_runtime"  # where a panic of tokenizers' Rust code comes from, which is no Exception
-_LIBRARY_ERRORS = (Exception,)  # tokenizers raises bare Exception for a file that it cannot read
 
 
 def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) -> Checkpoint:
@@ -63,6 +73,7 @@ def open_folder(folder: Path, weights: str = WEIGHTS, placing: Placing = USUAL) 
     try:
         folder = revision(Path(folder))
         _require_no_dead_links(folder)
+        require_no_adapter(folder)
         if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
             return _open_gguf(file, placing)
         values = read_object(folder / CONFIG) if (folder / CONFIG).is_file() else {}
@@ -130,12 +141,8 @@ def _open_gguf(path: Path, placing: Placing) -> Checkpoint:
     stored = GGUF(path)
     family = FAMILIES[stored.values["model_type"]]
     plan = _plan(family, Keys(stored.values, stored.named), stored.named, path.name, path.name)
-    try:
+    with refusing("within", file=path.name):
         tokenizer = fitted(stored.tokenizer(), plan, path.name)
-    except CheckpointError:
-        raise
-    except _LIBRARY_ERRORS as error:
-        raise CheckpointError("within", file=path.name, reason=error) from error
     model = fill(plan.config, plan.rows, stored, stored.real_name, placing)
     give_marks(model, tokenizer)
     return Checkpoint(model, tokenizer, plan.config, path)
@@ -194,6 +201,7 @@ def look(folder: Path) -> Look:
     """
     folder = revision(Path(folder))
     _require_no_dead_links(folder)
+    require_no_adapter(folder)
     if not (folder / CONFIG).is_file() and (file := gguf_in(folder)) is not None:
         said, parameters = header(file)
         kind = architecture(said, file.name)
@@ -215,8 +223,10 @@ def look(folder: Path) -> Look:
         stored.require_floats(name)
     seen = Look.at(str(values["model_type"]), plan.config, stored, used)
     if (folder / TOKENIZER).is_file():
-        largest = largest_in(folder / TOKENIZER)
-        _require_room(largest, plan, TOKENIZER)
+        largest, ordinary = largest_in(folder / TOKENIZER)
+        if ordinary >= (size := plan.config.vocab_size):
+            why = Refusal("other_tokenizer", largest=largest, size=size)
+            raise CheckpointError("within", file=TOKENIZER, reason=why)
         seen = replace(seen, n_tokens=largest + 1)
     return seen
 
@@ -263,7 +273,8 @@ def _open(folder: Path, values: Mapping[str, Any], placing: Placing) -> Checkpoi
     if len(codes) > 1 and plan.starts_with is not None:
         pair = usual_pair(codes, tokenizer.around(), values)
         model.framed = frames(codes, tokenizer.around(), plan.starts_with, *pair)
-    return Checkpoint(model, tokenizer, plan.config, folder)
+    asked = asked_in(folder, values, plan.config.vocab_size)
+    return Checkpoint(model, tokenizer, plan.config, folder, _not_shown(named), asked)
 
 
 def _family(values: Mapping[str, Any]) -> Family:
@@ -282,7 +293,11 @@ def _family(values: Mapping[str, Any]) -> Family:
 
 
 def _plain(name: str, prefixes: tuple[str, ...]) -> str:
-    """A stored name without its prefix, and with the names that norms have today."""
+    """A stored name without its prefix, and with the names that norms have today.
+
+    What training wrapped around the model or its parts leaves names too: `_WRAPPERS`.
+    """
+    name = _WRAPPERS.sub("", name)
     for prefix in prefixes:
         if name.startswith(prefix):
             name = name.removeprefix(prefix)
@@ -317,10 +332,15 @@ def _today(old: re.Match[str]) -> str:
     return f"{old[1]}.{'weight' if old[2] == 'gamma' else 'bias'}"
 
 
+def _not_shown(named: Mapping[str, str]) -> tuple[str, ...]:
+    """The heads among stored tensors that are no part of what is shown, as the file names them."""
+    return tuple(sorted(named[name] for name in named if _OTHER_HEADS.fullmatch(name)))
+
+
 def _all_are_used(plan: Plan, named: Mapping[str, str], file_name: str) -> None:
-    """Raises CheckpointError for a stored tensor that nothing here reads."""
+    """Raises CheckpointError for a stored tensor that nothing here reads, heads aside."""
     used = {name for row in plan.rows for name in row.theirs}
-    ignored = re.compile("|".join(plan.ignored) or "(?!)")
+    ignored = re.compile("|".join((*plan.ignored, _OTHER_HEADS.pattern)))
     left = sorted(name for name in named if name not in used and not ignored.fullmatch(name))
     if left:
         raise CheckpointError("has_another", file=file_name, tensor=named[left[0]], count=len(left))
@@ -328,7 +348,7 @@ def _all_are_used(plan: Plan, named: Mapping[str, str], file_name: str) -> None:
 
 def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTokenizer:
     path = folder / TOKENIZER
-    try:
+    with refusing("no_tokenizer", file=TOKENIZER):
         if not path.is_file() and (folder / SOURCE).is_file():
             tokenizer: ForeignTokenizer = MarianTokenizer.of_folder(folder)
         else:
@@ -339,10 +359,6 @@ def _tokenizer(folder: Path, values: Mapping[str, Any], plan: Plan) -> ForeignTo
             said = {**values, "eos_token_id": _ends(folder, values)}
             marks = marks_of(raw, named_tokens(folder), said)
             tokenizer = ForeignTokenizer(raw, marks, prompt_of(folder))
-    except (CheckpointError, OSError):
-        raise
-    except _LIBRARY_ERRORS as error:
-        raise CheckpointError("tokenizer", file=TOKENIZER, reason=error) from error
     return fitted(tokenizer, plan, path.name if path.is_file() else SOURCE)
 
 
@@ -366,22 +382,19 @@ def fitted(tokenizer: ForeignTokenizer, plan: Plan, file: str) -> ForeignTokeniz
 
     Raises CheckpointError where it does not fit.
     """
-    _require_room(tokenizer.largest, plan, file)
-    tokenizer.marks = _placed(tokenizer.marks, tokenizer, plan)
+    try:
+        tokenizer.fit(plan.config.vocab_size)
+        tokenizer.marks = _placed(tokenizer.marks, tokenizer, plan)
+    except Refusal as error:
+        raise CheckpointError("within", file=file, reason=error) from error
     return tokenizer
-
-
-def _require_room(largest: int, plan: Plan, file: str) -> None:
-    """Raise CheckpointError where a tokenizer has an id that the model has no row for."""
-    if largest >= (size := plan.config.vocab_size):
-        raise CheckpointError("other_tokenizer", file=file, largest=largest, size=size)
 
 
 def _placed(marks: Marks, tokenizer: ForeignTokenizer, plan: Plan) -> Marks:
     """The marks, the start and the end being those that stand around a text of this model."""
     before, behind = tokenizer.around()
     if plan.starts_with is None and (len(before) > 1 or len(behind) > 1):
-        raise CheckpointError("several_around", before=len(before), behind=len(behind))
+        raise Refusal("several_around", before=len(before), behind=len(behind))
     if plan.starts_with is not None:
         return replace(marks, start=plan.starts_with, end=behind[0] if behind else marks.end)
     start = before[0] if before else None

@@ -16,7 +16,7 @@ from models.foreign.json_files import read_json
 from models.foreign.tokens import ForeignTokenizer
 from models.marks import Marks
 from models.refusals import Refusal
-from models.tokenizer import made_of
+from models.tokenizer import Piece, made_of, refusing
 
 SOURCE, TARGET, VOCABULARY = "source.spm", "target.spm", "vocab.json"
 NORMAL, UNKNOWN, USER_DEFINED = 1, 2, 4  # types of pieces; control symbols are in no text
@@ -59,17 +59,21 @@ class MarianTokenizer(ForeignTokenizer):
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (), (self._ids["</s>"],)
 
-    def encode(self, text: str) -> list[int]:
+    def _cut(self, text: str) -> list[Piece]:
         code, found, rest = text.partition("<<")
         if not found or not text.startswith(">>"):
             return self._by(self._source, text)
-        return [self._id(code + found), *self._by(self._source, rest)]
+        code += found
+        return [(self._id(code), (0, len(code))), *self._by(self._source, rest, len(code))]
 
     def encode_output(self, text: str) -> list[int]:
-        return self._by(self._target, text)
+        with refusing("text_fails"):
+            return [token for token, _ in self._by(self._target, text)]
 
-    def _by(self, model: tokenizers.Tokenizer, text: str) -> list[int]:
-        return [self._id(piece) for piece in model.encode(text).tokens]
+    def _by(self, model: tokenizers.Tokenizer, text: str, at: int = 0) -> list[Piece]:
+        found = model.encode(text)
+        places = [(at + start, at + end) for start, end in found.offsets]
+        return list(zip(map(self._id, found.tokens), places, strict=True))
 
     def _id(self, piece: str) -> int:
         return self._ids.get(piece, self.marks.unknown or 0)

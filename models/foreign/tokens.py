@@ -4,6 +4,8 @@ import codecs
 import copy
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,15 @@ from models.foreign.json_files import read_json
 from models.foreign.prompts import LINE_END, Prompt
 from models.marks import Marks
 from models.refusals import Refusal
-from models.tokenizer import BLANK, Tokenizer, marks_by_name
+from models.tokenizer import BLANK, Piece, Tokenizer, marks_by_name, refusing
 
 CONTINUES_WORD = "##"  # WordPiece
+MOST_NAMED = 20  # characters in a refusal
 
+
+ANY, ANY_ID = "text", 2**32 - 1
+ANY_TEXT = tokenizers.Tokenizer(tokenizers.models.WordLevel({ANY: ANY_ID}, unk_token=ANY))
+"""Any text, as one token that no vocabulary has: what a post-processor is asked about."""
 
 NUMBERED = "headlight.numbered"
 """How bytes that make no character are decoded: `errors` of `bytes.decode`."""
@@ -64,11 +71,29 @@ class ForeignTokenizer(Tokenizer):
         self._byte_level = "ByteLevel" in kinds
         self._word_pieces = parts["model"].get("type") == "WordPiece"
         self._byte_fallback = bool(parts["model"].get("byte_fallback"))
+        if self.marks.unknown is None:
+            self.marks = replace(self.marks, unknown=_unknown(tokenizer, parts["model"]))
+        added = tokenizer.get_added_tokens_decoder().items() if self._byte_level else ()
+        self._as_written = {token: each.content for token, each in added}
+        self.beyond: Mapping[int, str] = {}
+        """The tokens that its model lacks: a text that contains one is refused."""
 
-    @property
-    def largest(self) -> int:
-        """The largest id of a token."""
-        return max(self._tokenizer.get_vocab().values())
+    def fit(self, vocab_size: int) -> None:
+        """Keep in `beyond` which tokens a model of so many tokens lacks, and use none as a mark.
+
+        Raises Refusal unless all of them were added to the vocabulary, as an image token is.
+        """
+        vocabulary = self._tokenizer.get_vocab()
+        beyond = {token: text for text, token in vocabulary.items() if token >= vocab_size}
+        ordinary = beyond.keys() - self._tokenizer.get_added_tokens_decoder().keys()
+        if ordinary:
+            raise Refusal("other_tokenizer", largest=max(beyond), size=vocab_size)
+        for token in (*self.around()[0], *self.around()[1]):
+            if token >= vocab_size:
+                raise Refusal("mark_beyond", token=self.piece(token), size=vocab_size)
+        lacking: Any = {name: None for name, mark in vars(self.marks).items() if mark in beyond}
+        self.marks = replace(self.marks, **lacking)
+        self.beyond = beyond
 
     def specials(self) -> dict[str, int]:
         """The special tokens and their ids."""
@@ -77,25 +102,95 @@ class ForeignTokenizer(Tokenizer):
 
     def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The special tokens before and behind a text, as the tokenizer's own post-processor puts
-        them there."""
-        plain = self._tokenizer.encode("a", add_special_tokens=False).ids
-        whole = self._tokenizer.encode("a", add_special_tokens=True).ids
-        for first in range(len(whole) - len(plain) + 1):
-            if whole[first : first + len(plain)] == plain:
-                return tuple(whole[:first]), tuple(whole[first + len(plain) :])
-        return (), ()
+        them there. Raises Refusal where it fails, or does not leave a text as it is.
+        """
+        processor = self._tokenizer.post_processor
+        if processor is None:
+            return (), ()
+        with refusing("around_fails"):
+            whole = processor.process(ANY_TEXT.encode(ANY)).ids
+        if whole.count(ANY_ID) != 1:
+            raise Refusal("text_left_out")
+        at = whole.index(ANY_ID)
+        return tuple(whole[:at]), tuple(whole[at + 1 :])
 
-    def encode(self, text: str) -> list[int]:
-        """As `Tokenizer.encode`; a text with the model's own prompt marks is cut as a prompt is.
+    def _cut(self, text: str) -> list[Piece]:
+        """As in `Tokenizer`; a text with the model's own prompt marks is cut as a prompt is.
 
         There each special token that is spelled out is one, and LINE_END is a line end.
         """
-        if self.prompt is None or self.prompt.sign not in text:
-            return super().encode(text)
-        ids: list[int] = self._of_prompts.encode(
-            text.replace(LINE_END, "\n"), add_special_tokens=False
-        ).ids
-        return ids
+        for token in self.beyond.values():
+            if token in text:
+                raise Refusal("token_beyond", token=token)
+        if not self._is_prompt(text):
+            return super()._cut(text)
+        read = self._of_prompts.encode(text.replace(LINE_END, "\n"), add_special_tokens=False)
+        return list(zip(read.ids, read.offsets, strict=True))
+
+    def _is_prompt(self, text: str) -> bool:
+        return self.prompt is not None and self.prompt.sign in text
+
+    def _tokens(self, text: str) -> list[int]:
+        """As in `Tokenizer`; the Refusal names the characters that the tokenizer fails on."""
+        try:
+            return super()._tokens(text)
+        except Refusal as error:
+            characters = [c for c in dict.fromkeys(text) if not c.isspace() and self._fails(c)]
+            if characters:
+                shown = " ".join(characters[:MOST_NAMED])
+                raise Refusal("characters_fail", characters=shown) from error
+            raise
+
+    def _fails(self, character: str) -> bool:
+        with suppress(Refusal), refusing("text_fails"):
+            self._cut(character)
+            return False
+        return True
+
+    def unknown(self, text: str) -> list[str]:
+        """What the vocabulary lacks of a text, in order: its different characters, or a whole word
+        of which the tokenizer knows nothing. It is read as the unknown token, or dropped.
+        """
+        found: dict[str, None] = {}
+        for part in self._between_masks(text):
+            found |= dict.fromkeys(self._lacked(part))
+        if self._is_prompt(text):
+            found.pop(LINE_END, None)
+        return list(found)
+
+    def _lacked(self, text: str) -> list[str]:
+        """`unknown` of a text without masks."""
+        with suppress(Refusal), refusing("text_fails"):
+            pieces = self._cut(text)
+            spans = [text[slice(*span)] for token, span in pieces if token == self.marks.unknown]
+            written = b"".join(self.bytes_of(token) for token, _ in pieces)
+            at = {c: text.index(c) for c in text if not c.isspace() and self._is_lost(c, written)}
+            for span in spans:
+                alone = [c for c in span if not c.isspace() and not self.drops(c)]
+                words = alone if 0 < len(alone) < len("".join(span.split())) else [span.strip()]
+                at |= {each: text.index(each) for each in words}
+            return sorted(at, key=at.__getitem__)
+        return []
+
+    def _is_lost(self, character: str, written: bytes) -> bool:
+        """Whether a text that was read as `written` lost this character of it.
+
+        What the normalizer removes on purpose, such as an accent, is not lost.
+        """
+        ids = self.encoded(character)
+        if self.marks.unknown in ids or _is_text(b"".join(map(self.bytes_of, ids)).strip()):
+            return False
+        normal = self._normal(character).strip().encode("utf-8", "replace")
+        return bool(normal) and normal not in written
+
+    def _normal(self, text: str) -> str:
+        """A text as the tokenizer's normalizer leaves it."""
+        normalizer = self._tokenizer.normalizer
+        if normalizer is None:
+            return text
+        with suppress(Refusal), refusing("text_fails"):
+            return str(normalizer.normalize_str(text)).replace(BLANK, " ")
+        return text
 
     @cached_property
     def _of_prompts(self) -> tokenizers.Tokenizer:
@@ -107,13 +202,20 @@ class ForeignTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """As `Tokenizer.decode`; bytes that make no character are written as numbers: <E4>."""
         text = super().decode(ids)
-        if "\ufffd" not in text:
+        if "\ufffd" not in text and not any(map(self._is_misread, ids)):
             return text
         written = (self.bytes_of(each) for each in ids if not self.is_special(each))
         return b"".join(written).decode(errors=NUMBERED).strip()
 
+    def _is_misread(self, token: int) -> bool:
+        """Whether the library decodes an added token as if its letters stood for bytes: "đem"."""
+        text = self._as_written.get(token, "")
+        return not text.isascii() and all(char in ALPHABET for char in text)
+
     def bytes_of(self, token: int) -> bytes:
         piece = self.piece(token)
+        if token in self._as_written:
+            return piece.encode("utf-8", "replace")
         if self._byte_level and all(char in ALPHABET for char in piece):
             return bytes(ALPHABET[char] for char in piece)
         if self._byte_fallback and len(piece) == 6 and piece.startswith("<0x"):
@@ -124,16 +226,33 @@ class ForeignTokenizer(Tokenizer):
         return piece.replace(BLANK, " ").encode("utf-8", "replace")
 
 
-def largest_in(path: Path) -> int:
-    """The largest id of a token in a tokenizer.json, which is read as JSON alone: a tenth of the
-    time that making a tokenizer of it takes. Raises CheckpointError where it has no tokens.
+def _is_text(data: bytes) -> bool:
+    """Whether bytes are whole characters, at least one."""
+    try:
+        return bool(data.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _unknown(tokenizer: tokenizers.Tokenizer, model: Mapping[str, Any]) -> int | None:
+    """The token that a tokenizer's own model reads what it does not know as."""
+    name = model.get("unk_token")
+    found = model.get("unk_id") if name is None else tokenizer.token_to_id(name)
+    return None if found is None else int(found)
+
+
+def largest_in(path: Path) -> tuple[int, int]:
+    """The largest ids in a tokenizer.json: of all tokens, and of those that were not added.
+
+    It is read as JSON alone, a tenth of the time that making a tokenizer of it takes.
+    Raises CheckpointError where it has no tokens.
     """
     said = read_json(path)
     try:
         vocab = said["model"]["vocab"]
-        added = [each["id"] for each in said.get("added_tokens") or ()]
-        listed = vocab.values() if isinstance(vocab, dict) else [len(vocab) - 1]
-        return int(max([*added, *listed]))
+        added = {each["id"] for each in said.get("added_tokens") or ()}
+        listed = set(vocab.values() if isinstance(vocab, dict) else range(len(vocab)))
+        return int(max(added | listed)), int(max(listed - added, default=0))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError("tokenizer", file=path.name, reason=Refusal("no_tokens")) from error
 

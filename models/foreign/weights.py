@@ -25,7 +25,8 @@ PICKLES = "pytorch_model*.bin"
 CONVERSION = (
     'python -c "import glob, torch, safetensors.torch as s; '
     f"s.save_file({{k: v.contiguous().clone() for f in glob.glob('{PICKLES}') "
-    "for k, v in torch.load(f, weights_only=True).items()}, 'model.safetensors')\""
+    "for k, v in torch.load(f, map_location='cpu', weights_only=True).items()}, "
+    "'model.safetensors')\""
 )
 """Of one file or of several: each tensor for itself, since safetensors shares no memory."""
 

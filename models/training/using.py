@@ -2,13 +2,16 @@
 
 import argparse
 import sys
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from models.checkpoint import Checkpoint
 from models.decoding import best, decode
-from models.foreign import few
+from models.foreign import few, revision
+from models.foreign.adapters import merge
+from models.refusals import Refusal
 from models.tokenizer import MASK
 from models.training.evaluate import translate
 from models.training.options import (
@@ -45,13 +48,13 @@ def translate_text(args: argparse.Namespace) -> None:
 
 
 def _say_unread(checkpoint: Checkpoint, texts: list[str]) -> None:
-    """Name the characters that the vocabulary lacks: the model reads them as one and the same."""
-    unread = dict.fromkeys(c for text in texts for c in checkpoint.tokenizer.unknown(text))
-    if unread:
-        _note(
-            f"not in the vocabulary of {checkpoint.folder.name}, read as an unknown token: "
-            f"{' '.join(unread)}"
-        )
+    """Name what the vocabulary lacks: it is read as the unknown token, or dropped."""
+    tokenizer, name = checkpoint.tokenizer, checkpoint.folder.name
+    unread = dict.fromkeys(each for text in texts for each in tokenizer.unknown(text))
+    for dropped, words in ((False, "read as an unknown token"), (True, "dropped")):
+        some = [each for each in unread if tokenizer.drops(each) == dropped]
+        if some:
+            _note(f"not in the vocabulary of {name}, {words}: {' '.join(some)}")
 
 
 def _note(words: str) -> None:
@@ -69,7 +72,7 @@ def generate(args: argparse.Namespace) -> None:
             f"{args.model} writes nothing: it has no head that says tokens. `info`, `export` and "
             "`certify` work on it"
         )
-    if model.predicts == "same" and MASK not in args.text:
+    if model.predicts == "same" and not tokenizer.has_mask(args.text):
         raise ValueError(f"{args.model} fills in what is masked: write {MASK} where a word belongs")
     _say_unread(checkpoint, [args.text])
     given = model.with_marks(model.reads[0], tokenizer.encode(args.text))
@@ -92,6 +95,18 @@ def _most_new(model: Model, given: Tensor) -> int:
     return left
 
 
+def merge_adapter(args: argparse.Namespace) -> None:
+    """Merge a LoRA adapter into the model that it was trained for, as a new folder."""
+    if args.out.exists():
+        raise Refusal("within", file=str(args.out), reason=Refusal("exists"))
+    for folder in (args.base, args.adapter):
+        if not folder.is_dir():
+            raise Refusal("no_such_folder", path=str(folder))
+    count = merge(revision(args.base), args.adapter, args.out)
+    tensors = "tensor" if count == 1 else "tensors"
+    print(f"{args.out}: {count} {tensors} changed; the rest is {args.base}")
+
+
 def info(args: argparse.Namespace) -> None:
     """Sizes, choices, parameters and attention sites of a model."""
     checkpoint = open_checkpoint(args.model, placing_of(args))
@@ -106,13 +121,15 @@ def info(args: argparse.Namespace) -> None:
         print(
             f"{site.name}: {site.n_heads} heads, {site.query_stream} attends to {site.key_stream}"
         )
+    if checkpoint.not_shown:
+        _note(f"stored, but not shown here: {', '.join(checkpoint.not_shown)}")
     n_tokens, vocab_size = checkpoint.tokenizer.vocab_size, checkpoint.config.vocab_size
     if few(n_tokens, vocab_size):
         _note(f"its tokenizer has {n_tokens:,} of {vocab_size:,} tokens: it may be another model's")
 
 
 def add_commands(commands: Commands) -> None:
-    """Add `translate`, `generate` and `info` to what `ArgumentParser.add_subparsers()` returned."""
+    """Add the commands of this module to what `ArgumentParser.add_subparsers()` returned."""
     command = add_command(commands, "translate", translate_text)
     command.add_argument("text", nargs="*", help="the sentences")
     command.add_argument(
@@ -130,3 +147,8 @@ def add_commands(commands: Commands) -> None:
     add_strategy(command)
 
     add_model(add_command(commands, "info", info), "en-zh", positional=True)
+
+    command = add_command(commands, "merge", merge_adapter)
+    command.add_argument("base", type=Path, metavar="BASE", help="the folder of the base model")
+    command.add_argument("adapter", type=Path, metavar="ADAPTER", help="the folder of the adapter")
+    command.add_argument("--out", type=Path, required=True, help="a new folder")

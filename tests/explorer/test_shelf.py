@@ -96,7 +96,7 @@ def test_what_headers_and_the_vocabulary_show_is_listed(own: Path) -> None:
     assert "was cut short" in str(listed("mine").problem)
     other = Golden.load("gpt2").write(own / "other", "own")
     (own / "mine" / "tokenizer.json").replace(other / "tokenizer.json")
-    assert "tokenizer.json has a token 292" in str(listed("other").problem)
+    assert "tokenizer.json: its largest token id is 292" in str(listed("other").problem)
     (other / "tokenizer.json").write_text('{"model": {}}')
     assert "the tokenizer cannot be used: tokenizer.json" in str(listed("other").problem)
     (other / "config.json").write_text("[" * 100_000)

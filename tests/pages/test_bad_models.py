@@ -69,3 +69,24 @@ def test_an_empty_shelf_says_what_to_do(
     assert len(at.warning) == 1
     assert t("shell.nothing", lang=lang) in [each.value for each in at.info]
     assert t("shell.first_instead", lang=lang) not in [each.value for each in at.caption]
+
+
+@pytest.mark.parametrize(
+    ("page", "parameter"),
+    [
+        ("heads", "model"),
+        ("heads", "with"),
+        ("decoding", "draft"),
+        ("alignment", "back"),
+        ("atlas", "against"),
+        ("machine", "sizes"),
+    ],
+)
+@pytest.mark.parametrize("length", [300, 1000])
+def test_a_name_longer_than_any_file_has_is_no_error(
+    open_page: Open, page: str, parameter: str, length: int
+) -> None:
+    at = open_page(page, **{parameter: "x" * length})
+    assert not at.exception
+    if parameter == "model":
+        assert f"no model “{'x' * 100}" in messages(at)

@@ -195,7 +195,7 @@ def test_a_text_that_its_tokenizer_cuts_for_long_is_refused_in_words(
     at = open_page(page, model=name, text="a" * 30 + "!")
     assert not at.exception
     heavy = t("problems.heavy_tokenizer", lang="en", limit=1, megabytes=0).partition("0 MB")[0]
-    broken = t("problems.broken_tokenizer", lang="en", reason="\0").partition("\0")[0]
+    broken = t("problems.no_tokens", lang="en", reason="\0").partition("\0")[0]
     assert any(each in str(said.value) for said in at.warning for each in (heavy, broken))
 
 

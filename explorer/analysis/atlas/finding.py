@@ -68,5 +68,5 @@ def readable(loaded: LoadedModel, texts: tuple[Text, ...]) -> bool:
     some = texts[:20]
     if not some:
         return False
-    ids = [token for text in some for token in loaded.tokenizer.encode(text.source)]
+    ids = [token for text in some for token in loaded.tokenizer.encoded(text.source)]
     return bool(ids) and (unknown is None or ids.count(unknown) <= len(ids) // 50)

@@ -45,7 +45,7 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
     paired = "src" in model.reads
     fitting, found, too_long = [], [], 0
     for line in lines:
-        ids = tokenizer.encode(line.source)
+        ids = tokenizer.encoded(line.source)
         read = model.with_marks(model.reads[0], ids)
         if ids and len(read) <= most:
             fitting.append((line, read))
@@ -58,7 +58,8 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
         src: tuple[int, ...] = ()
         if paired:
             src = read
-            target = tokenizer.encode_output(line.target) if line.target else own[line.offset]
+            given = tokenizer.encoded(line.target, output=True)
+            target = given if line.target else own[line.offset]
             read = model.with_marks("tgt", target)
             if len(read) > most:
                 too_long += 1
@@ -128,9 +129,9 @@ def rare_in(loaded: LoadedModel, sample: Iterable[Line]) -> Bool[Tensor, " token
     tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
     counted: Counter[int] = Counter()
     for line in sample:
-        counted.update(tokenizer.encode(line.source))
+        counted.update(tokenizer.encoded(line.source))
         if line.target and "src" in loaded.model.reads:
-            counted.update(tokenizer.encode_output(line.target))
+            counted.update(tokenizer.encoded(line.target, output=True))
     rare = torch.ones(size, dtype=torch.bool)
     left = COMMON * counted.total()
     for token, count in sorted(counted.items(), key=lambda item: (-item[1], item[0])):

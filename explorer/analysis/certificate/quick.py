@@ -104,7 +104,7 @@ def _tokens(loaded: LoadedModel) -> list[int]:
     sentence = next(iter(examples(loaded.name).values()))[0]
     found = [
         token
-        for token in loaded.tokenizer.encode(sentence)
+        for token in loaded.tokenizer.encoded(sentence)
         if not loaded.tokenizer.is_special(token)
     ]
     every = (token for token in range(loaded.config.vocab_size) if token not in loaded.marks)

@@ -114,8 +114,8 @@ def series_of(loaded: LoadedModel) -> tuple[tuple[int, ...], ...]:
     for series in SERIES:
         runs: list[list[int]] = [[]]
         for word in series:
-            tokens = loaded.tokenizer.encode(f" {word}") if word.isascii() else []
-            tokens = tokens if len(tokens) == 1 else loaded.tokenizer.encode(word)
+            tokens = loaded.tokenizer.encoded(f" {word}") if word.isascii() else []
+            tokens = tokens if len(tokens) == 1 else loaded.tokenizer.encoded(word)
             if len(tokens) == 1 and not loaded.tokenizer.is_special(tokens[0]):
                 runs[-1].append(tokens[0])
             else:

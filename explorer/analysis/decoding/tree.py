@@ -14,9 +14,9 @@ from explorer.library import LoadedModel
 from explorer.runs.edits import Edit
 from explorer.runs.generation import Generation, decoding_of
 from explorer.runs.inputs import checked_number
-from models.decoding import DecodeStep, Hypothesis
+from models.decoding import DecodeStep
 from models.hooks import visiting
-from models.strategies import Beam
+from models.strategies import Beam, Hypothesis, Rules
 
 Fate = Literal["live", "finished", "fallen"]
 Line = Literal["beam", "greedy", "sample"]
@@ -69,6 +69,7 @@ def grow(
     lines: dict[Line, Generation],
     max_new_tokens: int = 64,
     edits: Sequence[Edit] = (),
+    rules: Rules | None = None,
 ) -> Tree:
     """The tree of a beam search, with the answers of other strategies laid over it.
 
@@ -77,7 +78,7 @@ def grow(
     checked_number("width", beam.width, 1, MOST_WIDTH)
     known: dict[tuple[int, ...], Node] = {}
     steps: list[DecodeStep] = []
-    visitor, decoding = decoding_of(loaded, text, beam, max_new_tokens, edits)
+    visitor, decoding = decoding_of(loaded, text, beam, max_new_tokens, edits, rules)
     with visiting(visitor):
         for step in decoding:
             steps.append(step)
@@ -101,7 +102,8 @@ def _take(
 ) -> None:
     """Add what one step of the beam made; a parent none of whose extensions survived falls."""
     made = [(h, "live") for h in step.live[0]]
-    made += [(h, "finished") for h in step.ended[0] if len(h.tokens) == step.index + 1]
+    new = [h for h in step.ended[0] if len(h.tokens) == step.index + 1]
+    made += [(h, "finished" if h.finished else "live") for h in new]
     survived = {h.tokens[:-1] for h, _ in made}
     made += [(h, "fallen") for h in _fallen(step, parents, len(made), beam)]
     for h, fate in made:
@@ -126,7 +128,7 @@ def _take(
                 node,
                 fate="fallen",
                 fell_at=step.index,
-                fell_score=_best_extension(step, tokens, node, beam),
+                fell_score=_best_extension(step, parents, tokens, beam),
             )
 
 
@@ -134,25 +136,27 @@ def _fallen(
     step: DecodeStep, parents: Sequence[Hypothesis], n_survived: int, beam: Beam
 ) -> list[Hypothesis]:
     """The best extensions that did not survive a step, at most SHOWN_FALLEN."""
-    totals = [h.logprob for h in parents]
-    ranked = beam.choose(step.log_probs, step.probs, totals, n_survived + SHOWN_FALLEN, 0.0)
+    totals = [h.total for h in parents]
+    ranked = beam.choose(step.ruled, step.probs, totals, n_survived + SHOWN_FALLEN, 0.0)
+    survived = {h.tokens for h in (*step.live[0], *step.ended[0])}
     fallen = []
-    for row, token in ranked[n_survived:]:
+    for row, token in ranked:
         tokens = (*parents[row].tokens, token)
-        logprob = totals[row] + float(step.log_probs[row, token])
-        rows, score = (*parents[row].rows, row), beam.score(logprob, len(tokens))
-        fallen.append(Hypothesis(tokens, logprob, score, rows, finished=False))
-    return fallen
+        if tokens in survived:
+            continue
+        logprob = parents[row].logprob + float(step.log_probs[row, token])
+        total = totals[row] + float(step.ruled[row, token])
+        rows, score = (*parents[row].rows, row), beam.score(total, len(tokens))
+        fallen.append(Hypothesis(tokens, logprob, score, rows, False, total))
+    return fallen[:SHOWN_FALLEN]
 
 
-def _best_extension(step: DecodeStep, tokens: tuple[int, ...], node: Node, beam: Beam) -> float:
+def _best_extension(
+    step: DecodeStep, parents: Sequence[Hypothesis], tokens: tuple[int, ...], beam: Beam
+) -> float:
     """The score of the best extension of a hypothesis that fell in this step."""
-    row = next(
-        at
-        for at, inputs in enumerate(step.input_tokens.tolist())
-        if tuple(inputs[len(inputs) - step.index :]) == tokens
-    )
-    return beam.score(node.logprob + float(step.log_probs[row].max()), step.index + 1)
+    row, parent = next((at, each) for at, each in enumerate(parents) if each.tokens == tokens)
+    return beam.score(parent.total + float(step.ruled[row].max()), step.index + 1)
 
 
 def _lay(made: Generation, known: dict[tuple[int, ...], Node], beam: Beam) -> None:

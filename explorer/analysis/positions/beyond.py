@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from explorer.library import LoadedModel
 from explorer.problems import InputProblem
+from explorer.runs.inputs import text_tokens
 from explorer.runs.sentences import clean_text
 from models.rows import Rows
 
@@ -89,7 +90,7 @@ def beyond(loaded: LoadedModel, text: str) -> Beyond:
         raise ValueError(f"{loaded.name} has no positions beyond n_ctx, or continues no text")
     n_ctx, window = loaded.config.n_ctx, min(WINDOW, max(1, loaded.config.n_ctx // 2))
     cleaned = clean_text(text, MAX_CHARS)
-    tokens = loaded.tokenizer.encode(cleaned)
+    tokens = text_tokens(loaded, cleaned)
     if len(tokens) < n_ctx + LEAST_BEYOND:
         raise InputProblem("too_few_tokens", limit=n_ctx + LEAST_BEYOND, length=len(tokens))
     row = [*loaded.model.with_marks("tgt", tokens[: TIMES * n_ctx])]

@@ -91,6 +91,8 @@ def _files(view: View, facts: ModelFacts, words: CardWords) -> Iterator[tuple[st
     yield "marks_row", " · ".join(marks) or view.t("card.no_marks")
     size = f"{facts.bytes_stored / 1e6:,.1f}"
     yield "stored", view.t("card.megabytes", size=size, dtypes=", ".join(facts.dtypes))
+    if view.loaded.not_shown:
+        yield "not_shown", " · ".join(map(_code, view.loaded.not_shown))
     if words.languages:
         yield "languages", escape(" · ".join(words.languages))
     if words.licence:

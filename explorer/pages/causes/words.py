@@ -120,8 +120,8 @@ def _chosen(view: View, field: str, labels: dict[str, int], said: str | None) ->
 def token_of(loaded: LoadedModel, word: str) -> int | list[str]:
     """The token that a typed word is; else the pieces that it is cut into, none if unknown."""
     tokenizer = loaded.tokenizer
-    encode = tokenizer.encode_output if "src" in loaded.model.reads else tokenizer.encode
-    pieces = [list(encode(each)) for each in (word.strip(), f" {word.strip()}")]
+    output = "src" in loaded.model.reads
+    pieces = [tokenizer.encoded(each, output) for each in (word.strip(), f" {word.strip()}")]
     for tokens in pieces:
         if len(tokens) == 1 and tokens[0] != loaded.marks.unknown:
             return int(tokens[0])

@@ -14,9 +14,8 @@ from explorer.analysis.circuits.rows import Twice, half_for, own_sites, random_t
 from explorer.engine import cache
 from explorer.engine.caching import cached
 from explorer.library import LoadedModel
-from explorer.runs.inputs import given_tokens
+from explorer.runs.inputs import given_tokens, text_tokens
 from explorer.runs.run import run
-from explorer.runs.sentences import clean_text
 
 Progress = Callable[[int, int], object]
 
@@ -58,8 +57,8 @@ def chance(model: str, *, progress: Progress | None = None) -> Chance:
 def said_twice(model: str, text: str) -> tuple[Twice, bool]:
     """A text's tokens said twice, and whether its end had to be left out. Raises InputProblem."""
     loaded = opened(model)
-    given_tokens(loaded, text)  # refuses what cannot be read
-    tokens = loaded.tokenizer.encode(clean_text(text))
+    given_tokens(loaded, text)  # refuses what is too long
+    tokens = text_tokens(loaded, text)
     most = max(1, half_for(loaded))
     return twice(loaded, [tokens[:most]]), len(tokens) > most
 

@@ -10,6 +10,7 @@ from foreign import TOKENIZERS, byte_level, metaspace, unigram, word_pieces
 from explorer.labels import SpecialToken, str_tokens
 from models.foreign.prompts import FORMS, prompt_of
 from models.foreign.tokens import ForeignTokenizer, byte_alphabet, marks_of
+from models.refusals import Refusal
 
 
 def shown(raw: tokenizers.Tokenizer, text: str) -> list[str]:
@@ -30,11 +31,10 @@ def test_a_character_cut_into_several_tokens_is_marked_as_shared() -> None:
 
 
 def test_a_token_that_ends_one_character_and_begins_another_shows_both() -> None:
-    raw = byte_level()
     bytes_of = {byte: char for char, byte in byte_alphabet().items()}
     first, second = "我".encode(), "你".encode()
     joined = bytes_of[first[2]] + bytes_of[second[0]]
-    raw.add_tokens([joined])
+    raw = byte_level(joined)
     ids = [raw.token_to_id(bytes_of[byte]) for byte in first[:2]]
     ids += [raw.token_to_id(joined), *(raw.token_to_id(bytes_of[byte]) for byte in second[1:])]
     assert str_tokens(ForeignTokenizer(raw), ids) == ["我₁", "我₂", "我₃你₁", "你₂", "你₃"]
@@ -144,3 +144,92 @@ def test_the_form_of_a_prompt_is_read_from_the_template_and_no_template_is_run(
         assert prompt_of(tmp_path) == form
     (tmp_path / file).write_text('{"chat_template": "{{ 1 // 0 }}"}', encoding="utf-8")
     assert prompt_of(tmp_path) is None
+
+
+def test_an_added_token_of_a_byte_level_vocabulary_stands_for_its_own_text() -> None:
+    """Their letters are in the alphabet of bytes too, where "đ" is the byte 0x11."""
+    raw = byte_level()
+    raw.add_tokens(["đem", "čas", "hello"])
+    tokenizer = ForeignTokenizer(raw)
+    text = "the đem, čas hello 我"
+    ids = tokenizer.encode(text)
+    assert [raw.token_to_id(each) in ids for each in ("đem", "čas", "hello")] == [True] * 3
+    assert tokenizer.decode(ids) == text
+    labels = str_tokens(tokenizer, ids)
+    assert {"đem", "čas", "hello", "我₁"} <= set(labels)
+
+
+def test_a_mask_may_be_typed_as_the_tokenizer_calls_it() -> None:
+    raw = byte_level()
+    raw.add_special_tokens(["<mask>"])
+    tokenizer = ForeignTokenizer(raw)
+    assert tokenizer.encode("in <mask> the") == tokenizer.encode("in [MASK] the")
+    assert tokenizer.has_mask("in <mask> the")
+    assert not tokenizer.has_mask("in <MASK> the")
+    assert not ForeignTokenizer(byte_level()).has_mask("in <mask> [MASK] the")
+
+
+def unigram_without_unknown() -> tokenizers.Tokenizer:
+    pieces = [("</s>", 0.0), *((f"▁{word}", -1.0) for word in ("the", "cat")), ("▁", -2.0)]
+    pieces += [(letter, -3.0) for letter in "thecafs"]
+    raw = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=None))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    raw.decoder = tokenizers.decoders.Metaspace()
+    return raw
+
+
+def test_a_tokenizer_whose_unknown_token_is_null_refuses_and_names_the_characters() -> None:
+    tokenizer = ForeignTokenizer(unigram_without_unknown())
+    assert tokenizer.decode(tokenizer.encode("the cat")) == "the cat"
+    with pytest.raises(Refusal, match=r"no token for these characters .*: é ö\. Leave them out"):
+        tokenizer.encode("the café sö")
+    assert tokenizer.encoded("the café") == []
+    assert tokenizer.unknown("the cat") == []
+
+
+def test_characters_that_a_tokenizer_drops_are_named() -> None:
+    """A BPE model without an unknown token leaves out what it has no token for."""
+    raw = tokenizers.Tokenizer(tokenizers.models.BPE({c: i for i, c in enumerate("theca")}, []))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = ForeignTokenizer(raw)
+    assert tokenizer.unknown("the dog sat") == ["d", "o", "g", "s"]
+    assert tokenizer.drops("d")
+    assert tokenizer.unknown("the cat") == []
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()  # then a blank is left of "d"
+    assert ForeignTokenizer(raw).unknown("the dog") == ["d", "o", "g"]
+    raw.normalizer = tokenizers.normalizers.Sequence(
+        [tokenizers.normalizers.NFD(), tokenizers.normalizers.StripAccents()]
+    )
+    assert ForeignTokenizer(raw).unknown("thé the\u0301 ö") == ["ö"], "an accent is no loss"
+
+
+def test_what_is_unknown_is_named_as_the_tokenizer_knows_it() -> None:
+    words = {"[UNK]": 0, "hello": 1, "a": 2}
+    raw = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    raw.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer = ForeignTokenizer(raw)
+    assert tokenizer.unknown("hello world a") == ["world"], "hello needs no letters of its own"
+    assert not tokenizer.drops("world")
+    assert ForeignTokenizer(word_pieces()).unknown("she ① 我") == ["①"]
+
+
+def test_an_unknown_token_of_an_unusual_name_is_known_from_the_tokenizer_itself() -> None:
+    raw = tokenizers.Tokenizer(tokenizers.models.WordLevel({"?": 0, "a": 1}, unk_token="?"))
+    assert ForeignTokenizer(raw).marks.unknown == 0
+    pieces = [("a", -1.0), ("what", -2.0)]
+    raw = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=1))
+    assert ForeignTokenizer(raw).unknown("aé") == ["é"]
+
+
+def test_the_post_processor_is_asked_and_no_text() -> None:
+    """A vocabulary without the letter of a probe, as of a model that reads genes."""
+    vocabulary = {each: i for i, each in enumerate(["[CLS]", "[SEP]", *"ACGT"])}
+    raw = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    raw.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 1), ("[CLS]", 0))
+    assert ForeignTokenizer(raw).around() == ((0,), (1,))
+    for single in ("[CLS]", "$A $A"):
+        raw.post_processor = tokenizers.processors.TemplateProcessing(
+            single=single, pair="$A $B", special_tokens=[("[CLS]", 0)]
+        )
+        with pytest.raises(Refusal, match="does not keep a text in one piece"):
+            ForeignTokenizer(raw).around()

@@ -1,0 +1,133 @@
+"""How a model is run elsewhere: the rules and the beam search of `transformers`.
+
+Rules say what may not follow, what must, and what counts for less: they act on scores [row, vocab]
+before a token is chosen. Keskar et al. 2019 (repetition penalty); Paulus et al. 2018 (n-grams).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from models.strategies import Beam, Hypothesis, by_score
+
+
+@dataclass(frozen=True)
+class Rules:
+    """`forced_first` is written first, `forced_last` where the limit is reached; `forbidden` are
+    tokens or runs of tokens that are not written, nor are those of `never`, which even overrule
+    what is forced; `not_first` are tokens that do not begin an output.
+
+    The first `prompt` tokens of a row were given. `no_ngram`: an n-gram of the row never recurs.
+    """
+
+    repetition_penalty: float = 1.0
+    no_ngram: int = 0
+    forbidden: tuple[tuple[int, ...], ...] = ()
+    never: tuple[int, ...] = ()
+    not_first: tuple[int, ...] = ()
+    forced_first: int | None = None
+    forced_last: int | None = None
+    min_new_tokens: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether they change anything."""
+        return self != Rules()
+
+    def applied(
+        self,
+        scores: Float[Tensor, "row vocab"],
+        rows: Int[Tensor, "row pos"],
+        prompt: int,
+        limit: int,
+        ends: tuple[int, ...],
+    ) -> Float[Tensor, "row vocab"]:
+        """The scores under these rules; -inf where a token may not follow.
+
+        At most `limit` tokens are written behind the prompt; `ends` are the ids that end an output.
+        A row in which nothing may follow keeps its scores.
+        """
+        made, written = scores.clone(), rows.shape[1] - prompt
+        if self.repetition_penalty != 1:
+            seen = made.gather(1, rows)
+            penalised = torch.where(
+                seen < 0, seen * self.repetition_penalty, seen / self.repetition_penalty
+            )
+            made = made.scatter(1, rows, penalised)
+        for row, tokens in enumerate(rows.tolist()):
+            made[row, self._blocked(tokens)] = -math.inf
+        if written < self.min_new_tokens:
+            made[:, list(ends)] = -math.inf
+        # A model of one text begins with a prompt, which is longer than a start token.
+        if self.forced_first is not None and rows.shape[1] == 1:
+            made = _only(made, self.forced_first)
+        if self.forced_last is not None and written == limit - 1:
+            made = _only(made, self.forced_last)
+        made[:, list(self.never)] = -math.inf
+        first = 1 if self.forced_first is not None and prompt == 1 else 0
+        if written == first:
+            made[:, list(self.not_first)] = -math.inf
+        return torch.where(made.isneginf().all(1, keepdim=True), scores, made)
+
+    def _blocked(self, tokens: list[int]) -> list[int]:
+        """What may not follow a row: the ends of forbidden runs, and of n-grams that it has."""
+        found = [run[-1] for run in self.forbidden if _ends_with(tokens, run[:-1])]
+        n = self.no_ngram
+        if n and len(tokens) >= n - 1:
+            begun = tokens[len(tokens) - n + 1 :]
+            places = range(len(tokens) - n + 1)
+            found += [tokens[at + n - 1] for at in places if tokens[at : at + n - 1] == begun]
+        return found
+
+
+def _ends_with(tokens: list[int], run: tuple[int, ...]) -> bool:
+    return len(run) <= len(tokens) and tuple(tokens[len(tokens) - len(run) :]) == run
+
+
+def _only(scores: Tensor, token: int) -> Tensor:
+    """Scores under which one token alone can follow."""
+    return torch.full_like(scores, -math.inf).index_fill(1, scores.new_tensor([token]).long(), 0.0)
+
+
+@dataclass(frozen=True)
+class RefillingBeam(Beam):
+    """The beam search of `transformers` (5.24, `_beam_search`), with the same answers.
+
+    It differs from `Beam` in three ways:
+    1. The beam stays `width` wide: a finished hypothesis gives its place to the next live one. Only
+       one that is among the best `width` extensions of its step counts as an answer.
+    2. The best `width` answers are kept; a better one pushes the worst out.
+    3. The search ends with `early_stopping` True as soon as there are `width` answers; with False
+       when the best live one, scored at its length so far, is no better than the worst answer; with
+       "never" the same, scored at the greatest length if the length penalty is above 0. At the
+       limit the best live ones are answers too.
+
+    Padding is a token like any other. Raises ValueError as `Beam`.
+    """
+
+    may_pad: ClassVar[bool] = True
+    early_stopping: bool | Literal["never"] = False
+
+    def room(self, n_finished: int, n_ends: int = 1) -> int:
+        return max(2, 1 + n_ends) * self.width
+
+    def settle(
+        self, made: Sequence[Hypothesis], ended: Sequence[Hypothesis], left: int
+    ) -> tuple[list[Hypothesis], list[Hypothesis]]:
+        among = [each for each in made[: self.width] if each.finished or not left]
+        answers = sorted([*ended, *among], key=by_score)[: self.width]
+        live = [each for each in made if not each.finished][: self.width] if left else []
+        if live and len(answers) == self.width and self._is_over(live[0], answers[-1], left):
+            live = []
+        return live, answers
+
+    def _is_over(self, best: Hypothesis, worst: Hypothesis, left: int) -> bool:
+        if self.early_stopping is True:
+            return True
+        farthest = self.early_stopping == "never" and self.length_penalty > 0
+        length = len(best.tokens) + (left if farthest else 0)
+        return self.score(best.total, length) <= worst.score

@@ -1,0 +1,264 @@
+"""Folders as training leaves them: wrapped names, further heads, added tokens, adapters."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from foreign import Golden
+from safetensors.torch import load_file, save_file
+
+from models import CheckpointError, refusals
+from models.foreign import found, look, open_folder, weights
+from models.foreign.adapters import merge
+from models.training.commands import main
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Golden.load("gpt2").write(tmp_path / "tiny", "own")
+
+
+def refused(folder: Path, *said: str) -> None:
+    with pytest.raises(CheckpointError) as error:
+        open_folder(folder)
+    for each in (f"{folder.name}: ", *said):
+        assert each in str(error.value), str(error.value)
+
+
+def change_config(folder: Path, **changes: Any) -> None:
+    path = folder / "config.json"
+    values = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({k: v for k, v in values.items() if v != "absent"}))
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file(tensors, folder / "model.safetensors")
+
+
+def test_a_pickle_from_a_gpu_is_converted_on_a_machine_without_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file says of each tensor that it was on a GPU, as one that was saved there does."""
+    whole = load_file(folder / "model.safetensors")
+    monkeypatch.setattr(torch.serialization, "location_tag", lambda storage: "cuda:0")
+    torch.save(whole, folder / "pytorch_model.bin")
+    monkeypatch.undo()
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match="CUDA"):
+            torch.load(folder / "pytorch_model.bin", weights_only=True)
+    (folder / "model.safetensors").unlink()
+    code = weights.CONVERSION.removeprefix('python -c "').removesuffix('"')
+    subprocess.run([sys.executable, "-c", code], cwd=folder, check=True)
+    assert open_folder(folder).model.state_dict().keys()
+
+
+@pytest.mark.parametrize("wrapper", ["_orig_mod.", "module.", "module._orig_mod.", "deep"])
+@pytest.mark.parametrize("family", ["gpt2", "llama", "bert"])
+def test_names_that_training_wraps_around_a_model_are_stripped(
+    tmp_path: Path, family: str, wrapper: str
+) -> None:
+    folder = Golden.load(family).write(tmp_path / "tiny", "own")
+    plain = open_folder(folder).model.state_dict()
+
+    def wrapped(name: str) -> str:
+        first, _, rest = name.partition(".")
+        return f"{first}._fsdp_wrapped_module.{rest}" if wrapper == "deep" else f"{wrapper}{name}"
+
+    tensors = load_file(folder / "model.safetensors")
+    save_file({wrapped(k): t for k, t in tensors.items()}, folder / "model.safetensors")
+    opened = open_folder(folder).model.state_dict()
+    assert opened.keys() == plain.keys()
+    assert all(torch.equal(opened[name], plain[name]) for name in plain)
+
+
+@pytest.mark.parametrize("head", ["score.weight", "v_head.summary.weight", "classifier.bias"])
+@pytest.mark.parametrize("family", ["llama", "gpt2", "bert", "t5"])
+def test_a_head_of_another_task_is_listed_as_not_shown(
+    tmp_path: Path, family: str, head: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Golden.load(family).write(tmp_path / "tiny", "own")
+    change_weights(folder, lambda tensors: tensors.update({head: torch.zeros(2, 24)}))
+    assert open_folder(folder).not_shown == (head,)
+    assert look(folder).parameters > 0
+    main(["info", str(folder)])
+    assert f"not shown here: {head}" in capsys.readouterr().err
+
+
+def test_a_refusal_names_what_can_still_be_done(folder: Path) -> None:
+    for changes in (
+        {"model_type": "mamba"},
+        {"model_type": "absent"},
+        {"auto_map": {"AutoModel": "modeling.Model"}},
+        {"quantization_config": {"bits": 4}},
+    ):
+        whole = (folder / "config.json").read_text()
+        change_config(folder, **changes)
+        refused(folder, "hl.capture()")
+        (folder / "config.json").write_text(whole)
+
+
+def test_a_token_that_was_added_beyond_the_model_is_no_reason_to_refuse_it(folder: Path) -> None:
+    """Gemma 3 has one for pictures. A text that contains it is refused, and it is no mark."""
+    path = folder / "tokenizer.json"
+    raw = tokenizers.Tokenizer.from_file(str(path))
+    raw.add_special_tokens(["<image>", "<pad>"])
+    raw.add_tokens(["picture"])
+    assert raw.token_to_id("<image>") == 260
+    raw.save(str(path))
+    (folder / "tokenizer_config.json").write_text('{"pad_token": "<pad>"}')
+    assert look(folder).n_tokens == 263
+    tokenizer = open_folder(folder).tokenizer
+    assert tokenizer.marks.pad is None
+    assert max(tokenizer.encode("a picnic <imag")) < 260
+    for token in ("<image>", "picture"):
+        with pytest.raises(refusals.Refusal, match=f"{token}: .* no embedding"):
+            tokenizer.encode(f"one {token}")
+    raw.post_processor = tokenizers.processors.TemplateProcessing(
+        single="<pad> $A", pair="$A $B", special_tokens=[("<pad>", 261)]
+    )
+    raw.save(str(path))
+    refused(folder, "tokenizer.json: the tokenizer puts <pad> around every text", "only 260 tokens")
+
+
+def write_adapter(folder: Path, tensors: dict[str, torch.Tensor], **said: Any) -> Path:
+    """An adapter as `peft` saves it."""
+    folder.mkdir(exist_ok=True)
+    config = {"peft_type": "LORA", "base_model_name_or_path": "org/base", "lora_alpha": 6} | said
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    save_file(
+        {f"base_model.model.{name}": tensor for name, tensor in tensors.items()},
+        folder / "adapter_model.safetensors",
+    )
+    return folder
+
+
+A, B = torch.tensor([[1.0, 2.0] * 12, [0.5, -1.0] * 12]), torch.randn(24, 2)
+QUERY = "model.layers.1.self_attn.q_proj"
+
+
+@pytest.mark.parametrize("name", ["adapter_model.safetensors", "adapter_model.bin"])
+def test_an_adapter_says_what_it_belongs_to_and_how_it_is_merged(tmp_path: Path, name: str) -> None:
+    folder = write_adapter(tmp_path / "mine", {f"{QUERY}.lora_A.weight": A})
+    (folder / "adapter_model.safetensors").rename(folder / name)
+    assert found([tmp_path]) == {"mine": folder}
+    refused(folder, "adapter (LORA)", "org/base", "headlight merge BASE mine --out DIR")
+    with pytest.raises(CheckpointError, match="org/base"):
+        look(folder)
+    (folder / "config.json").write_text("{}")  # some trainings leave the base's beside it
+    refused(folder, "org/base")
+
+
+@pytest.mark.parametrize(
+    ("said", "scale"),
+    [
+        ({}, 6 / 2),
+        ({"use_rslora": True}, 6 / 2**0.5),
+        ({"alpha_pattern": {"q_proj": 8}}, 8 / 2),
+        ({"alpha_pattern": {"k_proj": 8}}, 6 / 2),
+    ],
+)
+def test_a_merged_matrix_by_hand(tmp_path: Path, said: dict[str, Any], scale: float) -> None:
+    """W' = W + scale B A; all other tensors stay as they are, and the folder opens."""
+    base = Golden.load("llama").write(tmp_path / "base", "own")
+    tensors = {f"{QUERY}.lora_A.weight": A, f"{QUERY}.lora_B.weight": B}
+    adapter = write_adapter(tmp_path / "adapter", tensors, **said)
+    assert merge(base, adapter, tmp_path / "out") == 1
+    before, after = (load_file(path / "model.safetensors") for path in (base, tmp_path / "out"))
+    wanted = before[f"{QUERY}.weight"].clone()
+    for row in range(24):
+        for column in range(24):
+            wanted[row, column] += scale * sum(B[row, i] * A[i, column] for i in range(2))
+    assert torch.allclose(after.pop(f"{QUERY}.weight"), wanted, atol=1e-5)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in after.items())
+    assert open_folder(tmp_path / "out").config == open_folder(base).config
+
+
+def test_a_matrix_stored_the_other_way_round_by_hand(tmp_path: Path, folder: Path) -> None:
+    """GPT-2 stores [in, out]; its file may lack the prefix that the adapter has."""
+    change_weights(
+        folder,
+        lambda ts: [ts.update({k.removeprefix("transformer."): ts.pop(k)}) for k in list(ts)],
+    )
+    name = "transformer.h.0.mlp.c_fc"
+    tensors = {f"{name}.lora_A.weight": A, f"{name}.lora_B.weight": torch.ones(96, 2)}
+    adapter = write_adapter(tmp_path / "adapter", tensors, fan_in_fan_out=True)
+    merge(folder, adapter, tmp_path / "out")
+    before, after = (
+        load_file(path / "model.safetensors")["h.0.mlp.c_fc.weight"]
+        for path in (folder, tmp_path / "out")
+    )
+    assert torch.allclose(after - before, 3 * A.sum(0)[:, None].expand(24, 96), atol=1e-5)
+
+
+def test_trained_heads_and_grown_embeddings_are_taken_whole(tmp_path: Path) -> None:
+    """Two tokens were added, and the tied output was trained apart from the embedding."""
+    base = Golden.load("llama-tied").write(tmp_path / "base", "own")
+    vocab = json.loads((base / "config.json").read_text())["vocab_size"]
+    table, out = torch.randn(vocab + 2, 24), torch.randn(vocab + 2, 24)
+    tensors = {"model.embed_tokens.weight": table, "lm_head.weight": out}
+    adapter = write_adapter(tmp_path / "adapter", tensors | {"score.weight": torch.ones(2, 24)})
+    assert merge(base, adapter, tmp_path / "out") == 3
+    checkpoint = open_folder(tmp_path / "out")
+    assert torch.equal(checkpoint.model.last_stack.embed.weight, table)
+    assert torch.equal(checkpoint.model.unembed.weight, out)
+    assert checkpoint.not_shown == ("score.weight",)
+    write_adapter(adapter, {"model.embed_tokens.weight": table})
+    with pytest.raises(CheckpointError, match="also the output of the base model"):
+        merge(base, adapter, tmp_path / "other")
+
+
+def test_a_changed_embedding_by_hand(tmp_path: Path) -> None:
+    """Its A is [r, token]; `peft` saves the table itself beside it."""
+    base = Golden.load("llama").write(tmp_path / "base", "own")
+    before = load_file(base / "model.safetensors")["model.embed_tokens.weight"]
+    a, b = torch.randn(2, len(before)), torch.randn(24, 2)
+    name = "model.embed_tokens"
+    tensors = {f"{name}.lora_embedding_A": a, f"{name}.lora_embedding_B": b}
+    adapter = write_adapter(tmp_path / "adapter", tensors | {f"{name}.base_layer.weight": before})
+    merge(base, adapter, tmp_path / "out")
+    after = load_file(tmp_path / "out" / "model.safetensors")[f"{name}.weight"]
+    assert torch.allclose(after[7], before[7] + 3 * (a[0, 7] * b[:, 0] + a[1, 7] * b[:, 1]))
+
+
+@pytest.mark.parametrize(
+    ("tensors", "said", "words"),
+    [
+        ({}, {"peft_type": "IA3"}, "peft_type is 'IA3': only 'LORA' can be merged"),
+        ({}, {"init_lora_weights": "pissa"}, "init_lora_weights is 'pissa'"),
+        ({}, {"lora_alpha": None}, "lora_alpha is None"),
+        ({}, {"alpha_pattern": {"(": 1}}, "adapter_config.json"),
+        ({f"{QUERY}.lora_B.weight": torch.ones(5, 2)}, {}, f"{QUERY}.weight does not fit"),
+        ({"model.layers.9.x.lora_A.weight": A + 1}, {}, "model.layers.9.x.weight does not fit"),
+    ],
+)
+def test_what_cannot_be_merged_exactly_is_refused(
+    tmp_path: Path, tensors: Any, said: Any, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = Golden.load("llama").write(tmp_path / "base", "own")
+    usual = {f"{QUERY}.lora_A.weight": A, f"{QUERY}.lora_B.weight": B}
+    adapter = write_adapter(tmp_path / "adapter", usual | tensors, **said)
+    out = tmp_path / "out"
+    assert main(["merge", str(base), str(adapter), "--out", str(out)]) == 1
+    assert words in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_the_command_says_what_it_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = Golden.load("llama").write(tmp_path / "base", "own")
+    tensors = {f"{QUERY}.lora_A.weight": A, f"{QUERY}.lora_B.weight": B}
+    adapter, out = write_adapter(tmp_path / "adapter", tensors), tmp_path / "out"
+    command = ["merge", str(base), str(adapter), "--out", str(out)]
+    assert main(command) == 0
+    assert "1 tensor" in capsys.readouterr().out
+    assert main(command) == 1
+    assert "File exists" in capsys.readouterr().err
+    assert main(["merge", str(tmp_path / "no"), str(adapter), "--out", str(tmp_path / "x")]) == 1
+    assert "there is no folder" in capsys.readouterr().err
