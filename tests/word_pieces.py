@@ -192,7 +192,12 @@ PIECES = {
     *(f"positions.learned_{state}" for state in ("none", "trace", "close")),
     *(f"positions.model_{kind}" for kind in POSITIONS),
     *(f"decoding.{name}" for name in ("greedy", "beam", "sample")),
-    *(f"decoding.{name}_note" for name in ("greedy", "beam", "sample")),
+    *(f"decoding.{name}_note" for name in ("greedy", "beam", "sample", "refilling")),
+    *(f"decoding.rule_{name}" for name in ("narrowing", "refill", "early", "never")),
+    *(
+        f"decoding.{name}"
+        for name in ("asked_chosen", "asked_ignored", "rules_same", "rules_differ")
+    ),
     *(f"decoding.{name}" for name in ("width", "length_penalty", "temperature", "top_k", "top_p")),
     *(f"decoding.why_{name}" for name in ("greedy", "beam_first", "beam_other", "sample")),
     *(f"decoding.{name}" for name in ("why_forced", "result", "result_unfinished")),

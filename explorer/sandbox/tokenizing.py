@@ -166,6 +166,12 @@ class LibraryApart:
         self.normalizer = _Normalizer(self._served) if said["normalizes"] else None
         self.post_processor = _PostProcessor(said["around"]) if said["around"] else None
         self.encode_special_tokens = False
+        try:
+            self.encode("a")  # one that cuts no text in time is refused now
+        except InputProblem:
+            raise
+        except ValueError:  # it has no token for this text, and may well for others
+            return
 
     def __deepcopy__(self, memo: object) -> "LibraryApart":
         return copy(self)  # nothing but `encode_special_tokens` is ever changed

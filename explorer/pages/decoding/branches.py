@@ -216,6 +216,7 @@ def _tree(view: View) -> None:
                 sample_of(view),
                 view.trace.edits,
                 view.choices(DecodingChoices).limit,
+                view.choices(DecodingChoices).ruled,
             )
     except InputProblem as problem:
         show_problem(problem, view.lang)

@@ -21,13 +21,17 @@ def generate(
     edits: tuple[Edit, ...],
     limit: int,
     forced: tuple[int, ...] = (),
+    ruled: bool = True,
     *,
     progress: generation.StepsDone | None = None,
 ) -> Generation:
-    """One sentence decoded; what `progress` stopped is not kept. Raises InputProblem."""
-    return generation.generate(
-        cache.open_model(model), text, strategy, limit, edits, forced, progress
-    )
+    """One sentence decoded; what `progress` stopped is not kept. Raises InputProblem.
+
+    `ruled`: under the rules that the model's own folder asks for.
+    """
+    loaded = cache.open_model(model)
+    rules = loaded.asked.rules if ruled else None
+    return generation.generate(loaded, text, strategy, limit, edits, forced, progress, rules)
 
 
 @cached
@@ -38,14 +42,22 @@ def cache_of(made: Generation) -> caching.Cached:
 
 @cached
 def tree_of(
-    model: str, text: str, beam: Beam, sample: Sample, edits: tuple[Edit, ...], limit: int
+    model: str,
+    text: str,
+    beam: Beam,
+    sample: Sample,
+    edits: tuple[Edit, ...],
+    limit: int,
+    ruled: bool = True,
 ) -> tree.Tree:
     """Greedy, a beam and sampling in one tree. Raises InputProblem."""
     others: dict[tree.Line, Generation] = {
-        "greedy": generate(model, text, Greedy(), edits, limit),
-        "sample": generate(model, text, sample, edits, limit),
+        "greedy": generate(model, text, Greedy(), edits, limit, (), ruled),
+        "sample": generate(model, text, sample, edits, limit, (), ruled),
     }
-    return tree.grow(cache.open_model(model), text, beam, others, limit, edits)
+    loaded = cache.open_model(model)
+    rules = loaded.asked.rules if ruled else None
+    return tree.grow(loaded, text, beam, others, limit, edits, rules)
 
 
 @cached

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from explorer.analysis.decoding.speculation import MOST_DRAFTED
-from explorer.exhibits.choices import RefusedError, choice, dotted, tokens, whole
+from explorer.exhibits.choices import RefusedError, as_digit, choice, dotted, switch, tokens, whole
+from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
 
 Strategy = Greedy | Beam | Sample
@@ -13,9 +14,23 @@ GREEDY: Strategy = Greedy()
 MOST_NEW = 128
 
 
+STOPS: dict[str, bool | Literal["never"]] = {"refill": False, "early": True, "never": "never"}
+"""How links and menus call the three values of `early_stopping`."""
+
+
+def rule_of(early_stopping: bool | str) -> str:
+    """What a value of `early_stopping` is called: "refill", "early" or "never"."""
+    return next(name for name, value in STOPS.items() if value == early_stopping)
+
+
 def format_strategy(strategy: Strategy) -> str:
-    """`greedy`, `beam-4-0.6` or `sample-0.8-40-0.95-1` (temperature, top-k, top-p, seed)."""
+    """`greedy`, `beam-4-0.6` or `sample-0.8-40-0.95-1` (temperature, top-k, top-p, seed).
+
+    A beam by the rule of `transformers` has its `early_stopping` behind it: `beam-4-0.6-refill`.
+    """
     match strategy:
+        case RefillingBeam(width=width, length_penalty=penalty, early_stopping=stop):
+            return f"beam-{width}-{penalty:g}-{rule_of(stop)}"
         case Beam(width=width, length_penalty=penalty):
             return f"beam-{width}-{penalty:g}"
         case Sample(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed):
@@ -30,6 +45,9 @@ def parse_strategy(text: str) -> Strategy:
             return Greedy()
         case ["beam", width, penalty] if 1 <= int(width) <= 8 and 0 <= float(penalty) <= 2:
             return Beam(width=int(width), length_penalty=float(penalty))
+        case ["beam", width, penalty, rule] if rule in STOPS:
+            beam = parse_strategy(f"beam-{width}-{penalty}")
+            return RefillingBeam(**vars(beam), early_stopping=STOPS[rule])
         case ["sample", temperature, top_k, top_p, seed] if (
             0 <= float(temperature) <= 3
             and 0 <= int(top_k) <= 100
@@ -60,10 +78,12 @@ class DecodingChoices:
     """`strategy` decodes the film, `fork` is how a second line must begin (token ids), `limit` the
     most new tokens, `beam` and `sample` what the tree draws beside the strategy, `lines` a
     training batch. `draft` proposes tokens to the model, `ahead` at a time; "" is its first layers.
+    `ruled`: the rules of the model's own generation_config.json are applied.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("pass", "branches", "cache", "speculation")
     pictures: ClassVar[tuple[str, ...]] = ("sides", "difference")
+    ruled: bool = choice(True, switch, as_digit)
     strategy: Strategy = choice(GREEDY, parse_strategy, format_strategy)
     fork: tuple[int, ...] = choice((), tokens, dotted)
     limit: int = choice(64, whole(0, MOST_NEW))

@@ -20,6 +20,7 @@ def line(view: View, forced: tuple[int, ...] = ()) -> Generation | None:
         view.trace.edits,
         view.choices(DecodingChoices).limit,
         forced,
+        view.choices(DecodingChoices).ruled,
     )
     job = running.job(name, key, lambda tell: cached.generate(*key, progress=tell))
     if not running.finished(

@@ -6,6 +6,7 @@ import streamlit as st
 from explorer.exhibits.escape import escape
 from explorer.exhibits.view import View
 from explorer.numbers import fixed
+from explorer.pages.decoding import cached
 from explorer.pages.decoding.branches import branches, take_branch
 from explorer.pages.decoding.caching import caching
 from explorer.pages.decoding.choices import DecodingChoices
@@ -13,7 +14,7 @@ from explorer.pages.decoding.lines import line
 from explorer.pages.decoding.one_pass import one_pass
 from explorer.pages.decoding.picture import show_film, take_moves
 from explorer.pages.decoding.speculation import speculative
-from explorer.pages.decoding.strategy import pick_strategy
+from explorer.pages.decoding.strategy import OURS, pick_strategy, with_rule
 from explorer.problems import InputProblem
 from explorer.runs.generation import Generation, generate
 from explorer.ui import controls
@@ -24,11 +25,13 @@ from explorer.ui.problem import show_problem
 from explorer.ui.share import shared
 from explorer.ui.stage import hero, stage
 from models import decoding
+from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
 
 STRATEGIES: dict[type, str] = {
     Greedy: r"y_t = \arg\max_v \ell_{t,v}",
     Beam: r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
+    RefillingBeam: r"\text{score}(y) = \frac{\log p(y\mid x)}{|y|^{\alpha}}",
     Sample: r"y_t \sim p_T, \qquad p_T = \mathrm{softmax}(\ell_t / T)",
 }
 
@@ -70,6 +73,7 @@ def _drawn(view: View) -> None:
     view = moved
     with hero():
         _result(view, shown)
+        _other_rule(view, shown)
         show_film(view, shown)
     _small_print(view, shown)
     _parts(view, first, second)
@@ -90,6 +94,31 @@ def _result(view: View, generation: Generation) -> None:
             f"decoding.{'result_stopped' if generation.stopped else key}",
             logprob=fixed(generation.logprob),
             count=len(generation.steps),
+        )
+    )
+
+
+def _other_rule(view: View, shown: Generation) -> None:
+    """How the answer differs by the other rule of beam search, on a line that nobody began."""
+    made = view.choices(DecodingChoices)
+    if not isinstance(made.strategy, Beam) or made.fork or shown.stopped:
+        return
+    name = OURS if isinstance(made.strategy, RefillingBeam) else "refill"
+    other = with_rule(made.strategy, name)
+    with st.spinner(view.t("decoding.working")):
+        found = cached.generate(
+            view.loaded.name, view.text, other, view.trace.edits, made.limit, (), made.ruled
+        )
+    key = "rules_same" if found.tokens == shown.tokens else "rules_differ"
+    st.caption(
+        view.t(
+            f"decoding.{key}",
+            rule=view.t(f"decoding.rule_{name}"),
+            text=escape(found.text),
+            logprob=fixed(found.logprob),
+            count=len(found.steps),
+            own=fixed(shown.logprob),
+            own_count=len(shown.steps),
         )
     )
 
@@ -119,7 +148,9 @@ def _code(view: View) -> tuple[object, ...]:
     writer = decoding._Filler if fills else decoding._Writer
     reads = (model.read,) if fills else (model.last_stack.run, model.logits_of)
     strategy = view.choices(DecodingChoices).strategy
-    return decoding._steps, writer, strategy, *reads, decoding.decode, generate
+    rules = view.loaded.asked.rules
+    ruled = (rules.applied,) if rules and view.choices(DecodingChoices).ruled and not fills else ()
+    return decoding._steps, writer, strategy, *ruled, *reads, decoding.decode, generate
 
 
 def _small_print(view: View, generation: Generation) -> None:

@@ -4,14 +4,18 @@ import random
 
 import streamlit as st
 
+from explorer.exhibits.escape import escape
 from explorer.exhibits.shared import ScreenChoices
 from explorer.exhibits.view import View
-from explorer.pages.decoding.choices import MOST_NEW, DecodingChoices, Strategy
+from explorer.pages.decoding.choices import MOST_NEW, STOPS, DecodingChoices, Strategy, rule_of
 from explorer.ui import session
+from models.foreign.elsewhere import RefillingBeam
 from models.strategies import Beam, Greedy, Sample
 
 NAMES: dict[str, type[Strategy]] = {"greedy": Greedy, "beam": Beam, "sample": Sample}
 MOST_SEED = 9999
+OURS = "narrowing"
+RULES = (OURS, *STOPS)
 
 
 def name_of(strategy: Strategy) -> str:
@@ -67,12 +71,53 @@ def pick_strategy(view: View) -> None:
             on_change=lambda: session.change(limit=st.session_state["decoding.limit"]),
         )
     if not view.choices(ScreenChoices).beamer:
-        st.caption(view.t(f"decoding.{name_of(made.strategy)}_note"))
+        refills = isinstance(made.strategy, RefillingBeam)
+        note = "refilling" if refills else name_of(made.strategy)
+        st.caption(view.t(f"decoding.{note}_note"))
+    _elsewhere(view)
+
+
+def _elsewhere(view: View) -> None:
+    """What the model's own folder asks for: rules, which can be switched off, and all else."""
+    asked, made = view.loaded.asked, view.choices(DecodingChoices)
+    if asked.rules and view.trace.predicts == "next":
+        st.session_state["decoding.ruled"] = made.ruled
+        st.toggle(
+            view.t("decoding.ruled", settings=escape(", ".join(asked.applied))),
+            key="decoding.ruled",
+            help=view.t("decoding.ruled_help"),
+            on_change=lambda: session.change(ruled=st.session_state["decoding.ruled"], step=None),
+        )
+    for key, settings in (("asked_chosen", asked.chosen), ("asked_ignored", asked.ignored)):
+        if settings:
+            st.caption(view.t(f"decoding.{key}", settings=escape(", ".join(settings))))
+
+
+def rule(beam: Beam) -> str:
+    """The name of a beam's rule, one of RULES."""
+    return rule_of(beam.early_stopping) if isinstance(beam, RefillingBeam) else OURS
+
+
+def with_rule(beam: Beam, name: str) -> Beam:
+    """A beam of the same width and length penalty by another rule."""
+    sizes = {"width": beam.width, "length_penalty": beam.length_penalty}
+    return Beam(**sizes) if name == OURS else RefillingBeam(**sizes, early_stopping=STOPS[name])  # type: ignore[arg-type]
 
 
 def beam_settings(view: View, page: str) -> None:
-    """Width and length penalty of the beam in force."""
+    """Width, length penalty and rule of the beam in force."""
     beam = beam_of(view)
+    key = f"{page}.rule"
+    st.session_state[key] = rule(beam)
+    st.selectbox(
+        view.t("decoding.rule"),
+        RULES,
+        format_func=lambda name: view.t(f"decoding.rule_{name}"),
+        key=key,
+        width=230,
+        help=view.t("decoding.rule_help"),
+        on_change=lambda: _replace(beam, with_rule(beam, st.session_state[key])),
+    )
     _setting(view, page, beam, "width", 1, 8, 1)
     _setting(view, page, beam, "length_penalty", 0.0, 2.0, 0.1)
 
