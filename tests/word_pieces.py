@@ -79,7 +79,7 @@ PIECES = {
     *(f"causes.colour_{name}" for name in ("chance", "ranked", "distance")),
     *(f"measured.{name}{part}" for name in CAUSES for part in ("", "_help")),
     *(f"measured.agree_{strength}" for strength in ("strong", "weak", "none")),
-    *(f"take.{kind}" for kind in ("svg", "csv", "html", "npz", "paper")),
+    *(f"take.{kind}" for kind in ("svg", "csv", "html", "npz")),
     *(f"edits.{part}" for part in SIZE_PARTS),
     *(f"masks.{part}_help" for part in (*USUAL_MASKS, *SIZE_PARTS)),
     *(f"cell.{name}" for name in ("stream", "all_heads", "this_head", "this_cell", "token")),

@@ -174,11 +174,12 @@ def _exports(sheet: Sheet) -> None:
     st.caption(view.t("take.report"))
     share.download(
         view,
-        page,
-        "paper",
+        f"{page}-report",
+        "html",
         lambda: paper.report(title, sheet.drawn, view, file),
         "text/html",
         key=f"{page}.take.report",
+        label=view.t("take.paper"),
     )
     stills = (each for each in _inside(sheet.drawn) if isinstance(each, b.Columns) and each.still)
     for number, each in enumerate(stills):

@@ -54,11 +54,17 @@ def kept(view: View, name: str, said: Sequence[str], make: Callable[[], str]) ->
 
 
 def download(
-    view: View, name: str, ending: str, make: Callable[[], str], mime: str, key: str
+    view: View,
+    name: str,
+    ending: str,
+    make: Callable[[], str],
+    mime: str,
+    key: str,
+    label: str = "",
 ) -> None:
-    """A button whose file is made when somebody presses it."""
+    """A button whose file is made when somebody presses it; `label` where the ending says less."""
     st.download_button(
-        view.t(f"take.{ending}"),
+        label or view.t(f"take.{ending}"),
         lambda: make().encode(),
         file_name(view, name, ending),
         mime,

@@ -85,3 +85,10 @@ def test_bad_values_of_a_link_are_said_and_left_out(open_page: Open, name: str, 
     assert not at.exception
     (warning,) = at.warning
     assert f"“{name} = " in str(warning.value)
+
+
+def test_what_can_be_kept_are_the_page_a_report_and_the_matrices(open_page: Open) -> None:
+    at = open_page("masks")
+    assert not at.exception
+    labels = [each.proto.label for each in at.get("download_button")]
+    assert labels == [t(f"take.{name}", lang="en") for name in ("html", "paper", "svg")]
