@@ -117,10 +117,11 @@ def test_a_config_that_is_none_is_refused(folder: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"n_layers": 10**9}, r"tensors, the config asks for \d+ layers"),
-        ({"d_ff": 10**9}, "the config asks for"),
-        ({"d_model": 2**30}, "the config asks for"),
-        ({"n_ctx": 10**12}, "n_ctx is 1000000000000: its positions need more than"),
+        ({"n_layers": 10**7}, r"tensors, the config asks for \d+ layers"),
+        ({"d_ff": 2**24}, "the config asks for"),
+        ({"d_model": 2**24}, "the config asks for"),
+        ({"n_ctx": 2**24}, "n_ctx is 16777216: its positions need more than"),
+        ({"d_ff": 10**30}, "must be a whole number from 1 to 16777216"),
     ],
 )
 def test_a_config_cannot_take_memory_that_no_weight_vouches_for(
