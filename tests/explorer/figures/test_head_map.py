@@ -33,7 +33,7 @@ def test_a_point_says_its_head_and_its_number_and_names_cannot_speak_html() -> N
     said = draw(off=[(1, 0, 0)])["data"][-1]["customdata"]
     assert said[0] == "<b>Encoder</b>, layer 1, head 1<br>−2.00"
     assert said[3] == "<b>Encoder</b>, layer 2, head 2<br>+0.10"
-    assert said[4] == "<b>&lt;b&gt;Cross&lt;/b&gt;</b>, layer 1, head 1<br>switched off"
+    assert said[4] == "<b>&lt;b&gt;Cross&lt;/b&gt;</b>, layer 1, head 1<br>ablated"
 
 
 def test_a_head_that_is_off_is_crossed_out_and_the_selected_one_outlined() -> None:
