@@ -12,7 +12,7 @@ from mmap import PAGESIZE
 from pathlib import Path
 from threading import Event
 
-GROWN = 256 * 2**20
+GROWN = 128 * 2**20
 """Bytes by which the process grows before it is worth the time: some 50 ms, of all threads."""
 OFTEN = 5.0
 """Seconds between two looks."""
