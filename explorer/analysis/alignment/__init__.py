@@ -1,1 +1,1 @@
-"""Which word translates which: cross-attention between words, its heads, links, and checks."""
+"""Word alignment: cross-attention between words, the heads that align, links, and their evaluation."""

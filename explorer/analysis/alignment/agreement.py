@@ -1,9 +1,9 @@
-"""Which heads align, without a single link drawn by hand: those on which both directions agree.
+"""Find the heads that align without hand-drawn links: the heads on which both directions agree.
 
-The model of the other direction reads the same pairs, forced to write the source. Where a head of
-one and a head of the other link the same words, both have probably found a translation, since they
-were trained apart and see the two sentences with their parts exchanged (Liang, Taskar and Klein
-2006, "Alignment by Agreement"; Chen et al. 2020 choose their layer by it).
+The reverse model reads the same pairs, forced to generate the source. If a head of one model and a
+head of the other link the same words, both have probably found a translation, since the models were
+trained separately and see the two sentences with their roles exchanged (Liang, Taskar and Klein
+2006, "Alignment by Agreement"; Chen et al. 2020 choose their layer this way).
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from explorer.analysis.alignment.reading import SHIFTS, Reading
 
 Heads = Float[np.ndarray, "shift head"]
 ROUNDS, SWEEPS = 20, 20
-"""How often the two directions learn from each other in turn, and the passes of each regression."""
+"""Number of alternations between the two directions, and of coordinate sweeps per regression."""
 RIDGE = 0.05
-"""What keeps two heads that attend alike from taking all the weight from each other."""
+"""Ridge penalty: two heads with similar patterns share the weight instead of one taking it all."""
 
 
 @dataclass(frozen=True, eq=False)
 class Aligner:
-    """What two models read links with: a weight for every head and shift, which sum to 1.
+    """The weights that links are read from, one per head and shift of each model; they sum to 1.
 
-    `reverse` is None where there is no model of the other direction.
+    `reverse` is None if there is no model for the reverse direction.
     """
 
     forward: Heads
@@ -34,12 +34,12 @@ class Aligner:
 
 
 def matrix(reading: Reading, heads: Heads) -> Float[np.ndarray, "tgt_word src_word"]:
-    """The weighted mean of a reading's heads; rows need not sum to 1, as marks are left out."""
+    """The weighted mean of a reading's heads; rows may sum to less than 1 (no special tokens)."""
     return np.tensordot(heads, reading.weights, 2)
 
 
 def links_of(reading: Reading, back: Reading | None, aligner: Aligner) -> tuple[Links, Links]:
-    """The links of both directions; those of the reverse one are empty where there is none."""
+    """The links of both directions; the reverse links are empty without a reverse model."""
     forward = strongest(matrix(reading, aligner.forward))
     if back is None or aligner.reverse is None:
         return forward, np.zeros_like(forward)
@@ -49,9 +49,9 @@ def links_of(reading: Reading, back: Reading | None, aligner: Aligner) -> tuple[
 def agreement(
     readings: Sequence[Reading], backs: Sequence[Reading]
 ) -> Float[np.ndarray, "shift head back_shift back_head"]:
-    """The F1 of links between every head of one model and every head of the other, at both rows.
+    """The F1 of links between every head of one model and every head of the other, at both shifts.
 
-    `backs` are of `read_back`. Raises ValueError for no pair at all.
+    `backs` come from `read_back`. Raises ValueError if there are no pairs.
     """
     if not readings:
         raise ValueError("there is no pair of sentences to compare heads on")
@@ -80,7 +80,7 @@ def one_head(shape: tuple[int, ...], shift: int, head: int) -> Heads:
 
 
 def best_pair(table: Float[np.ndarray, "shift head back_shift back_head"]) -> Aligner:
-    """The two heads, each with its row, that agree most by `agreement`; the first among equals."""
+    """The two heads, each with its shift, that agree most by `agreement`; the first one on ties."""
     shift, head, back_shift, back_head = np.unravel_index(table.argmax(), table.shape)
     return Aligner(
         one_head(table.shape[:2], int(shift), int(head)),
@@ -89,18 +89,19 @@ def best_pair(table: Float[np.ndarray, "shift head back_shift back_head"]) -> Al
 
 
 def agreed(readings: Sequence[Reading], backs: Sequence[Reading], aligner: Aligner) -> float:
-    """How far the two directions of an aligner agree over pairs: the F1 of their links."""
+    """The agreement of an aligner's two directions over pairs: the F1 of their links."""
     both = [links_of(each, back, aligner) for each, back in zip(readings, backs, strict=True)]
     return f1([forward for forward, _ in both], [reverse for _, reverse in both])
 
 
 def learn(readings: Sequence[Reading], backs: Sequence[Reading], start: Aligner) -> Aligner:
-    """Weights of all heads, none below 0, that make both directions' mean matrices most alike.
+    """Non-negative weights of all heads that make the mean matrices of both directions most
+    similar.
 
-    Each direction in turn learns to give what the other one gives, by least squares over all cells
-    (alternating regressions find the most correlated combinations: Hotelling 1936). Each word's
-    weights are made to sum to 1 first, and of every sentence the mean is taken off, since else even
-    two heads that look everywhere alike would agree.
+    Each direction in turn is fitted to the other one's matrix, by least squares over all cells
+    (alternating regressions find the most correlated combinations: Hotelling 1936). First, each
+    word's weights are normalized to sum to 1 and the mean of each sentence is subtracted; otherwise
+    even two heads with uniform attention would agree.
     """
     own = _features(readings, axis=-1)
     other = _features(backs, axis=-2)
@@ -127,7 +128,9 @@ def _fitted(
     wanted: Float[np.ndarray, " cell"],
     start: Float[np.ndarray, " map"],
 ) -> Float[np.ndarray, " map"]:
-    """Least squares with no weight below 0, by coordinates; as long as the features' own unit."""
+    """Non-negative least squares by coordinate descent; the result is as long as the features'
+    unit.
+    """
     gram = features @ features.T
     gram += RIDGE * gram.trace() / len(gram) * np.eye(len(gram))
     aim, weights = features @ wanted, start.copy()

@@ -1,4 +1,4 @@
-"""Pairs aligned: their links, where these come from, and what they say of the order of words."""
+"""Aligned pairs: their links, where the links come from, and what they show about word order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,9 +25,10 @@ from explorer.runs.inputs import given_tokens
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The words of a pair, the weights that the links were read off, each direction's links, and
-    the links that `method` makes of both. Without a reverse model `back` is None, and the links are
-    the forward ones whatever was asked for.
+    """The words of a pair, the weights the links were read from, each direction's links, and the
+    `links` that `method` makes of both.
+
+    Without a reverse model `back` is None, and the links are the forward ones whatever the method.
     """
 
     pair: Pair
@@ -42,12 +43,14 @@ class Alignment:
 
     @property
     def moses(self) -> str:
-        """`0-0 1-2`: source word, target word."""
+        """The links in Moses format, `0-0 1-2`: source word, target word."""
         return moses(self.links)
 
     @property
     def crossings(self) -> int:
-        """How many pairs of links cross: of two words, the first one's partner stands second."""
+        """The number of crossing pairs of links: the order of the two words differs between the
+        texts.
+        """
         places = np.argwhere(self.links)
         ahead = (places[:, None, 0] < places[None, :, 0]) & (
             places[:, None, 1] > places[None, :, 1]
@@ -55,7 +58,7 @@ class Alignment:
         return int(ahead.sum())
 
     def source(self, tgt: int, src: int) -> str:
-        """Who found a link: "both", "forward", "reverse", or "" for a cell that has none."""
+        """Where a link comes from: "both", "forward", "reverse", or "" for a cell without a link."""
         if not self.links[tgt, src]:
             return ""
         if self.forward[tgt, src] and self.reverse[tgt, src]:
@@ -64,7 +67,7 @@ class Alignment:
 
 
 def align(reading: Reading, back: Reading | None, aligner: Aligner, method: Method) -> Alignment:
-    """The links of one pair; `back` is the same pair in the other model (`read_back`)."""
+    """Align one pair; `back` is the same pair as read by the reverse model (`read_back`)."""
     forward, reverse = links_of(reading, back, aligner)
     has_back = back is not None and aligner.reverse is not None
     used: Method = method if has_back else "forward"
@@ -89,9 +92,9 @@ def align_pairs(
     method: Method,
     tell: Tell | None = None,
 ) -> tuple[Alignment, ...]:
-    """Every pair aligned, in order; one without a translation has no link.
+    """Align every pair, in order; a pair without a translation has no links.
 
-    `tell(done, total)` is told of readings. Raises InputProblem.
+    `tell(done, total)` is called with counts of readings. Raises InputProblem.
     """
     whole = [pair for pair in pairs if pair[1]]
     n, both = len(whole), 1 if back is None else 2
@@ -115,10 +118,10 @@ def align_all(
     method: Method,
     tell: Tell | None = None,
 ) -> tuple[tuple[Alignment, ...], tuple[tuple[int, InputProblem], ...]]:
-    """Every pair of a file, translated first where it has no translation; and for those that cannot
-    be read, which then have no link, the number of the pair and why.
+    """Align every pair of a file; translate pairs without a translation first.
 
-    `tell(done, total)` is told of pairs.
+    Also returns, for each pair that cannot be read (it then has no links), its index and the
+    reason. `tell(done, total)` is called with counts of pairs.
     """
     found: list[Alignment] = []
     refused: list[tuple[int, InputProblem]] = []
@@ -128,7 +131,7 @@ def align_all(
             whole = completed(loaded, batch)
             found += align_pairs(loaded, back, whole, aligner, method)
         except InputProblem:
-            for place, pair in enumerate(batch, start):  # one of them: the others are kept
+            for place, pair in enumerate(batch, start):  # retry one by one
                 try:
                     whole = completed(loaded, [pair])
                     found += align_pairs(loaded, back, whole, aligner, method)
@@ -154,9 +157,9 @@ def _empty(loaded: LoadedModel, pair: Pair, method: Method) -> Alignment:
 def completed(
     loaded: LoadedModel, pairs: Sequence[Pair], tell: Tell | None = None
 ) -> tuple[Pair, ...]:
-    """The same pairs; where the second text is "", the model's own greedy translation stands there.
+    """The same pairs, with an empty second text replaced by the model's own greedy translation.
 
-    A sentence that the model translates into no word at all keeps "". Raises InputProblem.
+    The second text stays "" if the model's translation has no words. Raises InputProblem.
     """
     alone = list(dict.fromkeys(source for source, target in pairs if not target))
     written = dict(translated(loaded, alone, tell))

@@ -1,4 +1,4 @@
-"""Links that are known: the toys' by their task, those of some sentences drawn by hand."""
+"""Known links: derived from the task for the toy models, drawn by hand for some sentences."""
 
 import tomllib
 from collections import Counter
@@ -16,10 +16,11 @@ from models.training.tasks import Task, solve
 
 
 def known_of_task(task: Task, reading: Reading) -> Known | None:
-    """The links of a toy's own answer; None where that is wrong, since nothing is known then.
+    """The known links of a toy's own answer; None if the answer is wrong.
 
-    A letter of a copied or reversed row comes from one place. A sorted letter that occurs more than
-    once may come from any of its places: those are possible, and none of them is sure.
+    A letter of a copied or reversed row comes from exactly one position. A sorted letter that
+    occurs more than once may come from any of its occurrences: these links are possible, none is
+    sure.
     """
     src, tgt = reading.src.labels, reading.tgt.labels
     if solve(task, src) != tgt:
@@ -37,16 +38,16 @@ def known_of_task(task: Task, reading: Reading) -> Known | None:
 
 @dataclass(frozen=True)
 class ByHand:
-    """A pair, and its links as somebody drew them: (source part, target part, whether sure)."""
+    """A pair with its hand-drawn links: (source part, target part, whether sure)."""
 
     pair: Pair
     links: tuple[tuple[str, str, bool], ...]
 
 
 def drawn_by_hand(model: str) -> tuple[ByHand, ...]:
-    """The links drawn by hand for this model's pairs, or for those of the other direction, turned.
+    """The hand-drawn links for this model's pairs, or those of the reverse direction, transposed.
 
-    () for a model of which there are none.
+    Returns () if there are none for this model.
     """
     base, _ = split_step(model)
     for name, turned in ((base, False), ("-".join(base.split("-")[::-1]), True)):
@@ -68,8 +69,10 @@ def _by_hand(record: dict[str, str], turned: bool) -> ByHand:
 
 
 def known_by_hand(drawn: ByHand, reading: Reading) -> Known | None:
-    """The drawn links between the words of a reading; None for one that lacks a linked part, since
-    its model does not know some character."""
+    """The drawn links between the words of a reading.
+
+    None if a linked part is missing because the model's vocabulary lacks one of its characters.
+    """
     shape = (len(reading.tgt), len(reading.src))
     sure, possible = np.zeros(shape, bool), np.zeros(shape, bool)
     for source, target, is_sure in drawn.links:
@@ -84,7 +87,7 @@ def known_by_hand(drawn: ByHand, reading: Reading) -> Known | None:
 
 
 def _in_words(part: str, words: WordRow) -> list[int]:
-    """The words in which a part of the text lies; `part#2` is its second occurrence."""
+    """The words that contain a part of the text; `part#2` is its second occurrence."""
     text, _, number = part.partition("#")
     wanted, at = text.replace(" ", "").encode(), -1
     for _ in range(int(number or 1)):

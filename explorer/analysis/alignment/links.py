@@ -1,7 +1,7 @@
-"""Links between words out of weights, both directions made one, and how right they are.
+"""Links between words: reading them from weights, combining both directions, and scoring them.
 
 Links are Bool [tgt_word, src_word]. Each direction gives every word of its own target exactly one
-link, the source word with the most weight; what to make of two such sets is symmetrisation (Och and
+link, to the source word with the most weight. Combining two such sets is symmetrization (Och and
 Ney 2003, section 3.2; the grow-diag family: Koehn et al. 2005, "Edinburgh System Description").
 """
 
@@ -23,7 +23,7 @@ def strongest(
 ) -> Bool[np.ndarray, "*heads tgt_word src_word"]:
     """Each target word's strongest source word (axis -1), or each source word's target word (-2).
 
-    The first among equals; a word without any weight has no link.
+    Ties go to the first one; a word without any weight has no link.
     """
     if 0 in weights.shape[-2:]:
         return np.zeros(weights.shape, bool)
@@ -34,7 +34,7 @@ def strongest(
 
 
 def symmetrised(forward: Links, reverse: Links, method: Method) -> Links:
-    """Both directions as one set of links."""
+    """Combine both directions into one set of links."""
     match method:
         case "forward":
             return forward.copy()
@@ -51,10 +51,10 @@ def symmetrised(forward: Links, reverse: Links, method: Method) -> Links:
 
 
 def grow_diag(forward: Links, reverse: Links) -> Links:
-    """The intersection, and step by step what touches it, also at a corner.
+    """Start from the intersection and grow it by adjacent links, diagonals included.
 
-    A link of the union is added if it is a neighbour of one that is there and links a word that has
-    no link yet, in the order of the target's words; until nothing can be added.
+    A link of the union is added if it is adjacent to an existing link and links a word that has no
+    link yet, in target order, until nothing can be added.
     """
     links, union = forward & reverse, forward | reverse
     grown = True
@@ -75,7 +75,7 @@ def _around(tgt: int, src: int, shape: tuple[int, ...]) -> Iterator[tuple[int, i
 
 
 def final_and(links: Links, forward: Links, reverse: Links) -> Links:
-    """Then every link of either direction between two words that are both still without one."""
+    """Add every link of either direction between two words that both have no link yet."""
     links = links.copy()
     for direction in (forward, reverse):
         for tgt, src in np.argwhere(direction).tolist():
@@ -85,12 +85,12 @@ def final_and(links: Links, forward: Links, reverse: Links) -> Links:
 
 
 def moses(links: Links) -> str:
-    """`0-0 1-2`: source word, target word, each counted from 0, in the order of the source."""
+    """The links in Moses format, `0-0 1-2`: source word, target word (from 0), in source order."""
     return " ".join(f"{src}-{tgt}" for src, tgt in np.argwhere(links.T).tolist())
 
 
 def f1(found: Sequence[Links], others: Sequence[Links]) -> float:
-    """How far two sets of links agree over sentences: twice the common ones by all; 0 to 1."""
+    """The agreement of two sets of links over sentences, F1: 2 |A & B| / (|A| + |B|), 0 to 1."""
     common = sum(int((a & b).sum()) for a, b in zip(found, others, strict=True))
     total = sum(int(a.sum() + b.sum()) for a, b in zip(found, others, strict=True))
     return 2 * common / total if total else 0.0
@@ -98,7 +98,7 @@ def f1(found: Sequence[Links], others: Sequence[Links]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The links of one pair that are known: `sure` ones, and `possible` ones, those included."""
+    """The known links of one pair: `sure` ones, and `possible` ones, which include the sure ones."""
 
     sure: Links
     possible: Links
@@ -106,8 +106,11 @@ class Known:
 
 @dataclass(frozen=True)
 class Score:
-    """Over sentences: the share of found links that are possible, the share of sure links that
-    were found, and the alignment error rate (Och and Ney 2003, equation 23); each 0 to 1."""
+    """Link quality over sentences, each 0 to 1.
+
+    Precision (the share of found links that are possible), recall (the share of sure links that
+    were found), and the alignment error rate (Och and Ney 2003, equation 23).
+    """
 
     precision: float
     recall: float
@@ -115,7 +118,7 @@ class Score:
 
 
 def score(found: Sequence[Links], known: Sequence[Known]) -> Score:
-    """The error rate of links: 1 - (|A & S| + |A & P|) / (|A| + |S|)."""
+    """The scores of found links; the error rate is 1 - (|A & S| + |A & P|) / (|A| + |S|)."""
     pairs = list(zip(found, known, strict=True))
     n_found = sum(int(links.sum()) for links in found)
     n_sure = sum(int(each.sure.sum()) for each in known)
@@ -129,7 +132,7 @@ def score(found: Sequence[Links], known: Sequence[Known]) -> Score:
 
 
 def diagonal(n_tgt: int, n_src: int) -> Links:
-    """The links of one who knows no word: each target word with the source word as far along."""
+    """The diagonal baseline: each target word with the source word at the same relative position."""
     links = np.zeros((n_tgt, n_src), bool)
     for tgt in range(n_tgt):
         links[tgt, min(n_src - 1, int((tgt + 0.5) * n_src / n_tgt))] = True

@@ -1,9 +1,9 @@
-"""A translator forced to read pairs of sentences, and all its cross-attention as words x words.
+"""Force a translator to read sentence pairs and express its cross-attention as words x words.
 
-Which row speaks for a word? Row p of the decoder has read token p and is about to write the next.
-So a word has two rows in every head: the one that is about to write it (shift 0) and the one that
-has read it (shift 1). Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine
-Translation", find that the second aligns better; here both are kept, and measured.
+Position p of the decoder has read token p and predicts the next one. So a word has two query
+positions in every head: the one that predicts it (shift 0) and the one that has read it (shift 1).
+Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation", find that the
+second aligns better; here both are recorded and measured.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,15 +27,16 @@ from models.strategies import Greedy
 ABOUT_TO_WRITE, HAS_READ = SHIFTS = (0, 1)
 AT_ONCE = 8
 MOST_CELLS = 1 << 25
-"""Weights of all heads together that are kept of one batch: 128 MB in float32."""
+"""Weights of all heads recorded per batch: 128 MB in float32."""
 Pair = tuple[str, str]
 Tell = Callable[[int, int], object]
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """One pair as a model reads it: its words, and for both shifts what each head's rows of target
-    words weigh the source words with. Weight on marks is left out, so rows sum to at most 1.
+    """One pair as a model reads it: its words, and the weights [shift, head, tgt_word, src_word].
+
+    Weight on special tokens is left out, so rows sum to at most 1.
     """
 
     pair: Pair
@@ -45,17 +46,17 @@ class Reading:
 
 
 def cross_sites(loaded: LoadedModel) -> tuple[AttentionSite, ...]:
-    """The cross-attention of a model, first layer first; () for a model of one text."""
+    """The cross-attention sites of a model, first layer first; () for a model of one text."""
     return tuple(site for site in loaded.sites if site.role == "cross")
 
 
 def heads_of(loaded: LoadedModel) -> tuple[tuple[int, int], ...]:
-    """Layer and head of every matrix of cross-attention, in the order of `Reading.weights`."""
+    """Layer and head of every cross-attention matrix, in the order of `Reading.weights`."""
     return tuple((site.layer, head) for site in cross_sites(loaded) for head in range(site.n_heads))
 
 
 def words_of_pair(loaded: LoadedModel, pair: Pair) -> tuple[WordRow, WordRow]:
-    """The words of both texts as this model's tokenizer cuts them. Raises InputProblem."""
+    """The words of both texts, as this model's tokenizer splits them. Raises InputProblem."""
     source, target = pair
     own = target_row(loaded, target_tokens(loaded, target))
     return words_in(loaded, given_tokens(loaded, source)), words_in(loaded, own)
@@ -64,10 +65,10 @@ def words_of_pair(loaded: LoadedModel, pair: Pair) -> tuple[WordRow, WordRow]:
 def read(
     loaded: LoadedModel, pairs: Sequence[Pair], tell: Tell | None = None
 ) -> tuple[Reading, ...]:
-    """Every pair read by the model that translates from its first text into its second.
+    """Read every pair with the model that translates from its first text into its second.
 
-    `tell(done, total)` is told of pairs. Raises InputProblem for a text that cannot be read;
-    ValueError for a model without cross-attention.
+    `tell(done, total)` is called with counts of pairs. Raises InputProblem for a text that cannot
+    be read, and ValueError for a model without cross-attention.
     """
     words = [words_of_pair(loaded, pair) for pair in pairs]
     return tuple(_read(loaded, pairs, words, tell))
@@ -78,10 +79,11 @@ def read_back(
     readings: Sequence[Reading],
     tell: Tell | None = None,
 ) -> tuple[Reading, ...]:
-    """The same pairs, read by the model of the other direction, as words of the first one.
+    """Read the same pairs with the reverse model, expressed in the words of the first one.
 
-    Its target is the pair's source. The weights are turned, so that rows are again the pair's
-    target words: [shift, head, tgt_word, src_word]; here columns, not rows, come from one query.
+    Its target is the pair's source. The weights are transposed to [shift, head, tgt_word,
+    src_word], so that rows are again the pair's target words; here each column, not each row, comes
+    from one query.
     """
     pairs = [(target, source) for source, target in (each.pair for each in readings)]
     words = [(each.tgt, each.src) for each in readings]
@@ -117,7 +119,7 @@ def _read(
 
 
 def readable(loaded: LoadedModel, pair: Pair) -> bool:
-    """Whether `read` takes this pair, or refuses a text of it."""
+    """Whether `read` accepts both texts of this pair."""
     try:
         _rows(loaded, pair)
     except InputProblem:
@@ -136,7 +138,7 @@ def _rows(loaded: LoadedModel, pair: Pair) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def _fitting(loaded: LoadedModel, rows: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]) -> int:
-    """How many of these rows are read at once."""
+    """How many of these pairs fit into one batch."""
     most, heads = 1, len(heads_of(loaded))
     for count in range(2, min(AT_ONCE, len(rows)) + 1):
         longest = [max(len(row[side]) for row in rows[:count]) for side in (0, 1)]
@@ -156,7 +158,7 @@ def _reading(
     of_keys = shares(src, *token_spans(loaded, given))
     of_queries = shares(tgt, *token_spans(loaded, written))
     of_queries /= np.maximum(of_queries.sum(1, keepdims=True), 1e-12)
-    # Row p is about to write token p + 1: its words stand one row higher.
+    # Position p predicts token p + 1: shift the words up by one position.
     before = np.pad(of_queries[:, 1:], ((0, 0), (0, 1)))
     patterns = patterns[:, : len(written), : len(given)]
     by_key = patterns @ of_keys.T
@@ -167,10 +169,10 @@ def _reading(
 def translated(
     loaded: LoadedModel, sentences: Sequence[str], tell: Tell | None = None
 ) -> tuple[Pair, ...]:
-    """Each sentence with the model's own greedy translation, several decoded at a time.
+    """Each sentence with the model's own greedy translation; several are decoded at a time.
 
-    A sentence is left out that cannot be read, or whose translation has no words or cannot be read:
-    as tokens of its own a text may be longer than what was written.
+    A sentence is left out if it cannot be read, or if its translation has no words or cannot be
+    read: when re-tokenized, a text may be longer than what was generated.
     """
     found: list[Pair] = []
     sentences = [each for each in sentences if readable(loaded, (each, ""))]

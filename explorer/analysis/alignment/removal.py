@@ -1,7 +1,7 @@
-"""What a translation loses with the heads that align switched off, beside as many others.
+"""What ablating the aligning heads costs a translation, compared with ablating as many others.
 
-The control is what makes it a finding: some loss follows from any head. Michel et al. 2019, "Are
-Sixteen Heads Really Better than One?", remove heads in the order of a score in the same way.
+Ablating any head causes some loss, so the control is essential. Michel et al. 2019, "Are Sixteen
+Heads Really Better than One?", remove heads in the order of a score in the same way.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,10 @@ DRAWS = 5
 
 @dataclass(frozen=True, eq=False)
 class Removal:
-    """ln p of each written token on average, over all pairs: as the model is (`whole`), with the
-    first `counts` heads of the ranking off (`aligning`), and with as many drawn among all others
-    (`others`, one row a draw).
+    """Mean ln p per generated token over all pairs.
+
+    `whole`: the unmodified model; `aligning`: the first `counts` heads of the ranking ablated;
+    `others`: as many heads drawn from all others, one row per draw.
     """
 
     counts: tuple[int, ...]
@@ -39,29 +40,29 @@ class Removal:
 
 
 def heads_off(loaded: LoadedModel, heads: Sequence[int]) -> tuple[HeadOff, ...]:
-    """The edits that switch off these matrices of cross-attention, in the order of `heads_of`."""
+    """The edits that ablate these cross-attention matrices, indexed in the order of `heads_of`."""
     names = [(site.name, head) for site in cross_sites(loaded) for head in range(site.n_heads)]
     return tuple(HeadOff(*names[each]) for each in heads)
 
 
 def drawn(n_heads: int, without: Sequence[int], count: int, seed: int) -> list[int]:
-    """So many other heads, drawn at random, none of `without`."""
+    """Draw `count` heads at random, none of them in `without`."""
     others = [head for head in range(n_heads) if head not in set(without)]
     return sorted(np.random.default_rng(seed).permutation(others)[:count].tolist())
 
 
 def counts_for(n_heads: int) -> tuple[int, ...]:
-    """How many heads are switched off: at most half, so that as many others are left to draw."""
+    """How many heads to ablate: at most half, so that as many others are left to draw."""
     return tuple(count for count in COUNTS if count <= n_heads // 2)
 
 
 def removal(
     loaded: LoadedModel, pairs: Sequence[Pair], order: Sequence[int], tell: Tell | None = None
 ) -> Removal:
-    """Switch off the first heads of `order` (all heads, the best aligning first), and others.
+    """Ablate the first heads of `order` (all heads, best aligning first), and random others.
 
-    `tell(done, total)` is told of passes over all pairs. Raises InputProblem, and ValueError for
-    one head alone, which has no control.
+    `tell(done, total)` is called with counts of passes over all pairs. Raises InputProblem, and
+    ValueError if there is only one head, which leaves no control.
     """
     n_heads = len(order)
     counts = counts_for(n_heads)
@@ -80,8 +81,9 @@ def removal(
 
 
 def mean_logprob(loaded: LoadedModel, pairs: Sequence[Pair], off: Sequence[int] = ()) -> float:
-    """ln p of a written token, the end mark included, on average over all pairs, forced to read
-    their translations with these matrices of cross-attention silenced. Raises InputProblem."""
+    """Mean ln p per token of the translations, end token included, under teacher forcing, with the
+    heads in `off` ablated. Raises InputProblem.
+    """
     silence = edit_functions(loaded.sites, heads_off(loaded, off))
     total, count = 0.0, 0
     for start in range(0, len(pairs), AT_ONCE):

@@ -1,9 +1,8 @@
-"""Which of all matrices of cross-attention aligns: chosen on one half of the sentences, measured on
-the other.
+"""Rank all cross-attention heads by alignment: chosen on half of the sentences, tested on the rest.
 
-Heads are ranked by what is at hand: the agreement with the model of the other direction; else, for
-a toy, its known answer; else only by how sharply they point, which is no evidence that they point
-at a translation, and the page says so.
+Heads are ranked by the best evidence available: agreement with the reverse model; else, for a toy,
+its known answer; else only the sharpness of their attention, which does not show that they attend
+to a translation, and the page says so.
 """
 
 import re
@@ -63,10 +62,10 @@ _DIRECTION = re.compile(r"(.*?)([a-z]{2,3})-([a-z]{2,3})")
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """The choices against links that are known, on pairs that nothing was chosen on.
+    """The chosen aligners evaluated against known links, on pairs not used for the choice.
 
-    `errors` [shift, head] is the alignment error rate of every head alone; `scores` those of an
-    aligner ("best", "mean") under a method; `diagonal` of one who knows no word.
+    `errors` [shift, head] is the alignment error rate of every single head; `scores` those of an
+    aligner ("best", "mean") under a method; `diagonal` that of the diagonal baseline.
     """
 
     by_hand: bool
@@ -79,12 +78,12 @@ class Checked:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """All heads of a model, by (layer, head), and what was chosen of them.
+    """All heads of a model, by (layer, head), and the aligners chosen from them.
 
-    `scores` [shift, head] is what the `basis` gives each head on the pairs learned from, 0 to 1:
-    the F1 of its links with the best head of the other model, 1 - the error rate, or the share of
-    the most information that a row can hold. `mean` is None without the other model. `held` says
-    the same of both aligners on the pairs held out.
+    `scores` [shift, head] rates each head by the `basis` on the pairs learned from, 0 to 1: the F1
+    of its links with the best head of the other model, 1 - the error rate, or the information in
+    its rows as a share of the maximum. `mean` is None without the other model. `held` rates both
+    aligners in the same way on the held-out pairs.
     """
 
     heads: tuple[tuple[int, int], ...]
@@ -98,8 +97,9 @@ class Study:
     checked: Checked | None
 
     def aligner(self, name: str) -> Aligner:
-        """The one called `best` or `mean`, as far as there is one; "" takes what agreed more on
-        the pairs held out."""
+        """The aligner called `best` or `mean`, if there is one; "" takes the one that agrees more
+        on the held-out pairs.
+        """
         if self.mean is None or name == "best":
             return self.best
         return self.mean if name == "mean" or self.held["mean"] >= self.held["best"] else self.best
@@ -111,10 +111,10 @@ class Study:
 
 
 def other_direction(name: str, translators: Sequence[str]) -> str | None:
-    """Which of the translators on a shelf goes back from this one; None for none.
+    """Which of the available translators is the reverse of this one; None if there is none.
 
-    A model called en-zh goes with zh-en, whatever stands before both. Copying and reversing undo
-    themselves. The twins write Chinese.
+    A model called en-zh is paired with zh-en, whatever prefix the names have. Copying and reversing
+    are their own inverses. The twins generate Chinese.
     """
     base, _ = split_step(name)
     toy = toy_of(base)
@@ -134,15 +134,15 @@ def study(
     back_sentences: Sequence[str] = (),
     tell: Tell | None = None,
 ) -> Study:
-    """Rank the heads, choose, and measure the choice. The pairs are the model's own translations of
-    `sentences`, and those that the other model makes of `back_sentences`, turned; a toy's are rows
-    of its task. Every second pair is learned from, beginning with the second, so that the sentence
-    that opens the page is held out.
+    """Rank the heads, choose aligners, and measure the choice.
 
-    Pairs that one of the models cannot read are left out.
+    The pairs are the model's own translations of `sentences`, and the other model's translations of
+    `back_sentences`, swapped; for a toy they are rows of its task. Every second pair is learned
+    from, starting with the second, so that the sentence that opens the page is held out. Pairs that
+    one of the models cannot read are left out.
 
-    `tell(done, total)` is told of steps. Raises InputProblem, for fewer than two pairs too, and
-    ValueError for a model without cross-attention.
+    `tell(done, total)` is called with counts of steps. Raises InputProblem, also for fewer than two
+    pairs, and ValueError for a model without cross-attention.
     """
     step = _Steps(tell, 5)
     toy = toy_of(loaded.name)
@@ -194,7 +194,7 @@ def study(
 
 
 class _Steps:
-    """Several pieces of work told as one: each has a hundred steps."""
+    """Report several pieces of work as one progress: each has a hundred steps."""
 
     def __init__(self, tell: Tell | None, pieces: int) -> None:
         self._tell, self._pieces = tell, pieces
@@ -220,15 +220,18 @@ def _toy_pairs(toy: Toy) -> tuple[Pair, ...]:
 def _alone(
     readings: Sequence[Reading], known: Sequence[Known | None]
 ) -> Float[np.ndarray, "shift head"]:
-    """What a model says of its heads without another one."""
+    """Score a model's heads without a reverse model."""
     if known:
         return 1 - errors(readings, [each for each in known if each is not None])
     return np.mean([sharpness(each) for each in readings], axis=0)
 
 
 def sharpness(reading: Reading) -> Float[np.ndarray, "shift head"]:
-    """The information that a head's rows carry about the source word, as a share of the most that
-    so many rows and words could: 1 where each word has another one for itself. 0 for one word."""
+    """The information that a head's rows carry about the source word, as a share of the maximum for
+    this number of rows and words.
+
+    1 if each word attends to a different one; 0 for a single word.
+    """
     weights = reading.weights.astype(np.float64)
     most = np.log2(min(weights.shape[2:])) if 0 not in weights.shape else 0.0
     if most == 0:
@@ -248,7 +251,7 @@ def _checked_by_hand(
     best: Aligner,
     mean: Aligner | None,
 ) -> Checked | None:
-    """Against the links drawn by hand, of the pairs that were not learned from; None for none."""
+    """Evaluate against the hand-drawn links of pairs not learned from; None if there are none."""
     drawn = [each for each in drawn_by_hand(loaded.name) if each.pair not in learned]
     found = zip(drawn, read(loaded, [each.pair for each in drawn]), strict=True)
     both = [(known_by_hand(each, reading), reading) for each, reading in found]

@@ -1,9 +1,9 @@
-"""The words of a row of tokens, and which share of a word each token of any other row makes up.
+"""The words of a token sequence, and the share of a word that each token of another one covers.
 
-A word is a run of letters and digits between blanks and marks, however many tokens it was cut into.
-Chinese, Japanese and Thai are written without blanks: there a token is a word, except that tokens
-which only together make one character are one. Two models cut one text differently, so words are
-places in its bytes without blanks, the same for both.
+A word is a run of letters and digits between blanks and punctuation, however many tokens it was
+split into. Chinese, Japanese and Thai are written without blanks: there a token is a word, except
+that tokens which only together form one character are merged. Two models split a text differently,
+so words are byte ranges in the text without blanks, which are the same for both.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,9 @@ UNSPACED = (
 
 @dataclass(frozen=True)
 class WordRow:
-    """The words of a text: `labels`, and the bytes [start, end) of each in `letters`, the text as
-    UTF-8 without blanks."""
+    """The words of a text: `labels`, and the byte range [start, end) of each in `letters`, the text
+    as UTF-8 without blanks.
+    """
 
     labels: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
@@ -44,10 +45,11 @@ class WordRow:
 def token_spans(
     loaded: LoadedModel, tokens: Sequence[int]
 ) -> tuple[tuple[tuple[int, int], ...], bytes]:
-    """The bytes [start, end) of each token in the row's bytes without blanks, and these bytes.
+    """The byte range [start, end) of each token in the text's bytes without blanks, and these
+    bytes.
 
-    A special token has none: its span is empty. Only the unknown one stands for a part of the text,
-    and has the bytes of its name.
+    A special token has an empty span. The exception is the unknown token, which represents a part
+    of the text and gets the bytes of its name.
     """
     spans, letters = [], b""
     for token in tokens:
@@ -58,7 +60,7 @@ def token_spans(
 
 
 def words_in(loaded: LoadedModel, tokens: Sequence[int]) -> WordRow:
-    """The words of a row of tokens; special tokens are none, and neither are blanks alone."""
+    """The words of a token sequence; special tokens and blanks are not words."""
     after_blank = _after_blank(b"".join(_bytes(loaded, token) for token in tokens))
     spans, letters = token_spans(loaded, tokens)
     kept: list[tuple[int, int]] = []
@@ -80,7 +82,7 @@ def _bytes(loaded: LoadedModel, token: int) -> bytes:
 
 
 def _after_blank(text: bytes) -> set[int]:
-    """The places in a text without its blanks at which a blank stood before."""
+    """The positions in a text without blanks that were preceded by a blank."""
     found, place = set(), 0
     for byte in text:
         if byte == 0x20:
@@ -91,7 +93,7 @@ def _after_blank(text: bytes) -> set[int]:
 
 
 def _goes_on(letters: bytes, first: int, start: int, end: int) -> bool:
-    """Whether the token at [start, end) goes on with the word that began at `first`."""
+    """Whether the token at [start, end) continues the word that began at `first`."""
     if letters[start] & 0xC0 == 0x80:  # in the middle of a character
         return True
     before = letters[first:start].decode("utf-8", "replace")[-2:]
@@ -104,7 +106,7 @@ def _goes_on(letters: bytes, first: int, start: int, end: int) -> bool:
 
 
 def _joins(character: str) -> bool:
-    """Whether a character makes one word with its neighbours: letters and digits, if spaced."""
+    """Whether a character joins its neighbours in a word: letters and digits of spaced scripts."""
     if not character or any(low <= character <= high for low, high in UNSPACED):
         return False
     return character.isalnum() or "\u0300" <= character <= "\u036f"
@@ -113,13 +115,12 @@ def _joins(character: str) -> bool:
 def shares(
     words: WordRow, spans: Sequence[tuple[int, int]], letters: bytes
 ) -> Float[np.ndarray, "word token"]:
-    """How many bytes of each token lie in each word, as a share of the token; 0 for marks.
+    """The share of each token's bytes that lies in each word; 0 for special tokens.
 
-    `spans` and `letters` are `token_spans` of a row with the same text, cut by any model. Where a
-    tokenizer changed the text, as one does that writes all letters small, the parts that both have
-    are found first.
+    `spans` and `letters` are `token_spans` of the same text, tokenized by any model. If a tokenizer
+    changed the text, for example to lower case, the common parts are matched first.
     """
-    word_of = np.full(len(words.letters) + 1, -1)  # the last is where -1 leads: no place at all
+    word_of = np.full(len(words.letters) + 1, -1)  # the last entry is for index -1: no position
     for word, (first, last) in enumerate(words.spans):
         word_of[first:last] = word
     of_byte = word_of[_places(letters, words.letters)]
@@ -132,7 +133,7 @@ def shares(
 
 
 def _places(letters: bytes, others: bytes) -> Int[np.ndarray, " byte"]:
-    """For each byte its place in `others`; -1 where there is none."""
+    """The position of each byte in `others`; -1 if it has none."""
     if letters == others:
         return np.arange(len(letters))
     found = np.full(len(letters), -1)

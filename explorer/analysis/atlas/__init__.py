@@ -1,1 +1,1 @@
-"""What each head of a model does over a whole corpus: its atlas."""
+"""The atlas of a model: what each head does over a whole corpus."""

@@ -1,7 +1,7 @@
-"""What switching off each head costs, over a sample of sentences.
+"""The cost of ablating each head, over a sample of sentences.
 
-The cost is what a token of the sentence loses in log-probability, in nats, when one head adds
-nothing; Michel et al. 2019, §3.2.
+The cost is the mean loss in log-probability per token of the sentence, in nats, when one head
+outputs nothing; Michel et al. 2019, §3.2.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ from models.rows import Rows, Stream
 from models.transformer import Stack
 
 SENTENCES = 96
-"""Sentences of the sample: those with the smallest hashes, as good as drawn at random."""
+"""Sentences of the sample: those with the smallest hashes, a pseudo-random choice."""
 GROUP = 16
-"""Sentences that are read at a time, one file's worth."""
+"""Sentences that are read at a time; one file of results."""
 EVERY = 6
-"""An encoder fills in every sixth word; of shorter texts its middle one."""
+"""An encoder fills in every sixth word; in shorter texts, the middle one."""
 
 
 def cost_sums(loaded: LoadedModel, batch: Batch) -> Float[np.ndarray, "head 3"]:
-    """The number of sentences, their costs and the squares of these, for each head.
+    """The number of sentences, the sum of their costs and of the squared costs, for each head.
 
-    A token of a translation or a text is scored after what stands before it, its end mark not
-    counted; an encoder's where it was masked. Zeros for a model without logits.
+    A token of a translation or a text is scored given the tokens before it, not counting the end
+    token; a token of an encoder where it was masked. Zeros for a model without logits.
     """
     total = np.zeros((sum(site.n_heads for site in loaded.sites), 3))
     rows, labels, scored = _task(loaded, batch.rows)
@@ -50,7 +50,7 @@ def cost_sums(loaded: LoadedModel, batch: Batch) -> Float[np.ndarray, "head 3"]:
 
 
 class _Reading:
-    """One batch, read without a change; then from one block on, where those before are as read."""
+    """One batch, read unmodified; then again from one block on, reusing the earlier blocks' output."""
 
     def __init__(self, loaded: LoadedModel, rows: Rows, labels: Tensor, scored: Tensor) -> None:
         self.model = loaded.model
@@ -61,7 +61,7 @@ class _Reading:
             part = self.model.get_submodule(stack.name)
             assert isinstance(part, Stack)
             self.stacks[stack.stream] = part
-        self.before: dict[Stream, list[Tensor]] = {}  # what goes into each block
+        self.before: dict[Stream, list[Tensor]] = {}  # the input of each block
         self.memory = self._read("src", None) if "src" in self.stacks else None
         self.plain = self._scores(self._read("tgt", self.memory))
 
@@ -73,7 +73,7 @@ class _Reading:
         return self._scores(self._read("tgt", self.memory, site.layer))
 
     def _read(self, stream: Stream, memory: Tensor | None, start: int | None = None) -> Tensor:
-        """The output of one stack; the streams before its blocks are kept the first time."""
+        """The output of one stack; block inputs are recorded in the first pass."""
         stack = self.stacks[stream]
         x, through = stack.enter(self.rows, memory)
         kept = self.before.setdefault(stream, [])
@@ -87,7 +87,9 @@ class _Reading:
         return stack.final_norm(stack.hook_resid_final(x))
 
     def _scores(self, x: Tensor) -> Float[Tensor, " batch"]:
-        """The mean log-probability of each sentence's scored tokens; of no others, logits."""
+        """The mean log-probability of each sentence's scored tokens; logits are computed only
+        there.
+        """
         logits = self.model.logits_of(x[self.scored.to(x.device)][None])[0]
         chosen = logits.gather(1, self.labels[:, None])[:, 0].double()
         found = torch.zeros(self.scored.shape, dtype=torch.float64)
@@ -96,7 +98,7 @@ class _Reading:
 
 
 def _task(loaded: LoadedModel, rows: Rows) -> tuple[Rows, Tensor, Tensor]:
-    """What is read, the label at each position, and which positions are scored."""
+    """The input rows, the label at each position, and the mask of scored positions."""
     tokens, valid = rows.tgt, rows.valid("tgt")
     words = valid & ~_marks(loaded, tokens)
     if loaded.model.predicts == "next":
@@ -129,7 +131,7 @@ def _silenced(z: Tensor, head: int) -> Tensor:
 
 
 def groups(sample: Sequence[int], most: int = SENTENCES) -> tuple[tuple[int, ...], ...]:
-    """The sample's first `most` lines, by GROUP, each group in the order of the file."""
+    """The sample's first `most` lines, in groups of GROUP, each in file order."""
     chosen = sample[:most]
     return tuple(
         tuple(sorted(chosen[start : start + GROUP])) for start in range(0, len(chosen), GROUP)

@@ -1,4 +1,4 @@
-"""A file of sentences or pairs, read in shards: what is kept of it does not grow with the file."""
+"""A file of sentences or pairs, read in shards; memory use does not grow with the file."""
 
 import hashlib
 import heapq
@@ -12,19 +12,19 @@ from explorer.runs.sentences import clean_text
 from models.training.data import END_OF_TEXT
 
 LINES = 1024
-"""Lines of one shard: what a kill loses at most, a few seconds' work."""
+"""Lines per shard: the most that a killed run loses, a few seconds of work."""
 SAMPLE = 4096
-"""Lines by which it is decided which words are rare: those with the smallest hashes."""
+"""Lines used to decide which words are rare: those with the smallest hashes."""
 MOST_BYTES = 1 << 16
-"""Of one line; a longer one is passed over without being held in memory."""
+"""Maximum bytes per line; a longer line is skipped without being held in memory."""
 MARKS_OF_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One sentence, or a pair; `offset` is where its line begins in the file, in bytes.
+    """One sentence or pair; `offset` is the byte offset of its line in the file.
 
-    `credit` is what the third column says, for one who quotes it.
+    `credit` is the third column: the attribution for quotations.
     """
 
     offset: int
@@ -35,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Shard:
-    """Consecutive lines of the file: its bytes `start` to `end`, and their SHA-256."""
+    """Consecutive lines of the file: the byte range `start` to `end`, and its SHA-256."""
 
     start: int
     end: int
@@ -44,10 +44,10 @@ class Shard:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A file as it was when it was scanned; `digest` is its SHA-256, `n_lines` counts no blank.
+    """A file as it was when scanned; `digest` is its SHA-256, `n_lines` excludes blank lines.
 
-    `sample` are the offsets of the SAMPLE lines with the smallest hashes, smallest first: as good
-    as drawn at random, and the same whoever draws.
+    `sample` holds the offsets of the SAMPLE lines with the smallest hashes, smallest first: a
+    pseudo-random sample that is the same in every run.
     """
 
     path: Path
@@ -58,8 +58,10 @@ class Corpus:
 
 
 def scan(path: Path) -> Corpus:
-    """Read a file once, from beginning to end. Raises InputProblem `file_empty`,
-    `file_encoding`; OSError."""
+    """Read a file once, from beginning to end.
+
+    Raises InputProblem `file_empty` or `file_encoding`; OSError.
+    """
     whole, part = hashlib.sha256(), hashlib.sha256()
     shards: list[Shard] = []
     smallest: list[tuple[int, int]] = []  # a heap of (-hash, -offset): its top is the largest hash
@@ -98,7 +100,7 @@ def scan(path: Path) -> Corpus:
 
 @dataclass
 class Lines:
-    """The lines of a shard that can be read, and how many cannot: no UTF-8, or far too long."""
+    """The readable lines of a shard, and the number of unreadable ones (not UTF-8, or too long)."""
 
     read: list[Line]
     too_long: int = 0
@@ -106,9 +108,9 @@ class Lines:
 
 
 def lines_of(corpus: Corpus, shard: Shard, reverse: bool = False) -> Lines:
-    """The lines of one shard; `reverse`: the second column is the source.
+    """The lines of one shard; with `reverse`, the second column is the source.
 
-    Raises InputProblem `file_changed` where the file is not what was scanned any more.
+    Raises InputProblem `file_changed` if the file has changed since it was scanned.
     """
     part, found = hashlib.sha256(), Lines([])
     with corpus.path.open("rb") as file:
@@ -136,7 +138,7 @@ def lines_of(corpus: Corpus, shard: Shard, reverse: bool = False) -> Lines:
 
 
 def line_at(path: Path, offset: int, reverse: bool = False) -> Line | None:
-    """The line that begins at an offset; None for one that cannot be used."""
+    """The line at a byte offset; None if it cannot be used."""
     with path.open("rb") as file:
         file.seek(offset)
         raw = file.readline(MOST_BYTES + 1)
@@ -149,9 +151,9 @@ def line_at(path: Path, offset: int, reverse: bool = False) -> Line | None:
 
 
 def parse(offset: int, line: str, reverse: bool = False) -> Line | None:
-    """A line's columns, between TABs: the sentence, its translation, whom to credit.
+    """Split a line at TABs: the sentence, its translation, the credit.
 
-    None for a blank one, one without a source, and the one that separates two stories.
+    None for a blank line, a line without a source, and a separator between two stories.
     """
     columns = line.rstrip("\r\n").split("\t")
     source, target, credit = (*columns, "", "")[:3]
@@ -161,7 +163,7 @@ def parse(offset: int, line: str, reverse: bool = False) -> Line | None:
         source = source if source.isprintable() and source else clean_text(source, MOST_BYTES)
         if target and not target.isprintable():
             target = clean_text(target, MOST_BYTES)
-    except InputProblem:  # nothing visible in it
+    except InputProblem:  # no visible characters
         return None
     source = " ".join(source.split())
     if not source or source == END_OF_TEXT:
@@ -170,7 +172,7 @@ def parse(offset: int, line: str, reverse: bool = False) -> Line | None:
 
 
 def _raw_lines(file: IO[bytes], end: int | None = None) -> Iterator[tuple[int, Iterator[bytes]]]:
-    """(offset, the line in pieces of MOST_BYTES + 1); each line's pieces must be used up."""
+    """Yield (offset, pieces of MOST_BYTES + 1 bytes) per line; consume all pieces of a line."""
     offset = file.tell()
     while end is None or offset < end:
         first = file.readline(MOST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""Which atlas belongs to a model: beside its weights, or where HEADLIGHT_ATLASES says."""
+"""Find the atlas of a model: next to its weights, or in the folders in HEADLIGHT_ATLASES."""
 
 import os
 from collections.abc import Iterator
@@ -11,13 +11,14 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 
 VARIABLE = "HEADLIGHT_ATLASES"
-"""Folders of atlases that were made with `--out`, between os.pathsep."""
+"""Folders of atlases made with `--out`, separated by os.pathsep."""
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A model's atlas (None: it has none), its file, and what is wrong with one that was found:
-    it was made from other weights, or cannot be read."""
+    """A model's atlas (None if it has none), its file, and the problem with one that was found:
+    made from other weights, or unreadable.
+    """
 
     atlas: Atlas | None
     path: Path | None = None
@@ -26,7 +27,7 @@ class Found:
 
 
 def places(loaded: LoadedModel) -> Iterator[Path]:
-    """Where an atlas of this model may lie, the likeliest first."""
+    """Candidate paths of this model's atlas, the likeliest first."""
     name = file_of(suffix_of(loaded))
     yield home_of(loaded) / name
     for each in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
@@ -51,14 +52,14 @@ def find_atlas(loaded: LoadedModel) -> Found:
         digest = digest or weights_digest(loaded)
         if atlas.about.weights == digest and atlas.heads == heads_of(loaded.sites):
             return Found(atlas, path)
-        # Of a folder of many models' atlases the others say nothing about this one.
+        # In a shared folder, atlases of other models are not a problem to report.
         if path.parent == home_of(loaded):
             found = found if found.path else Found(None, path, stale=True)
     return found
 
 
 def stamp(loaded: LoadedModel) -> tuple[tuple[str, int], ...]:
-    """The files there are and when each was written: what a cached finding depends on."""
+    """The candidate files and their modification times: the cache key of a finding."""
     return tuple((str(path), path.stat().st_mtime_ns) for path in places(loaded) if path.is_file())
 
 

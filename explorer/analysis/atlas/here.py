@@ -1,4 +1,4 @@
-"""What heads do over sentences that are at hand: an atlas without a file, and one by one."""
+"""What heads do over given sentences: an atlas without a file, and sentence by sentence."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from explorer.library import LoadedModel
 from explorer.problems import InputProblem
 
 HERE = "here"
-"""What stands in place of a corpus's name where sentences at hand were measured."""
+"""The corpus name of an atlas measured on given sentences."""
 
 
 def lines_of_texts(texts: Sequence[Text]) -> list[Line]:
-    """Texts as the lines of a corpus; their numbers stand for offsets."""
+    """Texts as the lines of a corpus; their indices serve as offsets."""
     return [Line(at, text.source, text.target, text.credit) for at, text in enumerate(texts)]
 
 
@@ -32,7 +32,7 @@ def measured(
     ablate: bool = True,
     progress: Callable[[int, int], object] | None = None,
 ) -> Atlas:
-    """An atlas over a few texts. With `ablate` every head is switched off in GROUP of them.
+    """An atlas over a few texts. With `ablate`, every head is ablated in GROUP of them.
 
     `progress(done, total)` counts texts. Raises InputProblem `nothing_measured`.
     """
@@ -60,9 +60,10 @@ def measured(
 
 @dataclass(frozen=True, eq=False)
 class OneByOne:
-    """What every head does in each text by itself: the `strengths` of its measures, the mean
-    `weight` on each, NaN where there is none; and the `tokens` of the longer stream, 0 for a text
-    that cannot be read."""
+    """What every head does in each single text: the `strengths` of its measures and the mean
+    `weight` on each (NaN if undefined), and the `tokens` of the longer sequence (0 for a text that
+    cannot be read).
+    """
 
     strengths: Float[np.ndarray, "text head measure"]
     weight: Float[np.ndarray, "text head measure"]
@@ -70,7 +71,7 @@ class OneByOne:
 
 
 def one_by_one(loaded: LoadedModel, texts: Sequence[Text], rare: np.ndarray) -> OneByOne:
-    """Each text read alone; `rare` says which tokens of the vocabulary are rare in the corpus."""
+    """Read each text alone; `rare` marks the tokens of the vocabulary that are rare in the corpus."""
     known = known_of(loaded, rare)
     encoded, _ = encode(loaded, lines_of_texts(texts))
     shape = len(texts), sum(site.n_heads for site in loaded.sites), len(MEASURES)
@@ -86,5 +87,5 @@ def one_by_one(loaded: LoadedModel, texts: Sequence[Text], rare: np.ndarray) -> 
 
 
 def known_of(loaded: LoadedModel, rare: np.ndarray) -> Vocabulary:
-    """What is known of every token, by an atlas's own count of rare ones."""
+    """The properties of every token, with the rare ones as counted by an atlas."""
     return vocabulary(loaded, torch.tensor(rare))

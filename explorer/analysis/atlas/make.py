@@ -1,9 +1,9 @@
-"""Making an atlas: shard by shard, each a file of its own, by one process or by many.
+"""Make an atlas shard by shard, each in its own file, with one process or many.
 
-A unit of work is a shard of the corpus, or a group of the sentences in which heads are switched
-off. Its file is named by a hash of all that decides its content: weights, corpus, settings. So a
-run that was broken off goes on where it was, any number of processes makes the same files, and
-nothing of another model or file is ever taken for one's own.
+A unit of work is a shard of the corpus, or a group of sentences in which heads are ablated. Its
+file name contains a hash of everything that determines its content: weights, corpus, settings. So
+an interrupted run can resume, any number of processes produces the same files, and files of another
+model or corpus are never reused by mistake.
 """
 
 import errno
@@ -28,13 +28,13 @@ from explorer.once import once
 from explorer.problems import InputProblem
 
 VERSION = 1
-"""Of what a shard holds: raised when the same corpus would give other sums."""
+"""Format version of a shard: raise it when the same corpus would give other sums."""
 PART = ".part"
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One file's worth of work: a shard, or the lines (offsets) in which heads are switched off."""
+    """One file's worth of work: a shard, or the lines (offsets) in which heads are ablated."""
 
     name: str
     shard: Shard | None = None
@@ -44,8 +44,8 @@ class Unit:
 class Making:
     """The atlas of one model over one corpus, in a folder `out`.
 
-    `ablate` is the number of sentences in which heads are switched off; `credit` is said under
-    the sentences that are quoted. Raises InputProblem; OSError.
+    `ablate` is the number of sentences in which heads are ablated; `credit` is shown under quoted
+    sentences. Raises InputProblem; OSError.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class Making:
 
     @once
     def vocabulary(self) -> Vocabulary:
-        """What every token is; which are rare is counted in the corpus's sample."""
+        """The properties of every token; rare tokens are counted in the corpus's sample."""
         path, reverse = self.corpus.path, self.about.reverse
         sample = (line_at(path, at, reverse) for at in self.corpus.sample)
         return vocabulary_of(self.loaded, filter(None, sample))
 
     def path(self, unit: Unit) -> Path:
-        """The file of a unit: its name, and a hash of all that decides what is in it."""
+        """The file of a unit: its name and a hash of everything that determines its content."""
         about = f"{self._key} {unit.name} {unit.shard} {unit.lines}"
         return self.folder / f"{unit.name}-{hashlib.sha256(about.encode()).hexdigest()[:16]}.npz"
 
@@ -95,7 +95,7 @@ class Making:
         return [path for path in sorted(self.folder.glob("*-*.npz")) if path not in own]
 
     def changed(self) -> str | None:
-        """The hash of the file from which the shards of an earlier run were made, if another."""
+        """The hash of the file that an earlier run's shards were made from, if it is another one."""
         try:
             before = json.loads((self.folder / "corpus.json").read_text(encoding="utf-8"))
             digest = str(before["digest"])
@@ -104,7 +104,7 @@ class Making:
         return digest if digest != self.corpus.digest else None
 
     def begin(self) -> None:
-        """Make the folder and note in it which file is read; the parts of a killed run go."""
+        """Create the folder, record which file is read, and delete the leftovers of a killed run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for left in self.folder.glob(f"*{PART}"):
             left.unlink(missing_ok=True)
@@ -128,7 +128,7 @@ class Making:
         return adding.total()
 
     def write(self, unit: Unit) -> None:
-        """Compute a unit and write its file, whole or not at all."""
+        """Compute a unit and write its file atomically."""
         arrays = self.compute(unit).arrays()
 
         def save(path: Path) -> None:
@@ -140,8 +140,10 @@ class Making:
         self._write(self.path(unit), save)
 
     def merged(self, again: Callable[[Unit], None] = lambda unit: None) -> Sums:
-        """The sums of all units, in their order. A file that cannot be read is made anew, and
-        `again` told. Raises InputProblem `shards_elsewhere` where some are missing."""
+        """The sums of all units, in order; an unreadable file is recomputed and passed to `again`.
+
+        Raises InputProblem `shards_elsewhere` if some are missing.
+        """
         if missing := self.missing():
             folder, count = str(self.folder), len(missing)
             raise InputProblem("shards_elsewhere", folder=folder, count=count)
@@ -157,9 +159,9 @@ class Making:
         return total
 
     def finish(self, again: Callable[[Unit], None] = lambda unit: None) -> Path:
-        """Merge, look up the sentences, write `atlas.json`; drop files of former corpora.
+        """Merge, look up the sentences, write `atlas.json`; delete files of earlier corpora.
 
-        Raises InputProblem `nothing_measured` where no line could be read.
+        Raises InputProblem `nothing_measured` if no line could be read.
         """
         sums = self.merged(again)
         if not sums.count("sentences"):
@@ -189,7 +191,9 @@ class Making:
             return pack({name: file[name] for name in file.files}, self.loaded.sites)
 
     def _write(self, path: Path, save: Callable[[Path], object]) -> None:
-        """Write beside it, then rename. Raises InputProblem `no_room` for a full disk."""
+        """Write to a temporary file, then rename. Raises InputProblem `no_room` if the disk is
+        full.
+        """
         part = path.with_name(f"{path.name}.{os.getpid()}{PART}")
         try:
             save(part)
@@ -204,9 +208,9 @@ class Making:
 
 
 def weights_digest(loaded: LoadedModel) -> str:
-    """SHA-256 of the files that a model consists of, those of its folder that are no text to read.
+    """SHA-256 of the files that make up a model: weights, config and tokenizer.
 
-    Of a snapshot of a training, its own weights with the folder's config and tokenizer.
+    For a training snapshot: its own weights with the folder's config and tokenizer.
     """
     folder, whole = loaded.folder, hashlib.sha256()
     if folder.is_file():
@@ -228,8 +232,9 @@ def weights_digest(loaded: LoadedModel) -> str:
 
 
 def suffix_of(loaded: LoadedModel) -> str:
-    """What tells the atlases of one folder apart: "@200" for a snapshot of a training, and the name
-    of a model that is a single file, since several may lie side by side."""
+    """The suffix that tells the atlases in one folder apart: "@200" for a training snapshot, and
+    the model's name if it is a single file, since a folder may hold several.
+    """
     _, step = split_step(loaded.name)
     if step is not None:
         return f"@{step}"
@@ -237,11 +242,11 @@ def suffix_of(loaded: LoadedModel) -> str:
 
 
 def file_of(suffix: str) -> str:
-    """The name of the file of an atlas."""
+    """The file name of an atlas."""
     return f"{Path(FILE).stem}{suffix}.json"
 
 
 def home_of(loaded: LoadedModel) -> Path:
-    """The folder of a model's atlas, where nobody says another: beside its weights."""
+    """The default folder of a model's atlas: next to its weights."""
     folder = loaded.folder if loaded.folder.is_dir() else loaded.folder.parent
     return folder / "atlas"

@@ -1,8 +1,8 @@
-"""Where the weight of every head lies, summed over the rows of a batch of sentences.
+"""Where the weight of every head lies, summed over the queries of a batch of sentences.
 
-A row is the attention of one query; only rows with a choice count: those of real tokens that may
-attend to two keys or more. What a shard adds up are sums of float32 within a batch and of float64
-over its batches, in one order, so that it has the same bits wherever it is computed.
+A row is the attention of one query. Only rows with a choice count: those of real tokens that may
+attend to at least two keys. A shard sums in float32 within a batch and in float64 over its batches,
+in a fixed order, so the result is bit-identical wherever it is computed.
 """
 
 from collections.abc import Sequence
@@ -30,29 +30,30 @@ from models.hooks import AttentionSite, visiting
 from models.rows import Rows, Stream
 
 BROAD = 0.8
-"""A row is spread out whose entropy is this share of the most it could be, or more."""
+"""A row counts as spread out if its entropy is at least this share of the maximum."""
 PRIOR = 2
-"""Empty rows added to each sentence when sentences are compared: of two that show the same, the
-longer one counts for more."""
+"""Empty rows added to each sentence when sentences are compared, so that of two sentences with the
+same share the longer one ranks higher.
+"""
 CELLS = 1 << 13
-"""Cells of a pattern that are summed by distance at a time."""
+"""Pattern cells that are summed by distance at a time."""
 AT: dict[Measure, int] = {name: at for at, name in enumerate(MEASURES)}
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Bool [token]: what is known of every token of a vocabulary by itself."""
+    """Properties of every token of a vocabulary, each Bool [token]."""
 
     punctuation: Bool[Tensor, " token"]
     rare: Bool[Tensor, " token"]
     special: Bool[Tensor, " token"]
-    begins: Bool[Tensor, " token"]  # with a letter, without a blank before it
-    ends: Bool[Tensor, " token"]  # with a letter
+    begins: Bool[Tensor, " token"]  # has a letter, no blank before it
+    ends: Bool[Tensor, " token"]  # has a letter
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Sentences side by side; `lines` are their offsets, `sources` the hashes of their sources."""
+    """A padded batch; `lines` are the lines' offsets, `sources` the hashes of their sources."""
 
     rows: Rows
     lines: Int[np.ndarray, " batch"]
@@ -60,7 +61,7 @@ class Batch:
 
 
 class Adding:
-    """Adds batches up into the Sums of one shard."""
+    """Accumulates batches into the Sums of one shard."""
 
     def __init__(self, loaded: LoadedModel, vocabulary: Vocabulary) -> None:
         self.loaded, self.vocabulary = loaded, vocabulary
@@ -71,7 +72,7 @@ class Adding:
         self._sources: list[np.ndarray] = []
 
     def add(self, batch: Batch) -> None:
-        """One pass of the model over the batch; no logits, which nothing here reads."""
+        """Add one forward pass over the batch, without computing logits."""
         rows, reads = batch.rows, self.loaded.model.reads
         seen = read_patterns(self.loaded, rows)
         with torch.inference_mode():
@@ -98,7 +99,7 @@ class Adding:
             self.sums.counts[COUNTS.index(name)] += count
 
     def total(self) -> Sums:
-        """The sums, with the best sentences of all that was added."""
+        """The sums, and the best sentences of everything added."""
         if not self._values:
             return self.sums
         values = torch.from_numpy(np.concatenate(self._values)).permute(1, 2, 0).contiguous()
@@ -126,7 +127,7 @@ class Adding:
         rows: Rows,
         about: dict[Stream, "About"],
     ) -> tuple[Float[Tensor, "batch head query key"], Float[Tensor, "batch head measure"]]:
-        """Add one site; its pattern in the rows that count, and the values of each sentence."""
+        """Add one site; return its pattern in the rows that count, and each sentence's values."""
         sums, heads = self.sums, slice(first, first + site.n_heads)
         open_to = mask[:, 0] & rows.valid(site.query_stream)[..., None]  # [batch, query, key]
         n_open = open_to.sum(-1)
@@ -136,7 +137,7 @@ class Adding:
         keys, is_self = about[site.key_stream], site.kind == "self"
         n_batch, n_heads, n_query, n_key = pattern.shape
         n_rows = counts.sum(1)  # [batch]
-        # How much of each measure there is, and in how many rows there could be any.
+        # The amount of each measure, and the number of rows in which it is possible.
         by_key = pattern.sum(2)  # [batch, head, key]
         far = by_offset(pattern)  # [batch, head, offset + 1]
         entropies = -(pattern * pattern.clamp_min(1e-30).log2()).sum(-1)  # [batch, head, query]
@@ -145,7 +146,7 @@ class Adding:
         weight = pattern.new_zeros(n_batch, n_heads, len(MEASURES))
         rows_with = torch.zeros(n_batch, len(MEASURES), dtype=torch.long)
         weight[..., AT["first"]] = by_key[..., 0]
-        uniform = counts / n_open.clamp_min(1)  # [batch, query]: the weight of a key by chance
+        uniform = counts / n_open.clamp_min(1)  # [batch, query]: weight per key if uniform
         chance = torch.zeros(len(MEASURES), dtype=torch.double)
         rows_with[:, AT["first"]] = open_to[..., 0].sum(1)
         chance[AT["first"]] = (open_to[..., 0] * uniform).sum()
@@ -219,9 +220,13 @@ class Adding:
         keys: "About",
         top_key: Int[Tensor, "batch head query"],
     ) -> dict[Measure, tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """What lies on the same token elsewhere, and on what followed it before: the weight
-        [batch, head], whether there is such a key [batch, query], the rows whose heaviest key it is
-        [head], and the number of such keys [batch, query]."""
+        """The weight on other occurrences of the query's token, and on the tokens that followed
+        them.
+
+        For each measure: the weight [batch, head], whether there is such a key [batch, query], the
+        number of rows in which it is the heaviest key [head], and the number of such keys [batch,
+        query].
+        """
         ids = keys.tokens
         same = (ids[:, :, None] == ids[:, None, :]) & keys.words[:, None]
         cells: dict[Measure, Tensor] = {"repeat": same & open_to}
@@ -241,7 +246,7 @@ class Adding:
         return found
 
     def _gram(self, of_role: Sequence[tuple[int, Tensor]]) -> None:
-        """Add the products of every two heads of one role."""
+        """Add the products of every pair of heads of one role."""
         flat = torch.cat([pattern.flatten(2) for _, pattern in of_role], dim=1)
         products = (flat @ flat.transpose(1, 2)).double().sum(0).numpy()
         numbers = np.concatenate([np.arange(p.shape[1]) + first for first, p in of_role])
@@ -249,12 +254,13 @@ class Adding:
 
 
 class _AllSeenError(Exception):
-    """Ends a pass of which nothing more is looked at."""
+    """Ends a forward pass early, once everything needed has been recorded."""
 
 
 class Patterns:
-    """A visitor that keeps the pattern of every site, and its mask for the first head; behind the
-    last pattern it ends the pass."""
+    """A visitor that records the pattern of every site, and its mask for the first head. It ends
+    the pass after the last pattern.
+    """
 
     def __init__(self, sites: Sequence[AttentionSite]) -> None:
         self._pattern = {site.hook("pattern"): site.name for site in sites}
@@ -275,7 +281,7 @@ class Patterns:
 
 
 def read_patterns(loaded: LoadedModel, rows: Rows) -> Patterns:
-    """One pass over the rows as far as the last pattern; those of all sites, and their masks."""
+    """One pass over the rows, up to the last pattern; records all patterns and masks."""
     seen, model = Patterns(loaded.sites), loaded.model
     with torch.inference_mode(), visiting(seen), suppress(_AllSeenError):
         there = rows.to(next(model.parameters()).device)
@@ -285,15 +291,16 @@ def read_patterns(loaded: LoadedModel, rows: Rows) -> Patterns:
 
 
 BESIDE: dict[Measure, int] = {"same": 0, "previous": -1, "next": 1}
-"""The measures that are a distance."""
+"""The measures defined by a distance."""
 KINDS: tuple[Measure, ...] = ("last", "punctuation", "rare")
-"""The measures that a key has by itself, wherever the query is."""
+"""The measures defined by the key alone, independent of the query."""
 
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """The keys of one stream: their ids, how many are real, which are words (no marks, no padding),
-    and KINDS."""
+    """The keys of one sequence: their ids, the number of real ones, which are words (no special
+    tokens, no padding), and their KINDS.
+    """
 
     tokens: Int[Tensor, "batch pos"]
     n: Int[Tensor, " batch"]
@@ -302,14 +309,14 @@ class About:
 
 
 def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
-    """What the keys of a stream are."""
+    """Classify the keys of a sequence."""
     tokens, valid = rows.tokens(stream), rows.valid(stream)
     n = valid.sum(1)
     last = torch.arange(tokens.shape[1]) == n[:, None] - 1
     words = valid & ~vocabulary.special[tokens]
     joined = vocabulary.ends[tokens[:, :-1]] & vocabulary.begins[tokens[:, 1:]]
     rare = vocabulary.rare[tokens]
-    rare[:, 1:] |= joined  # a word that was cut is rarer than those that were not
+    rare[:, 1:] |= joined  # a word split into several tokens counts as rare
     rare[:, :-1] |= joined
     punctuation = vocabulary.punctuation[tokens]
     kinds = torch.stack([last & valid, punctuation & words, rare & words & ~punctuation], dim=-1)
@@ -318,7 +325,9 @@ def about_stream(rows: Rows, stream: Stream, vocabulary: Vocabulary) -> About:
 
 @lru_cache(maxsize=32)
 def _offset_table(first: int, n_query: int, n_key: int) -> Tensor:
-    """[query x key, offset + 1] of queries `first` on: one-hot by distance; the distance itself."""
+    """[query x key, offset + 1] of queries from `first` on: distance one-hot, then the distance
+    itself.
+    """
     far = torch.arange(n_key) - torch.arange(first, first + n_query)[:, None]
     table = torch.zeros(n_query * n_key, OFFSETS + 1)
     table.scatter_(1, far.clamp(-REACH, REACH).flatten()[:, None] + REACH, 1.0)
@@ -329,7 +338,7 @@ def _offset_table(first: int, n_query: int, n_key: int) -> Tensor:
 def by_offset(
     pattern: Float[Tensor, "batch head query key"],
 ) -> Float[Tensor, "batch head offset"]:
-    """The weight by distance, and last the weight times the distance, of each sentence."""
+    """The weight at each distance, and last the sum of weight times distance, of each sentence."""
     n_query, n_key = pattern.shape[2:]
     step = max(1, CELLS // n_key)
     total = pattern.new_zeros(*pattern.shape[:2], OFFSETS + 1)
@@ -342,7 +351,7 @@ def by_offset(
 def _with_offset(
     open_to: Bool[Tensor, "batch query key"], offset: int
 ) -> Bool[Tensor, "batch query"]:
-    """Which rows have a key at a distance."""
+    """Which queries have a key at this distance."""
     found = torch.zeros(open_to.shape[:2], dtype=torch.bool)
     if abs(offset) < open_to.shape[1]:
         first = max(0, -offset)
@@ -352,7 +361,7 @@ def _with_offset(
 
 
 def _rows_with_offsets(open_to: Bool[Tensor, "batch query key"]) -> Int[Tensor, " offset"]:
-    """How many rows have a key at each distance."""
+    """The number of queries with a key at each distance."""
     found = torch.zeros(OFFSETS, dtype=torch.long)
     n_query, n_key = open_to.shape[1:]
     for offset in range(1 - REACH, REACH):
@@ -368,9 +377,9 @@ def _alignment(
     entropies: Float[Tensor, "batch head query"],
     n_rows: Int[Tensor, " batch"],
 ) -> tuple[Float[Tensor, "batch head"], Int[Tensor, " batch"]]:
-    """Mutual information of query and key as a share of its bound; 1 where there is one.
+    """Mutual information of query and key as a share of its upper bound; and 1 where it is defined.
 
-    Sentences with fewer than two rows or keys have none.
+    It is undefined for sentences with fewer than two rows or keys.
     """
     mean = by_key / n_rows.clamp_min(1)[:, None, None]
     of_mean = -(mean * mean.clamp_min(1e-30).log2()).sum(-1)

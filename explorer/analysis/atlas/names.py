@@ -1,4 +1,4 @@
-"""What a head mostly does, in one word that follows from its numbers."""
+"""A one-word name for what a head mostly does, derived from its numbers."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,23 +11,27 @@ from models.hooks import Role
 
 Kind = Literal[Measure, "mixed"]
 MOSTLY = 0.5
-"""A head does mostly what it does in this share of the rows, or more."""
+"""A head is named after what it does in at least this share of the rows."""
 ALIGNED = 0.4
-"""A head of cross-attention aligns when queries and keys share this much of the information that
-they could; all of it would take a key of its own for every query."""
+"""A cross-attention head aligns if queries and keys share at least this much of the possible
+information; 1 would require a different key for every query.
+"""
 EVER = 50
-"""Rows in which there has to be a repeated or rare token, or a punctuation mark, to judge by."""
+"""Minimum number of rows with a repeated token, rare token or punctuation mark to judge by."""
 BEYOND = 1.5
-"""Times what a row that weighs all keys alike would give, for a name out of SOMETIMES."""
+"""A name from SOMETIMES needs this many times the weight of uniform attention."""
 SOMETIMES: tuple[Measure, ...] = ("induction", "repeat", "punctuation", "rare")
-"""What many rows have no key for; they name a head only where nothing else does."""
+"""Measures for which many rows have no key; they name a head only if nothing else does."""
 
 
 @dataclass(frozen=True)
 class Name:
-    """`share` of the rows that have such a key have it as their heaviest one (`alignment`: of the
-    information there could be, `spread`: of all rows). `mixed`: nothing reaches half of them, and
-    `nearest` comes closest."""
+    """A head's name and its score.
+
+    `share` is the share of the rows with such a key in which it is the heaviest one (`alignment`:
+    of the possible information, `spread`: of all rows). `mixed`: no measure reaches half of them,
+    and `nearest` comes closest.
+    """
 
     kind: Kind
     nearest: Measure
@@ -40,13 +44,13 @@ def name_of(
     rows: Int[np.ndarray, " measure"],
     chance: Float[np.ndarray, " measure"],
 ) -> Name:
-    """The name of a head by its `strengths` and in how many rows each measure could be.
+    """The name of a head, from its `strengths` and the number of rows in which each is possible.
 
-    What is possible in every row goes before what only some rows have; of several the largest
-    share, and among equals the first of MEASURES.
+    Measures possible in every row take precedence over those possible in some rows only. Among
+    several the largest share wins; ties go to the first of MEASURES.
 
-    A name that only some rows can have must also be BEYOND times what `chance` gives: where most
-    words are rare, to look at rare ones is no trait.
+    A name possible in some rows only must also be BEYOND times the uniform baseline `chance`: if
+    most words are rare, attending to rare ones is not a characteristic.
     """
     able = [name for name in MEASURES if name not in LACKING[role]]
     value = {name: float(share[MEASURES.index(name)]) for name in able}

@@ -1,4 +1,4 @@
-"""Lines of a corpus to batches that a model reads, and what is known of its vocabulary."""
+"""Turn lines of a corpus into batches, and classify the tokens of a vocabulary."""
 
 import hashlib
 import unicodedata
@@ -21,13 +21,13 @@ from models.strategies import Greedy
 from models.training.evaluate import output_limit
 
 COMMON = 0.95
-"""Of the running text; a token outside the commonest ones that make up this share is rare."""
+"""A token is rare unless it is among the most common ones that cover this share of running text."""
 TOKENS = 4096
-"""Cells of one batch in its longer stream, padding included."""
+"""Tokens per batch in its longer sequence, padding included."""
 
 
 class Encoded(NamedTuple):
-    """A line as token ids with the marks that the model expects; `src` is () for one text."""
+    """A line as token ids with the special tokens the model expects; `src` is () for one text."""
 
     offset: int
     source: int
@@ -36,10 +36,10 @@ class Encoded(NamedTuple):
 
 
 def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], int]:
-    """The lines that the model can read, and how many have too many tokens for it.
+    """The lines that the model can read, and the number of lines with too many tokens.
 
-    A translator reads the second column; where a line has none, what it writes itself (greedy). A
-    model of one text reads the first column alone.
+    A translator reads the second column, or its own greedy translation if a line has none. A model
+    of one text reads the first column only.
     """
     model, tokenizer, most = loaded.model, loaded.tokenizer, limit(loaded)
     paired = "src" in model.reads
@@ -71,9 +71,9 @@ def encode(loaded: LoadedModel, lines: Sequence[Line]) -> tuple[list[Encoded], i
 def _written(
     loaded: LoadedModel, sources: Sequence[tuple[int, tuple[int, ...]]]
 ) -> dict[int, tuple[int, ...]]:
-    """What a translator writes for (offset, source), greedily: {offset: tokens}.
+    """The greedy translation of each (offset, source): {offset: tokens}.
 
-    A decoder without an LM head reads the source's own tokens.
+    For a decoder without an LM head, the source's own tokens.
     """
     model = loaded.model
     if model.predicts is None:
@@ -93,7 +93,7 @@ def _written(
 
 
 def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[Batch]:
-    """All of them, those of similar length together; the same batches for the same lines."""
+    """Batches of lines of similar length; the same lines give the same batches."""
     order = sorted(encoded, key=lambda e: (len(e.tgt), len(e.src), e.offset))
     current: list[Encoded] = []
     longest = 0
@@ -109,7 +109,7 @@ def batches(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Iterator[Batch]:
 
 
 def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Batch:
-    """These sentences side by side."""
+    """These sentences as one batch."""
     sources = [e.src for e in encoded] if "src" in loaded.model.reads else None
     rows = Rows.of([e.tgt for e in encoded], sources, loaded.marks.pad)
     return Batch(
@@ -120,12 +120,12 @@ def batch_of(loaded: LoadedModel, encoded: Sequence[Encoded]) -> Batch:
 
 
 def vocabulary_of(loaded: LoadedModel, sample: Iterable[Line]) -> Vocabulary:
-    """What every token is; which are rare is counted in `sample`, both columns together."""
+    """Classify every token; rare ones are counted in `sample`, both columns together."""
     return vocabulary(loaded, rare_in(loaded, sample))
 
 
 def rare_in(loaded: LoadedModel, sample: Iterable[Line]) -> Bool[Tensor, " token"]:
-    """Which tokens are rare, by how often each is in `sample`."""
+    """Which tokens are rare, by their frequency in `sample`."""
     tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
     counted: Counter[int] = Counter()
     for line in sample:
@@ -143,7 +143,7 @@ def rare_in(loaded: LoadedModel, sample: Iterable[Line]) -> Bool[Tensor, " token
 
 
 def vocabulary(loaded: LoadedModel, rare: Bool[Tensor, " token"]) -> Vocabulary:
-    """What every token is, where it is known which are rare."""
+    """Classify every token, given which ones are rare."""
     tokenizer, size = loaded.tokenizer, loaded.config.vocab_size
     known = min(size, tokenizer.vocab_size)
     texts = [_text(loaded, token) for token in range(known)]
@@ -157,7 +157,7 @@ def vocabulary(loaded: LoadedModel, rare: Bool[Tensor, " token"]) -> Vocabulary:
 
 
 def _text(loaded: LoadedModel, token: int) -> str:
-    """A token's own characters, the blank before a word included."""
+    """A token's own characters, including the blank before a word."""
     if loaded.tokenizer.is_special(token):
         return ""
     return loaded.tokenizer.bytes_of(token).decode("utf-8", "replace")
@@ -173,6 +173,6 @@ def _is_punctuation(text: str) -> bool:
 
 
 def hashed(text: str) -> int:
-    """A number for a text, the same on every machine."""
+    """A hash of a text that is the same on every machine."""
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)

@@ -1,9 +1,9 @@
-"""The other way round: given a pattern, the heads and the sentences that look most like it.
+"""Reverse search: given a pattern, find the most similar heads and sentences.
 
 Sentences differ in length, so patterns are compared by where their weight lies: at which distance,
-on the first and the last key, on punctuation, rare and repeated words, and how spread out it is.
-Each is such a vector, a mean over rows. All heads have much in common, so the mean over all of them
-is taken away first, and each entry counts in units of how much it varies within one head.
+on the first and last key, on punctuation, rare and repeated words, and how spread out it is. Each
+pattern becomes such a vector, a mean over rows. All heads have much in common, so the mean over all
+heads is subtracted, and each feature is divided by its spread within one head.
 """
 
 from collections.abc import Generator, Sequence
@@ -24,34 +24,35 @@ from models.hooks import AttentionSite, Role
 from models.rows import Rows
 
 FEATURES = OFFSETS + len(KINDS) + 3
-"""Distances; the last key, punctuation, rare words; the first key, the same token, spread."""
+"""Distances; last key, punctuation, rare words; first key, same token, spread."""
 LEAST_SPREAD = 0.01
-"""Added to each spread: an entry that hardly varies would decide alone."""
+"""Added to each spread, so that a nearly constant feature does not dominate."""
 MOST_TEXTS = 240
-"""Sentences that are searched: those of the atlas in turn, head by head."""
+"""Sentences that are searched: the atlas's, taken in turn from each head."""
 
 
 @dataclass(frozen=True, eq=False)
 class Searched:
-    """Where the weight of every head of a `role` lies: [text, head, feature]; `texts` are the
-    numbers of the texts that the model could read."""
+    """Features of every head of a `role`, [text, head, feature]; `texts` are the indices of the
+    texts that the model could read.
+    """
 
     role: Role
     texts: tuple[int, ...]
     features: Float[np.ndarray, "text head feature"]
 
     def scaled(self, features: Float[np.ndarray, "*some feature"]) -> np.ndarray:
-        """Features less the mean of all heads, in units of their spread within one head."""
+        """Features minus the mean of all heads, divided by their spread within one head."""
         spread = np.sqrt(self.features.var(axis=0).mean(axis=0)) + LEAST_SPREAD
         found: np.ndarray = (features - self.features.mean(axis=(0, 1))) / spread
         return found
 
     def of_heads(self, wanted: Float[np.ndarray, " feature"]) -> Float[np.ndarray, " head"]:
-        """How alike each head's mean over all texts is to what is wanted, -1 to 1."""
+        """The similarity of each head's mean over all texts to the wanted features, -1 to 1."""
         return alike(self.scaled(self.features.mean(axis=0)), self.scaled(wanted))
 
     def of_texts(self, wanted: Float[np.ndarray, " feature"]) -> Float[np.ndarray, "text head"]:
-        """How alike each head in each text is to what is wanted, -1 to 1."""
+        """The similarity of each head in each text to the wanted features, -1 to 1."""
         return alike(self.scaled(self.features), self.scaled(wanted))
 
 
@@ -62,7 +63,7 @@ def features_of(
     rows: Rows,
     keys: About,
 ) -> Float[Tensor, "batch head feature"]:
-    """The mean row of each sentence and head, as a vector of where its weight lies."""
+    """The features of each sentence and head: where the weight of its mean row lies."""
     pattern = pattern * chosen[:, None, :, None]
     n = chosen.sum(1).clamp_min(1)[:, None, None]
     most = keys.n.clamp_min(2).to(pattern.dtype).log2()[:, None, None]
@@ -87,8 +88,9 @@ def painted_features(
     pattern: Float[np.ndarray, "query key"],
     rare: np.ndarray,
 ) -> Float[np.ndarray, " feature"]:
-    """Those of a pattern over one sentence; rows without weight do not count, and each of the
-    others is taken to weigh 1 in all."""
+    """The features of a pattern over one sentence; rows without weight are ignored, and the others
+    are normalized to sum to 1.
+    """
     weights = torch.from_numpy(pattern.astype(np.float32))
     total = weights.sum(1)
     chosen = total > 0
@@ -104,7 +106,7 @@ def search(
     role: Role,
     rare: np.ndarray,
 ) -> Generator[tuple[int, int], object, Searched]:
-    """Where every head of a role looks, text by text; it yields (done, total) in texts."""
+    """Compute the features of every head of a role, text by text; yields (done, total) in texts."""
     known = known_of(loaded, rare)
     sites = [site for site in loaded.sites if site.role == role]
     encoded, _ = encode(loaded, lines_of_texts(texts))
@@ -129,7 +131,7 @@ def search(
 def alike(
     features: Float[np.ndarray, "*some feature"], wanted: Float[np.ndarray, " feature"]
 ) -> Float[np.ndarray, "*some"]:
-    """The cosine of each with what is wanted."""
+    """The cosine similarity of each one with the wanted features."""
     lengths = np.linalg.norm(features, axis=-1) * np.linalg.norm(wanted)
     found: np.ndarray = (features @ wanted) / np.maximum(lengths, 1e-12)
     return found
@@ -138,15 +140,16 @@ def alike(
 def in_sentence(
     patterns: Float[np.ndarray, "head query key"], wanted: Float[np.ndarray, "query key"]
 ) -> Float[np.ndarray, " head"]:
-    """The cosine of each head's pattern of one sentence with what is wanted there, cell by cell,
-    over the rows that it has weight in."""
+    """The cosine similarity of each head's pattern with the wanted one, cell by cell, over the
+    wanted pattern's rows that have weight.
+    """
     rows = wanted.sum(1) > 0
     flat = patterns[:, rows].reshape(len(patterns), -1).astype(np.float64)
     return alike(flat, wanted[rows].ravel().astype(np.float64))
 
 
 def texts_to_search(best: Sequence[Sequence[int]], most: int = MOST_TEXTS) -> tuple[int, ...]:
-    """The numbers of the atlas's texts, the first of each head, then the second of each."""
+    """The indices of the atlas's texts: the first one of each head, then the second of each."""
     chosen: dict[int, None] = {}
     for at in range(max(map(len, best), default=0)):
         for of_head in best:

@@ -1,4 +1,4 @@
-"""An atlas: what the sums say of every head, as one JSON file, and what is read from it."""
+"""An atlas as one JSON file: computed from the sums, written and read."""
 
 import base64
 import json
@@ -20,18 +20,18 @@ from models.hooks import ROLES, AttentionSite, Role
 FORMAT = 1
 FILE = "atlas.json"
 BEST = 20
-"""Sentences in which a head does most what it does."""
+"""Sentences stored per head: those in which it is strongest."""
 NEAREST = 5
 DIGITS = 4
 NORMAL = 1.96
-"""Standard errors on both sides of a mean: 95 of 100 such intervals hold the true one."""
+"""Standard errors on each side of a mean: 95 % of such intervals contain the true mean."""
 MOST_BYTES = 64_000_000
-"""Of a file that is read: the atlas of a model with 1,024 heads has a tenth of this."""
+"""Largest file that is read; the atlas of a model with 1,024 heads is a tenth of this."""
 
 
 @dataclass(frozen=True)
 class About:
-    """Where the numbers come from: the model (and the hash of its weights), the corpus."""
+    """The source of the numbers: the model, the hash of its weights, the corpus."""
 
     model: str
     weights: str
@@ -43,7 +43,7 @@ class About:
 
 @dataclass(frozen=True)
 class Text:
-    """A sentence of the corpus, its translation where it has one, and whom to credit."""
+    """A sentence of the corpus, its translation if it has one, and its credit."""
 
     source: str
     target: str = ""
@@ -52,7 +52,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Head:
-    """One head: `number` counts through all sites of the model, layer and head within a role."""
+    """One head: `number` counts over all sites of the model; layer and head count within a role."""
 
     number: int
     role: Role
@@ -62,18 +62,18 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Atlas:
-    """What each head of a model does over a corpus; NaN where a head has no such number.
+    """What each head of a model does over a corpus; NaN where a number is undefined.
 
-    `share` is the part of the rows whose heaviest key is what the measure says, `weight` the mean
-    weight on it; `rows` in how many rows there is such a key, and `chance` the mean weight on it of
-    rows that weigh all keys alike. `entropy` and its standard deviation
-    `spread` over rows, in bits; `distance` in tokens. `by_offset` is the mean weight at a distance
-    over rows that have a key there, `top_offset` the share of rows with the heaviest key there.
-    `cost` is the mean loss in log-probability a token when the head is off, with `low` and `high`,
-    its 95 % interval over `cost_sentences` sentences. `near` are the NEAREST heads of the same role
-    with the cosine of their patterns, `alike`; -1 fills up. `best` are the numbers of the `texts`
-    in which a head does most what its name says, most first. `rare` says of every token of the
-    vocabulary whether it is rare in the corpus.
+    `share` is the share of rows whose heaviest key is of the kind measured, `weight` the mean
+    weight on such keys, `rows` the number of rows with such a key, and `chance` the mean weight on
+    it under uniform attention. `entropy` and its standard deviation `spread` over rows are in bits,
+    `distance` in tokens. `by_offset` is the mean weight at a distance over rows with a key there,
+    `top_offset` the share of rows with the heaviest key there. `cost` is the mean loss in
+    log-probability per token when the head is ablated; `low` and `high` are its 95 % interval over
+    `cost_sentences` sentences. `near` are the NEAREST heads of the same role, padded with -1, and
+    `alike` the cosine of their patterns. `best` are the indices of the `texts` that best show what
+    the head's name says, in descending order. `rare` marks the tokens of the vocabulary that are
+    rare in the corpus.
     """
 
     about: About
@@ -100,7 +100,7 @@ class Atlas:
 
     @once
     def names(self) -> tuple[Name, ...]:
-        """What every head mostly does."""
+        """The name of every head."""
         return tuple(
             name_of(h.role, self.strengths[h.number], self.rows[h.number], self.chance[h.number])
             for h in self.heads
@@ -108,7 +108,7 @@ class Atlas:
 
     @property
     def strengths(self) -> Float[np.ndarray, "head measure"]:
-        """`share`, and of alignment, which is of a sentence, the mean."""
+        """`share`; for alignment, a measure of whole sentences, the mean weight."""
         return strengths(self.share, self.weight)
 
     @property
@@ -117,13 +117,13 @@ class Atlas:
         return tuple(role for role in ROLES if any(head.role == role for head in self.heads))
 
     def of(self, role: Role, layer: int, head: int) -> Head | None:
-        """The head at a place; None where the model of this atlas has none."""
+        """The head at this layer and index; None if the model of this atlas has none."""
         place = (role, layer, head)
         return next((h for h in self.heads if (h.role, h.layer, h.head) == place), None)
 
 
 def strengths(share: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The shares, and of alignment the mean."""
+    """The shares; for alignment, the mean weight."""
     at = MEASURES.index("alignment")
     found = share.copy()
     found[..., at] = weight[..., at]
@@ -131,13 +131,13 @@ def strengths(share: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def heads_of(sites: Sequence[AttentionSite]) -> tuple[Head, ...]:
-    """All heads of a model, numbered through its sites."""
+    """All heads of a model, numbered over its sites."""
     places = [(site.role, site.layer, head) for site in sites for head in range(site.n_heads)]
     return tuple(Head(number, *place) for number, place in enumerate(places))
 
 
 def numbers_of(sums: Sums, sites: Sequence[AttentionSite]) -> dict[str, Any]:
-    """The arrays of an Atlas: sums divided by what they are sums over."""
+    """The arrays of an Atlas: sums divided by their counts."""
     heads = heads_of(sites)
     of_site = np.repeat(np.arange(len(sites)), [site.n_heads for site in sites])
     rows, n_rows = sums.rows[of_site], sums.n_rows[of_site]
@@ -180,9 +180,9 @@ def atlas_of(
     rare: Bool[np.ndarray, " token"],
     text_at: Mapping[int, Text] | None = None,
 ) -> tuple[Atlas, tuple[int, ...]]:
-    """The Atlas of these sums, and the offsets of the lines whose texts it names, in order.
+    """The Atlas of these sums, and the offsets of the lines whose texts it quotes, in order.
 
-    `text_at` gives the texts by offset, if they are known by now.
+    `text_at` gives the texts by offset, if they are already known.
     """
     numbers = numbers_of(sums, sites)
     heads = heads_of(sites)
@@ -203,14 +203,14 @@ def atlas_of(
 
 
 def _over(total: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """total / n, NaN where there is nothing to divide by."""
+    """total / n; NaN where n is 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found: np.ndarray = np.where(np.asarray(n) > 0, total / np.asarray(n, np.float64), np.nan)
     return found
 
 
 def _nearest(gram: np.ndarray, heads: Sequence[Head]) -> tuple[np.ndarray, np.ndarray]:
-    """For each head the others of its role whose patterns have the largest cosine with its own."""
+    """For each head, the heads of its role with the largest pattern cosine, and these cosines."""
     length = np.sqrt(np.maximum(np.diag(gram), 1e-300))
     cosine = gram / length[:, None] / length
     roles = np.array([ROLES.index(head.role) for head in heads])
@@ -230,7 +230,7 @@ _WHOLE = ("rows", "near")
 
 
 def to_json(atlas: Atlas) -> str:
-    """The file's text: the same for the same numbers, four digits behind the point."""
+    """The file's text: deterministic, four decimals."""
     record = {
         "format": FORMAT,
         "about": vars(atlas.about),
@@ -252,7 +252,7 @@ def to_json(atlas: Atlas) -> str:
 
 
 def _plain(array: np.ndarray, whole: bool) -> Any:
-    """Nested lists; null for NaN."""
+    """Nested lists; NaN becomes null."""
     if array.ndim > 1:
         return [_plain(row, whole) for row in array]
     if whole:
@@ -261,7 +261,7 @@ def _plain(array: np.ndarray, whole: bool) -> Any:
 
 
 def read_atlas(path: Path) -> Atlas:
-    """Read an `atlas.json`, that anybody may have written. Raises InputProblem `broken_atlas`."""
+    """Read an untrusted `atlas.json`. Raises InputProblem `broken_atlas`."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES // 1_000_000} MB")
@@ -272,7 +272,7 @@ def read_atlas(path: Path) -> Atlas:
 
 _UNREADABLE = (
     *(OSError, ValueError, KeyError, TypeError, AttributeError, IndexError),
-    *(OverflowError, RecursionError),  # numbers without end, and lists in lists in lists
+    *(OverflowError, RecursionError),  # non-finite numbers and nested lists
 )
 
 
@@ -314,7 +314,7 @@ def _atlas(record: dict[str, Any]) -> Atlas:
 
 
 def _width(name: str, arrays: Mapping[str, np.ndarray]) -> tuple[int, ...]:
-    """How many numbers of this kind a head has; () for one that stands alone."""
+    """The shape of this field for one head; () for a scalar."""
     if name in ("share", "weight", "rows", "chance"):
         return (len(MEASURES),)
     if name in ("by_offset", "top_offset"):

@@ -1,4 +1,4 @@
-"""What an atlas adds up: sums over sentences, and the sentences in which each head does most."""
+"""The sums of an atlas: totals over sentences, and the best sentences of each head."""
 
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
@@ -22,39 +22,42 @@ Measure = Literal[
     "alignment",
 ]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
-"""What a head's weight may lie on. `repeat`: on the same token elsewhere; `induction`: on what
-followed it before (Olsson et al. 2022); `spread`: the entropy of a row as a share of the most it
-could have; `alignment`: the information between queries and keys as a share of the most there
-could be, of a whole sentence (`heads/measures.py`)."""
+"""What a head's weight may lie on.
+
+`repeat`: the same token elsewhere; `induction`: what followed that token (Olsson et al. 2022);
+`spread`: the entropy of a row as a share of the maximum; `alignment`: the mutual information of
+queries and keys as a share of the maximum, per sentence (`heads/measures.py`).
+"""
 LACKING: dict[Role, frozenset[Measure]] = {
     "encoder": frozenset({"induction", "alignment"}),
     "decoder": frozenset({"next", "last", "alignment"}),
     "cross": frozenset({"previous", "same", "next", "repeat", "induction"}),
 }
-"""What heads of a role cannot do, or what could not be told from something else there."""
+"""Measures that a role cannot have, or that it cannot distinguish from another one."""
 REACH = 16
 OFFSETS = 2 * REACH + 1
-"""Distances from -REACH to REACH tokens; the outermost two hold all that is farther."""
+"""Distances from -REACH to REACH tokens; the outermost two bins include everything farther."""
 KEPT = 24
-"""Sentences kept of every head and measure: the twenty of the atlas, and a few in case some have
-one source."""
+"""Sentences stored per head and measure: the twenty of the atlas, plus spares in case several share
+one source.
+"""
 COUNTS = ("sentences", "queries", "too_long", "unreadable")
-"""Sentences and query rows that were read; lines with too many tokens or bytes; no UTF-8."""
+"""Sentences and queries read; lines with too many tokens or bytes; lines that are not UTF-8."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over sentences. Heads are numbered through all sites, in the model's order.
+    """Sums over sentences. Heads are numbered over all sites, in the model's order.
 
-    `weight` is the weight on each measure and `top` the number of rows whose heaviest key it is,
-    over `rows` rows in which there is such a key; `chance` is what would lie on it if a row weighed
-    all keys alike. `entropy` is that of the rows in bits, and its
-    square; `distance` the mean distance of a row in tokens. `by_offset` and `top_offset` are weight
-    and heaviest keys by distance, over `has_offset` rows that have a key there. `gram` are the
-    products of the patterns of two heads of one role, summed over all cells. `best_…` are the
-    sentences in which a measure is largest: its value (-inf: none), the line's offset in the file,
-    the hash of its source. `cost` is the number of sentences in which each head was switched off,
-    what a token then lost in log-probability (nats, a mean over its sentence), and its square.
+    `weight` is the weight on each measure's keys and `top` the number of rows whose heaviest key is
+    one, over the `rows` rows with such a key; `chance` is the weight under uniform attention.
+    `entropy` holds the rows' entropy in bits and its square; `distance` the mean distance per row
+    in tokens. `by_offset` and `top_offset` are weight and heaviest keys by distance, over the
+    `has_offset` rows with a key there. `gram` holds the products of the patterns of two heads of
+    one role, summed over all cells. `best_…` are the sentences in which a measure is largest: its
+    value (-inf for none), the line's offset in the file, the hash of its source. `cost` is the
+    number of sentences in which each head was ablated, the loss in log-probability per token (nats,
+    a mean over its sentence), and its square.
     """
 
     weight: Float[np.ndarray, "head measure"]
@@ -76,7 +79,7 @@ class Sums:
 
     @classmethod
     def none(cls, sites: tuple[AttentionSite, ...]) -> "Sums":
-        """The sums over nothing."""
+        """Empty sums."""
         n, s, m = sum(site.n_heads for site in sites), len(sites), len(MEASURES)
         return cls(
             weight=np.zeros((n, m)),
@@ -98,7 +101,7 @@ class Sums:
         )
 
     def __add__(self, other: "Sums") -> "Sums":
-        """Both together; of the best sentences the KEPT best, no two with one source."""
+        """The sum of both; keeps the KEPT best sentences, no two with the same source."""
         values = {
             field.name: getattr(self, field.name) + getattr(other, field.name)
             for field in fields(self)
@@ -109,11 +112,11 @@ class Sums:
         return Sums(**values, **dict(zip(best, top_lines(*both), strict=True)))
 
     def count(self, name: str) -> int:
-        """One of COUNTS."""
+        """The count named `name`, one of COUNTS."""
         return int(self.counts[COUNTS.index(name)])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of it by name: what a shard's file holds."""
+        """All arrays by name: the content of a shard's file."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -122,8 +125,9 @@ def top_lines(
     line: Int[np.ndarray, "head measure line"],
     source: Int[np.ndarray, "head measure line"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The KEPT largest values with their lines, largest first; among equals what stands first in
-    the file, and of several lines with one source the first of this order."""
+    """The KEPT largest values with their lines, in descending order. Ties go to the earlier line of
+    the file; of several lines with one source only the first in this order is included.
+    """
     for again in (False, True):
         order = np.lexsort((line, -value), axis=-1)
         value, line, source = (np.take_along_axis(x, order, -1) for x in (value, line, source))
@@ -135,7 +139,7 @@ def top_lines(
 
 
 def pack(arrays: dict[str, np.ndarray], sites: tuple[AttentionSite, ...]) -> Sums:
-    """The inverse of `Sums.arrays`. Raises ValueError for arrays of another shape or kind."""
+    """The inverse of `Sums.arrays`. Raises ValueError for arrays of another shape or dtype."""
     for name, like in Sums.none(sites).arrays().items():
         found = arrays.get(name)
         if found is None or found.shape != like.shape or found.dtype != like.dtype:

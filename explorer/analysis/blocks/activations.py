@@ -1,4 +1,4 @@
-"""Activation functions as curves, and the hidden units of a feed-forward net on a real sentence."""
+"""Activation functions as curves, and the hidden units of a feed-forward network for a sentence."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,11 +15,13 @@ from models.feedforward import ACTIVATIONS
 
 What = Literal["value", "slope", "difference"]
 EXACT = "gelu"
-"""What the differences are taken from."""
+"""The reference for differences."""
 
 
 def curves(x: Float[np.ndarray, " x"], what: What = "value") -> dict[str, Float[np.ndarray, " x"]]:
-    """Each activation of the library at `x`, float64: itself, its slope, or itself minus GELU."""
+    """Each activation of the library at `x`, float64: its value, its slope, or its value minus
+    GELU.
+    """
     found = {}
     for name, function in ACTIVATIONS.items():
         leaf = torch.from_numpy(np.asarray(x, np.float64)).requires_grad_()
@@ -34,11 +36,12 @@ def curves(x: Float[np.ndarray, " x"], what: What = "value") -> dict[str, Float[
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """The hidden units of one block on one sentence, each [pos, d_ff].
+    """The hidden units of one block for one sentence, each [pos, d_ff].
 
-    `pre` before the activation; for SwiGLU w_up's side, with `gate` = silu(w_gate x) beside it.
-    `post` is what w_down reads: activation(pre), or the product of both. `biased` are the matrices
-    with a bias that is not all zeros: a model with biases in attention alone is opened with zeros.
+    `pre` is the input of the activation; for SwiGLU it is the output of w_up, and `gate` is
+    silu(w_gate x). `post` is the input of w_down: activation(pre), or the product of both. `biased`
+    names the matrices whose bias is not all zeros: a model with biases in attention only is loaded
+    with zero biases elsewhere.
     """
 
     pre: Float[np.ndarray, "pos d_ff"]
@@ -47,7 +50,7 @@ class Hidden:
     biased: frozenset[str] = frozenset()
 
     def strongest(self, n: int) -> np.ndarray:
-        """The `n` units with the largest |post| on any token, in their own order."""
+        """The `n` units with the largest |post| on any token, in index order."""
         reach = np.abs(self.post).max(0)
         return np.sort(np.argsort(-reach, kind="stable")[:n])
 
@@ -65,10 +68,10 @@ class Hidden:
 def hidden(
     loaded: LoadedModel, traced: Trace, stack: Literal["encoder", "decoder"], layer: int
 ) -> Hidden:
-    """Run a Trace's rows again and keep one block's hidden units.
+    """Rerun a Trace's rows and record one block's hidden units.
 
-    `stack` is the role of a stack, "encoder" or "decoder". Raises KeyError for a block that is not
-    there, ValueError for another model's Trace.
+    `stack` is "encoder" or "decoder". Raises KeyError for a missing block, ValueError for another
+    model's Trace.
     """
     of_role = {site.role: site for site in loaded.model.stacks()}
     hooks = {

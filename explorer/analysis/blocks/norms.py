@@ -1,7 +1,7 @@
-"""LayerNorm, RMSNorm and BatchNorm on one padded batch: statistics, who changes, eps, gradients.
+"""LayerNorm, RMSNorm and BatchNorm on one padded batch: statistics, dependence, eps, gradients.
 
-All three without weight and bias, so that only what they divide and subtract differs. BatchNorm is
-here to be compared; no model of this project uses it.
+All three are used without weight and bias, so that they differ only in what they subtract and
+divide by. BatchNorm is included for comparison; no model of this project uses it.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ EPS = 1e-5
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Sentences padded to one length, as they enter a model's first block: x [sentence, pos, d].
+    """Sentences padded to one length, as input of a model's first block: x [sentence, pos, d].
 
     Padding is embedded like any other token here; `valid` is False at padding.
     """
@@ -47,7 +47,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What a norm subtracts and divides by: [sentence, pos] a token, or [d_model] a feature.
+    """What a norm subtracts and divides by: [sentence, pos] per token, or [d_model] per feature.
 
     RMSNorm subtracts nothing: its `mean` is 0.
     """
@@ -75,7 +75,7 @@ def batch_of(loaded: LoadedModel, sentences: Sequence[str]) -> Batch:
 
 
 def statistics(x: Float[np.ndarray, "sentence pos d_model"], norm: Norm) -> Statistics:
-    """What a norm finds in a batch, without eps: the biased deviation, or the root mean square."""
+    """A norm's statistics for a batch, without eps: biased deviation or root mean square."""
     if norm == "batchnorm":
         return Statistics(x.mean((0, 1)), x.std((0, 1)))
     if norm == "rmsnorm":
@@ -87,7 +87,7 @@ def statistics(x: Float[np.ndarray, "sentence pos d_model"], norm: Norm) -> Stat
 def normalised(
     x: Float[np.ndarray, "sentence pos d_model"], norm: Norm, eps: float = EPS
 ) -> Float[np.ndarray, "sentence pos d_model"]:
-    """The batch after a norm: one of the library's, or BatchNorm in training mode."""
+    """The normalized batch: by one of the library's norms, or by BatchNorm in training mode."""
     if norm == "batchnorm":
         found = statistics(x, norm)
         return (x - found.mean) / np.sqrt(found.scale**2 + eps)
@@ -102,10 +102,11 @@ def normalised(
 def moved_by_others(
     loaded: LoadedModel, sentences: Sequence[str]
 ) -> tuple[Float[np.ndarray, "norm pos"], Float[np.ndarray, "norm"]]:
-    """How far the first sentence's vectors move because others share their batch, by norm.
+    """How far the first sentence's vectors move because of the other sentences in the batch, by
+    norm.
 
     |together - alone| / |alone| of each token; `alone` is a batch of that sentence only. Also
-    returns the largest change of any number. Raises as `batch_of`.
+    returns the largest absolute change. Raises InputProblem and ValueError as `batch_of` does.
     """
     together, alone = batch_of(loaded, sentences), batch_of(loaded, sentences[:1])
     n = alone.x.shape[1]
@@ -143,11 +144,12 @@ def eps_curves(
 
 @dataclass(frozen=True, eq=False)
 class Backward:
-    """A norm of a few numbers, and three answers for the gradient of its input.
+    """The backward pass of a norm over a few numbers: the gradient of its input, computed three
+    ways.
 
-    `by_hand` is the library's formula, `autograd` torch's own differentiation of the forward
-    pass, `wrong` multiplies gamma after the Jacobian instead of before. All [feature], float64.
-    RMSNorm has no beta: `d_beta` is None.
+    `by_hand` is the library's formula, `autograd` differentiates the forward pass, and `wrong`
+    multiplies by gamma after the Jacobian instead of before. All [feature], float64. RMSNorm has no
+    beta: `d_beta` is None.
     """
 
     out: Float[np.ndarray, " feature"]

@@ -1,4 +1,4 @@
-"""The norms of `models.norms` spelt out, and their backward passes derived by hand."""
+"""The norms of `models.norms` written out, with backward passes derived by hand."""
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,7 @@ def layer_norm_forward(
     bias: Float[Tensor, " d_model"],
     eps: float,
 ) -> Float[Tensor, "*rest d_model"]:
-    """LayerNorm step by step, as the formula in `models.norms` has it."""
+    """LayerNorm step by step, following the formula in `models.norms`."""
     centred = x - x.mean(-1, keepdim=True)
     variance = centred.pow(2).mean(-1, keepdim=True)  # biased: divided by d_model
     return weight * (centred / torch.sqrt(variance + eps)) + bias
@@ -20,7 +20,7 @@ def layer_norm_forward(
 def rms_norm_forward(
     x: Float[Tensor, "*rest d_model"], weight: Float[Tensor, " d_model"], eps: float
 ) -> Float[Tensor, "*rest d_model"]:
-    """RMSNorm step by step, as the formula in `models.norms` has it."""
+    """RMSNorm step by step, following the formula in `models.norms`."""
     return weight * (x / torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps))
 
 
@@ -53,7 +53,7 @@ def rms_norm_backward(
     eps: float,
     grad_out: Float[Tensor, "*rest d_model"],
 ) -> tuple[Float[Tensor, "*rest d_model"], Float[Tensor, " d_model"]]:
-    """The gradients (dx, dweight) of RMSNorm: as LayerNorm's, without the terms of the mean."""
+    """The gradients (dx, dweight) of RMSNorm: those of LayerNorm without the mean terms."""
     rms = torch.sqrt(x.pow(2).mean(-1, keepdim=True) + eps)
     n = x / rms
     g = grad_out * weight

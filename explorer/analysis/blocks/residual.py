@@ -1,7 +1,7 @@
 """Norm placement: the size of the residual stream and of its gradient, block by block.
 
-Fresh models, built and initialised by the library itself (Xavier for every matrix, embeddings N(0,
-1 / d_model) times sqrt(d_model)), or a trained one. A shared model is not changed: gradients are
+Uses fresh models, built and initialized by the library (Xavier for every matrix, embeddings N(0, 1
+/ d_model) times sqrt(d_model)), or a trained one. A shared model is not changed: gradients are
 taken with respect to the activations of one pass, not to its weights.
 """
 
@@ -32,12 +32,12 @@ MOST_LAYERS = 48
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """One model's stream, block by block; leading axes may be seeds.
+    """One model's residual stream, block by block; leading axes may be seeds.
 
-    `stream` is the root mean square before the first block and after each, [..., layer + 1];
-    `added` that of what attention adds, [..., layer]; `gradient` the norm of the loss's gradient
-    at the places of `stream`. `spread` says how different the tokens are there: the norm of the
-    stream without the mean of all tokens, as a share of its whole norm, [..., layer + 1]; at 0 all
+    `stream` is the root mean square before the first block and after each one, [..., layer + 1];
+    `added` that of the attention output, [..., layer]; `gradient` the norm of the loss's gradient
+    at the points of `stream`. `spread` measures how different the tokens are there: the norm of the
+    stream minus the mean of all tokens, as a share of its whole norm, [..., layer + 1]; at 0 all
     tokens have the same vector (rank collapse, Dong et al. 2021). `loss` is the loss itself.
     """
 
@@ -49,7 +49,7 @@ class Flow:
 
 
 class _Keep:
-    """A visitor that keeps tensors attached to autograd's graph, so that they have gradients."""
+    """A visitor that records tensors in autograd's graph, so that they receive gradients."""
 
     def __init__(self, names: Sequence[str], first: str, alone: Mapping[str, str]) -> None:
         self._names, self._first, self._alone = {*names, *alone, *alone.values()}, first, alone
@@ -60,9 +60,9 @@ class _Keep:
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
         if name in self._alone:
-            tensor = self.tensors[self._alone[name]]  # f(x) in place of x + f(x)
+            tensor = self.tensors[self._alone[name]]  # f(x) instead of x + f(x)
         if name == self._first:
-            # A shared model's weights require no gradient; the stream does from here on.
+            # A shared model's weights require no gradient; from here on the stream does.
             tensor = tensor.detach().clone().requires_grad_()
         self.tensors[name] = tensor
         return tensor
@@ -78,10 +78,9 @@ def fresh_flow(
 ) -> Flow:
     """Fresh decoder-only models that read `tokens` (any ids) and predict each next one.
 
-    64 dimensions, 4 heads, ReLU, LayerNorm with eps 1e-5, no dropout. Without `residual`, which is
-    for "pre" alone, every sublayer passes on f(norm(x)) instead of x + f(norm(x)). Raises
-    ValueError for fewer than two tokens, an impossible depth, and another placement without
-    residual.
+    64 dimensions, 4 heads, ReLU, LayerNorm with eps 1e-5, no dropout. Without `residual` (only for
+    "pre") every sublayer outputs f(norm(x)) instead of x + f(norm(x)). Raises ValueError for fewer
+    than two tokens, an invalid depth, or no `residual` with another placement.
     """
     if not residual and placement != "pre":
         raise ValueError(f"without residual: placement is {placement!r}, expected 'pre'")
@@ -114,15 +113,15 @@ def fresh_flow(
 
 
 def _predictions(model: Model, row: Int[Tensor, "1 pos"]) -> Tensor:
-    """Logits of each next token of the row, [pos - 1, vocab]."""
+    """Logits of each next token of the sequence, [pos - 1, vocab]."""
     return model.read(Rows(row))[0, :-1]
 
 
 def trained_flow(loaded: LoadedModel, traced: Trace) -> Flow:
-    """The same of a trained model that reads a Trace's rows: its encoder, or its only stack.
+    """The flow of a trained model that reads a Trace's rows: in its encoder, or its only stack.
 
-    The loss is that of the written tokens. Raises ValueError where none was written, and for
-    another model's Trace.
+    The loss is over the generated tokens. Raises ValueError if there are none, and for another
+    model's Trace.
     """
     require_same_model(loaded, traced)
     written = torch.tensor(written_tokens(traced), dtype=torch.long)

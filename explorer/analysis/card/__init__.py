@@ -1,1 +1,1 @@
-"""A model's card: what the model itself tells, and what its author wrote."""
+"""A model's card: facts read from the model itself, and its author's text."""

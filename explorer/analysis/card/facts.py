@@ -1,4 +1,4 @@
-"""What can be said of a model without anybody's word: counted, measured, read from its files."""
+"""Facts about a model that need no description: counted, measured, or read from its files."""
 
 from collections import Counter
 from dataclasses import dataclass, fields
@@ -14,12 +14,11 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """`layers` of each stack; `bytes_stored` of the weights on disk, and their `dtypes`.
+    """`layers` per stack; `bytes_stored` of the weights on disk, and their `dtypes`.
 
-    `written_in` counts the tokens whose letters are of a language, by its code (`text.script`);
-    what is neither, such as digits and single bytes, is left out. `marks` are the special tokens,
-    by their purpose. `without_piece` counts the ids of the model that its tokenizer has no token
-    for.
+    `written_in` counts the tokens whose letters belong to a language, by its code (`text.script`);
+    others, such as digits and single bytes, are not counted. `marks` are the special tokens by
+    purpose. `without_piece` is the number of the model's ids without a token in its tokenizer.
     """
 
     kind: Kind
@@ -33,7 +32,7 @@ class ModelFacts:
 
 
 def facts(loaded: LoadedModel) -> ModelFacts:
-    """What this model and its folder tell of themselves."""
+    """Collect the facts about a model from its config, tokenizer and files."""
     model, marks = loaded.model, loaded.marks
     ids = {each.name: (getattr(marks, each.name),) for each in fields(marks)}
     ids["end"] += ids.pop("further_ends")[0]

@@ -1,7 +1,8 @@
-"""What a model's author wrote about it: CARD.md in a checkpoint of ours, else README.md.
+"""The author's text about a model: CARD.md in our checkpoints, else README.md.
 
-It may be anybody's text, of any length and in any encoding. Nothing in it is obeyed: of the YAML on
-its top (the hub's front matter) a licence and languages are read line by line, the rest is words.
+The text is untrusted, of any length and encoding. Nothing in it is interpreted: from the YAML block
+at the top (the Hub's front matter) the licence and languages are read line by line; the rest is
+text.
 """
 
 import re
@@ -11,7 +12,7 @@ from pathlib import Path
 from explorer.text import script
 
 MOST_CHARS = 40_000
-"""What is read of a card; a longer one is cut there."""
+"""Characters that are read of a card; a longer one is truncated."""
 _MOST_VALUES, _MOST_LETTERS = 12, 60
 _FRONT = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _ENTRY = re.compile(r"(\w+):[ \t]*(.*)")
@@ -20,10 +21,10 @@ _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 
 @dataclass(frozen=True)
 class CardWords:
-    """A card as Markdown, without front matter; "" where there is none.
+    """A card as Markdown, without front matter; "" if there is none.
 
-    `lang` is the language that it is written in, None where that cannot be told; `licence` and
-    `languages` are those of its front matter, as written there.
+    `lang` is the language of the text, None if it cannot be determined; `licence` and `languages`
+    are taken from its front matter verbatim.
     """
 
     markdown: str
@@ -34,10 +35,10 @@ class CardWords:
 
 
 def card_words(folder: Path, lang: str) -> CardWords:
-    """The card in a model's folder, in this language where it has one, else as it is.
+    """The card in a model's folder, in this language if available, else as it is.
 
-    CARD.zh.md is the Chinese one beside CARD.md; of other libraries README.zh.md or README_zh.md.
-    Bytes that are not UTF-8 become U+FFFD. Raises nothing: a file that cannot be read is no card.
+    The Chinese version of CARD.md is CARD.zh.md; of README.md it is README.zh.md or README_zh.md.
+    Bytes that are not UTF-8 become U+FFFD. Raises nothing: an unreadable file counts as no card.
     """
     stems = "CARD", "README"
     own = [folder / f"{stem}{by}{lang}.md" for stem in stems for by in "._"]
@@ -59,7 +60,7 @@ def card_words(folder: Path, lang: str) -> CardWords:
 
 
 def _beginning(path: Path) -> tuple[str, bool]:
-    """The first MOST_CHARS characters of a file, and whether there are more of them."""
+    """The first MOST_CHARS characters of a file, and whether it has more."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             text = file.read(MOST_CHARS + 1)
@@ -69,10 +70,10 @@ def _beginning(path: Path) -> tuple[str, bool]:
 
 
 def front_matter(text: str) -> tuple[dict[str, list[str]], str]:
-    """The entries of the YAML on top of a card, each a list, and the words below it.
+    """The entries of the YAML block at the top of a card, each as a list, and the text below it.
 
-    Only `key: value`, `key: [a, b]` and a list of `- item` lines are understood; other lines are
-    skipped. A block without its closing line is not front matter, but words.
+    Only `key: value`, `key: [a, b]` and lists of `- item` lines are supported; other lines are
+    skipped. A block without its closing line is treated as text.
     """
     block = _FRONT.match(text)
     if block is None:
