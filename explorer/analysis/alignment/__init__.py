@@ -1,1 +1,1 @@
-"""Word alignment: cross-attention between words, the heads that align, links, and their evaluation."""
+"""Word alignment: cross-attention between words, aligning heads, links and their evaluation."""

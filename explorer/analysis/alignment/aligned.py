@@ -58,7 +58,7 @@ class Alignment:
         return int(ahead.sum())
 
     def source(self, tgt: int, src: int) -> str:
-        """Where a link comes from: "both", "forward", "reverse", or "" for a cell without a link."""
+        """Where a link comes from: "both", "forward", "reverse", "" for a cell without a link."""
         if not self.links[tgt, src]:
             return ""
         if self.forward[tgt, src] and self.reverse[tgt, src]:

@@ -98,7 +98,7 @@ def f1(found: Sequence[Links], others: Sequence[Links]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The known links of one pair: `sure` ones, and `possible` ones, which include the sure ones."""
+    """The known links of one pair: `sure` ones, and `possible` ones (including the sure ones)."""
 
     sure: Links
     possible: Links
@@ -132,7 +132,7 @@ def score(found: Sequence[Links], known: Sequence[Known]) -> Score:
 
 
 def diagonal(n_tgt: int, n_src: int) -> Links:
-    """The diagonal baseline: each target word with the source word at the same relative position."""
+    """The diagonal baseline: each target word with the source word at its relative position."""
     links = np.zeros((n_tgt, n_src), bool)
     for tgt in range(n_tgt):
         links[tgt, min(n_src - 1, int((tgt + 0.5) * n_src / n_tgt))] = True

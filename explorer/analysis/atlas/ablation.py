@@ -50,7 +50,7 @@ def cost_sums(loaded: LoadedModel, batch: Batch) -> Float[np.ndarray, "head 3"]:
 
 
 class _Reading:
-    """One batch, read unmodified; then again from one block on, reusing the earlier blocks' output."""
+    """One batch, read unmodified; then again from one block on, reusing earlier blocks' output."""
 
     def __init__(self, loaded: LoadedModel, rows: Rows, labels: Tensor, scored: Tensor) -> None:
         self.model = loaded.model

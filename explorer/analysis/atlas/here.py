@@ -71,7 +71,7 @@ class OneByOne:
 
 
 def one_by_one(loaded: LoadedModel, texts: Sequence[Text], rare: np.ndarray) -> OneByOne:
-    """Read each text alone; `rare` marks the tokens of the vocabulary that are rare in the corpus."""
+    """Read each text alone; `rare` marks the tokens that are rare in the corpus."""
     known = known_of(loaded, rare)
     encoded, _ = encode(loaded, lines_of_texts(texts))
     shape = len(texts), sum(site.n_heads for site in loaded.sites), len(MEASURES)

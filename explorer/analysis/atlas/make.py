@@ -95,7 +95,7 @@ class Making:
         return [path for path in sorted(self.folder.glob("*-*.npz")) if path not in own]
 
     def changed(self) -> str | None:
-        """The hash of the file that an earlier run's shards were made from, if it is another one."""
+        """The hash of the file that an earlier run's shards were made from, if it differs."""
         try:
             before = json.loads((self.folder / "corpus.json").read_text(encoding="utf-8"))
             digest = str(before["digest"])
@@ -104,7 +104,7 @@ class Making:
         return digest if digest != self.corpus.digest else None
 
     def begin(self) -> None:
-        """Create the folder, record which file is read, and delete the leftovers of a killed run."""
+        """Create the folder, record which file is read, delete the leftovers of a killed run."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for left in self.folder.glob(f"*{PART}"):
             left.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Why a head looks where it looks, what it writes, and what the model would say at each depth."""
+"""Score decomposition of a head, direct logit attribution, and the logit lens."""

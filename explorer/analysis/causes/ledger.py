@@ -1,14 +1,14 @@
-"""A vector kept as the sum of what each writer put into it, while a model works on it.
+"""A vector stored as the sum of what each component wrote, updated as the model processes it.
 
-A linear map acts on each piece by itself. A norm does too once its scale is frozen, that is, held
-at the value that it had for the whole vector: LayerNorm's centring is linear, and dividing by a
-number that is given is as well. So a chain of norms, as the 2017 design has it (the stream is
-normalised after each sum), is a chain of linear maps, each with the scale of its own place, and
-the pieces add up to the whole at every point. Elhage et al. 2021, "A Mathematical Framework for
-Transformer Circuits".
+A linear map acts on each piece separately. So does a norm with a frozen scale, that is, with the
+scale computed from the whole vector: LayerNorm's centring is linear, and so is division by a given
+number. In the 2017 design the stream is normalized after each sum; with frozen scales this chain of
+norms is a chain of linear maps, and the pieces add up to the whole at every point. Elhage et al.
+2021, "A Mathematical Framework for Transformer Circuits".
 
-What freezing hides: without one of its writers a vector has another scale. Beside each piece the
-ledger therefore keeps the whole without that writer, for which every norm takes its scale anew.
+Freezing hides that a vector without one of its components has another scale. The ledger therefore
+also stores, for each piece, the whole without that component, for which every norm recomputes its
+scale.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ Kind = Literal["bias", "embedding", "position", "head", "ffn"]
 
 @dataclass(frozen=True)
 class Writer:
-    """Who put something into a stream: its embedding, what positions add to it, a head, a
-    feed-forward net, or all constants together ("bias": those of W_O, of norms, of W_Q and W_K).
+    """A component that writes to a stream: the embedding, the positions, a head, a feed-forward
+    network, or all constants together ("bias": the biases of W_O, of norms, of W_Q and W_K).
 
-    `layer` and `head` count from 0 and are None where there are none; `site` is the name of a
-    head's attention sublayer, which is one writer where `head` is None. A head may be split by what
-    it took from each key: `key`.
+    `layer` and `head` count from 0 and are None if not applicable. `site` is the name of a head's
+    attention sublayer, which is a single component if `head` is None. A head may be split by the
+    key that it read from: `key`.
     """
 
     kind: Kind
@@ -47,12 +47,12 @@ class Writer:
 
 
 def array(tensor: torch.Tensor) -> Float[np.ndarray, "..."]:
-    """A weight as float64, from wherever it is."""
+    """A weight as a float64 array, from any device."""
     return outside(tensor.detach()).double().numpy()
 
 
 class FrozenNorm:
-    """A norm of the model, part by part: its scale for a vector, and the linear rest."""
+    """A norm of the model split into its scale for a vector and the remaining linear map."""
 
     def __init__(self, module: nn.Module) -> None:
         self.weight = array(module.get_parameter("weight"))
@@ -62,12 +62,12 @@ class FrozenNorm:
         self.eps = float(module.eps)  # type: ignore[arg-type]
 
     def scale(self, x: Float[np.ndarray, "*rest d"]) -> Float[np.ndarray, "*rest 1"]:
-        """What it divides by: sqrt(var(x) + eps), or sqrt(mean(x^2) + eps)."""
+        """The divisor: sqrt(var(x) + eps), or sqrt(mean(x^2) + eps)."""
         x = self.centred(x)
         return np.sqrt(np.square(x).mean(-1, keepdims=True) + self.eps)
 
     def centred(self, x: Float[np.ndarray, "*rest d"]) -> Float[np.ndarray, "*rest d"]:
-        """Without its mean, where the norm takes that away."""
+        """x minus its mean, if the norm subtracts it."""
         return x - x.mean(-1, keepdims=True) if self.centres else x
 
     def divided(
@@ -79,11 +79,11 @@ class FrozenNorm:
 
 @dataclass(eq=False)
 class Ledger:
-    """Vectors at some positions as sums over writers; the first writer is always "bias".
+    """Vectors at some positions as sums over components; the first component is always "bias".
 
-    `pieces` [writer, pos, d] add up to `whole` [pos, d]. `without` [writer, pos, d] is the whole
-    as it would be had the writer written nothing and every norm on the way taken its scale anew;
-    what sublayers wrote is held as it was. Every method changes the ledger in place.
+    `pieces` [writer, pos, d] add up to `whole` [pos, d]. `without` [writer, pos, d] is the whole as
+    it would be if the component had written nothing and every later norm had recomputed its scale;
+    the output of other sublayers is held fixed. Every method changes the ledger in place.
     """
 
     writers: list[Writer]
@@ -93,12 +93,12 @@ class Ledger:
 
     @classmethod
     def of(cls, writers: Sequence[Writer], pieces: Float[np.ndarray, "writer pos d"]) -> "Ledger":
-        """A sum of these pieces, the first of which is the bias."""
+        """A ledger with these pieces, the first of which is the bias."""
         whole = pieces.sum(0)
         return cls(list(writers), pieces, whole - pieces, whole)
 
     def join(self, branch: "Ledger") -> None:
-        """Add what a sublayer wrote; the constants of both become one piece."""
+        """Add a sublayer's output; the constants of both become one piece."""
         self.without += branch.whole
         self.without[0] += branch.without[0] - branch.whole
         self.pieces[0] += branch.pieces[0]
@@ -108,7 +108,7 @@ class Ledger:
         self.whole = self.whole + branch.whole
 
     def norm(self, norm: FrozenNorm) -> None:
-        """Put the sum through a norm: the pieces by the scale of the whole, frozen."""
+        """Apply a norm to the sum; the pieces use the frozen scale of the whole."""
         frozen = norm.scale(self.whole)
         self.pieces = norm.divided(self.pieces, frozen)
         self.without = norm.divided(self.without, norm.scale(self.without))
@@ -118,7 +118,7 @@ class Ledger:
     def linear(
         self, weight: Float[np.ndarray, "out d"], bias: Float[np.ndarray, " out"] | None
     ) -> None:
-        """x W^T + b; the b goes to the bias."""
+        """x W^T + b; b is added to the bias."""
         self.pieces, self.without, self.whole = (
             each @ weight.T for each in (self.pieces, self.without, self.whole)
         )
@@ -126,9 +126,10 @@ class Ledger:
             self._constant(bias)
 
     def turn(self, rotation: Rotation) -> None:
-        """Turn the vectors by their positions' angles (rotary positions); see `positions.rotate`.
+        """Rotate the vectors by the angles of their positions (rotary positions); see
+        `positions.rotate`.
 
-        `rotation` is that of the ledger's positions, [1, 1, pos, pair].
+        `rotation` covers the ledger's positions, [1, 1, pos, pair].
         """
         self.pieces, self.without, self.whole = (
             rotate(torch.tensor(each)[None], rotation)[0].numpy()
@@ -137,9 +138,9 @@ class Ledger:
         self.whole = self.whole[0]
 
     def gate(self, activation: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        """Put the sum through an activation f, frozen as a gate: each piece times f(x) / x.
+        """Apply an activation f, frozen as a gate: each piece is multiplied by f(x) / x.
 
-        All activations of the library are x times a gate (0 or 1 for ReLU, Phi(x) for GELU).
+        Every activation of the library is x times a gate (0 or 1 for ReLU, Phi(x) for GELU).
         """
         through, lone = (
             activation(torch.tensor(each)).numpy() for each in (self.whole, self.without)

@@ -1,10 +1,10 @@
-"""The logit lens: what the model would say if it stopped behind a sublayer (nostalgebraist 2020).
+"""The logit lens: the model's prediction if it stopped after a sublayer (nostalgebraist 2020).
 
-The stream behind each sublayer goes through the final norm, where there is one, and through the
-unembedding, as if no sublayer followed. Behind the last one that is the model's own answer. Earlier
-it may mislead: nothing was trained to be read there, and the stream may have another scale or
-another basis. So each place is compared with the answer: KL(answer || lens) in nats, beside the KL
-of a guess that knows nothing and gives all words the same probability.
+The stream after each sublayer goes through the final norm, if there is one, and the unembedding, as
+if no sublayer followed. After the last sublayer this is the model's own prediction. Earlier
+readings may mislead: the model was not trained to be read there, and the stream may have another
+scale or basis. So each depth is compared with the prediction by KL(answer || lens) in nats, next to
+the KL of the uniform distribution over all words.
 """
 
 from collections.abc import Iterable
@@ -30,13 +30,13 @@ from models.transformer import Stack
 
 N_WORDS = 5
 MOST_LOGITS = 16_000_000
-"""Logits that are computed together: a large unembedding is read from memory once for all."""
+"""Logits computed together, so that a large unembedding is read from memory only once."""
 What = Literal["embedding", "attn", "cross", "ffn"]
 
 
 @dataclass(frozen=True)
 class Depth:
-    """A place of the stream: behind which sublayer of which layer (None: before the first)."""
+    """A point of the stream: after which sublayer of which layer (None: before the first)."""
 
     what: What
     layer: int | None = None
@@ -44,12 +44,13 @@ class Depth:
 
 @dataclass(frozen=True, eq=False)
 class Lens:
-    """What is read out at each depth, for each of some places of a text.
+    """The lens at each depth, for some positions of a text.
 
-    `tokens` and `probs` [depth, place, word]: the most probable words, first one first. `answer`
-    [place] is the model's own first word, `ranks` and `shares` its rank (from 1) and probability at
-    each depth. `kl` is KL(answer || lens) in nats, `blind` [place] that of equal probabilities for
-    all words; `sizes` [depth, place] the stream's root mean square before any final norm.
+    `tokens` and `probs` [depth, place, word] are the most probable words, in descending order.
+    `answer` [place] is the model's own top word; `ranks` and `shares` are its rank (from 1) and
+    probability at each depth. `kl` is KL(answer || lens) in nats, `blind` [place] the KL of the
+    uniform distribution; `sizes` [depth, place] is the stream's root mean square before any final
+    norm.
     """
 
     depths: tuple[Depth, ...]
@@ -64,26 +65,27 @@ class Lens:
 
     @property
     def misleads(self) -> tuple[int, ...]:
-        """The depths at which the lens is, in the mean of all places, further from the answer than
-        equal probabilities for all words are."""
+        """The depths at which the lens is, on average over positions, further from the prediction
+        than the uniform distribution.
+        """
         worse = self.kl.mean(1) > self.blind.mean()
         return tuple(np.flatnonzero(worse).tolist())
 
     @property
     def agree(self) -> Int[np.ndarray, " depth"]:
-        """At how many places the lens has the answer first."""
+        """The number of positions at which the lens ranks the predicted word first."""
         return (self.ranks == 1).sum(1)
 
     def settled(self, place: int) -> int:
-        """The first depth from which on the answer stays first at a place."""
+        """The depth from which on the predicted word stays first at this position."""
         others = np.flatnonzero(self.ranks[:, place] > 1)
         return int(others[-1]) + 1 if len(others) else 0
 
 
 def lens(loaded: LoadedModel, traced: Trace, progress: Told | None = None) -> Lens:
-    """The lens at every real position of the row that the logits belong to.
+    """The lens at every real position of the sequence that the logits belong to.
 
-    `progress` is told the steps done and their number. Raises ValueError for a model without
+    `progress` is called with the steps done and their total. Raises ValueError for a model without
     logits, and for another model's Trace.
     """
     require_same_model(loaded, traced)
@@ -99,11 +101,11 @@ def film(
     generation: Generation,
     progress: Told | None = None,
 ) -> Lens:
-    """The lens at every step of a decoding: where its word was read out, of the text so far.
+    """The lens at every decoding step, at the position where its word was predicted.
 
-    A model that writes one token after another cannot look ahead, so one pass over the whole output
-    shows every step; where an edit lets it, and where masked words are filled in, each step is a
-    row of its own. Raises ValueError for a model without logits.
+    A causal model cannot attend to later tokens, so one pass over the whole output covers every
+    step. If an edit lets it, or if masked words are filled in, each step is a row of its own.
+    Raises ValueError for a model without logits.
     """
     _require_logits(loaded)
     stack = loaded.model.stacks()[-1]
@@ -120,14 +122,14 @@ def _require_logits(loaded: LoadedModel) -> None:
 
 
 def depths_of(loaded: LoadedModel, stack: StackSite) -> tuple[Depth, ...]:
-    """The places of a stack's stream, in the order of `points`."""
+    """The depths of a stack's stream, in the order of `points`."""
     whats: tuple[What, ...] = ("attn", "cross", "ffn") if stack.reads_too else ("attn", "ffn")
     behind = [Depth(what, layer) for layer in range(stack.n_layers) for what in whats]
     return Depth("embedding"), *behind
 
 
 def _rows(loaded: LoadedModel, generation: Generation) -> tuple[Rows, list[int], list[int]]:
-    """What is read for the steps of a decoding, and of each step: its row, and its position."""
+    """The rows to read for the steps of a decoding, and each step's row index and position."""
     given, output = generation.given, generation.tokens
     begun = loaded.model.begin(torch.tensor([given]))
     first, steps = begun.tgt[0].tolist(), range(len(output))
@@ -151,11 +153,11 @@ def _read(
     streams: Iterable[Float[Tensor, "place d_model"]],
     progress: Told | None,
 ) -> Lens:
-    """What is read out of the streams of all depths, the last of which gives the answer."""
+    """Compute the lens from the streams of all depths; the last depth gives the prediction."""
     module = cast(Stack, loaded.model.get_submodule(stack.name))
     depths = depths_of(loaded, stack)
     told, at_depth, steps = progress or (lambda done, total: None), [], 2 * len(depths)
-    for stream in streams:  # each may have to be computed again
+    for stream in streams:  # may be recomputed on each iteration
         at_depth.append(stream)
         told(len(at_depth), steps)
 
@@ -174,7 +176,7 @@ def _read(
             part = torch.stack(at_depth[first : first + together])
             here = log_probs(part)
             if first + together >= len(depths):
-                here[-1] = said  # the same numbers, but for the rounding of another product
+                here[-1] = said  # equal up to the rounding of another matrix product
             of_answer = here.gather(-1, answer.expand(len(here), -1, 1))
             best = here.topk(min(N_WORDS, here.shape[-1]), sorted=True)
             kl = (chances * (said - here)).sum(-1).clamp(min=0)

@@ -1,4 +1,4 @@
-"""Many writers as a ranking, the smallest taken together."""
+"""Rank components by their contributions and group the smallest ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,22 @@ from explorer.analysis.causes.ledger import Writer
 
 @dataclass(frozen=True)
 class Group:
-    """A writer, or (`writer` None) all the rest as one; `members` are their places among all."""
+    """A component, or (`writer` None) all the remaining ones; `members` are their indices among
+    all.
+    """
 
     writer: Writer | None
     members: tuple[int, ...]
 
     def of(self, values: Float[np.ndarray, "writer *rest"]) -> Float[np.ndarray, "*rest"]:
-        """The sum of their values."""
+        """The sum of the members' values."""
         return np.asarray(values[list(self.members)].sum(0))
 
 
 def largest(
     writers: Sequence[Writer], values: Float[np.ndarray, " writer"], most: int
 ) -> tuple[Group, ...]:
-    """The writers by the size of their values, largest first; beyond `most`, the rest as one.
+    """The components in descending order of |value|; those beyond `most` form one group.
 
     Biases that are exactly 0, as in a model without any, are left out.
     """

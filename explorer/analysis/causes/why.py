@@ -1,12 +1,12 @@
-"""Why a head looks there: the score of one cell as a sum over who wrote into its query and its key.
+"""Score decomposition: one attention score as a sum over components of its query and its key.
 
-score = sum over a, b of q_a . k_b / divisor + what positions add, where q_a is what writer a put
-into the query and k_b what writer b put into the key, each with the scale of every norm on the way
-frozen (`writers`). A change of the score by anything that is not a sum of products (a cap by tanh,
-rounding in half precision) is a term of its own.
+score = sum over a, b of q_a . k_b / divisor + the positional bias, where q_a is the contribution of
+component a to the query and k_b the contribution of component b to the key, each with the scale of
+every earlier norm frozen (`writers`). Changes of the score that are not sums of products (a tanh
+cap, rounding in half precision) are separate terms.
 
-Softmax does not see what all scores of a row have in common, so the question may also be why there
-and not at another key: the difference of two scores of the row, a sum of the same kind.
+Softmax ignores a constant added to all scores of a query. So a score can also be compared with the
+score of another key: the difference is a sum of the same kind.
 """
 
 from collections.abc import Sequence
@@ -30,12 +30,12 @@ from models.transformer import Stack
 
 @dataclass(frozen=True, eq=False)
 class Why:
-    """The score of one cell, taken apart; with `against`, what it has more than that key's.
+    """The decomposed score of one cell; with `against`, its difference from that key's score.
 
-    `matrix` [query writer, key writer] holds q_a . k_b / divisor; `bias` is what positions add to
-    the score (ALiBi, T5; None where they add nothing), `cap` what the cap takes away (None without
-    one), `rest` what is left: score - matrix - bias - cap. `queries` and `keys` are the pieces; the
-    keys have two positions where two are compared.
+    `matrix` [query writer, key writer] holds q_a . k_b / divisor; `bias` is the positional bias
+    (ALiBi, T5; None without one), `cap` is what the cap subtracts (None without one), `rest` is the
+    residual: score - matrix - bias - cap. `queries` and `keys` are the pieces; the keys have two
+    positions if two keys are compared.
     """
 
     site: AttentionSite
@@ -54,28 +54,29 @@ class Why:
 
     @property
     def by_query(self) -> Float[np.ndarray, " query_writer"]:
-        """What each writer into the query brings to the score, against the whole key."""
+        """The contribution of each query component to the score, with the whole key."""
         return self.matrix.sum(1)
 
     @property
     def by_key(self) -> Float[np.ndarray, " key_writer"]:
-        """What each writer into the key brings to the score, against the whole query."""
+        """The contribution of each key component to the score, with the whole query."""
         return self.matrix.sum(0)
 
     @property
     def rest(self) -> float:
-        """What the terms leave out of the score."""
+        """The part of the score that the terms do not explain."""
         return self.score - float(self.matrix.sum()) - (self.bias or 0.0) - (self.cap or 0.0)
 
     def without(self, side: Side) -> Float[np.ndarray, " writer"]:
-        """q . k / divisor without each writer on one side, every norm taking its scale anew."""
+        """q . k / divisor without each component on one side, every norm's scale recomputed."""
         if side == "query":
             return self.queries.without[:, 0] @ _compared(self.keys.whole[None])[0] / self.divisor
         return _compared(self.keys.without) @ self.queries.whole[0] / self.divisor
 
     def left_out(self, side: Side) -> Float[np.ndarray, " writer"]:
-        """What freezing leaves out: how much further q . k / divisor falls without a writer when
-        the norms take their scale anew than its piece says. Below 0: it falls less."""
+        """The error of freezing: how much further q . k / divisor falls without a component than
+        its piece predicts, if the norms recompute their scale. Negative if it falls less.
+        """
         pieces = self.by_query if side == "query" else self.by_key
         return float(self.matrix.sum()) - self.without(side) - pieces
 
@@ -83,7 +84,7 @@ class Why:
 def _compared(
     keys: Float[np.ndarray, "writer one_or_two d_head"],
 ) -> Float[np.ndarray, "writer d_head"]:
-    """The vectors of one key, or what they have more than those of a second one."""
+    """The vectors of one key, or their difference from those of a second key."""
     return keys[:, 0] if keys.shape[1] == 1 else keys[:, 0] - keys[:, 1]
 
 
@@ -98,10 +99,10 @@ def why(
     detail: Detail = "heads",
     told: Told | None = None,
 ) -> Why:
-    """The score of a cell of a head as a sum; with `against`, its difference to that key's score.
+    """Decompose the score of a cell of a head; with `against`, its difference from that key's
+    score.
 
-    Raises IndexError for a head, query or key that is not there, ValueError for another model's
-    Trace.
+    Raises IndexError for a head, query or key out of range, ValueError for another model's Trace.
     """
     require_same_model(loaded, traced)
     scores = traced.activations[site.hook("scores")]
@@ -118,7 +119,7 @@ def why(
     biases = traced.activations.get(site.hook("bias"))
 
     def at_keys(values: np.ndarray) -> float:
-        """The value at the key; with two keys, the first one's less the second one's."""
+        """The value at the key; with two keys, the first minus the second."""
         return float(values[0] if against is None else values[0] - values[1])
 
     raw = keys.whole @ queries.whole[0] / divisor
@@ -149,10 +150,10 @@ def projected(
     detail: Detail = "heads",
     told: Told | None = None,
 ) -> Ledger:
-    """The queries or the keys that a head compares at these positions, as sums over writers.
+    """The queries or keys that a head compares at these positions, as sums over components.
 
-    As they are compared: behind the norm of queries and keys and turned by their positions, where
-    a model has these. For a head that shares its keys with others, theirs.
+    They are taken after the query/key norm and after the rotation by position, if the model has
+    these. A head that shares its keys with others uses the shared keys.
     """
     ledger = read_by(loaded, traced, site, side, positions, detail, told)
     kv_heads, d_head = loaded.config.kv_heads, loaded.config.d_head
@@ -176,7 +177,7 @@ def projected(
 def rotation_of(
     loaded: LoadedModel, traced: Trace, site: AttentionSite, positions: Sequence[int]
 ) -> Rotation | None:
-    """How queries and keys of a site are turned at these positions; None where they are not."""
+    """The rotation of a site's queries and keys at these positions; None if not rotary."""
     if site.kind == "cross" or loaded.config.position_type.acts != "turns":
         return None
     stack = loaded.model.get_submodule(stack_of(traced, site).name)
@@ -196,11 +197,11 @@ def rotation_of(
 
 @dataclass(frozen=True, eq=False)
 class Removal:
-    """One writer taken out of the query or the key of a cell, and what became of the row.
+    """One component removed from the query or key of a cell, and the effect on its row of weights.
 
-    `before`, `predicted` and `measured` are (score of the cell, weight of the cell); predicted from
-    the pieces, measured in a run of the model whose q or k lacks the piece. `free` is measured too:
-    the writer is taken out where it wrote, and every norm takes its scale anew. `scores` and
+    `before`, `predicted` and `measured` are (score of the cell, weight of the cell): predicted from
+    the pieces, and measured in a run of the model whose q or k lacks the piece. `free` is measured
+    too: the component is removed where it wrote, and every norm recomputes its scale. `scores` and
     `patterns` are the rows [key] of (before, predicted, measured, free).
     """
 
@@ -212,20 +213,23 @@ class Removal:
 
     @property
     def left_out(self) -> float:
-        """What freezing leaves out of this answer: the score with free norms - the predicted."""
+        """The error of freezing in this result: the score with free norms minus the predicted
+        score.
+        """
         return float(self.scores[3, self.key] - self.scores[1, self.key])
 
     @property
     def error(self) -> float:
-        """The largest difference between a predicted and a measured weight of the row."""
+        """The largest difference between a predicted and a measured weight in the row."""
         return float(np.abs(self.patterns[1] - self.patterns[2]).max())
 
 
 def remove(loaded: LoadedModel, traced: Trace, found: Why, side: Side, writer: int) -> Removal:
-    """Take a writer out of the query (all cells of its row change) or of the key (this cell does).
+    """Remove a component from the query (all cells of its row change) or from the key (one cell
+    does).
 
-    Predicted by arithmetic alone, then measured under a visitor at `hook_q` or `hook_k`. Raises
-    IndexError for a writer that is not there.
+    The effect is predicted by arithmetic alone, then measured with a visitor at `hook_q` or
+    `hook_k`. Raises IndexError for a component out of range.
     """
     site, head, query, key = found.site, found.head, found.query, found.key
     ledger = found.queries if side == "query" else found.keys
@@ -266,7 +270,7 @@ def _softmax(
 def _measured(
     loaded: LoadedModel, traced: Trace, found: Why, side: Side, vector: np.ndarray
 ) -> tuple[Float[np.ndarray, " key"], Float[np.ndarray, " key"]]:
-    """The row's scores and pattern in a run of the model that has this query or key instead."""
+    """The row's scores and pattern in a run of the model with this query or key instead."""
     site, head = found.site, found.head
     place, row = ("q", head), found.query
     if side == "key":
@@ -280,7 +284,7 @@ def _measured(
 
 
 def _put(tensor: Tensor, head: int, row: int, vector: np.ndarray) -> Tensor:
-    """Queries or keys [1, head, pos, d_head] with this vector at one place."""
+    """Queries or keys [1, head, pos, d_head] with this vector at one head and position."""
     changed = tensor.clone()
     changed[:, head, row] = torch.tensor(vector, dtype=tensor.dtype)
     return changed

@@ -1,17 +1,17 @@
-"""Any point of a stream as a sum over all that was written into it before: token and position
-embedding, every head, every feed-forward net, and the biases.
+"""Any point of a stream as a sum over everything written to it before: token and position
+embedding, every head, every feed-forward network, and the biases.
 
-The norms' scales are frozen, as `ledger` says. Where they stand:
+The scales of norms are frozen (see `ledger`). Their placement matters:
 
-pre       nothing on the way: pieces join the stream as they are written; the norm before a sublayer
-          (and the final one) acts on all pieces at once, with the scale of the stream that it reads
-post      the 2017 design: after each sum all pieces so far go through that sum's norm, so what a
-          head of the first layer wrote has gone through a chain of norms, each with its own scale
-sublayer  the norm acts on what a sublayer writes, before that joins the stream; so do the further
+pre       pieces join the stream as they are written; the norm before a sublayer (and the final
+          norm) acts on all pieces at once, with the scale of the stream that it reads
+post      the 2017 design: after each sum all pieces so far go through that sum's norm, so the
+          output of a head of the first layer passes a chain of norms, each with its own scale
+sublayer  the norm acts on a sublayer's output before it joins the stream; so do the additional
           norms of Gemma ("out norms")
 
-Everything is computed in float64 from the tensors of a Trace and the model's weights, one position
-beside the other, so that only the positions asked for cost anything.
+Everything is computed in float64 from the tensors of a Trace and the model's weights, position by
+position, so that the cost depends only on the positions requested.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,21 +31,21 @@ from models.transformer import HeadNet
 
 Side = Literal["query", "key"]
 Told = Callable[[int, int], object]
-"""Is told how many sublayers are done, and of how many. What it raises ends the work."""
+"""Called with the sublayers done and their total. An exception that it raises ends the work."""
 Detail = Literal["sublayers", "heads"] | tuple[str, int]
-"""How attention is counted: a sublayer as one writer, each head as one, or besides a head (the name
-of its site, its index) as one writer for each key, by what it took from there."""
+"""How attention is split: each sublayer as one component, each head as one, or in addition one head
+(the name of its site, its index) as one component per key that it read from."""
 
 
 @dataclass(frozen=True)
 class _Sublayer:
-    """One sublayer of a block: its path, the hook points round it, and the norms it has."""
+    """One sublayer of a block: its path, its hook points, and its norms."""
 
     path: str
-    added: str  # the hook point of what joins the stream
-    after: str  # that of the stream behind it
+    added: str  # the hook point of what is added to the stream
+    after: str  # the hook point of the stream after it
     norm: str  # the path of its norm
-    out_norm: str  # the path of the norm on its output alone; "" where there is none
+    out_norm: str  # the path of the norm on its output alone; "" without one
     site: AttentionSite | None  # None: the feed-forward net
     layer: int
 
@@ -58,11 +58,10 @@ def writers_at(
     detail: Detail = "heads",
     told: Told | None = None,
 ) -> Ledger:
-    """The residual stream at a hook point, at these positions, as the sum of what was written.
+    """The residual stream at a hook point, at these positions, as a sum over components.
 
-    `hook` is a stream's: resid_pre, resid_mid, resid_mid_cross or resid_post of a block, or
-    resid_final of a stack. Raises KeyError for any other hook point, ValueError for another model's
-    Trace.
+    `hook` is one of a block's resid_pre, resid_mid, resid_mid_cross or resid_post, or a stack's
+    resid_final. Raises KeyError for any other hook point, ValueError for another model's Trace.
     """
     require_same_model(loaded, traced)
     for stack in traced.stacks:
@@ -93,10 +92,10 @@ def read_by(
     detail: Detail = "heads",
     told: Told | None = None,
 ) -> Ledger:
-    """What W_Q ("query") or W_K ("key") of a site reads at these positions, as a sum.
+    """The input of W_Q ("query") or W_K ("key") of a site at these positions, as a sum.
 
-    Where the norm stands before the sublayer, its scale is frozen too. The keys of cross-attention
-    come from the encoder's output.
+    With a norm before the sublayer, its scale is frozen too. The keys of cross-attention come from
+    the encoder's output.
     """
     if side == "key" and site.kind == "cross":
         stack = next(each for each in traced.stacks if each.stream == site.key_stream)
@@ -115,9 +114,9 @@ def output(
     detail: Detail = "heads",
     told: Told | None = None,
 ) -> Ledger:
-    """What the unembedding reads at these positions of the row that the logits belong to.
+    """The input of the unembedding at these positions of the sequence that the logits belong to.
 
-    Where a small net stands before it (BERT), its activation is frozen as a gate.
+    If a small network precedes it (BERT), its activation is frozen as a gate.
     """
     ledger = _finished(loaded, traced, traced.stacks[-1], positions, detail, told)
     head = loaded.part("head") if loaded.config.lm_head else None
@@ -129,7 +128,7 @@ def output(
 
 
 def before(traced: Trace, site: AttentionSite) -> str:
-    """The hook point of the stream that a site's queries are made of, before any norm."""
+    """The hook point of the stream that a site's queries are computed from, before any norm."""
     return site.block_hook("resid_pre" if site.kind == "self" else "resid_mid")
 
 
@@ -146,7 +145,7 @@ def _finished(
     detail: Detail,
     told: Told | None,
 ) -> Ledger:
-    """A stack's output: its last stream behind the final norm, where there is one."""
+    """A stack's output: its last stream after the final norm, if there is one."""
     ledger = writers_at(loaded, traced, stack.hook("resid_final"), positions, detail, told)
     _norm(loaded, ledger, stack.path("final_norm"))
     return ledger
@@ -155,13 +154,13 @@ def _finished(
 def _embedded(
     loaded: LoadedModel, traced: Trace, stack: StackSite, positions: Sequence[int]
 ) -> Ledger:
-    """What enters the first block: the embedding as scaled, and what positions add to it."""
+    """The input of the first block: the scaled embedding, and what positions add to it."""
     at = list(positions)
     token = traced.activations[stack.hook("embed")][at].astype(np.float64)
     writers = [Writer("bias", stack.stream), Writer("embedding", stack.stream)]
     pieces = [np.zeros_like(token), token]
     if stack.hook("pos_embed") in traced.activations:
-        # Learned and computed positions are the same for every text: one row serves the batch.
+        # Learned and computed positions are equal in all texts: the batch shares one row.
         added = traced.activations[stack.hook("pos_embed")][at].astype(np.float64)
         writers.append(Writer("position", stack.stream))
         pieces.append(added)
@@ -171,7 +170,7 @@ def _embedded(
 
 
 def _norm(loaded: LoadedModel, ledger: Ledger, path: str) -> None:
-    """Put a ledger through the norm at this path; nothing where the model has none there."""
+    """Apply the norm at this path to a ledger; does nothing if the model has none there."""
     module = loaded.part(path)
     if not isinstance(module, nn.Identity):
         ledger.norm(FrozenNorm(module))
@@ -186,10 +185,10 @@ def _through(
     positions: Sequence[int],
     detail: Detail,
 ) -> None:
-    """Let one sublayer write, and put the sum through its norm where the norm stands behind it."""
+    """Add one sublayer's output, and apply its norm to the sum in a post-norm model."""
     at, placement = list(positions), loaded.config.norm_placement
     if loaded.config.parallel and sublayer.site is None:
-        placement = "pre"  # a parallel net is added without a norm behind it
+        placement = "pre"  # a parallel network is added without a norm after it
     norms = [sublayer.out_norm] if sublayer.out_norm else []
     norms += [sublayer.norm] if placement == "sublayer" else []
     if sublayer.site is not None:
@@ -210,7 +209,7 @@ def _heads(
     at: list[int],
     detail: Detail,
 ) -> Ledger:
-    """What each head of a site writes, z W_O, and the bias of W_O."""
+    """The output of each head of a site, z W_O, and the bias of W_O."""
     w_o = loaded.part(f"{site.name}.w_o")
     weight = array(w_o.get_parameter("weight"))
     slices = weight.reshape(len(weight), site.n_heads, -1).transpose(1, 2, 0)  # [head, d, d_model]
@@ -241,12 +240,12 @@ def _heads(
 def per_key(
     traced: Trace, site: AttentionSite, head: int, positions: Sequence[int]
 ) -> Float[np.ndarray, "key pos d_head"]:
-    """Weight x value: what a head takes from each key at these queries; their sum over keys is z.
+    """Weight x value: what a head reads from each key at these queries; the sum over keys is z.
 
-    All 0 for a head that an edit of the Trace has switched off.
+    All 0 for a head ablated by an edit of the Trace.
     """
     values = traced.activations[site.hook("v")].astype(np.float64)
-    group = site.n_heads // len(values)  # query heads that share one head of values
+    group = site.n_heads // len(values)  # query heads per value head
     weights = traced.pattern(site.name)[head][list(positions)].astype(np.float64)
     taken = weights.T[:, :, None] * values[head // group][:, None]
     return np.zeros_like(taken) if head in heads_off(traced, site.name) else taken
@@ -260,7 +259,9 @@ def _net(
     at: list[int],
     norms: Sequence[str],
 ) -> Ledger:
-    """What the feed-forward net writes, its own bias included; that of a norm behind it is not."""
+    """The feed-forward network's output, including its own bias but not the bias of a norm after
+    it.
+    """
     written = traced.activations[sublayer.added][at].astype(np.float64)
     constant = np.zeros_like(written)
     if norms:
@@ -270,7 +271,7 @@ def _net(
 
 
 def _sublayers(loaded: LoadedModel, stack: StackSite) -> Iterator[_Sublayer]:
-    """The sublayers of a stack in the order in which they write."""
+    """The sublayers of a stack, in execution order."""
     sites = {(s.layer, s.kind): s for s in loaded.sites if s.query_stream == stack.stream}
     outer = loaded.config.out_norms
     for layer in range(stack.n_layers):
@@ -307,7 +308,7 @@ def _sublayers(loaded: LoadedModel, stack: StackSite) -> Iterator[_Sublayer]:
 
 
 def points(loaded: LoadedModel, stack: StackSite) -> tuple[str, ...]:
-    """The hook points of a stack's stream: before the first block, then behind each sublayer."""
+    """The hook points of a stack's stream: before the first block, then after each sublayer."""
     behind = [sublayer.after for sublayer in _sublayers(loaded, stack)]
     return stack.block_hook(0, "resid_pre"), *behind
 

@@ -1,9 +1,9 @@
-"""What the model's parts write towards a word: the whole logit as a sum, and a head key by key.
+"""Direct logit attribution: a word's logit as a sum over components, and one head key by key.
 
-logit of a word = sum over all writers of (what reaches the unembedding) . W_U[word] + bias, with
-the norms' scales frozen (`writers`): the direct way, from where it was written to the logits. What
-a part does through later parts is counted there. A difference of two logits is ln(p / p') of the
-two words, and unlike a logit it does not change when all logits are shifted alike.
+logit of a word = sum over all components of (what reaches the unembedding) . W_U[word] + bias, with
+the norms' scales frozen (`writers`). This is the direct path from a component to the logits; its
+effect through a later component is counted there. A difference of two logits is ln(p / p') of the
+two words and, unlike a logit, is unchanged if all logits are shifted by a constant.
 """
 
 from collections.abc import Sequence
@@ -26,16 +26,16 @@ from models.hooks import LOGITS, AttentionSite, Change, Edits
 Place = tuple[int | slice, ...]
 N_WORDS = 5
 MOST_KEYS = 12
-"""Keys whose values are projected on the vocabulary, those of the largest weights."""
+"""Keys whose values are projected onto the vocabulary: those with the largest weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Writes:
-    """The logits of two words behind one position, taken apart.
+    """The decomposed logits of two words after one position.
 
-    `shares` [writer] add up to the logit of `word`, `other_shares` to that of `other`, up to `caps`
-    (what a cap on the logits takes away, 0 without one) and `rests`. `lost` [writer] is how much of
-    their difference goes when the norms take their scale anew without the writer.
+    `shares` [writer] add up to the logit of `word`, `other_shares` to the logit of `other`, up to
+    `caps` (what a cap on the logits subtracts, 0 without one) and `rests`. `lost` [writer] is how
+    much their difference drops without the component if the norms recompute their scale.
     """
 
     position: int
@@ -51,24 +51,26 @@ class Writes:
 
     @property
     def writers(self) -> list[Writer]:
-        """Who wrote, in the order of `shares`."""
+        """The components, in the order of `shares`."""
         return self.ledger.writers
 
     @property
     def differences(self) -> Float[np.ndarray, " writer"]:
-        """What each writer brings to the first word more than to the other."""
+        """The contribution of each component to the first word's logit minus the other's."""
         return self.shares - self.other_shares
 
     @property
     def rests(self) -> tuple[float, float]:
-        """What the terms leave out of the two logits."""
+        """The part of the two logits that the terms do not explain."""
         of_word = self.logits[0] - float(self.shares.sum()) - self.caps[0]
         return of_word, self.logits[1] - float(self.other_shares.sum()) - self.caps[1]
 
 
 def next_word(traced: Trace, position: int) -> int:
-    """The word written behind a position; where none was, the most probable one. Raises ValueError
-    for a model without logits, IndexError for a position that is padding or not there.
+    """The word generated after a position; if there is none, the most probable one.
+
+    Raises ValueError for a model without logits, IndexError for a position that is padding or out
+    of range.
     """
     if traced.predicts is None:
         raise ValueError(f"{traced.model} has no LM head")
@@ -80,7 +82,7 @@ def next_word(traced: Trace, position: int) -> int:
 
 
 def runner_up(traced: Trace, position: int, word: int) -> int:
-    """The most probable other word behind a position."""
+    """The most probable other word after a position."""
     first, second = np.argsort(-traced.logits[position], kind="stable")[:2].tolist()
     return int(second if first == word else first)
 
@@ -94,9 +96,9 @@ def writes(
     detail: Detail = "heads",
     told: Told | None = None,
 ) -> Writes:
-    """The logits of two words as sums.
+    """Decompose the logits of two words.
 
-    Raises IndexError for words that are none, ValueError for another model's Trace.
+    Raises IndexError for ids outside the vocabulary, ValueError for another model's Trace.
     """
     require_same_model(loaded, traced)
     words = [word, other]
@@ -135,12 +137,13 @@ def _pair(two: Sequence[float] | np.ndarray) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Pushes:
-    """The words that a head pushes and holds down at one query, for the heaviest keys and in all.
+    """The words that a head promotes and suppresses at one query, for the heaviest keys and in
+    total.
 
-    Row 0 is the head as a whole, row i the key `keys[i - 1]`. `pushed` and `held` are ids, the
-    strongest first; `up` and `down` what each gets, against the mean of the vocabulary. `direct`:
-    it is what reaches the logits; else only where the vector points (a head of the encoder: what it
-    writes reaches the logits through cross-attention alone).
+    Row 0 is the head as a whole, row i the key `keys[i - 1]`. `pushed` and `held` are ids,
+    strongest first; `up` and `down` are their logit changes relative to the vocabulary mean.
+    `direct` is True if this reaches the logits directly; otherwise it only shows the direction of
+    the vector (the output of an encoder head reaches the logits through cross-attention only).
     """
 
     keys: tuple[int, ...]
@@ -160,9 +163,9 @@ def pushes(
     query: int,
     told: Told | None = None,
 ) -> Pushes:
-    """What a head writes at a query, key by key, projected on the vocabulary.
+    """Project a head's output at a query onto the vocabulary, key by key.
 
-    Raises ValueError for a model without logits, IndexError for a head or query that is not there.
+    Raises ValueError for a model without logits, IndexError for a head or query out of range.
     """
     require_same_model(loaded, traced)
     if traced.predicts is None:
@@ -198,11 +201,11 @@ def pushes(
 
 @dataclass(frozen=True)
 class Silenced:
-    """A writer silenced at one position: the difference of two logits before and after.
+    """A component ablated at one position: the difference of two logits before and after.
 
-    `predicted` from its share. `held` is measured: the model runs without it, everything that wrote
-    after it held at what it wrote, so what is left is the norms, which take their scale anew.
-    `free` is measured too: everything after it reacts.
+    `predicted` follows from its share. `held` is measured: the model runs without it while the
+    output of every later component is held fixed, so only the norms change their scale. `free` is
+    measured too: every later component reacts.
     """
 
     writer: Writer
@@ -213,10 +216,10 @@ class Silenced:
 
 
 def silence(loaded: LoadedModel, traced: Trace, found: Writes, writer: int) -> Silenced:
-    """Take a writer out where it wrote, in two runs of the model.
+    """Ablate a component where it wrote, in two runs of the model.
 
-    Raises IndexError for a writer that is not there, ValueError for the biases, which are written
-    in many places.
+    Raises IndexError for a component out of range, ValueError for the biases, which are written in
+    many places.
     """
     named = found.writers[writer]
     if named.kind == "bias":
@@ -242,14 +245,15 @@ def without_head(
     query: int,
 ) -> float:
     """The difference of the two logits in a run in which a head, of any stack, writes nothing at
-    one query; everything after it reacts. Raises ValueError for another model's Trace."""
+    one query; everything after it reacts. Raises ValueError for another model's Trace.
+    """
     change = Edits({site.hook("z"): partial(_silent, at=(head, query))})
     logits = rerun(loaded, traced, {LOGITS}, change)[LOGITS][0, found.position].double()
     return float(logits[found.word] - logits[found.other])
 
 
 def _place_of(traced: Trace, writer: Writer, position: int) -> tuple[str, Place]:
-    """Where a writer writes: its hook point, and what of it has to be 0."""
+    """Where a component writes: its hook point, and the part to set to 0."""
     stack = traced.stacks[-1]
     match writer.kind:
         case "head":
@@ -264,7 +268,7 @@ def _place_of(traced: Trace, writer: Writer, position: int) -> tuple[str, Place]
 
 
 def _kept(traced: Trace) -> dict[str, np.ndarray]:
-    """What every sublayer of the last stack wrote."""
+    """The recorded output of every sublayer of the last stack."""
     stack = traced.stacks[-1]
     hooks = [site.hook("z") for site in traced.sites if site.query_stream == stack.stream]
     hooks += [stack.block_hook(layer, "ffn_out") for layer in range(stack.n_layers)]
