@@ -1,1 +1,1 @@
-"""One query and one key of one head, step by step, and other designs of the same attention."""
+"""One attention score, step by step: one query and key of one head, and other implementations."""

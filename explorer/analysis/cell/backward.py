@@ -1,4 +1,4 @@
-"""The backward pass of one head, by hand: from the gradient of z to those of v, q and k."""
+"""The backward pass of one head, derived by hand: from the gradient of z to those of v, q and k."""
 
 import math
 from dataclasses import dataclass, field
@@ -19,16 +19,18 @@ from models.hooks import AttentionSite, Edits, visiting
 
 Gradient = Literal["v", "pattern", "scores", "q", "k"]
 GRADIENTS: tuple[Gradient, ...] = get_args(Gradient)
-"""In the order in which the backward pass finds them."""
+"""In the order in which the backward pass computes them."""
 TILE = 4
-"""Keys that the fused passes look at together; a kernel takes as many as its fast memory holds."""
+"""Keys per tile in the fused passes; a real kernel takes as many as fit into fast memory."""
 LONG = 512
-"""Tokens of the longer text that memory is measured on."""
+"""Tokens of the longer text used for measuring memory."""
 
 
 @dataclass(frozen=True)
 class Scaled:
-    """What a model makes of q k^T before positions join: divided, and capped where it has a cap."""
+    """How a model scales q k^T before adding any positional bias: divided, and capped if it has a
+    cap.
+    """
 
     divisor: float
     cap: float | None = None
@@ -51,14 +53,14 @@ def attention_backward(
     grad_z: Float[Tensor, "query d_head"],
     scaling: Scaled,
 ) -> dict[Gradient, Tensor]:
-    """The gradients of v, pattern, scores, q and k, given that of z = pattern v.
+    """The gradients of v, pattern, scores, q and k, given the gradient of z = pattern v.
 
-    The pattern is softmax of the scaled scores under some mask: at a blocked cell it is 0, and so
+    The pattern is the softmax of the scaled scores under a mask: at a masked cell it is 0, and so
     is the gradient of the score.
     """
     grad_v = pattern.T @ grad_z
     grad_pattern = grad_z @ v.T
-    # Softmax: every weight of a row gives way to the others, so the row's mean is taken off.
+    # Softmax backward: subtract each row's weighted mean.
     mean = (pattern * grad_pattern).sum(-1, keepdim=True)
     grad_scores = pattern * (grad_pattern - mean)
     grad_dots = grad_scores * scaling.slope(q, k)
@@ -79,11 +81,11 @@ def fused_forward(
     bias: Float[Tensor, "query key"],
     scaling: Scaled,
 ) -> tuple[Float[Tensor, "query d_head"], Float[Tensor, " query"]]:
-    """z and the logsumexp of every row, from `TILE` keys at a time: no pattern is ever whole.
+    """z and the logsumexp of every row, from `TILE` keys at a time; the full pattern never exists.
 
-    Each row carries the largest score so far and the sum of exponentials below it; when a larger
-    score comes, what was summed is scaled down (online softmax). A row that may attend to nothing
-    gets z = 0 and logsumexp = 0. Dao et al. 2022 (FlashAttention), §3.1, algorithm 1.
+    Each row tracks the largest score so far and the sum of exponentials relative to it; when a
+    larger score appears, the previous sums are rescaled (online softmax). A fully masked row gets z
+    = 0 and logsumexp = 0. Dao et al. 2022 (FlashAttention), §3.1, algorithm 1.
     """
     largest = torch.full(q.shape[:1], -math.inf, dtype=q.dtype)
     total, z = torch.zeros_like(largest), torch.zeros(len(q), v.shape[-1], dtype=q.dtype)
@@ -92,7 +94,7 @@ def fused_forward(
         scores = scaling(q, k[tile]) + bias[:, tile]
         scores = scores.masked_fill(~mask[:, tile], -math.inf)
         above = torch.maximum(largest, scores.amax(-1))
-        level = above.masked_fill(above == -math.inf, 0.0)  # nothing allowed so far
+        level = above.masked_fill(above == -math.inf, 0.0)  # no allowed key so far
         weights, kept = torch.exp(scores - level[:, None]), torch.exp(largest - level)
         total = total * kept + weights.sum(-1)
         z = z * kept[:, None] + weights @ v[tile]
@@ -113,11 +115,11 @@ def fused_backward(
     grad_z: Float[Tensor, "query d_head"],
     scaling: Scaled,
 ) -> dict[Gradient, Tensor]:
-    """The gradients of v, q and k from what `fused_forward` leaves: z and one number a row.
+    """The gradients of v, q and k from the outputs of `fused_forward`: z and one number per row.
 
-    The pattern is computed again, `TILE` keys at a time, as exp(score - logsumexp), and the mean of
-    a row is z . grad_z, since sum_j p_j (grad_z . v_j) = grad_z . z. The gradients of the pattern
-    and the scores exist for one tile only. Dao et al. 2022 (FlashAttention), appendix B.2.
+    The pattern is recomputed, `TILE` keys at a time, as exp(score - logsumexp), and the mean of a
+    row is z . grad_z, since sum_j p_j (grad_z . v_j) = grad_z . z. The gradients of the pattern and
+    the scores exist for one tile only. Dao et al. 2022 (FlashAttention), appendix B.2.
     """
     mean = (z * grad_z).sum(-1, keepdim=True)
     grad_q, grad_k, grad_v = (torch.zeros_like(each) for each in (q, k, v))
@@ -135,9 +137,9 @@ def fused_backward(
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """Bytes that autograd keeps for the backward pass, beyond q, k and v, for all heads of a layer.
+    """Bytes that autograd saves for the backward pass, in addition to q, k and v, per layer.
 
-    `explicit` is `attend`'s, `fused` that of `F.scaled_dot_product_attention`, with this mask.
+    `explicit` is for `attend`, `fused` for `F.scaled_dot_product_attention`, with the same mask.
     """
 
     n_query: int
@@ -150,10 +152,10 @@ class Kept:
 class HeadBackward:
     """The gradients of one head's v, pattern, scores, q, k, by hand in float64.
 
-    `upstream` [query, d_head] is the gradient of z: that of a token's logit, or of half the squared
-    norm of z in a model without logits (`of_logit` False). `errors` are the largest distances from
-    autograd, `recomputed` those of the fused pass, which has but v, q and k. With shared key/value
-    heads, those of v and k are this head's share.
+    `upstream` [query, d_head] is the gradient of z: of a token's logit, or of half the squared norm
+    of z in a model without logits (`of_logit` False). `errors` are the largest differences from
+    autograd, `recomputed` those of the fused pass, which only has v, q and k. With shared key/value
+    heads, the gradients of v and k are this head's share.
     """
 
     upstream: Float[np.ndarray, "query d_head"] = field(repr=False)
@@ -171,9 +173,10 @@ def head_backward(
     head: int,
     goal: tuple[int, int] | None,
 ) -> HeadBackward:
-    """One head of a Trace, backwards. `goal` is a position and the token whose logit counts there.
+    """The backward pass of one head of a Trace. `goal` is a position and the token whose logit is
+    used.
 
-    None: no logit. Raises ValueError for another model's Trace.
+    `goal` None: no logit. Raises ValueError for another model's Trace.
     """
     q, k, v = (
         torch.tensor(traced.activations[site.hook(what)]).double() for what in ("q", "k", "v")
@@ -216,7 +219,7 @@ def _upstream(
     head: int,
     goal: tuple[int, int] | None,
 ) -> Tensor | None:
-    """The gradient of a logit at z [query, d_head], through the whole model behind this head."""
+    """The gradient of a logit at z [query, d_head], through the whole model after this head."""
     require_same_model(loaded, traced)
     if goal is None:
         return None
@@ -239,7 +242,7 @@ def _autograd(
     grad_z: Tensor,
     scaling: Scaled,
 ) -> dict[Gradient, Tensor]:
-    """The same five gradients as torch finds them."""
+    """The same five gradients, computed by torch."""
     with torch.inference_mode(False), torch.enable_grad():
         q, k, v = (each.clone().requires_grad_() for each in (q, k, v))
         scores = scaling(q, k) + bias.clone()
@@ -251,7 +254,7 @@ def _autograd(
 
 
 def memory_kept(traced: Trace, site: AttentionSite) -> tuple[Kept, Kept]:
-    """What a layer keeps for its backward pass, on this text and on `LONG` tokens, causal."""
+    """The bytes a layer saves for its backward pass, for this text and for `LONG` causal tokens."""
     own = torch.tensor(traced.mask(site.name)[0])
     long = torch.ones(LONG, LONG, dtype=torch.bool).tril()
     d_head = traced.config.d_head

@@ -1,7 +1,7 @@
-"""Three ways to run one attention layer: written out, fused, and torch's own module.
+"""Three implementations of one attention layer: written out, fused, and torch's own module.
 
-All three read what the layer read, with the layer's own weights, so their outputs can be compared
-with the model's; and each has options and habits of its own, which are measured too.
+All three read the layer's input with the layer's weights, so their outputs can be compared with the
+model's. Each has its own options and defaults, which are tested too.
 """
 
 import math
@@ -29,21 +29,20 @@ from models.hooks import AttentionSite
 Engine = Literal["explicit", "fused", "module"]
 Option = Literal["scale", "dropout_p", "enable_gqa", "is_causal"]
 Lacking = Literal["turned", "normed", "capped"]
-"""What an engine of torch's cannot do: rotate queries and keys, normalise them, cap the scores."""
+"""What torch's implementations lack: rotating or normalizing queries and keys, capping scores."""
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 OPTIONS: tuple[Option, ...] = get_args(Option)
 
 
 @dataclass(frozen=True)
 class EngineRun:
-    """What one engine does on this layer.
+    """The result of one implementation for this layer.
 
-    `lacks` is what the layer does and the engine cannot; `fits` is False where it cannot even hold
-    the layer's matrices, and nothing was run. `difference` is the largest distance of its output
-    from the model's own, over rows that are numbers; `nan_rows` counts the others. `twice` is the
-    largest distance between two calls with dropout p, in the mode that the engine was told: eval or
-    train. `row_sums` are the smallest and the largest sum of the rows of weights that it returned,
-    None where it returns none.
+    `lacks` lists what the layer does and the implementation cannot; `fits` is False if it cannot
+    even hold the layer's matrices, and nothing was run. `difference` is the largest difference of
+    its output from the model's, over rows without NaN; `nan_rows` counts the others. `twice` is the
+    largest difference between two calls with dropout p in the given mode, eval or train. `row_sums`
+    are the smallest and largest row sum of the returned weights, None if it returns none.
     """
 
     engine: Engine
@@ -57,8 +56,10 @@ class EngineRun:
 
 @dataclass(frozen=True)
 class OptionRun:
-    """An option of the fused function: `same` is its distance from `attend` told the same, and
-    `other` from `attend` left as it was, or told it the wrong way; NaN where that has no meaning.
+    """An option of the fused function, compared with `attend`.
+
+    `same` is its difference from `attend` with the same option, `other` from `attend` without it or
+    with the wrong setting; NaN if not applicable.
     """
 
     option: Option
@@ -70,8 +71,8 @@ class OptionRun:
 class Engines:
     """The three runs, the options, and the weights that each returns [query, key].
 
-    `own` is this head's pattern, `mean` what `nn.MultiheadAttention` returns by default (None where
-    it does not fit the layer), and `apart` the largest difference between the two.
+    `own` is this head's pattern, `mean` what `nn.MultiheadAttention` returns by default (None if it
+    does not fit the layer), and `apart` the largest difference between the two.
     """
 
     runs: tuple[EngineRun, ...]
@@ -90,10 +91,10 @@ def fused(
     divisor: float,
     p: float = 0.0,
 ) -> Tensor:
-    """`F.scaled_dot_product_attention`: z [batch, head, query, d_head], and no weights.
+    """`F.scaled_dot_product_attention`: z [batch, head, query, d_head], without weights.
 
-    It has no mode: `dropout_p` acts whenever it is given, in eval mode too. A bias and a mask are
-    one additive float tensor. It knows no cap.
+    It has no train/eval mode: `dropout_p` applies whenever it is given, in eval mode too. A bias
+    and a mask are combined into one additive float tensor. It does not support a cap.
     """
     given = mask if bias is None else bias.masked_fill(~mask, float("-inf"))
     k, v = share_heads(q, k), share_heads(q, v)
@@ -103,8 +104,8 @@ def fused(
 def module_like(layer: Attention) -> nn.MultiheadAttention:
     """`nn.MultiheadAttention` with the weights of one of our layers; shared heads are repeated.
 
-    It always divides by sqrt(d_head), so another divisor goes into W_Q. Raises ValueError for heads
-    that together are not as wide as what they read: the module has d_model / n_heads for each.
+    It always divides by sqrt(d_head), so another divisor is folded into W_Q. Raises ValueError if
+    the heads together are not as wide as their input: the module gives each d_model / n_heads.
     """
     d_model, has_bias = layer.w_q.in_features, layer.w_q.bias is not None
     if layer.n_heads * layer.d_head != d_model:
@@ -141,11 +142,11 @@ def engines(
     scaling: Scaling = "model",
     n_kv_heads: int = 1,
 ) -> Engines:
-    """A layer of a Trace run by all three engines, with dropout `p` in eval or training mode.
+    """Run a layer of a Trace with all three implementations, dropout `p`, in eval or training mode.
 
-    `scaling` is the divisor tried with `scale`, `n_kv_heads` the number of shared heads tried with
-    `enable_gqa` (the layer's own keys and values, averaged where it has more).
-    Raises ValueError for a p outside [0, 1) and for heads that do not divide.
+    `scaling` is the divisor tested with `scale`, `n_kv_heads` the number of shared heads tested
+    with `enable_gqa` (the layer's own keys and values, averaged if it has more). Raises ValueError
+    for a p outside [0, 1) and for head counts that do not divide evenly.
     """
     if not 0.0 <= p < 1.0:
         raise ValueError(f"p is {p}: dropout goes from 0 to less than 1")
@@ -179,7 +180,7 @@ def engines(
         return out[0], weights[0]
 
     with torch.no_grad(), seeded(0):
-        # A head that an edit has switched off wrote nothing; the engines know of no edit.
+        # An ablated head wrote nothing; these implementations support no edits.
         edited = heads_off(traced, site.name)
         own_z = torch.tensor(traced.activations[site.hook("z")])[None]
         right = explicit_run(0.0)[0] if edited else finish(own_z)
@@ -218,14 +219,14 @@ def engines(
 
 
 def _lacks(engine: Engine, traced: Trace, site: AttentionSite) -> tuple[Lacking, ...]:
-    """What the layer at a site does and an engine cannot."""
+    """What the layer at a site does and an implementation cannot."""
     config = traced.config
     does: dict[Lacking, bool] = {
         "turned": config.position_type.acts == "turns" and site.kind == "self",
         "normed": config.qk_norm,
         "capped": config.score_cap is not None,
     }
-    # The fused function is given queries and keys that are turned and normed already.
+    # The fused function receives queries and keys that are already rotated and normalized.
     can: dict[Engine, tuple[Lacking, ...]] = {
         "explicit": ("turned", "normed", "capped"),
         "fused": ("turned", "normed"),
@@ -235,7 +236,7 @@ def _lacks(engine: Engine, traced: Trace, site: AttentionSite) -> tuple[Lacking,
 
 
 def _additive(mask: Tensor, bias: Tensor | None) -> Tensor:
-    """[head, query, key] as the module wants it: True = blocked, or floats with a bias in them."""
+    """The module's mask [head, query, key]: True = blocked, or floats including a bias."""
     return ~mask if bias is None else bias[0].masked_fill(~mask, float("-inf"))
 
 
@@ -244,7 +245,7 @@ def _apart(one: Tensor, other: Tensor) -> float:
 
 
 def _sums(weights: Tensor, mask: Tensor) -> tuple[float, float]:
-    """The smallest and the largest sum of a row that may attend to something."""
+    """The smallest and largest row sum over rows that may attend to at least one key."""
     sums = weights[mask.any(-1)].sum(-1)
     return (float(sums.min()), float(sums.max())) if len(sums) else (math.nan, math.nan)
 
@@ -259,9 +260,9 @@ def _options(
     divisors: tuple[float, float],
     n_kv_heads: int,
 ) -> tuple[OptionRun, ...]:
-    """`scale`, `dropout_p`, `enable_gqa` and `is_causal` against `attend`, without any cap.
+    """Compare `scale`, `dropout_p`, `enable_gqa` and `is_causal` with `attend`, without any cap.
 
-    `divisors` are the layer's own and the one that is tried.
+    `divisors` are the layer's own divisor and the one tested.
     """
     own, divisor = divisors
     given = mask if bias is None else bias.masked_fill(~mask, float("-inf"))

@@ -1,11 +1,11 @@
-"""Scores before any training: how an initialisation scales q . k, and why W's layout matters.
+"""Scores before training: how the initialization scales q . k, and why the layout of W matters.
 
-A fresh model of the same shape reads the same rows. For entries of W_Q and W_K that are drawn
-independently around 0 with the variances v_q and v_k, q_i . k_j has mean 0 and the variance d_head
-v_q v_k |x_i|^2 |x_j|^2 whatever else is drawn, so the scaled score has v_q v_k |x_i|^2 |x_j|^2.
-Xavier's variance is 2 / (fan_in + fan_out), and fan_out is the height of the matrix *as it is
-stored*: one W_qkv of 3 d rows gets a smaller spread than three matrices of d rows each. Glorot &
-Bengio 2010; torch's own default (He et al. 2015 with a = sqrt 5) depends on fan_in alone.
+A fresh model of the same shape reads the same rows. If the entries of W_Q and W_K are drawn
+independently around 0 with variances v_q and v_k, q_i . k_j has mean 0 and variance d_head v_q v_k
+|x_i|^2 |x_j|^2, so the scaled score has variance v_q v_k |x_i|^2 |x_j|^2. Xavier's variance is 2 /
+(fan_in + fan_out), and fan_out is the height of the matrix *as it is stored*: one W_qkv of 3 d rows
+gets a smaller variance than three matrices of d rows each. Glorot & Bengio 2010; torch's own
+default (He et al. 2015 with a = sqrt 5) depends on fan_in only.
 """
 
 import math
@@ -40,14 +40,14 @@ GPT2_STD = 0.02
 
 @dataclass(frozen=True, eq=False)
 class Fresh:
-    """The scores of one site in fresh models, all heads and seeds together, in one layout of W.
+    """The scores of one site in fresh models, over all heads and seeds, for one layout of W.
 
-    `shape` (rows, columns) is that of the stored matrix that holds W_Q; `weight_formula` and
-    `weight_std` are the standard deviation of its entries, by formula and measured. `spread` is the
-    root mean square of the allowed scores, whose mean is 0 in theory; `theory` is what the formula
-    says, from the measured lengths of what the site read. `entropy` in bits, next to `most`, the
-    maximum for rows of that many keys; `top` the largest weight of a row, 0 to 1: means over rows
-    with more than one allowed key, NaN where there are none.
+    `shape` (rows, columns) is the shape of the stored matrix that contains W_Q; `weight_formula`
+    and `weight_std` are the standard deviation of its entries, by formula and measured. `spread` is
+    the root mean square of the allowed scores, whose mean is 0 in theory; `theory` is the
+    prediction of the formula, from the measured norms of the site's input. `entropy` is in bits,
+    `most` is its maximum for rows of that many keys, and `top` is the largest weight of a row, 0 to
+    1: means over rows with more than one allowed key, NaN if there are none.
     """
 
     storage: Storage
@@ -63,7 +63,7 @@ class Fresh:
 
 
 def weight_std(init: Init, fan_in: int, fan_out: int) -> float:
-    """The standard deviation that an initialisation gives the entries of a matrix, by formula."""
+    """The standard deviation of a matrix's entries under an initialization, by formula."""
     match init:
         case "torch":
             return 1 / math.sqrt(3 * fan_in)
@@ -73,12 +73,12 @@ def weight_std(init: Init, fan_in: int, fan_out: int) -> float:
 
 
 def bias_std(init: Init, fan_in: int) -> float:
-    """The same for a bias: `nn.Linear` draws it from +-1 / sqrt(fan_in); Xavier keeps that."""
+    """The standard deviation of a bias: U(+-1 / sqrt(fan_in)) in `nn.Linear`, and under Xavier."""
     return 1 / math.sqrt(3 * fan_in) if init in ("xavier", "torch") else 0.0
 
 
 def stored_rows(config: ModelConfig, storage: Storage) -> tuple[int, int]:
-    """The number of rows of the stored matrix that holds W_Q, and of the one that holds W_K."""
+    """The number of rows of the stored matrices that contain W_Q and W_K."""
     n_q, n_kv = config.n_heads * config.d_head, config.kv_heads * config.d_head
     if storage == "one":
         return n_q, n_kv
@@ -86,12 +86,12 @@ def stored_rows(config: ModelConfig, storage: Storage) -> tuple[int, int]:
 
 
 def fresh_model(config: ModelConfig, init: Init, seed: int, storage: Storage = "one") -> Model:
-    """A fresh model of this config, initialised as `init` says; in eval mode, without gradients.
+    """A fresh model of this config, initialized as `init` says; in eval mode, without gradients.
 
-    ours: what this library does (see `models.transformer`). xavier: every parameter of more than
-    one axis, embeddings too. torch: as `nn.Linear` and `nn.Embedding` begin, N(0, 1) for the
-    latter. gpt2: everything N(0, 0.02^2), biases 0. unit: ours, with embeddings left at N(0, 1).
-    W_Q, W_K and W_V are drawn as `draw_projections` says.
+    ours: this library's initialization (see `models.transformer`). xavier: every parameter with
+    more than one axis, embeddings included. torch: the defaults of `nn.Linear` and `nn.Embedding`,
+    N(0, 1) for the latter. gpt2: everything N(0, 0.02^2), biases 0. unit: ours, but with embeddings
+    N(0, 1). W_Q, W_K and W_V are drawn as described in `draw_projections`.
     """
     with seeded(seed):
         model = build_model(config).eval().requires_grad_(False)
@@ -131,10 +131,10 @@ def _draw_embedding(weight: Tensor, init: Init, generator: torch.Generator) -> N
 
 
 def draw_projections(model: Model, init: Init, storage: Storage, seed: int) -> None:
-    """Redraw every W_Q, W_K and W_V of a model in place, as matrices of that storage.
+    """Redraw every W_Q, W_K and W_V of a model in place, as matrices of the given storage layout.
 
-    They are copied into the model's own three. The fused W_qkv holds all of them, in
-    cross-attention too, as in `nn.MultiheadAttention`. Nothing else is touched.
+    They are copied into the model's own three matrices. The fused W_qkv contains all three, also in
+    cross-attention, as in `nn.MultiheadAttention`. Nothing else is changed.
     """
     generator = torch.Generator().manual_seed(PROJECTIONS + seed)
     for module in model.modules():
@@ -162,16 +162,16 @@ def fresh_scores(
 ) -> tuple[Fresh, ...]:
     """One site of fresh models that read a Trace's rows, for every layout of the weights.
 
-    `progress` is told what is done, 0 to 1. The Trace's edits are left out: they are about the
-    trained model. Raises KeyError for a site that the Trace has not.
+    `progress` is called with the fraction done, 0 to 1. The Trace's edits are ignored, since they
+    apply to the trained model. Raises KeyError for a site that the Trace does not have.
     """
     traced.site(site.name)
     runs: dict[Storage, list[_Run]] = {storage: [] for storage in STORAGES}
     for turn, seed in enumerate(seeds):
         progress(turn / len(seeds))
-        # Without a cap on its scores, of whose size before it the theory speaks.
+        # Without a cap: the theory describes scores before capping.
         model = fresh_model(replace(traced.config, score_cap=None), init, seed)
-        for storage in STORAGES:  # everything else is kept, so only the layouts differ
+        for storage in STORAGES:  # all else stays equal, so only the layouts differ
             draw_projections(model, init, storage, seed)
             runs[storage].append(_run(model, traced, site, init, storage))
     return tuple(_together(traced.config, init, *each) for each in runs.items())
@@ -179,7 +179,7 @@ def fresh_scores(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One fresh model: allowed scores, the variance that each has in theory, rows of weights."""
+    """One fresh model: allowed scores, their theoretical variances, and rows of weights."""
 
     weight: float
     scores: np.ndarray
@@ -204,7 +204,7 @@ def _run(model: Model, traced: Trace, site: AttentionSite, init: Init, storage: 
     valid = traced.src_valid if site.query_stream == "src" else traced.tgt_valid
     allowed = kept[site.hook("mask")] & valid[:, None]
     (x, memory), config = read[0], traced.config
-    # Of d_head products each; a norm of queries and keys leaves no such formula.
+    # A score sums d_head products; with a query/key norm there is no such formula.
     share = math.nan if config.qk_norm else config.d_head / config.divisor**2
     variances = [
         x_or_memory[0].double().pow(2).sum(-1).numpy() * weight_std(init, config.d_model, rows) ** 2

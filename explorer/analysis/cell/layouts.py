@@ -17,9 +17,9 @@ from models.hooks import AttentionSite
 
 @dataclass(frozen=True)
 class Layout:
-    """One way to store W_Q, W_K and W_V: how many matrices, how many parameters in them.
+    """One way to store W_Q, W_K and W_V: the number of matrices and of parameters.
 
-    `difference` is the largest distance of any q, k or v from those of the one-matrix layout.
+    `difference` is the largest difference of any q, k or v from the one-matrix layout.
     """
 
     name: str
@@ -29,10 +29,10 @@ class Layout:
 
 
 def layouts(loaded: LoadedModel, traced: Trace, site: AttentionSite) -> tuple[Layout, ...]:
-    """One matrix each for Q, K and V; one small module a head; one fused W_qkv: the same numbers.
+    """One matrix each for Q, K and V; one small module per head; one fused W_qkv: the same results.
 
-    The weights are this site's own, copied into modules of each layout, which then read what the
-    site read. In cross-attention the queries read another stream, so only K and V can be fused.
+    The weights are this site's own, copied into modules of each layout, which then read the site's
+    input. In cross-attention the queries read another sequence, so only K and V can be fused.
     """
     module = module_of(loaded, site)
     x, memory = site_inputs(loaded, traced, site)
@@ -94,11 +94,11 @@ def _apart(one: list[Tensor], other: list[Tensor]) -> float:
 class Grouped:
     """A site whose query heads share keys and values in `n_kv_heads` groups.
 
-    `group_of[i]` is the kv head that query head i reads. `cache_bytes` is what one token leaves in
-    the cache of all layers of this kind of attention, in float32. `moved` is the largest change of
-    any weight (0 to 1) if the model's own keys were averaged into that many heads, and `tiled` the
-    same if the heads are then repeated in the wrong order (`repeat` instead of
-    `repeat_interleave`). None where the model itself has no more kv heads than that.
+    `group_of[i]` is the kv head that query head i reads. `cache_bytes` is the KV-cache size per
+    token in all layers of this kind of attention, in float32. `moved` is the largest change of any
+    weight (0 to 1) if the model's own keys are averaged into that many heads, and `tiled` the same
+    if the heads are then repeated in the wrong order (`repeat` instead of `repeat_interleave`).
+    Both are None if the model itself has no more kv heads than that.
     """
 
     n_kv_heads: int
@@ -116,8 +116,8 @@ def possible_groups(site: AttentionSite) -> tuple[int, ...]:
 def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
     """What sharing keys and values would change here. Raises ValueError for an uneven number.
 
-    Averaging the heads of a group is how Ainslie et al. 2023 (§2.1) begin to turn a trained model
-    into one with fewer kv heads; they then continue training, which is not done here.
+    Averaging the heads of a group is the first step of Ainslie et al. 2023 (§2.1) for turning a
+    trained model into one with fewer kv heads; they then continue training, which is not done here.
     """
     if n_kv_heads not in possible_groups(site):
         raise ValueError(f"{site.n_heads} heads cannot share {n_kv_heads} kv heads evenly")
@@ -147,7 +147,7 @@ def grouped(traced: Trace, site: AttentionSite, n_kv_heads: int) -> Grouped:
 
 
 def averaged(x: Tensor, n_groups: int) -> Tensor:
-    """[batch, kv_head, pos, d_head] with that many heads, each the mean of neighbouring ones."""
+    """[batch, kv_head, pos, d_head] with `n_groups` heads, each the mean of adjacent ones."""
     batch, n_heads, *rest = x.shape
     return x.reshape(batch, n_groups, n_heads // n_groups, *rest).mean(2)
 
@@ -156,8 +156,7 @@ def averaged(x: Tensor, n_groups: int) -> Tensor:
 class Dropped:
     """A row of weights before and after dropout, both [key], and the row sums of the whole head.
 
-    `before` sums to 1; `sums` [query] after dropout do not, and only their mean over many draws
-    does.
+    `before` sums to 1; `sums` [query] after dropout do not, only their mean over many draws does.
     """
 
     before: Float[np.ndarray, " key"] = field(repr=False)
@@ -168,9 +167,10 @@ class Dropped:
 def dropped(
     traced: Trace, site: AttentionSite, head: int, query: int, p: float, seed: int = 0
 ) -> Dropped:
-    """The effect of dropout between softmax and the values on a row. Raises ValueError for a bad p.
+    """The effect of dropout between softmax and values on one row. Raises ValueError for an invalid
+    p.
 
-    The values are replaced by one-hot vectors, so the model's own `attend` returns the weights that
+    The values are replaced by one-hot vectors, so that the model's own `attend` returns the weights
     it used.
     """
     if not 0.0 <= p < 1.0:

@@ -1,8 +1,8 @@
-"""Where a score comes from: words and positions in the first layer, and what projections are for.
+"""Where a score comes from: words and positions in the first layer, and the effect of projections.
 
 In the first layer the stream is a sum, word + position, and a score is a product of two sums: it
-splits into word-word, word-position, position-word and position-position. In later layers the two
-are inseparable. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
+splits into word-word, word-position, position-word and position-position terms. In later layers the
+two cannot be separated. The four parts are those of Dai et al. 2019 (Transformer-XL), §3.3.
 """
 
 import math
@@ -27,7 +27,7 @@ PARTS = ("word_word", "word_position", "position_word", "position_position", "co
 
 
 def module_of(loaded: LoadedModel, site: AttentionSite) -> Attention:
-    """The attention sublayer at a site. Raises TypeError where the module is another one."""
+    """The attention sublayer at a site. Raises TypeError if the module is of another type."""
     module = loaded.part(site.name)
     if not isinstance(module, Attention):
         raise TypeError(f"{site.name} is {type(module).__name__}, not Attention")
@@ -37,9 +37,9 @@ def module_of(loaded: LoadedModel, site: AttentionSite) -> Attention:
 def site_inputs(
     loaded: LoadedModel, traced: Trace, site: AttentionSite
 ) -> tuple[Float[Tensor, "query d_model"], Float[Tensor, "key d_model"]]:
-    """What a site's W_Q reads, and what its W_K and W_V read, from the Trace.
+    """The input of a site's W_Q, and the input of its W_K and W_V, from the Trace.
 
-    The two are one tensor in self-attention. A norm before the sublayer is applied.
+    In self-attention the two are one tensor. A norm before the sublayer is applied.
     """
     x = torch.tensor(stream_before(traced, site))
     with torch.inference_mode():
@@ -62,9 +62,9 @@ def _norm_of(loaded: LoadedModel, site: AttentionSite) -> nn.Module:
 class Split:
     """The scaled scores of a head as a sum, each part [query, key].
 
-    The first name is the query's side: `word_position` is the query's word with the key's position.
-    `constant` collects every term with a bias in it. `difference` is the largest deviation of the
-    sum from the model's own scores.
+    The first name refers to the query: `word_position` is the query's word with the key's position.
+    `constant` collects every term that contains a bias. `difference` is the largest deviation of
+    the sum from the model's own scores.
     """
 
     word_word: Parts = field(repr=False)
@@ -83,7 +83,7 @@ class Split:
 def can_split(traced: Trace, site: AttentionSite) -> bool:
     """Whether this site's scores are a product of two sums of words and positions.
 
-    They are in the first layer's self-attention of a model that adds its positions.
+    True for first-layer self-attention in a model that adds its positions to the embeddings.
     """
     config = traced.config
     plain = not config.embed_norm and not config.qk_norm and config.score_cap is None
@@ -96,7 +96,7 @@ def can_split(traced: Trace, site: AttentionSite) -> bool:
 
 
 def _added(traced: Trace, site: AttentionSite) -> str:
-    """The hook point of the positions that are added to what a site's queries come from."""
+    """The hook point of the positions that are added to the input of a site's queries."""
     return _stack(traced, site.query_stream).hook("pos_embed")
 
 
@@ -105,10 +105,10 @@ def _stack(traced: Trace, stream: Stream) -> StackSite:
 
 
 def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> Split:
-    """The scores of a first-layer head, split by origin. Raises ValueError for other heads.
+    """Split the scores of a first-layer head by origin. Raises ValueError for other heads.
 
     A norm before the sublayer is applied with the statistics of the sum, so that it acts on each
-    part alike and the parts still add up.
+    part in the same way and the parts still add up.
     """
     if not can_split(traced, site):
         raise ValueError(f"{site.name}: words and positions are no longer, or never were, a sum")
@@ -142,7 +142,7 @@ def split(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) ->
 
 
 def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Word, position and bias after a norm whose statistics are those of their sum."""
+    """Word, position and bias after a norm that uses the statistics of their sum."""
     whole = word + position
     weight = norm.get_parameter("weight").detach().double()
     constant = torch.zeros_like(word)
@@ -159,11 +159,11 @@ def _normed(norm: nn.Module, word: Tensor, position: Tensor) -> tuple[Tensor, Te
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """X X^T / sqrt(d_model) beside a head's scores, both [query, key].
+    """X X^T / sqrt(d_model) compared with a head's scores, both [query, key].
 
     `asymmetry` of each is max |s_ij - s_ji|, None in cross-attention, where queries and keys are
     different tokens. Without projections a token would mostly attend to itself, and i would attend
-    to j exactly as j to i.
+    to j exactly as j attends to i.
     """
 
     unprojected: Parts = field(repr=False)
@@ -176,7 +176,7 @@ def raw(loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int) -> R
     x, memory = site_inputs(loaded, traced, site)
     unprojected = (x @ memory.T / math.sqrt(x.shape[-1])).numpy()
     projected, biases = traced.activations[site.hook("scores")][head], bias_of(traced, site)
-    if biases is not None:  # what positions add comes from no projection
+    if biases is not None:  # positional biases come from no projection
         projected = projected - biases[head]
     both = None
     if site.kind == "self":

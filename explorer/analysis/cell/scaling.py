@@ -28,9 +28,9 @@ SCALINGS: tuple[Scaling, ...] = get_args(Scaling)
 class Scaled:
     """One head under one scaling: its allowed scores, and means over its rows of real tokens.
 
-    `entropy` in bits; `top` the largest weight of a row, 0 to 1; `gradient` the Frobenius norm of
-    the softmax Jacobian diag(p) - p p^T. Rows with fewer than two allowed keys leave softmax no
-    choice and are not counted; NaN where there are no others.
+    `entropy` is in bits; `top` is the largest weight of a row, 0 to 1; `gradient` is the Frobenius
+    norm of the softmax Jacobian diag(p) - p p^T. Rows with fewer than two allowed keys are not
+    counted, since softmax has no choice there; NaN if there are no other rows.
     """
 
     scaling: Scaling
@@ -43,7 +43,7 @@ class Scaled:
 
 
 def divisor_of(scaling: Scaling, d_head: int, d_model: int) -> float:
-    """What q . k is divided by."""
+    """The divisor of q . k."""
     return {"none": 1.0, "head": math.sqrt(d_head), "model": math.sqrt(d_model)}[scaling]
 
 
@@ -63,7 +63,7 @@ def scaled(traced: Trace, site: AttentionSite, head: int, scaling: Scaling) -> S
     rows = weights[allowed.sum(1) > 1]
     dots = (q @ share_heads(q, k).transpose(-2, -1))[0, head]
     scores = capped(dots / divisor, config.score_cap).numpy()
-    scores = scores if found is None else scores + found[head]  # what positions add is not divided
+    scores = scores if found is None else scores + found[head]  # positional biases are not divided
     return Scaled(
         scaling=scaling,
         divisor=divisor,

@@ -1,4 +1,4 @@
-"""One head alone, of any width: W_Q, W_K, W_V from d_in to d_out, and W_O back from d_out."""
+"""A single head of any width: W_Q, W_K, W_V from d_in to d_out, and W_O from d_out back to d_in."""
 
 import math
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from models.hooks import AttentionSite
 class SingleHead(nn.Module):
     """softmax(Q K^T / sqrt(d_out)) V W_O with d_out != d_in allowed. Vaswani et al. 2017, §3.2.
 
-    Everything behind the three projections has d_out dimensions: the divisor is sqrt(d_out), unless
+    Everything after the three projections has d_out dimensions: the divisor is sqrt(d_out), unless
     another one is given, and W_O reads d_out, not d_in.
     """
 
@@ -49,7 +49,7 @@ class SingleHead(nn.Module):
         memory: Float[Tensor, "key d_in"],
         mask: Bool[Tensor, "query key"],
     ) -> dict[str, Tensor]:
-        """Every tensor on the way, by name; `memory` is `x` in self-attention."""
+        """Every intermediate tensor, by name; `memory` is `x` in self-attention."""
         q, k, v = self.w_q(x), self.w_k(memory), self.w_v(memory)
         found = self.scaled_so(q[None, None], k[None, None], v[None, None], mask)
         z, pattern = (each[0, 0] for each in found)
@@ -57,20 +57,20 @@ class SingleHead(nn.Module):
 
 
 Beyond = Literal["positions", "normed"]
-"""What a model may do to queries, keys or scores that a head alone does not."""
+"""What a model may do to queries, keys or scores that a single head does not."""
 
 
 @dataclass(frozen=True, eq=False)
 class Single:
-    """A head of width `d_out`, cut from the weights of a layer, on what the layer read.
+    """A head of width `d_out`, cut from the weights of a layer and run on the layer's input.
 
-    `tensors` are x, memory, q, k, v, pattern, z and out by name. `own` is whether it is just the
-    head looked at; `apart` the largest difference of a weight from that head's in the model.
-    `entropy` is the mean of its rows in bits and `entropy_wide` the same if the scores are divided
-    by sqrt(d_in) instead, both over rows that see more than one key, of `most` bits at most.
-    Both NaN in a model that divides by a number of its own. `lacks` is what the model does to
-    queries, keys or scores and a head alone does not. `refused` is what torch says to a W_O that
-    expects d_in, "" where d_in = d_out.
+    `tensors` are x, memory, q, k, v, pattern, z and out by name. `own` is True if it is exactly the
+    selected head; `apart` is the largest difference of a weight from that head's in the model.
+    `entropy` is the mean row entropy in bits and `entropy_wide` the same with scores divided by
+    sqrt(d_in) instead, both over rows with more than one visible key, and at most `most` bits; both
+    are NaN in a model with a custom divisor. `lacks` lists what the model does to queries, keys or
+    scores and a single head does not. `refused` is torch's error message for a W_O that expects
+    d_in, "" if d_in = d_out.
     """
 
     d_in: int
@@ -87,7 +87,7 @@ class Single:
 
 
 def widths(loaded: LoadedModel, site: AttentionSite) -> tuple[int, ...]:
-    """The widths offered: powers of two, a head's own, and all rows of the layer's keys."""
+    """The widths offered: powers of two, a head's own width, and all rows of the layer's keys."""
     module = module_of(loaded, site)
     most = module.n_kv_heads * module.d_head
     powers = (2**power for power in range(most.bit_length()))
@@ -97,11 +97,12 @@ def widths(loaded: LoadedModel, site: AttentionSite) -> tuple[int, ...]:
 def single(
     loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, d_out: int
 ) -> Single:
-    """One head of width `d_out` whose weights are rows of the layer's own, from this head's first.
+    """One head of width `d_out` whose weights are rows of the layer's, starting at this head's
+    first.
 
-    Behind the layer's last row follows its first. With d_out = d_head this is the head itself, but
-    for what positions and norms do to queries, keys or scores: a head alone has none.
-    Raises ValueError for a width that is not in `widths`.
+    Rows wrap around after the layer's last one. With d_out = d_head this is the head itself, except
+    for what positions and norms do to queries, keys or scores, which a single head lacks. Raises
+    ValueError for a width that is not in `widths`.
     """
     if d_out not in widths(loaded, site):
         raise ValueError(f"d_out is {d_out}: this layer can give {widths(loaded, site)}")
@@ -142,7 +143,7 @@ def _lacks(traced: Trace, site: AttentionSite) -> tuple[Beyond, ...]:
 
 
 def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) -> SingleHead:
-    """A `SingleHead` with rows of W_Q, W_K, W_V and columns of W_O of a layer."""
+    """A `SingleHead` with rows of a layer's W_Q, W_K, W_V and columns of its W_O."""
     module = module_of(loaded, site)
     has_bias = module.w_q.bias is not None
     d_model = module.w_q.in_features
@@ -161,7 +162,7 @@ def cut_head(loaded: LoadedModel, site: AttentionSite, head: int, d_out: int) ->
 
 
 def _refused(z: Tensor, d_in: int) -> str:
-    """The message of a W_O [d_in, d_in] that is given z [query, d_out]; "" if it takes it."""
+    """The error message of a W_O [d_in, d_in] applied to z [query, d_out]; "" if it works."""
     try:
         F.linear(z, torch.zeros(()).expand(d_in, d_in))
     except RuntimeError as error:

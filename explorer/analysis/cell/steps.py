@@ -30,14 +30,14 @@ from models.hooks import LOGITS, AttentionSite, Edits, visiting
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """A query, a key, and everything between them in one head.
+    """A query, a key, and all intermediate values between them in one head.
 
-    `q`, `k`, `v` [d_head] as the head used them (after a rotation, where there is one); `scores`
-    [key] is the query's row, scaled and before the mask, and `biases` [key] what positions added to
-    it (None where they add nothing there); `written` [d_model] is what this cell adds to the output
-    of its attention, weight x v W_O; `head_written` the same for the whole row and `site_written`
-    for all heads with the bias of W_O; `stream` [d_model] is the residual stream before the
-    sublayer. A head that an edit has switched off writes nothing.
+    `q`, `k`, `v` [d_head] as the head used them (after a rotation, if there is one); `scores` [key]
+    is the query's row, scaled and before the mask, and `biases` [key] its positional bias (None
+    without one); `written` [d_model] is what this cell adds to the attention output, weight x v
+    W_O; `head_written` is the same for the whole row and `site_written` for all heads with the bias
+    of W_O; `stream` [d_model] is the residual stream before the sublayer. A head ablated by an edit
+    writes nothing.
     """
 
     site: AttentionSite
@@ -66,22 +66,22 @@ class Cell:
 
     @property
     def dot(self) -> float:
-        """q . k, before the scaling."""
+        """q . k, before scaling."""
         return float(self.products.sum())
 
     @property
     def scaled(self) -> float:
-        """q . k / divisor: the score, but for a cap on it and what positions add to it."""
+        """q . k / divisor: the score before any cap and positional bias."""
         return self.dot / self.divisor
 
     @property
     def bias(self) -> float | None:
-        """What positions add to the score of this query and key; None where they add nothing."""
+        """The positional bias of this query and key; None if the model has none here."""
         return None if self.biases is None else float(self.biases[self.key])
 
     @property
     def score(self) -> float:
-        """The scaled score, as the model had it."""
+        """The scaled score, as computed by the model."""
         return float(self.scores[self.key])
 
     @property
@@ -91,18 +91,18 @@ class Cell:
 
     @property
     def largest(self) -> float:
-        """The largest score of the row that the mask allows; 0 where it allows none."""
+        """The largest score in the row that the mask allows; 0 if it allows none."""
         return float(self.scores[self.allowed].max()) if self.allowed.any() else 0.0
 
     @property
     def exponentials(self) -> Float[np.ndarray, " key"]:
-        """exp(score - largest), 0 where the mask blocks: softmax before it divides."""
+        """exp(score - largest), 0 where the mask blocks: the numerators of softmax."""
         shifted = np.where(self.allowed, self.scores.astype(np.float64) - self.largest, -np.inf)
         return np.exp(shifted)
 
     @property
     def row_sum(self) -> float:
-        """What softmax divides by: the sum of the row's exponentials."""
+        """The denominator of softmax: the sum of the row's exponentials."""
         return float(self.exponentials.sum())
 
     @property
@@ -112,7 +112,7 @@ class Cell:
 
 
 def attend_as(config: ModelConfig) -> Callable[..., tuple[Tensor, Tensor]]:
-    """`attend` with the divisor and the cap that the scores of this model have."""
+    """`attend` with this model's divisor and score cap."""
     return partial(attend, divisor=config.score_divisor, cap=config.score_cap)
 
 
@@ -123,14 +123,14 @@ def stream_before(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "quer
 
 
 def bias_of(traced: Trace, site: AttentionSite) -> Float[np.ndarray, "head query key"] | None:
-    """What positions add to the scaled scores of a site; None where they add nothing there."""
+    """The positional bias of a site's scaled scores; None if it has none."""
     return traced.activations.get(site.hook("bias"))
 
 
 def output_weights(
     loaded: LoadedModel, site: AttentionSite
 ) -> tuple[Float[np.ndarray, "d_model head d_head"], Float[np.ndarray, " d_model"]]:
-    """W_O cut into the part of each head, and its bias (zeros where it has none)."""
+    """W_O split into the part of each head, and its bias (zeros if it has none)."""
     w_o = loaded.part(f"{site.name}.w_o")
     weight: Tensor = w_o.get_parameter("weight").detach()
     bias = getattr(w_o, "bias", None)
@@ -141,7 +141,7 @@ def output_weights(
 def cell_of(
     loaded: LoadedModel, traced: Trace, site: AttentionSite, head: int, query: int, key: int
 ) -> Cell:
-    """One cell of a Trace. Raises IndexError for a head, query or key that is not there."""
+    """One cell of a Trace. Raises IndexError for a head, query or key out of range."""
     require_same_model(loaded, traced)
     pattern = traced.pattern(site.name)
     wanted = {"head": head, "query": query, "key": key}
@@ -179,11 +179,11 @@ def cell_of(
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """What a cell does to the logits after position `position` of the decoder's row.
+    """The effect of a cell on the logits after position `position` of the decoder's sequence.
 
-    `tokens` are candidates, most probable first, the chosen one among them at `chosen`; `before`
-    and `after` [candidate] are their logits with the cell and without what it writes. `slope` is
-    weight x d logit / d weight of the chosen token: the same to first order.
+    `tokens` are candidates, most probable first, with the chosen one at index `chosen`; `before`
+    and `after` [candidate] are their logits with the cell and without its output. `slope` is weight
+    x d logit / d weight of the chosen token: the same effect to first order.
     """
 
     position: int
@@ -196,12 +196,12 @@ class Effect:
 
     @property
     def change(self) -> Float[np.ndarray, " candidate"]:
-        """What the cell gives each logit: with it minus without it."""
+        """The contribution of the cell to each logit: with it minus without it."""
         return self.before - self.after
 
 
 def chosen_token(traced: Trace, position: int) -> int:
-    """The token written after a position; where nothing was written, the most probable one."""
+    """The token generated after a position; if there is none, the most probable one."""
     written = written_tokens(traced)
     return written[position] if position < len(written) else traced.predicted_tokens[position]
 
@@ -214,10 +214,10 @@ def effect(
     token: int | None = None,
     n: int = 6,
 ) -> Effect:
-    """The model run once more without what this cell writes, for the `n` likeliest tokens.
+    """Run the model again without this cell's output, for the `n` most probable tokens.
 
     `token` is the chosen one (None: as `chosen_token`). Raises IndexError for a position or token
-    that is not there, ValueError for another model's Trace.
+    out of range, ValueError for another model's Trace.
     """
     require_same_model(loaded, traced)
     n_real = int(traced.tgt_valid.sum())
@@ -251,7 +251,7 @@ def _without(z: Tensor, cell: Cell, missing: Tensor) -> Tensor:
 
 
 def _slope(loaded: LoadedModel, traced: Trace, cell: Cell, position: int, token: int) -> float:
-    """weight x d logit / d weight, through a zero that is added to the weight."""
+    """weight x d logit / d weight, computed by adding a zero to the weight."""
     with torch.inference_mode(False), torch.enable_grad():
         nudge = torch.zeros((), requires_grad=True)
         spot = torch.zeros(1, *traced.pattern(cell.site.name).shape)
