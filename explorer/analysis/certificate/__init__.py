@@ -1,1 +1,1 @@
-"""The promises that masks make, tested from outside by changing inputs."""
+"""The properties that masks guarantee, tested from outside by changing inputs."""

@@ -1,7 +1,7 @@
-"""The mask certificate: do the masks of a model work? A test of its behaviour.
+"""The mask certificate: a behavioural test of whether a model's masks work.
 
-No mask is read and no code is trusted: tokens, padding and values are changed, and the certificate
-says what changed that must not change, by how much, and where. Each Finding is one promise of a
+No mask is read and no code is trusted. The certificate changes tokens, padding and values, and
+reports what changed although it must not, by how much, and where. Each Finding is one property of a
 masked Transformer.
 """
 
@@ -26,8 +26,9 @@ from models.hooks import Edits
 from models.rows import Rows
 
 MAX_PROBED = 32
-"""Tokens per stream that are probed. Masks depend on positions, not on words, so more tokens would
-show nothing more."""
+"""Tokens probed per sequence. Masks depend on positions, not on words, so probing more tokens would
+reveal nothing new.
+"""
 FINDINGS = (
     "future_leak",
     "future_mass",
@@ -44,20 +45,22 @@ FINDINGS = (
     "mixing",
     "positions",
 )
-"""Every promise, in the order of a report. `cross_mask` only if there is cross-attention, `cache`
-only if a cache is used, `positions` only if the config names a formula for them."""
+"""Every property, in report order. `cross_mask` requires cross-attention, `cache` requires a cache,
+`positions` requires a config that names a positional formula.
+"""
 
 
 LeftOut = Literal["no_cross", "both_ways", "uncached", "no_formula"]
-"""Why a promise is not tested: there is no cross-attention, the model reads both ways, it never
-decodes with a cache, or no formula is named for its positions."""
+"""Why a property is not tested: no cross-attention, bidirectional attention, decoding without a
+cache, or no formula named for the positions.
+"""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One promise put to the test. `deviation` is 0 where it is kept exactly, infinite for NaN.
+    """The test of one property. `deviation` is 0 if it holds exactly, infinite for NaN.
 
-    `error` is what the model raised instead of an answer, "" otherwise.
+    `error` is the model's error message if it raised one, "" otherwise.
     """
 
     name: str
@@ -72,25 +75,24 @@ class Finding:
 
     @property
     def title_key(self) -> str:
-        """The key of the promise in the text files."""
+        """The key of the property's title in the text files."""
         return f"certify.{self.name}.title"
 
     @property
     def meaning_key(self) -> str:
-        """The key of what it means that the promise is kept, or broken."""
+        """The text key of what it means that the property holds or fails."""
         return f"certify.{self.name}.{'kept' if self.passed else 'broken'}"
 
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """All findings about a model on one sentence, and the masks recovered from its behaviour.
+    """All findings about a model for one sentence, and the masks recovered from its behaviour.
 
-    `masks[site]` is Bool [head, query, key]: with queries of zeros, a weight other than 0 reached
-    that query from that key.
-    `reach` says how far a changed token travels through the whole model, Bool [query, key] with
-    the changed token as key: "encoder" [src, src], "decoder" [tgt, tgt], "cross" [tgt, src].
-    Both over rows with `N_PADS` PADs on the right (`src_tokens`, `tgt_tokens` with them).
-    `left_out` are the promises that were not tested, and why, as in `Examination`.
+    `masks[site]` is Bool [head, query, key]: with all-zero queries, that key reached that query
+    with a nonzero weight. `reach` shows how far a changed token propagates through the whole model,
+    Bool [query, key] with the changed token as key: "encoder" [src, src], "decoder" [tgt, tgt],
+    "cross" [tgt, src]. Both cover rows with `N_PADS` PADs on the right (included in `src_tokens`
+    and `tgt_tokens`). `left_out` maps each untested property to the reason, as in `Examination`.
     """
 
     findings: tuple[Finding, ...]
@@ -111,21 +113,21 @@ class Certificate:
 
     @property
     def largest(self) -> float:
-        """The largest deviation of all."""
+        """The largest deviation of any finding."""
         return max((finding.deviation for finding in self.findings), default=0.0)
 
 
 class Examination:
-    """Every promise of one model on one sentence, put to the test when it is asked for, and once.
+    """Every property of one model for one sentence, each tested once, on first request.
 
-    `src` are token ids with their end mark and `tgt` those that the decoder reads, start mark
-    first; `src` is ignored for a model of one text. Both are cut to `MAX_PROBED`. `interference`
-    plants edits in every run (a fault of the clinic, a user's own masks); without `cached` the
-    promise of the cache is left out. `probe` runs the model, which is not changed. Raises
-    ValueError for an empty row; what the model itself raises becomes a Finding.
+    `src` are token ids with their end token and `tgt` the decoder's input, starting with its start
+    token; `src` is ignored for a model of one text. Both are truncated to `MAX_PROBED`.
+    `interference` adds edits to every run (an injected bug, a user's own masks); without `cached`
+    the cache property is left out. `probe` runs the model, which is not changed. Raises ValueError
+    for an empty sequence; exceptions raised by the model become a Finding.
 
-    `names` are the promises in the order of a report; `left_out` those that a model like this does
-    not make, each with the reason. For one thread.
+    `names` are the properties in report order; `left_out` maps those that do not apply to this kind
+    of model to the reason. Not thread-safe.
     """
 
     def __init__(
@@ -161,16 +163,16 @@ class Examination:
         self._certificate: Certificate | None = None
 
     def finding(self, name: str) -> Finding:
-        """One promise put to the test. Raises KeyError for one that is not among `names`."""
+        """The test of one property. Raises KeyError if it is not among `names`."""
         if name not in self.names:
             raise KeyError(f"there is no promise {name!r} here")
         return self._find(name)
 
     def certificate(self) -> Certificate:
-        """All findings; what has not been tested yet is tested now."""
+        """All findings; tests the properties not tested yet."""
         if self._certificate is None:
             self._certificate = self._certify()
-            self._examiner = None  # it holds a copy of the model in float64
+            self._examiner = None  # releases a float64 copy of the model
         return self._certificate
 
     def _ready(self) -> Examiner:
@@ -224,10 +226,10 @@ _CHECKS: dict[str, Callable[[Examiner], Worst]] = {
 def examine_text(
     loaded: LoadedModel, text: str, target: str | None = None, edits: Sequence[Edit] = ()
 ) -> Examination:
-    """Ready to test a model on a text and its translation (its own where none is given).
+    """Prepare to test a model on a text and its translation (by default the model's own).
 
-    With `edits`, what is tested is the model as a user changed it; the promise of the cache is
-    left out then, since an edited model never decodes with one. Raises InputProblem as `trace`.
+    With `edits`, the edited model is tested; the cache property is then left out, since an edited
+    model never decodes with a cache. Raises InputProblem as `trace`.
     """
 
     def edited(rows: Rows) -> Edits:

@@ -1,4 +1,4 @@
-"""One sentence under examination: each method puts one promise of the masks to the test."""
+"""Test a sentence: each method tests one property of the masks."""
 
 import math
 from collections.abc import Callable
@@ -16,16 +16,16 @@ from models.rows import Rows, Stream
 
 N_PADS = 2
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
-"""Relative to the largest number of the tensor in question; 1e-2 in half precision."""
+"""Relative to the largest value of the tensor; 1e-2 in half precision."""
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where the largest deviation was; None for an axis that plays no part in it.
+    """The location of the largest deviation; None for an axis that does not apply.
 
     `name` is a hook point or an attention site. `query` and `key` count from 0 in the row that was
-    run; `left` is the padding before its first real token. Of a change that spread, `key` is the
-    token that was changed and `query` the position that it reached.
+    run; `left` is the padding before its first real token. If a change propagated, `key` is the
+    changed token and `query` the position it reached.
     """
 
     name: str
@@ -38,14 +38,16 @@ class Location:
 
 
 class Worst:
-    """The largest deviation met so far, and its place; NaN counts as infinite."""
+    """The largest deviation so far, and its location; NaN counts as infinite."""
 
     def __init__(self) -> None:
         self.deviation = 0.0
         self.where: Location | None = None
 
     def see(self, deviations: Tensor, place: Callable[..., Location]) -> None:
-        """`place` is called with the index of the largest of `deviations`, one integer per axis."""
+        """Update with `deviations`; `place` is called with the index of the largest one (one per
+        axis).
+        """
         if deviations.numel() == 0:
             return
         clean = deviations.double().nan_to_num(nan=math.inf)
@@ -56,13 +58,13 @@ class Worst:
 
 
 def _moved(after: Tensor, before: Tensor) -> Tensor:
-    """[..., pos, feature] twice -> [..., pos]: the largest change, next to the largest number."""
+    """[..., pos, feature] twice -> [..., pos]: the largest change relative to the largest value."""
     scale = before.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
     return ((after - before).abs() / scale).amax(-1)
 
 
 class Examiner:
-    """One sentence and a probe; each method puts one promise to the test."""
+    """One sentence and a probe; each method tests one property."""
 
     def __init__(self, probe: Probe, src: tuple[int, ...], tgt: tuple[int, ...]) -> None:
         self.probe = probe
@@ -73,8 +75,8 @@ class Examiner:
         self._weights: dict[str, Tensor] = {}
         self._visible: dict[str, Tensor] = {}
         self._plain: dict[str, Tensor] | None = None
-        # One row padded on the right, one on the left, of the same width; never a batch of one,
-        # and the row in question is not only the first: some faults leave batch item 0 intact.
+        # One row padded on the right, one on the left, with equal width. Never a batch of one, nor
+        # only its first row: some bugs leave batch item 0 intact.
         self.padded = stacked(self.alone(right=N_PADS), self.alone(left=N_PADS))
 
     def alone(self, left: int = 0, right: int = 0) -> Rows:
@@ -83,7 +85,7 @@ class Examiner:
 
     @property
     def plain(self) -> dict[str, Tensor]:
-        """The run of the sentence alone, without padding, with which others are compared."""
+        """The run of the sentence alone, without padding: the reference for all comparisons."""
         if self._plain is None:
             self._plain = self.probe.run(self.alone())
         return self._plain
@@ -96,7 +98,7 @@ class Examiner:
     # Changed tokens.
 
     def future_leak(self) -> Worst:
-        """Change each target token in turn: nothing before it may move, in any layer."""
+        """Change each target token in turn: no earlier position may change, in any layer."""
         row, worst = self.alone(right=N_PADS), Worst()
         n_tgt = row.tgt.shape[1]
         self.reach["decoder"] = self._reach(row, "tgt", self.probe.outcome)
@@ -109,7 +111,7 @@ class Examiner:
         return worst
 
     def pad_content(self) -> Worst:
-        """Replace the padding by words: no real position may move."""
+        """Replace the padding by words: no real position may change."""
         worst = Worst()
         for left in (0, N_PADS):
             row = self.alone(left=left, right=N_PADS - left)
@@ -139,10 +141,10 @@ class Examiner:
         tensor = self.probe.run(self.probe.with_changed(row, stream, [[key] for key in range(n)]))
         return (_moved(tensor[name][1:], tensor[name][0]) > self.tolerance).T.numpy()
 
-    # Padding, cache, prefix: other ways to the same numbers.
+    # Padding, cache, prefix: equivalent computations.
 
     def padding(self, left: int, right: int, in_a_batch: bool = False) -> Worst:
-        """Padded, or beside a longer and a shorter sentence: the same numbers as alone."""
+        """Padded, or batched with a longer and a shorter sentence: the same numbers as alone."""
         sentences, row = [self.sentence], 0
         if in_a_batch:
             sentences, row = [self._other(-1), self.sentence, self._other(3)], 1
@@ -165,8 +167,9 @@ class Examiner:
         return turned(self.sentence[0]), turned(self.sentence[1])
 
     def cache(self) -> Worst:
-        """With the cache, in steps of one token, of several and of all: the numbers of one pass,
-        with padding and without."""
+        """With the cache, in steps of one token, several, and all: the same numbers as in one pass,
+        with and without padding.
+        """
         worst, outcome = Worst(), self.probe.outcome
         for left in (0, N_PADS):
             row = self.alone(left=left)
@@ -179,11 +182,10 @@ class Examiner:
                 worst.see(moved, lambda pos, left=left: self._at(outcome, pos + left, left=left))
         return worst
 
-    # What is shown, beside what ran; positions, beside their formula.
+    # Recorded patterns against the actual output; positions against their formula.
 
     def mixing(self) -> Worst:
-        """Patterns as they are shown, times values: the output of each head in a run in which
-        nobody looks at patterns."""
+        """Recorded patterns times values equal each head's output in a run without recording."""
         worst = Worst()
         used = {site.hook(what) for site in self.probe.sites for what in ("v", "z")}
         shown = {site.hook("pattern") for site in self.probe.sites}
@@ -193,7 +195,7 @@ class Examiner:
             z, v = ran[site.hook("z")], ran[site.hook("v")]
             v = v.repeat_interleave(z.shape[1] // v.shape[1], dim=1)
             made = patterns[site.hook("pattern")].to(v.dtype) @ v
-            # A row that is NaN in both breaks other promises.
+            # NaN in both violates other properties.
             off = (made - z).masked_fill(made.isnan() & z.isnan(), 0.0).abs().amax(-1)
             real = self.padded.valid(site.query_stream)[:, None]
             scale = v.abs().max().nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
@@ -204,7 +206,7 @@ class Examiner:
         return worst
 
     def positions(self) -> Worst:
-        """What positions add, turn or bias: as the formula that the config names."""
+        """What positions add, rotate or bias matches the formula that the config names."""
         worst = Worst()
         for each in placed(self.probe, self.alone()):
             moved = _moved(each.found, each.expected)
@@ -219,7 +221,7 @@ class Examiner:
         return worst
 
     def prefix(self) -> Worst:
-        """A prefix of the target alone: the same logits as in one pass over all of it."""
+        """A prefix of the target alone: the same logits as in one pass over the whole target."""
         worst, outcome, (src, tgt) = Worst(), self.probe.outcome, self.sentence
         for length in range(1, len(tgt)):
             found = self.probe.run(self.probe.batch_of([(src, tgt[:length])]))
@@ -236,7 +238,7 @@ class Examiner:
         return self._weights[site]
 
     def visible(self, site: str) -> Tensor:
-        """The weights [layout, head, query, key] with queries of zeros: 0 only where blocked."""
+        """The weights [layout, head, query, key] with all-zero queries: 0 only where masked."""
         if not self._visible:
             self._visible = {
                 s.name: self.probe.weights(s, self.padded, zero_queries=True)
@@ -263,10 +265,10 @@ class Examiner:
     def _mass(
         self, kind: str, blocked_keys: Callable[[AttentionSite], Tensor], stack: str = ""
     ) -> Worst:
-        """The most weight that a row of these sites puts on keys that should be hidden from it.
+        """The largest weight that a row of these sites puts on keys that should be hidden.
 
-        With the model's own queries and with zeros: scores can be so low that a missing mask does
-        not show, or so low that a mask made of a finite number does not hold.
+        Tested with the model's own queries and with all-zero queries: scores can be so low that a
+        missing mask does not show, or that a mask with a finite fill value fails.
         """
         worst = Worst()
         for site in self.probe.sites:
@@ -283,7 +285,7 @@ class Examiner:
         return worst
 
     def row_sums(self) -> Worst:
-        """The weights of every real query add up to 1."""
+        """The weights of every real query sum to 1."""
         worst = Worst()
         for site in self.probe.sites:
             off = (self.weights(site.name).sum(-1) - 1).abs()
@@ -295,8 +297,9 @@ class Examiner:
         return worst
 
     def open_cells(self) -> Worst:
-        """What a real query may attend to has a weight where q·k is 0; the deviation is the share
-        of cells at 0."""
+        """Every key that a real query may attend to has a nonzero weight if q·k is 0; the deviation
+        is the share of cells at 0.
+        """
         worst = Worst()
         for site in self.probe.sites:
             weights = self.visible(site.name)
@@ -317,7 +320,7 @@ class Examiner:
             )
         return worst
 
-    # Places.
+    # Locations.
 
     def _at(self, name: str, query: int, key: int | None = None, left: int = 0) -> Location:
         site = self.probe.blocks.get(name)

@@ -1,7 +1,7 @@
-"""What positions do in a run, beside the formula that the config names.
+"""The effect of positions in a run, compared with the formula that the config names.
 
-The formulas are written a second time here, number by number, so that a fault in `models.positions`
-shows. Only learned tables are read from the model.
+The formulas are reimplemented here, number by number, so that a bug in `models.positions` shows.
+Only learned tables are read from the model.
 """
 
 import math
@@ -19,14 +19,14 @@ from models.positions import Scaling
 from models.rows import Rows
 
 TOLERANCE = 1e-6
-"""Tables of positions are rounded to float32 in any model."""
+"""Position tables are rounded to float32 in every model."""
 
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """What was found at a hook point and what the formula gives, [..., pos, feature].
+    """The values found at a hook point and those of the formula, [..., pos, feature].
 
-    `site` is None for what is added to the embeddings of the `stack`.
+    `site` is None for positions added to the embeddings of the `stack`.
     """
 
     hook: str
@@ -37,9 +37,9 @@ class Placed:
 
 
 def placed(probe: Probe, rows: Rows) -> Iterator[Placed]:
-    """Everything that positions add, turn or bias in one run over rows without padding.
+    """Everything that positions add, rotate or bias in one run over rows without padding.
 
-    Nothing for a model without positions. Raises ValueError where a hook point was not passed.
+    Yields nothing for a model without positions. Raises ValueError if a hook point was not reached.
     """
     ways = {"sinusoidal": _added, "learned": _added, "rotary": _turned}
     way = ways.get(probe.config.positions, _biased)
@@ -74,8 +74,9 @@ def sines(n: int, width: int, base: float) -> Tensor:
 
 
 def _turned(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
-    """Queries and keys, compared with those of a run in which every position is 0 and nothing is
-    turned. Attention adds nothing to the stream in both, so that all layers read the same."""
+    """Queries and keys, compared with a run in which every position is 0 and nothing is rotated.
+    Attention adds nothing to the stream in both runs, so that all layers have the same input.
+    """
     sites = [site for site in probe.sites if site.kind == "self" and _in(site, stack)]
     silent: dict[str, Change] = {
         site.block_hook("attn_out" if site.kind == "self" else "cross_attn_out"): torch.zeros_like
@@ -96,7 +97,7 @@ def _in(site: AttentionSite, stack: StackSite) -> bool:
 
 
 def angles_of(config: ModelConfig, layer: int, n: int) -> list[list[float]]:
-    """How far each position turns each pair, [pos][pair], in radians."""
+    """The rotation angle of each pair at each position, [pos][pair], in radians."""
     base, scaling = config.rope_base, config.rope_scaling
     if config.looks_near(layer) and config.near_rope_base is not None:
         base, scaling = config.near_rope_base, None
@@ -110,7 +111,7 @@ def angles_of(config: ModelConfig, layer: int, n: int) -> list[list[float]]:
 
 
 def _divisors(scaling: Scaling, n_pairs: int, n: int) -> list[float]:
-    """What each pair's angle is divided by in a row of n tokens."""
+    """The divisor of each pair's angle in a sequence of n tokens."""
     near = list(scaling.divisors or [1.0] * n_pairs)
     if scaling.n_ctx is None or n <= scaling.n_ctx:
         return near
@@ -121,8 +122,9 @@ def _divisors(scaling: Scaling, n_pairs: int, n: int) -> list[float]:
 
 
 def turn(x: Tensor, angles: list[list[float]]) -> Tensor:
-    """Features 2i and 2i + 1 of x [batch, head, pos, d_head] as one complex number, multiplied by
-    that of their angle; further features stay."""
+    """Rotate features 2i and 2i + 1 of x [batch, head, pos, d_head], as complex numbers, by their
+    angle; remaining features are unchanged.
+    """
     given = torch.tensor(angles, dtype=torch.float64, device=x.device)
     turned = x[..., : 2 * given.shape[1]].double()
     pairs = torch.view_as_complex(turned.reshape(*turned.shape[:-1], -1, 2))
@@ -149,7 +151,7 @@ def _biased(probe: Probe, rows: Rows, stack: StackSite) -> Iterator[Placed]:
 
 
 def distances(n_heads: int, n: int) -> Tensor:
-    """ALiBi's bias [head, query, key]: the distance times the slope of the head."""
+    """ALiBi's bias [head, query, key]: the distance times the head's slope."""
 
     def slopes(count: int) -> list[float]:
         return [2 ** (-8 * (head + 1) / count) for head in range(count)]

@@ -1,8 +1,8 @@
-"""Running a model many times with its inputs changed on purpose: the basis of a certificate.
+"""Run a model many times with deliberately changed inputs: the basis of a certificate.
 
-Nothing here reads a mask. What a query attends to is found from outside: replace the values of an
-attention site by one-hot vectors, one feature per key, and the site's output z is the row of
-weights itself. Change one token, and see how far the change travels.
+Nothing here reads a mask. What a query attends to is found from outside: with the values of an
+attention site replaced by one-hot vectors, one feature per key, the site's output z is the row of
+weights itself. A changed token shows how far its effect propagates.
 """
 
 import copy
@@ -24,12 +24,12 @@ from models.marks import Marks
 from models.rows import Rows, Stream
 
 Interference = Callable[["Rows"], Edits]
-"""What is to be changed inside a model in a run over these rows, at its hook points."""
+"""The edits to apply at a model's hook points in a run over these rows."""
 
 
 @runtime_checkable
 class Subject(Protocol):
-    """A model of any family (`models.transformer.Model`), or anything that acts like one."""
+    """A model of any family (`models.transformer.Model`), or an object with the same interface."""
 
     marks: Marks
 
@@ -43,7 +43,7 @@ class Subject(Protocol):
 
 
 def stacked(first: Rows, *others: Rows) -> Rows:
-    """Batches of equal width as one."""
+    """Concatenate batches of equal width."""
     batches = (first, *others)
     has_source = first.src is not None
     return Rows(
@@ -57,14 +57,14 @@ def stacked(first: Rows, *others: Rows) -> Rows:
 class Probe:
     """A model ready to be probed. The model itself is never changed.
 
-    Its weights are copied to float64 where that can be done and is wanted (`exact`): the rounding
-    of float32, about 1e-6 of the logits, depends on the shape of a batch, and could hide a small
-    leak or be taken for one.
+    With `exact`, its weights are copied to float64 if possible: the rounding of float32, about 1e-6
+    of the logits, depends on the shape of a batch, and could hide a small leak or look like one.
     """
 
     precision: torch.dtype | None = None
-    """What it computes in, where its tensors do not tell: those of a model in half precision are
-    seen in float32."""
+    """The compute precision, if the tensors do not show it: half-precision tensors are recorded as
+    float32.
+    """
 
     def __init__(
         self,
@@ -79,14 +79,14 @@ class Probe:
         self.config = config
         self.interference = interference
         self.sites = model.attention_sites()
-        # What a block passes on is its residual stream after the last sublayer.
+        # A block's output is its residual stream after the last sublayer.
         self.blocks = {
             site.block_hook("resid_post"): site for site in self.sites if site.kind == "self"
         }
 
     @property
     def outcome(self) -> str:
-        """The hook point of what a pass gives: the logits, or without a head the last stream."""
+        """The hook point of a pass's output: the logits, or the last stream without an LM head."""
         return LOGITS if self.config.lm_head else list(self.blocks)[-1]
 
     def batch_of(
@@ -95,13 +95,13 @@ class Probe:
         left: int = 0,
         right: int = 0,
     ) -> Rows:
-        """Sentences (source, target) side by side, padded as `Rows.of` does it."""
+        """Sentences (source, target) as one batch, padded as in `Rows.of`."""
         sources = [source for source, _ in sentences] if self.config.reads_source else None
         targets = [target for _, target in sentences]
         return Rows.of(targets, sources, self.model.marks.pad, left, right)
 
     def with_changed(self, rows: Rows, stream: Stream, cells: Sequence[Sequence[int]]) -> Rows:
-        """A batch of one, repeated: row 0 as it is, row i + 1 with other tokens at `cells[i]`."""
+        """A batch of one, repeated: row 0 unchanged, row i + 1 with other tokens at `cells[i]`."""
         changed = rows.select([0] * (len(cells) + 1))
         tokens = changed.tokens(stream)
         for row, places in enumerate(cells, start=1):
@@ -110,7 +110,7 @@ class Probe:
         return changed
 
     def _another(self, token: int) -> int:
-        """A token that is not this one, nor padding, start or end, where there is such a token."""
+        """A different token, if possible not padding, start or end."""
         n, marks = self.config.vocab_size, self.model.marks
         others = ((token + step) % n for step in range(1, n))
         structural = {marks.pad, marks.start, marks.end}
@@ -118,25 +118,27 @@ class Probe:
         return (token + 1) % n if ordinary is None else ordinary
 
     def stream(self, name: str) -> Stream:
-        """Which stream's positions the tensor at this residual hook point has."""
+        """The sequence whose positions the tensor at this residual hook point has."""
         site = self.blocks.get(name)
         return "tgt" if site is None else site.query_stream
 
     def run(self, rows: Rows) -> dict[str, Tensor]:
-        """The residual stream after every block, and the logits where the model says any, each
-        [batch, pos, ...]."""
+        """The residual stream after every block, and the logits if the model has an LM head, each
+        [batch, pos, ...].
+        """
         seen = {*self.blocks, self.outcome}
         return self.record(rows, seen.__contains__)
 
     def weights(
         self, site: AttentionSite, rows: Rows, zero_queries: bool = False
     ) -> Float[Tensor, "batch head query key"]:
-        """How much of each key's value reaches each query of a site: its weights, from outside.
+        """How much of each key's value reaches each query of a site: its weights, seen from
+        outside.
 
-        Value vectors are replaced by one-hot vectors; z then holds the weights themselves, with no
-        difference taken, so a weight of 1e-300 differs from 0. A weight of 0 is still no proof of
-        a mask: a score 750 below the largest of its row underflows in the softmax. With
-        `zero_queries`, q·k is 0 for every key, and only what is blocked has a weight of 0.
+        Value vectors are replaced by one-hot vectors; z then contains the weights themselves. No
+        difference is taken, so a weight of 1e-300 differs from 0. A weight of 0 still does not
+        prove a mask: a score 750 below the largest of its row underflows in the softmax. With
+        `zero_queries`, q·k is 0 for every key, and only masked keys have a weight of 0.
         """
         n_key, d_head = rows.valid(site.key_stream).shape[1], self.config.d_head
         hook, parts = site.hook("z"), []
@@ -148,7 +150,7 @@ class Probe:
         return torch.cat(parts, dim=-1)[..., :n_key]
 
     def stepwise(self, rows: Rows, sizes: Sequence[int]) -> Float[Tensor, "batch tgt feature"]:
-        """The outcome with the cache, in steps of so many target positions."""
+        """The output with the cache, in steps of the given `sizes` (target positions)."""
         cache, record = KVCache(self.config.n_layers), self._visitor(rows, self.outcome.__eq__)
         steps = []
         with torch.inference_mode(), visiting(record):
@@ -166,7 +168,7 @@ class Probe:
         wants: Callable[[str], bool],
         marks: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
     ) -> dict[str, Tensor]:
-        """What the wanted hook points see in a run in which `marks` change others."""
+        """The tensors at the wanted hook points in a run in which `marks` change others."""
         record = self._visitor(rows, wants, marks)
         with torch.inference_mode(), visiting(record):
             self.model.read(rows)
@@ -183,7 +185,7 @@ class Probe:
 
 
 def marked(first: int) -> Change:
-    """Values replaced by one-hot vectors, for the keys from `first` on."""
+    """Replace values by one-hot vectors, for the keys from `first` on."""
     return partial(_marked, first=first)
 
 

@@ -1,9 +1,9 @@
-"""The self-check: every promise of the certificate in its quick form, on a few tokens.
+"""The self-check: every property of the certificate in a quick form, on a few tokens.
 
-What the full certificate does on the visitor's sentence, in a copy of the model in float64 and one
-attention site after the other, this does on at most N_TOKENS tokens, in the shared model's own
-precision, and at all sites at once: some forty short passes, whatever the number of layers. A fault
-that shows only on longer texts (a window, say) or below the rounding of float32 is left to it.
+The full certificate uses the user's sentence and a float64 copy of the model, one attention site
+after another. The self-check uses at most N_TOKENS tokens, the shared model's own precision and all
+sites at once: about forty short passes, whatever the number of layers. Bugs that show only on
+longer texts (such as a window) or below float32 rounding are left to the certificate.
 """
 
 from collections.abc import Callable
@@ -21,27 +21,27 @@ from models.hooks import AttentionSite, Change
 from models.rows import Rows
 
 N_TOKENS = 4
-"""Tokens besides the marks: enough for a future of several tokens and a row between two others."""
+"""Tokens besides the special ones: enough for a future of several tokens and a row between two."""
 
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """How many promises were put to the test, and the names of those that are broken."""
+    """How many properties were tested, and the names of those that fail."""
 
     tested: int
     broken: tuple[str, ...]
 
     @property
     def kept(self) -> int:
-        """How many promises were kept."""
+        """How many properties hold."""
         return self.tested - len(self.broken)
 
 
 class QuickProbe(Probe):
-    """A probe of the shared model itself, which recovers the weights of all sites in one run.
+    """A probe of the shared model itself that recovers the weights of all sites in one run.
 
-    Values are replaced at every site and add nothing to the stream, so later sites read one that no
-    sentence gives. What the certificate demands of weights holds for any stream.
+    Values are replaced at every site and add nothing to the stream, so later sites read a stream
+    that no sentence produces. The certificate's requirements for weights hold for any stream.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class QuickProbe(Probe):
             changes: dict[str, Change] = {}
             for site in self.sites:
                 changes[site.hook("v")] = marked(first)
-                # Nothing that stands for values may reach the stream: where a run cannot hold the
-                # marks of all keys, a later site must have the same weights in the next one.
+                # Replaced values must not reach the stream: if the marks of all keys need several
+                # runs, a later site must have the same weights in each.
                 out = "attn_out" if site.kind == "self" else "cross_attn_out"
                 changes[site.block_hook(out)] = torch.zeros_like
                 if zero_queries:
@@ -82,10 +82,10 @@ def self_check(
     interference: Interference | None = None,
     step: Callable[[], None] = lambda: None,
 ) -> SelfCheck:
-    """Put every promise of a model to the test, quickly. `interference` plants edits in each run.
+    """Test every property of a model quickly. `interference` adds edits to each run.
 
-    The model is not changed, and may be used by others meanwhile. `step` is called before each
-    promise.
+    The model is not changed, and others may use it at the same time. `step` is called before each
+    property.
     """
     ids = _tokens(loaded)
     model = loaded.model
@@ -100,7 +100,7 @@ def self_check(
 
 
 def _tokens(loaded: LoadedModel) -> list[int]:
-    """The first tokens of the model's own example; where it makes none of it, any ordinary ones."""
+    """The first tokens of the model's own example; if it has none, the first ordinary tokens."""
     sentence = next(iter(examples(loaded.name).values()))[0]
     found = [
         token
